@@ -1,0 +1,52 @@
+// The dump container: a file header, then sections, then an end section. FORMAT.md is the prose twin.
+//
+// A dump is the ring file taken apart into compressed pieces, so one reader (RingImage) serves both: sections of kind
+// kRing put back at `ring_offset_bytes` give the image of the ring at the time of the dump. Section kMeta is JSON.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace titan::format {
+
+inline constexpr uint64_t kDumpMagic = 0x504D444E41544954;  // "TITANDMP"
+inline constexpr uint16_t kDumpMajor = 1;
+inline constexpr uint16_t kDumpMinor = 0;
+
+enum class SectionKind : uint32_t {
+    kEnd = 0,   // last section, empty: a file without it is truncated
+    kMeta = 1,  // JSON, UTF-8
+    kRing = 2,  // bytes of the ring image
+};
+
+struct DumpHeader {
+    uint64_t magic;
+    uint16_t major;
+    uint16_t minor;
+    uint32_t header_bytes;
+    uint64_t reserved;
+    uint64_t check;  // fnv1a64 of the bytes before it
+};
+static_assert(sizeof(DumpHeader) == 32);
+
+// Followed by `stored_bytes` of one zstd frame with its content checksum on (nothing for kEnd).
+struct SectionHeader {
+    SectionKind kind;
+    uint32_t reserved;
+    uint64_t stored_bytes;
+    uint64_t raw_bytes;
+    uint64_t ring_offset_bytes;
+    uint64_t check;  // fnv1a64 of the bytes before it
+};
+static_assert(sizeof(SectionHeader) == 40);
+
+// Guards the small headers, which the zstd checksums do not cover.
+constexpr uint64_t fnv1a64(const unsigned char* bytes, size_t size_bytes) {
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < size_bytes; ++i) {
+        hash = (hash ^ bytes[i]) * 0x100000001b3;
+    }
+    return hash;
+}
+
+}  // namespace titan::format
