@@ -1,0 +1,91 @@
+"""Include directions, beyond what the build's include directories can enforce (a path with ../ compiles anywhere).
+
+formats includes nobody; tracer: formats; interpose: tracer, formats; analyzer: formats. tracer/hot is inline code that
+may neither block nor allocate: layout headers, atomics and intrinsics only. tests/simgpu is a stand-in for NVIDIA's
+libraries and must not know the tracer: only the rows of interpose's tables.
+"""
+import re
+
+from metalib import CPP_SUFFIXES, LAYERS, run
+
+ALLOWED_LAYERS = {
+    "formats": {"formats"},
+    "tracer": {"formats", "tracer"},
+    "interpose": {"formats", "tracer", "interpose"},
+    "analyzer": {"formats", "analyzer"},
+    "tests/simgpu": set(),
+}
+GPU_HEADER = re.compile(r"^(nccl|cuda|cu[A-Z]|cupti|nvml|nvtx3/|crt/)")
+ALLOWED_GPU = {"interpose", "tests/simgpu"}
+THIRD_PARTY = {  # prefix or header -> the layers that may use it
+    "fmt/": {"tracer", "analyzer", "formats"},
+    "CLI/": {"analyzer"},
+    "nlohmann/": {"analyzer", "formats"},
+    "zstd": {"formats"},
+    "libunwind": {"tracer"},
+}
+SYSTEM_PREFIXES = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/", "bits/")
+HOT_ALLOWED = re.compile(
+    r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|limits|type_traits|utility|stdint\.h|stddef\.h|string\.h|"
+    r"time\.h|ctime|sched\.h|x86intrin\.h|immintrin\.h|formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|[a-z_]+\.h)$")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+
+
+def check(tree):
+    problems = []
+    for layer, allowed in ALLOWED_LAYERS.items():
+        own = {path.name for path in tree.files(layer, suffixes=CPP_SUFFIXES)}
+        own_directories = {part for path in tree.files(layer) for part in path.relative_to(tree.root / layer).parts[:-1]}
+        for path in tree.files(layer, suffixes=CPP_SUFFIXES):
+            for match in INCLUDE.finditer(tree.text(path)):
+                why = judge(layer, allowed, own, own_directories, match.group(1), match.group(2),
+                            "hot" in path.relative_to(tree.root / layer).parts)
+                if why:
+                    line = tree.text(path).count("\n", 0, match.start()) + 1
+                    problems.append(f"{tree.name(path)}:{line}: includes {match.group(2)}: {why}")
+    return problems
+
+
+def judge(layer, allowed, own, own_directories, quote, header, hot):
+    """Why this include is not allowed, or None."""
+    first = header.split("/")[0]
+    if ".." in header.split("/"):
+        return "../ walks around the include directories that the build allows"
+    if layer == "tracer" and hot and not HOT_ALLOWED.match(header):
+        return "tracer/hot may use layout headers, atomics and intrinsics only"
+    if layer == "tests/simgpu" and first == "interpose" and header.endswith(".def"):
+        return None
+    if "/" in header and first in LAYERS:
+        return None if first in allowed else f"{layer} may not include {first}"
+    if GPU_HEADER.match(header):
+        return None if layer in ALLOWED_GPU else f"{layer} knows no CUDA or NCCL types"
+    for prefix, layers in THIRD_PARTY.items():
+        if header.startswith(prefix):
+            return None if layer in layers else f"{prefix} is not for {layer}"
+    if header == "titantrace.h":
+        return None if layer in ("tracer", "interpose", "tests/simgpu") else f"{layer} may not include the markers' header"
+    if quote == '"' and "/" not in header:
+        return None if header in own or header.endswith(".inc") else "no such file in this layer"
+    if "/" in header and first not in own_directories and not header.startswith(SYSTEM_PREFIXES):
+        return "unknown prefix: add it to tests/meta/check_layers.py with the layers that may use it"
+    return None
+
+
+BAD = {
+    "upwards": ("formats may not include tracer", {"formats/a.cpp": "#include <tracer/session.h>\n"}),
+    "sideways": ("analyzer may not include tracer", {"analyzer/a.cpp": '#  include "tracer/session.h"\n'}),
+    "dot dot": ("../", {"tracer/a.cpp": '#include "../formats/x.h"\n'}),
+    "the stand-in knows the tracer": ("tests/simgpu may not include tracer", {"tests/simgpu/a.cpp": "#include <tracer/session.h>\n"}),
+    "hot allocates": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <string>\n"}),
+    "guest types in the format": ("knows no CUDA", {"formats/a.h": "#include <nccl.h>\n"}),
+    "unknown library": ("unknown prefix", {"analyzer/a.cpp": "#include <boost/any.hpp>\n"}),
+    "zstd in the guest's cold code": ("zstd is not for tracer", {"tracer/a.cpp": "#include <zstd.h>\n"}),
+    "another layer's private header": ("no such file", {"tracer/a.cpp": '#include "private.h"\n', "analyzer/private.h": "\n"}),
+}
+GOOD = {
+    "downwards": {"interpose/a.cpp": "#include <nccl.h>\n#include <tracer/session.h>\n#include <cstdint>\n"},
+    "rows": {"tests/simgpu/a.cpp": '#include "interpose/nccl.def"\n#include <sys/mman.h>\n'},
+}
+
+if __name__ == "__main__":
+    run(check, BAD, GOOD)

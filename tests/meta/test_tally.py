@@ -1,0 +1,46 @@
+"""scripts/test-tally: the closing line is what CI reads, so it must never call a bad run good."""
+import argparse
+import json
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+
+class Tally(unittest.TestCase):
+    root = None
+
+    def tally(self, results, status=0):
+        lines = [json.dumps({"name": f"t{i}", "result": result, "stdout": out}) for i, (result, out) in enumerate(results)]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
+            log.write("\n".join(lines))
+            log.flush()
+            ran = subprocess.run([str(self.root / "scripts" / "test-tally"), log.name, str(status)], capture_output=True,
+                                 text=True)
+        return ran.returncode, ran.stdout.splitlines()
+
+    def test_all_good(self):
+        status, lines = self.tally([("OK", ""), ("EXPECTEDFAIL", "")])
+        self.assertEqual((status, lines[-1]), (0, "2 passed, 0 failed"))
+
+    def test_skips_say_why(self):
+        status, lines = self.tally([("OK", ""), ("SKIP", "x\nno torch in .venv\n")])
+        self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
+        self.assertIn("skipped: t1: no torch in .venv", lines)
+
+    def test_failures(self):
+        for result in ("FAIL", "TIMEOUT", "ERROR", "UNEXPECTEDPASS", "INTERRUPT", "SOMETHING_NEW"):
+            status, lines = self.tally([("OK", ""), (result, "")], 1)
+            self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"), result)
+
+    def test_a_status_without_a_failed_test(self):
+        status, lines = self.tally([("OK", "")], 130)
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", required=True)
+    options, rest = parser.parse_known_args()
+    Tally.root = pathlib.Path(options.root)
+    unittest.main(argv=["test_tally", *rest])
