@@ -1,0 +1,274 @@
+#include "config.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+constexpr uint64_t kSecond_ns = 1'000'000'000;
+constexpr uint64_t kMaxTimeout_s = 366 * 86'400;
+constexpr uint64_t kMinSlots = 64;
+constexpr uint64_t kMaxSlots = 1 << 22;
+constexpr uint64_t kMaxKeep = 100'000;
+constexpr uint64_t kMaxRank = INT32_MAX;
+
+bool parse_bool(const char* text, bool& value) {
+    static constexpr const char* kNames[] = {"0", "1", "off", "on", "false", "true", "no", "yes"};
+    for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]); ++i) {
+        if (strcasecmp(text, kNames[i]) == 0) {
+            value = i % 2 == 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+template <size_t Capacity>
+bool parse_text(const char* text, char (&value)[Capacity]) {
+    return copy_text(value, Capacity, text);
+}
+
+// Programs change their working directory: a relative path means the one of now.
+bool parse_path(const char* text, char (&value)[PATH_MAX]) {
+    if (text[0] == '\0') {
+        return false;
+    }
+    if (text[0] == '/') {
+        return copy_text(value, PATH_MAX, text);
+    }
+    char cwd[PATH_MAX];
+    if (getcwd(cwd, sizeof(cwd)) == nullptr || cwd[0] != '/') {
+        return copy_text(value, PATH_MAX, "/tmp/titantrace-dumps");
+    }
+    TextWriter writer(value, PATH_MAX);
+    writer.format("%s/%s", same_text(cwd, "/") ? "" : cwd, text);
+    return !writer.cut();
+}
+
+// Calls visit(first, last, every): "5" is (5, 5, 1), "0-7" is (0, 7, 1), "%8" is (0, max, 8).
+template <typename Visit>
+bool each_rank_range(const char* list, Visit visit) {
+    const char* item = list;
+    while (true) {
+        size_t length = strcspn(item, ",");
+        const char* dash = static_cast<const char*>(memchr(item, '-', length));
+        uint64_t first = 0;
+        uint64_t last = kMaxRank;
+        uint64_t every = 1;
+        bool good = false;
+        if (length != 0 && item[0] == '%') {
+            good = parse_u64(item + 1, length - 1, every) && every != 0;
+        } else if (dash != nullptr) {
+            auto head = static_cast<size_t>(dash - item);
+            good = parse_u64(item, head, first) && parse_u64(dash + 1, length - head - 1, last);
+        } else {
+            good = parse_u64(item, length, first);
+            last = first;
+        }
+        if (!good || first > last || last > kMaxRank) {
+            return false;
+        }
+        visit(first, last, every);
+        if (item[length] == '\0') {
+            return true;
+        }
+        item += length + 1;
+    }
+}
+
+bool parse_ranks(const char* text, RankList& value) {
+    if (text[0] != '\0' && !each_rank_range(text, [](uint64_t, uint64_t, uint64_t) {})) {
+        return false;
+    }
+    return copy_text(value, sizeof(value), text);
+}
+
+// Decimal seconds with an optional fraction: "300", "0.25".
+bool parse_seconds(const char* text, uint64_t& value_ns) {
+    size_t whole_digits = strcspn(text, ".");
+    uint64_t seconds = 0;
+    if (!parse_u64(text, whole_digits, seconds) || seconds > kMaxTimeout_s) {
+        return false;
+    }
+    uint64_t fraction_ns = 0;
+    if (text[whole_digits] == '.') {
+        uint64_t unit_ns = kSecond_ns / 10;
+        const char* digit = text + whole_digits + 1;
+        if (*digit == '\0') {
+            return false;
+        }
+        for (; *digit != '\0'; ++digit, unit_ns /= 10) {
+            if (*digit < '0' || *digit > '9') {
+                return false;
+            }
+            fraction_ns += static_cast<uint64_t>(*digit - '0') * unit_ns;
+        }
+    }
+    value_ns = seconds * kSecond_ns + fraction_ns;
+    return true;
+}
+
+// Signals that end or stop a process whatever it says, that report a fault, or that belong to glibc cannot be ours.
+bool usable_signal(int number) {
+    static constexpr int kTaken[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP,
+                                     SIGSYS,  SIGCHLD, 32,      33};
+    for (int taken : kTaken) {
+        if (number == taken) {
+            return false;
+        }
+    }
+    return number >= 1 && number <= SIGRTMAX;
+}
+
+// Those that a job could want to be asked with (sigabbrev_np is younger than the C libraries we run with).
+struct SignalName {
+    int number;
+    const char* name;
+};
+constexpr SignalName kSignalNames[] = {{SIGUSR1, "USR1"},   {SIGUSR2, "USR2"}, {SIGHUP, "HUP"},  {SIGINT, "INT"},
+                                       {SIGQUIT, "QUIT"},   {SIGTERM, "TERM"}, {SIGURG, "URG"},  {SIGIO, "IO"},
+                                       {SIGPWR, "PWR"},     {SIGALRM, "ALRM"}, {SIGPROF, "PROF"}, {SIGVTALRM, "VTALRM"},
+                                       {SIGWINCH, "WINCH"}, {SIGCONT, "CONT"}, {SIGTSTP, "TSTP"}};
+
+bool parse_signal(const char* text, int& value) {
+    if (strcasecmp(text, "off") == 0) {
+        value = 0;
+        return true;
+    }
+    const char* name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text;
+    uint64_t number = 0;
+    if (!parse_u64(name, number)) {
+        if (strncasecmp(name, "RTMIN", 5) == 0 && (name[5] == '\0' || name[5] == '+')) {
+            if (name[5] == '+' && (!parse_u64(name + 6, number) || number > 64)) {
+                return false;
+            }
+            number += static_cast<uint64_t>(SIGRTMIN);
+        } else {
+            for (const auto& known : kSignalNames) {
+                if (strcasecmp(known.name, name) == 0) {
+                    number = static_cast<uint64_t>(known.number);
+                }
+            }
+        }
+    }
+    if (number > 64 || !usable_signal(static_cast<int>(number))) {
+        return false;
+    }
+    value = static_cast<int>(number);
+    return true;
+}
+
+bool parse_gpu_progress(const char* text, bool& value) {
+    value = same_text(text, "events");
+    return value || same_text(text, "off");
+}
+
+bool parse_dump_on(const char* text, uint32_t& value) {
+    static constexpr format::DumpReason kChoices[] = {format::DumpReason::kSignal, format::DumpReason::kTimeout,
+                                                      format::DumpReason::kAbort, format::DumpReason::kCrash,
+                                                      format::DumpReason::kExit};
+    value = 0;
+    if (same_text(text, "none") || same_text(text, "off")) {
+        return true;
+    }
+    for (const char* item = text;;) {
+        size_t length = strcspn(item, ",");
+        uint32_t bit = 0;
+        for (auto reason : kChoices) {
+            std::string_view name = format::name_of(reason);
+            if (name == std::string_view(item, length)) {
+                bit = dump_bit(reason);
+            }
+        }
+        if (bit == 0) {
+            return false;
+        }
+        value |= bit;
+        if (item[length] == '\0') {
+            return true;
+        }
+        item += length + 1;
+    }
+}
+
+bool parse_keep(const char* text, uint32_t& value) {
+    uint64_t number = 0;
+    if (!parse_u64(text, number) || number == 0 || number > kMaxKeep) {
+        return false;
+    }
+    value = static_cast<uint32_t>(number);
+    return true;
+}
+
+bool parse_slots(const char* text, uint32_t& value) {
+    uint64_t number = 0;
+    if (!parse_u64(text, number) || number == 0 || number > kMaxSlots) {
+        return false;
+    }
+    uint64_t rounded = kMinSlots;
+    while (rounded < number) {
+        rounded *= 2;
+    }
+    value = static_cast<uint32_t>(rounded);
+    return true;
+}
+
+void report_bad_value(const char* name, const char* text, const char* default_text) {
+    char shown[160];
+    TextWriter writer(shown, sizeof(shown));
+    writer.escaped(text, 32);
+    warn_once("%s=\"%s\" cannot be used, taking %s", name, shown, default_text[0] == '\0' ? "the default" : default_text);
+}
+
+}  // namespace
+
+void load_config(Config& config) {
+    bool setuid = getauxval(AT_SECURE) != 0;
+#define TITAN_CONFIG_ROW(variable, default_text, parser, field, help)                      \
+    {                                                                                      \
+        const char* text = setuid ? nullptr : getenv(#variable);                           \
+        bool given = text != nullptr && (text[0] != '\0' || default_text[0] == '\0');      \
+        if (!given || !parse_##parser(text, config.field)) {                               \
+            if (given) {                                                                   \
+                report_bad_value(#variable, text, default_text);                           \
+            }                                                                              \
+            parse_##parser(default_text, config.field);                                    \
+        }                                                                                  \
+    }
+#include "config.def"
+#undef TITAN_CONFIG_ROW
+    if (setuid) {
+        config.enabled = false;
+    }
+}
+
+bool rank_selected(const Config& config, int rank) {
+    if (rank < 0 || config.ranks[0] == '\0') {
+        return true;
+    }
+    bool selected = false;
+    auto number = static_cast<uint64_t>(rank);
+    each_rank_range(config.ranks, [&](uint64_t first, uint64_t last, uint64_t every) {
+        selected = selected || (number >= first && number <= last && number % every == 0);
+    });
+    return selected;
+}
+
+const ConfigVariable* config_variables(size_t& count) {
+    static constexpr ConfigVariable kVariables[] = {
+#define TITAN_CONFIG_ROW(variable, default_text, parser, field, help) {#variable, default_text, help},
+#include "config.def"
+#undef TITAN_CONFIG_ROW
+    };
+    count = sizeof(kVariables) / sizeof(kVariables[0]);
+    return kVariables;
+}
+
+}  // namespace titan::tracer

@@ -1,0 +1,47 @@
+// The settings of a session: read once from the environment by the rows of config.def.
+#pragma once
+
+#include <limits.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "formats/enums.h"
+
+namespace titan::tracer {
+
+using RankList = char[256];
+
+struct Config {
+    bool enabled;
+    char dir[PATH_MAX];       // absolute
+    char ring_dir[PATH_MAX];  // absolute
+    char run_id[128];         // may be empty: the identity finds one
+    RankList ranks;           // validated text, empty: all
+    uint64_t timeout_ns;      // 0 never
+    int dump_signal;          // 0 off
+    uint32_t dump_on;         // bits by dump_bit()
+    uint32_t keep;            // dumps per rank, at least 1
+    uint32_t collectives;     // ring slots, powers of two
+    uint32_t cuda_calls;
+    uint32_t markers;
+    bool gpu_progress;
+};
+
+constexpr uint32_t dump_bit(format::DumpReason reason) { return 1u << static_cast<unsigned>(reason); }
+
+// A value that cannot be used is reported once and its default taken. In a setuid process `enabled` is false and the
+// environment is not looked at.
+void load_config(Config& config);
+
+// Does this rank record? An unknown rank (-1) does: better a ring too many than the guilty one missing.
+bool rank_selected(const Config& config, int rank);
+
+struct ConfigVariable {
+    const char* name;
+    const char* default_text;
+    const char* help;
+};
+const ConfigVariable* config_variables(size_t& count);
+
+}  // namespace titan::tracer

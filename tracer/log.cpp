@@ -1,0 +1,94 @@
+#include "log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+constexpr uint32_t kRememberedWarnings = 64;
+constexpr size_t kLineBytes = 1024;  // below PIPE_BUF: one write is one line
+
+constinit std::atomic<int32_t> log_rank{-1};
+constinit std::atomic<uint64_t> window_start_ns{0};
+constinit std::atomic<uint32_t> window_lines{0};
+constinit std::atomic<uint64_t> warned[kRememberedWarnings]{};
+
+bool within_rate() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t now_ns = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+    uint64_t start_ns = window_start_ns.load(std::memory_order_relaxed);
+    if (start_ns == 0 || now_ns - start_ns > kLogWindow_ns) {
+        if (window_start_ns.compare_exchange_strong(start_ns, now_ns, std::memory_order_relaxed)) {
+            window_lines.store(0, std::memory_order_relaxed);
+        }
+    }
+    return window_lines.fetch_add(1, std::memory_order_relaxed) < kLogBurst;
+}
+
+// True the first time that this text is seen. A full table lets everything through to the rate limit.
+bool first_time(const char* line, size_t length_bytes) {
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < length_bytes; ++i) {
+        hash = (hash ^ static_cast<unsigned char>(line[i])) * 0x100000001b3;
+    }
+    hash |= 1;  // 0 is a free place
+    for (auto& place : warned) {
+        uint64_t seen = 0;
+        if (place.compare_exchange_strong(seen, hash, std::memory_order_relaxed)) {
+            return true;
+        }
+        if (seen == hash) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void emit(const char* pattern, va_list arguments, bool once) {
+    int saved_errno = errno;
+    char line[kLineBytes];
+    TextWriter writer(line, sizeof(line) - 1);  // one byte kept for the newline of a cut line
+    writer.text("titantrace: ");
+    int32_t rank = log_rank.load(std::memory_order_relaxed);
+    if (rank >= 0) {
+        writer.format("rank %d: ", rank);
+    }
+    writer.format_list(pattern, arguments);
+    size_t size_bytes = writer.size_bytes();
+    if ((!once || first_time(line, size_bytes)) && within_rate()) {
+        line[size_bytes++] = '\n';
+        pollfd stderr_ready{STDERR_FILENO, POLLOUT, 0};
+        if (poll(&stderr_ready, 1, 0) == 1 && stderr_ready.revents == POLLOUT) {
+            [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line, size_bytes);
+        }
+    }
+    errno = saved_errno;
+}
+
+}  // namespace
+
+void set_log_rank(int32_t rank) { log_rank.store(rank, std::memory_order_relaxed); }
+
+void log_line(const char* pattern, ...) {
+    va_list arguments;
+    va_start(arguments, pattern);
+    emit(pattern, arguments, false);
+    va_end(arguments);
+}
+
+void warn_once(const char* pattern, ...) {
+    va_list arguments;
+    va_start(arguments, pattern);
+    emit(pattern, arguments, true);
+    va_end(arguments);
+}
+
+}  // namespace titan::tracer

@@ -1,0 +1,21 @@
+// The only voice of the tracer inside the job: whole lines on stderr, "titantrace: rank 3: ...", one write each.
+//
+// Async-signal-safe. A line that would block (stderr is a full pipe) or raise SIGPIPE is dropped: a hang of the log reader
+// must not become a hang of the dump. At most kLogBurst lines come out per kLogWindow_ns.
+#pragma once
+
+#include <cstdint>
+
+namespace titan::tracer {
+
+inline constexpr uint32_t kLogBurst = 20;
+inline constexpr uint64_t kLogWindow_ns = 10'000'000'000;
+
+void set_log_rank(int32_t rank);  // names the speaker from now on; -1 unknown
+
+__attribute__((format(printf, 1, 2))) void log_line(const char* pattern, ...);
+
+// As log_line, but the same text comes out once in the life of the process.
+__attribute__((format(printf, 1, 2))) void warn_once(const char* pattern, ...);
+
+}  // namespace titan::tracer
