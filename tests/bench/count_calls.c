@@ -1,0 +1,61 @@
+/* Calls one function N times inside measured(), for callgrind: `count_calls WHAT N`. Two values of N give the exact cost
+ * of one call, whatever start-up and first calls cost. */
+#include <nccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "titantrace.h"
+
+static ncclComm_t comm;
+static float buffer[4];
+
+static void all_reduce(long i) {
+    (void)i;
+    ncclAllReduce(buffer, buffer, 4, ncclFloat32, ncclSum, comm, NULL);
+}
+static void step(long i) { titan_step(i); }
+static void span(long i) {
+    (void)i;
+    titan_span_begin("forward");
+    titan_span_end();
+}
+static void event(long i) {
+    (void)i;
+    titan_event("checkpoint saved");
+}
+static void metric(long i) { titan_metric("loss", (double)i); }
+
+static const struct {
+    const char* name;
+    void (*call)(long);
+} calls[] = {{"all_reduce", all_reduce}, {"step", step}, {"span", span}, {"event", event}, {"metric", metric}};
+
+/* The name that callgrind's --toggle-collect is given. */
+__attribute__((noinline)) void measured(void (*call)(long), long n) {
+    for (long i = 0; i < n; ++i) {
+        call(i);
+    }
+}
+
+int main(int argc, char** argv) {
+    if (argc != 3) {
+        fprintf(stderr, "usage: count_calls WHAT N\n");
+        return 2;
+    }
+    ncclUniqueId id;
+    ncclGetUniqueId(&id);
+    ncclCommInitRank(&comm, 8, id, 3);
+    const long n = atol(argv[2]);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; ++i) {
+        if (strcmp(calls[i].name, argv[1]) == 0) {
+            for (long warm = 0; warm < 64; ++warm) {
+                calls[i].call(warm);
+            }
+            measured(calls[i].call, n);
+            return 0;
+        }
+    }
+    fprintf(stderr, "count_calls: no call named %s\n", argv[1]);
+    return 2;
+}

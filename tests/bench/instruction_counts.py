@@ -1,0 +1,99 @@
+"""Instructions that the recorder adds to one call, counted by callgrind, against their budgets.
+
+Counted only inside measured() of count_calls, as a difference: (2N calls - N calls) / N with the preload, less the same
+without it. Start-up, the first calls and the loop cancel out, and so the result is the same on every run.
+
+Callgrind quirks: it counts instructions, not time (an rdtsc is one instruction, here and on the bill); without its vDSO a
+clock_gettime is a system call, whose kernel side it does not count, so the numbers hold for the TSC clock only and a
+machine without a trusted TSC is skipped; threads run one at a time, and the tracer's own threads are outside measured().
+"""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+CALLS = 1000
+# What count_calls knows, and the budget of one call there: a span is two markers.
+BUDGETS = [("all_reduce", 300), ("step", 150), ("span", 2 * 150), ("event", 150), ("metric", 150)]
+
+
+def tsc_is_used():
+    """As the tracer decides: see tracer/clock.cpp."""
+    def contains(path, *words):
+        try:
+            text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return False
+        return any(word in text for word in words)
+    return (contains("/proc/cpuinfo", "constant_tsc") and contains("/proc/cpuinfo", "nonstop_tsc")
+            and contains("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc", "kvm-clock"))
+
+
+def environment(directory, library=None):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("TITANTRACE") and k != "LD_PRELOAD"}
+    clean.update(TITANTRACE_RING_DIR=str(directory), TITANTRACE_DIR=f"{directory}/dumps", TITANTRACE_RUN_ID="bench")
+    if library:
+        clean["LD_PRELOAD"] = str(library)
+    return clean
+
+
+def count(program, call, calls, library):
+    """Instructions inside measured() for this many calls."""
+    with tempfile.TemporaryDirectory() as directory:
+        command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=measured",
+                   "--callgrind-out-file=/dev/null", str(program), call, str(calls)]
+        ran = subprocess.run(command, capture_output=True, text=True, env=environment(directory, library), check=False)
+    found = re.search(r"Collected\s*:\s*(\d+)", ran.stderr)
+    if ran.returncode or not found:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{ran.stderr[-2000:]}")
+    return int(found.group(1))
+
+
+def per_call(program, call, library):
+    return (count(program, call, 2 * CALLS, library) - count(program, call, CALLS, library)) / CALLS
+
+
+def measure(program, library):
+    """[{name, budget, measured}]: what the recorder adds to one call."""
+    return [{"name": call, "budget": budget,
+             "measured": per_call(program, call, library) - per_call(program, call, None)} for call, budget in BUDGETS]
+
+
+def table(rows):
+    lines = [f"{'call':<12} {'budget':>7} {'measured':>9} {'of budget':>10}"]
+    for row in rows:
+        lines.append(f"{row['name']:<12} {row['budget']:>7} {row['measured']:>9.1f} {row['measured'] / row['budget']:>9.0%}")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--check", action="store_true", help="exit 1 when a budget is exceeded")
+    parser.add_argument("--sanitize", default="none")
+    options = parser.parse_args()
+    for reason in (not shutil.which("valgrind") and "valgrind is not installed",
+                   options.sanitize != "none" and "a sanitized build has the sanitizer's instructions",
+                   not tsc_is_used() and "this machine has no trusted TSC, so that another clock would be counted"):
+        if reason:
+            print(f"skipped: {reason}")
+            return 77
+    rows = measure(options.program, options.library)
+    print(table(rows))
+    # A tracer that recorded nothing would pass every budget: a record costs more than this.
+    idle = [row["name"] for row in rows if row["measured"] < 25]
+    over = [row["name"] for row in rows if row["measured"] > row["budget"]]
+    if idle:
+        print(f"nothing was recorded by: {', '.join(idle)}")
+    if over:
+        print(f"over budget: {', '.join(over)}")
+    return 1 if options.check and (idle or over) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
