@@ -1,5 +1,7 @@
 #include "text.h"
 
+#include <errno.h>
+
 #include <cstring>
 
 namespace titan::tracer {
@@ -140,5 +142,41 @@ bool parse_u64(const char* text, size_t length_bytes, uint64_t& value) {
 }
 
 bool parse_u64(const char* text, uint64_t& value) { return parse_u64(text, strlen(text), value); }
+
+const char* error_text(int error_number) {
+    switch (error_number) {
+        case EACCES:
+        case EPERM:
+            return "permission denied";
+        case EEXIST:
+            return "the name is taken";
+        case EFBIG:
+            return "over the limit of file sizes";
+        case EDQUOT:
+        case ENOSPC:
+            return "no space left";
+        case EIO:
+            return "input/output error";
+        case ELOOP:
+            return "a symbolic link is in the way";
+        case EMFILE:
+        case ENFILE:
+            return "too many open files";
+        case ENAMETOOLONG:
+            return "the path is too long";
+        case ENOENT:
+            return "no such directory";
+        case ENOMEM:
+            return "no memory";
+        case ENOTDIR:
+            return "not a directory";
+        case EROFS:
+            return "the file system is read-only";
+        case ESTALE:
+            return "stale file handle";
+        default:
+            return "unexpected error";
+    }
+}
 
 }  // namespace titan::tracer

@@ -51,4 +51,7 @@ bool starts_with(const char* text, const char* prefix);
 bool parse_u64(const char* text, size_t length_bytes, uint64_t& value);
 bool parse_u64(const char* text, uint64_t& value);
 
+// What errno means, for the few values that file systems give us; strerror takes locks and allocates.
+const char* error_text(int error_number);
+
 }  // namespace titan::tracer

@@ -1,0 +1,87 @@
+// The page that all ranks of one job on one node share: `<ring dir>/titantrace-<uid>/<run>.<attempt>.job`.
+//
+// Through it one rank's dump becomes everybody's, the dead are noticed, and one process per node speaks for the node. It
+// is only ever a mapping: no descriptor is kept, all waiting is on futexes. Other processes of this user may change any
+// byte at any time, so positions are copied and checked before use. Without a page (ring in private memory, table full)
+// the process is a job of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "config.h"
+#include "formats/enums.h"
+#include "identity.h"
+#include "ring_file.h"
+
+namespace titan::tracer {
+
+inline constexpr uint32_t kMaxJobProcesses = 480;
+inline constexpr uint32_t kJobRequests = 8;
+
+enum class JobState : uint32_t {
+    kFree = 0,
+    kRunning = 1,
+    kExited = 2,   // in order
+    kCrashed = 3,  // by a fatal signal, with a dump of its own
+    kDead = 4,     // gone without a word
+    kReplaced = 5, // its rank registered again
+};
+
+struct JobRequest {
+    format::DumpReason reason;
+    int32_t rank;
+    int32_t pid;  // of the requester on this node, 0 when it came from another node
+    uint64_t realtime_ns;
+    char detail[160];
+};
+
+struct JobProcess {
+    std::atomic<JobState> state;
+    int32_t pid;
+    int32_t rank;
+    std::atomic<uint32_t> claim;  // pid of the process that writes the dead one's dump
+    uint64_t start_ticks;
+    uint64_t pid_namespace;
+    char ring_name[96];
+};
+
+// Opens or makes the page and enters this process. False: there is none, the functions below then do nothing.
+bool join_job(const Config& config, const Identity& identity, const RingFile& ring_file);
+bool in_job();
+
+// The word that the watch thread sleeps on. signal-safe.
+std::atomic<uint32_t>& wake_word();
+void wake_watchers();
+
+// A request to all ranks of this node. Each rank sees each generation once, its own and those before it joined never.
+void publish_request(const JobRequest& request);
+bool next_request(JobRequest& request);
+
+// True while this process is the one that polls and counts the dead for its node; renews or takes over a lost lease.
+bool hold_lease();
+
+// The id of the newest request that crossed nodes; true when it was not known on this node before.
+bool learn_remote_id(uint64_t id);
+
+void note_dump_written();
+
+// Marks processes that are gone as dead. The first newly dead one is described; false when there is none.
+bool notice_dead(JobProcess const*& dead);
+
+// Calls write(process, directory descriptor) for every process that is gone and that no one has written a dump for.
+void claim_gone(bool (*write)(const JobProcess& process, int ring_dir));
+
+// This process's own entry. signal-safe.
+void set_job_state(JobState state);
+
+// After a clean end: when all processes of the job on this node left in order and none dumped, rings and page go.
+void leave_job();
+
+// `name` in the ring directory is a page that nobody has used for a day: it goes.
+void remove_stale_job_page(int dir_fd, const char* name, uint64_t now_ns);
+
+// For tests: as if this process had never joined.
+void forget_job();
+
+}  // namespace titan::tracer

@@ -1,0 +1,100 @@
+#include "private_dir.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+constexpr int kOpenDir = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+Fd make_and_open(int parent, const char* name, mode_t mode) {
+    if (mkdirat(parent, name, mode) != 0 && errno != EEXIST) {
+        // A read-only parent may still hold the directory.
+        int reason = errno;
+        Fd existing(openat(parent, name, kOpenDir | O_NOFOLLOW));
+        if (!existing.valid()) {
+            errno = reason;
+        }
+        return existing;
+    }
+    return Fd(openat(parent, name, kOpenDir | O_NOFOLLOW));
+}
+
+struct KernelDirent {
+    uint64_t inode;
+    int64_t offset;
+    unsigned short record_bytes;
+    unsigned char type;
+    char name[];
+};
+
+}  // namespace
+
+PrivateDirName private_dir_name() {
+    PrivateDirName name{};
+    format_text(name.text, sizeof(name.text), "titantrace-%u", geteuid());
+    return name;
+}
+
+Fd open_private_dir(int parent, const char* name) {
+    Fd dir = make_and_open(parent, name, 0700);
+    struct stat status {};
+    if (dir.valid() && (fstat(dir.get(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0)) {
+        Fd refused = std::move(dir);
+        errno = EPERM;
+    }
+    return dir;
+}
+
+Fd open_plain_dir(int parent, const char* name) { return make_and_open(parent, name, 0777); }
+
+Fd open_user_path(const char* path) {
+    char prefix[PATH_MAX];
+    if (!copy_text(prefix, sizeof(prefix), path)) {
+        errno = ENAMETOOLONG;
+        return Fd();
+    }
+    // Mostly it is there already: one call, and no mkdir on parents that a file server guards.
+    Fd whole(open(prefix, kOpenDir));
+    if (whole.valid() || errno != ENOENT) {
+        return whole;
+    }
+    for (char* slash = strchr(prefix + 1, '/'); slash != nullptr; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(prefix, 0777) != 0 && errno != EEXIST && access(prefix, F_OK) != 0) {
+            return Fd();
+        }
+        *slash = '/';
+    }
+    if (mkdir(prefix, 0777) != 0 && errno != EEXIST) {
+        return Fd();
+    }
+    return Fd(open(prefix, kOpenDir));
+}
+
+bool each_entry(int dir_fd, bool (*visit)(void* context, const char* name), void* context) {
+    if (lseek(dir_fd, 0, SEEK_SET) != 0) {
+        return false;
+    }
+    alignas(KernelDirent) char entries[4096];
+    for (;;) {
+        long got = syscall(SYS_getdents64, dir_fd, entries, sizeof(entries));
+        if (got <= 0) {
+            return got == 0;
+        }
+        for (long at = 0; at < got;) {
+            const auto* entry = reinterpret_cast<const KernelDirent*>(entries + at);
+            at += entry->record_bytes;
+            if (!same_text(entry->name, ".") && !same_text(entry->name, "..") && !visit(context, entry->name)) {
+                return true;
+            }
+        }
+    }
+}
+
+}  // namespace titan::tracer

@@ -1,0 +1,66 @@
+// Directories in places that others can write to (/dev/shm, /tmp): ours alone, or not used.
+//
+// A directory is only trusted through the descriptor that was checked, and files in it are reached with *at() calls, so a
+// link planted meanwhile changes nothing. signal-safe; no allocation (readdir would).
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace titan::tracer {
+
+// A descriptor for the length of one operation: we keep none, because programs close all they find.
+class Fd {
+  public:
+    Fd() = default;
+    explicit Fd(int number) : number_(number) {}
+    Fd(Fd&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    Fd& operator=(Fd&& other) noexcept {
+        std::swap(number_, other.number_);
+        return *this;
+    }
+    ~Fd() {
+        if (number_ >= 0) {
+            close(number_);
+        }
+    }
+    int get() const { return number_; }
+    bool valid() const { return number_ >= 0; }
+
+  private:
+    int number_ = -1;
+};
+
+// "titantrace-1000"
+struct PrivateDirName {
+    char text[32];
+};
+PrivateDirName private_dir_name();
+
+// Opens `name` below `parent`, making it if needed. Refuses (errno ELOOP, ENOTDIR, EPERM) links, files, directories of
+// other users and ones that others can enter.
+Fd open_private_dir(int parent, const char* name);
+
+// As above for a directory that others may read: made with mode 0777 less the umask, must not be a link.
+Fd open_plain_dir(int parent, const char* name);
+
+// Makes every missing directory of an absolute path (0777 less the umask) and opens the last. Links are followed: the path
+// is the user's own word.
+Fd open_user_path(const char* path);
+
+// Calls visit(name) for every entry but "." and "..", until it returns false. Safe when entries are removed meanwhile.
+bool each_entry(int dir_fd, bool (*visit)(void* context, const char* name), void* context);
+
+template <typename Visit>
+bool each_entry(int dir_fd, Visit&& visit) {
+    return each_entry(
+        dir_fd, [](void* context, const char* name) { return (*static_cast<Visit*>(context))(name); }, &visit);
+}
+
+}  // namespace titan::tracer

@@ -1,0 +1,78 @@
+#include "process.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+uint64_t clock_now_ns(clockid_t id) {
+    timespec now{};
+    clock_gettime(id, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+uint64_t realtime_now_ns() { return clock_now_ns(CLOCK_REALTIME); }
+uint64_t monotonic_now_ns() { return clock_now_ns(CLOCK_MONOTONIC); }
+
+size_t read_small_file(int dir_fd, const char* path, char* out, size_t capacity_bytes) {
+    out[0] = '\0';
+    int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0) {
+        return 0;
+    }
+    size_t size_bytes = 0;
+    while (size_bytes + 1 < capacity_bytes) {
+        ssize_t got = read(fd, out + size_bytes, capacity_bytes - 1 - size_bytes);
+        if (got <= 0) {
+            break;
+        }
+        size_bytes += static_cast<size_t>(got);
+    }
+    close(fd);
+    while (size_bytes != 0 && out[size_bytes - 1] == '\n') {
+        --size_bytes;
+    }
+    out[size_bytes] = '\0';
+    return size_bytes;
+}
+
+uint64_t process_start_ticks(pid_t pid) {
+    char path[32];
+    format_text(path, sizeof(path), "/proc/%d/stat", pid);
+    char stat[1024];
+    if (pid <= 0 || read_small_file(AT_FDCWD, path, stat, sizeof(stat)) == 0) {
+        return 0;
+    }
+    // "123 (any ) name) S 1 ...": the name is in the program's hand, so count fields from the last parenthesis.
+    const char* field = strrchr(stat, ')');
+    if (field == nullptr || field[1] != ' ' || field[2] == 'Z' || field[2] == 'X') {
+        return 0;
+    }
+    constexpr int kStateField = 3;
+    constexpr int kStartField = 22;
+    field += 2;
+    for (int i = kStateField; i < kStartField && field != nullptr; ++i) {
+        field = strchr(field, ' ');
+        field = field == nullptr ? nullptr : field + 1;
+    }
+    uint64_t start_ticks = 0;
+    if (field == nullptr || !parse_u64(field, strcspn(field, " "), start_ticks)) {
+        return 0;
+    }
+    return start_ticks;
+}
+
+uint64_t pid_namespace_inode() {
+    struct stat status {};
+    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+}  // namespace titan::tracer

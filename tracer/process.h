@@ -1,0 +1,28 @@
+// What /proc tells about processes: pids are reused, so a process is a pid and the moment it started. signal-safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace titan::tracer {
+
+// Clock ticks since boot when the process started (field 22 of /proc/PID/stat); 0 when there is none, and for a zombie:
+// what is left of a killed rank until its launcher looks at it is as dead as one that is gone.
+uint64_t process_start_ticks(pid_t pid);
+
+inline bool process_alive(pid_t pid, uint64_t start_ticks) {
+    return start_ticks != 0 && process_start_ticks(pid) == start_ticks;
+}
+
+// Inode of this process's pid namespace, 0 unknown. Pids compare only inside one.
+uint64_t pid_namespace_inode();
+
+// Reads a small file whole, as a NUL-terminated text without the final newline; returns its size, 0 when it cannot.
+size_t read_small_file(int dir_fd, const char* path, char* out, size_t capacity_bytes);
+
+uint64_t realtime_now_ns();
+uint64_t monotonic_now_ns();
+
+}  // namespace titan::tracer

@@ -1,0 +1,43 @@
+// The ring file: where it lies, how it is made, and how those of dead processes go away. cold.
+#pragma once
+
+#include <limits.h>
+
+#include <cstdint>
+
+#include "config.h"
+#include "formats/ring_layout.h"
+#include "identity.h"
+
+namespace titan::tracer {
+
+struct RingFile {
+    format::RingHeader* header;
+    uint64_t bytes;
+    bool persistent;      // false: an anonymous mapping, gone with the process
+    char path[PATH_MAX];  // empty when not persistent
+};
+
+// Tries TITANTRACE_RING_DIR, then /tmp, then anonymous memory, with smaller rings where room is short; says so on stderr.
+// False when even that fails. The header is complete but for the clock's fields and `state` (kStarting), which are the
+// session's. The file is fully allocated: touching the mapping never raises SIGBUS on a full file system.
+bool create_ring_file(const Config& config, const Identity& identity, RingFile& ring_file);
+
+// Removes the file (the mapping stays): after a clean end nobody needs it.
+void remove_ring_file(RingFile& ring_file);
+
+// Start of the region's bytes, or null for a kind that this ring lacks.
+char* region_bytes(format::RingHeader& header, format::RegionKind kind, const format::RegionDescriptor** descriptor,
+                   format::RegionCursor** cursor = nullptr);
+
+// The directory "<parent>/titantrace-<uid>" and what may be wrong with it; see private_dir.h. -1 and a warning otherwise.
+int open_ring_dir(const char* parent);
+
+// Rings of dead processes: removed when a day old, or oldest first while they take more than 256 MiB. Files that are not
+// ours to judge stay.
+void remove_stale_rings(int dir_fd, const Identity& identity);
+inline constexpr uint64_t kStaleRingAge_ns = 24ull * 3600 * 1'000'000'000;
+inline constexpr uint64_t kForeignRingAge_ns = 3600ull * 1'000'000'000;
+inline constexpr uint64_t kDeadRingsLimit_bytes = 256ull << 20;
+
+}  // namespace titan::tracer
