@@ -6,6 +6,7 @@ formats. What is in one place only is a problem, whichever place it is.
 import re
 
 from metalib import LAYERS, blank_comments_and_strings, run
+from readme_tables import ENVIRONMENT_BEGIN, with_tables
 
 VARIABLE = re.compile(r"\bTITANTRACE(?:_[A-Z0-9]+)*\b")
 KINDS_BEGIN, KINDS_END = "<!-- finding kinds -->", "<!-- end of finding kinds -->"
@@ -60,6 +61,11 @@ def check(tree):
     problems += [f"{name} ({coded[name]}) is not in README.md" for name in sorted(set(coded) - documented)]
     problems += [f"{name} is in README.md but nowhere in the code" for name in sorted(documented - set(coded))]
 
+    if ENVIRONMENT_BEGIN not in readme:
+        problems.append(f"README.md has no table of environment variables after {ENVIRONMENT_BEGIN}")
+    elif with_tables(tree.root, readme) != readme:
+        problems.append("README.md's table is not what tracer/config.def says: python3 tests/meta/readme_tables.py --root . --write")
+
     kinds, shown = code_kinds(tree), readme_kinds(readme)
     if not kinds:
         problems.append("no table of finding kinds was found in formats/ or analyzer/")
@@ -76,12 +82,23 @@ def check(tree):
 
 
 TABLE = '#define TITAN_FINDING_KINDS(X) \\\n    X(1, kRankDead, "rank_dead", "text") \\\n    X(2, kLost, "lost", "t")\n'
-README = f"`TITANTRACE_DIR`\n{KINDS_BEGIN}\n| `rank_dead` | x |\n| `lost` | y |\n{KINDS_END}\n"
-CODE = {"formats/findings.h": TABLE, "tracer/config.def": 'X("TITANTRACE_DIR", "dumps")\n'}
+README = f"""<!-- environment -->
+| variable | default | meaning |
+|---|---|---|
+| `TITANTRACE_DIR` | `dumps` | Where. |
+<!-- end of environment -->
+{KINDS_BEGIN}
+| `rank_dead` | x |
+| `lost` | y |
+{KINDS_END}
+"""
+CODE = {"formats/findings.h": TABLE,
+        "tracer/config.def": 'TITAN_CONFIG_ROW(TITANTRACE_DIR, "dumps", path, dir,\n                 "Where.")\n'}
 BAD = {
     "undocumented": ("TITANTRACE_NEW (tracer/a.cpp) is not in",
                      {**CODE, "README.md": README, "tracer/a.cpp": 'getenv("TITANTRACE_NEW");\n'}),
     "stale": ("TITANTRACE_OLD is in README.md but", {**CODE, "README.md": README + "`TITANTRACE_OLD`\n"}),
+    "another default": ("table is not what", {**CODE, "README.md": README.replace("`dumps`", "`dump`")}),
     "undocumented kind": ("lost is not in", {**CODE, "README.md": README.replace("| `lost` | y |\n", "")}),
     "stale kind": ("gone is in README.md but", {**CODE, "README.md": README.replace("`lost` |", "`lost` `gone` |")}),
     "no table": ("no table of finding kinds", {"README.md": README, "tracer/config.def": CODE["tracer/config.def"]}),
