@@ -25,11 +25,9 @@ class Fd {
         std::swap(number_, other.number_);
         return *this;
     }
-    ~Fd() {
-        if (number_ >= 0) {
-            close(number_);
-        }
-    }
+    ~Fd() { close_now(); }
+    // False with errno where the file system reports a late error, as NFS and quota do.
+    bool close_now() { return number_ < 0 || close(std::exchange(number_, -1)) == 0; }
     int get() const { return number_; }
     bool valid() const { return number_ >= 0; }
 

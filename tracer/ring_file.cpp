@@ -11,7 +11,6 @@
 #include <atomic>
 
 #include "log.h"
-#include "private_dir.h"
 #include "text.h"
 
 #ifndef TITANTRACE_VERSION
@@ -169,7 +168,7 @@ format::RingHeader* map_file(int file, uint64_t bytes) {
 }
 
 bool create_in(const char* parent, const Config& config, const Identity& identity, RingFile& ring_file) {
-    Fd dir(open_ring_dir(parent));
+    Fd dir = open_ring_dir(parent);
     if (!dir.valid()) {
         return false;
     }
@@ -226,16 +225,15 @@ bool create_anonymous(const Config& config, const Identity& identity, RingFile& 
 
 }  // namespace
 
-int open_ring_dir(const char* parent) {
+Fd open_ring_dir(const char* parent) {
     Fd base(open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     PrivateDirName name = private_dir_name();
     Fd dir = base.valid() ? open_private_dir(base.get(), name.text) : Fd();
     if (!dir.valid()) {
         warn_once("%s/%s is not used: %s", parent, name.text,
                   errno == EPERM ? "it is not a private directory of this user" : error_text(errno));
-        return -1;
     }
-    return fcntl(dir.get(), F_DUPFD_CLOEXEC, 3);
+    return dir;
 }
 
 bool create_ring_file(const Config& config, const Identity& identity, RingFile& ring_file) {

@@ -8,6 +8,7 @@
 #include "config.h"
 #include "formats/ring_layout.h"
 #include "identity.h"
+#include "private_dir.h"
 
 namespace titan::tracer {
 
@@ -30,8 +31,8 @@ void remove_ring_file(RingFile& ring_file);
 char* region_bytes(format::RingHeader& header, format::RegionKind kind, const format::RegionDescriptor** descriptor,
                    format::RegionCursor** cursor = nullptr);
 
-// The directory "<parent>/titantrace-<uid>" and what may be wrong with it; see private_dir.h. -1 and a warning otherwise.
-int open_ring_dir(const char* parent);
+// The directory "<parent>/titantrace-<uid>", see private_dir.h; a warning and an invalid one where it cannot be trusted.
+Fd open_ring_dir(const char* parent);
 
 // Rings of dead processes: removed when a day old, or oldest first while they take more than 256 MiB. Files that are not
 // ours to judge stay.

@@ -1,0 +1,81 @@
+#define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_initStaticCCtx: a compressor that never allocates
+#include "formats/dump_writer.h"
+
+#include <zstd.h>
+
+namespace titan::format {
+namespace {
+
+size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+size_t compressor_bytes() { return aligned(ZSTD_estimateCCtxSize(kDumpCompressionLevel)); }
+
+template <typename Header>
+uint64_t check_of(const Header& header) {
+    return fnv1a64(reinterpret_cast<const unsigned char*>(&header), offsetof(Header, check));
+}
+
+}  // namespace
+
+size_t dump_workspace_bytes() { return compressor_bytes() + ZSTD_compressBound(kMaxSectionRaw_bytes); }
+
+DumpWriter::DumpWriter(void* workspace, size_t workspace_bytes, DumpSink sink, void* context)
+    : context_(context), sink_(sink) {
+    if (workspace == nullptr || workspace_bytes < dump_workspace_bytes()) {
+        return;
+    }
+    compressor_ = ZSTD_initStaticCCtx(workspace, compressor_bytes());
+    frame_ = static_cast<unsigned char*>(workspace) + compressor_bytes();
+    frame_bytes_ = workspace_bytes - compressor_bytes();
+    good_ = compressor_ != nullptr &&
+            ZSTD_isError(ZSTD_CCtx_setParameter(compressor_, ZSTD_c_compressionLevel, kDumpCompressionLevel)) == 0 &&
+            ZSTD_isError(ZSTD_CCtx_setParameter(compressor_, ZSTD_c_checksumFlag, 1)) == 0;
+}
+
+bool DumpWriter::begin() {
+    DumpHeader header{kDumpMagic, kDumpMajor, kDumpMinor, sizeof(DumpHeader), 0, 0};
+    header.check = check_of(header);
+    return put(&header, sizeof(header));
+}
+
+bool DumpWriter::add_meta(const char* json, size_t size_bytes) {
+    return add_section(SectionKind::kMeta, json, size_bytes, 0);
+}
+
+bool DumpWriter::add_ring(const void* image, uint64_t size_bytes) {
+    for (uint64_t offset_bytes = 0; offset_bytes < size_bytes; offset_bytes += kMaxSectionRaw_bytes) {
+        uint64_t left_bytes = size_bytes - offset_bytes;
+        size_t raw_bytes = left_bytes < kMaxSectionRaw_bytes ? left_bytes : kMaxSectionRaw_bytes;
+        if (!add_section(SectionKind::kRing, static_cast<const char*>(image) + offset_bytes, raw_bytes, offset_bytes)) {
+            return false;
+        }
+    }
+    return good_;
+}
+
+bool DumpWriter::finish() {
+    SectionHeader header{SectionKind::kEnd, 0, 0, 0, 0, 0};
+    header.check = check_of(header);
+    return put(&header, sizeof(header));
+}
+
+bool DumpWriter::put(const void* bytes, size_t size_bytes) {
+    good_ = good_ && sink_(context_, bytes, size_bytes);
+    written_bytes_ += good_ ? size_bytes : 0;
+    return good_;
+}
+
+bool DumpWriter::add_section(SectionKind kind, const void* raw, size_t raw_bytes, uint64_t ring_offset_bytes) {
+    if (!good_ || raw_bytes > kMaxSectionRaw_bytes) {
+        return good_ = false;
+    }
+    size_t stored_bytes = ZSTD_compress2(compressor_, frame_, frame_bytes_, raw, raw_bytes);
+    if (ZSTD_isError(stored_bytes) != 0) {
+        return good_ = false;
+    }
+    SectionHeader header{kind, 0, stored_bytes, raw_bytes, ring_offset_bytes, 0};
+    header.check = check_of(header);
+    return put(&header, sizeof(header)) && put(frame_, stored_bytes);
+}
+
+}  // namespace titan::format

@@ -1,0 +1,175 @@
+#include "dump_files.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "text.h"
+
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#endif
+
+namespace titan::tracer {
+namespace {
+
+constexpr int kMaxNumberClashes = 1000;
+constexpr int kMaxRemovals = 64;
+
+// "rank00003.12.titan" with the stem "rank00003" gives 12.
+bool dump_number(const char* name, const char* stem, uint64_t& number) {
+    size_t stem_length = strlen(stem);
+    if (!starts_with(name, stem) || name[stem_length] != '.') {
+        return false;
+    }
+    const char* digits = name + stem_length + 1;
+    size_t length = strcspn(digits, ".");
+    return parse_u64(digits, length, number) && number < UINT32_MAX && same_text(digits + length, ".titan");
+}
+
+}  // namespace
+
+Fd open_attempt_dir(int base, const char* run, int32_t attempt) {
+    Fd run_dir = open_plain_dir(base, run);
+    char name[16];
+    format_text(name, sizeof(name), "%d", attempt);
+    return run_dir.valid() ? open_plain_dir(run_dir.get(), name) : Fd();
+}
+
+DumpFile::~DumpFile() {
+    if (temporary_[0] != '\0') {
+        unlinkat(dir_.get(), temporary_, 0);
+    }
+}
+
+bool DumpFile::open_in(const char* base, const DumpOwner& owner) { return open_at(open_user_path(base), base, owner); }
+
+bool DumpFile::open_fallback(const DumpOwner& owner) {
+    const char* temporary = getenv("TMPDIR");
+    if (temporary == nullptr || temporary[0] != '/') {
+        temporary = "/tmp";
+    }
+    Fd parent(open(temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!parent.valid()) {
+        return false;
+    }
+    PrivateDirName name = private_dir_name();
+    char base[PATH_MAX];
+    format_text(base, sizeof(base), "%s/%s", temporary, name.text);
+    return open_at(open_private_dir(parent.get(), name.text), base, owner);
+}
+
+bool DumpFile::open_at(Fd base, const char* base_path, const DumpOwner& owner) {
+    if (!base.valid()) {
+        return false;
+    }
+    dir_ = open_attempt_dir(base.get(), owner.run, owner.attempt);
+    if (!dir_.valid()) {
+        return false;
+    }
+    format_text(directory_, sizeof(directory_), "%s/%s/%d", base_path, owner.run, owner.attempt);
+    if (owner.rank >= 0) {
+        format_text(stem_, sizeof(stem_), "rank%05d", owner.rank);
+    } else {
+        format_text(stem_, sizeof(stem_), "pid%d", owner.pid);
+    }
+    format_text(temporary_, sizeof(temporary_), ".%s.titan.%d.tmp", stem_, getpid());
+    unlinkat(dir_.get(), temporary_, 0);  // left by a process of this pid that died while writing
+    file_ = Fd(openat(dir_.get(), temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file_.valid()) {
+        temporary_[0] = '\0';
+    }
+    return file_.valid();
+}
+
+bool DumpFile::write(const void* bytes, size_t size_bytes) {
+    const char* next = static_cast<const char*>(bytes);
+    while (size_bytes != 0) {
+        ssize_t written = ::write(file_.get(), next, size_bytes);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            error_number_ = written == 0 ? ENOSPC : errno;
+            return false;
+        }
+        next += written;
+        size_bytes -= static_cast<size_t>(written);
+    }
+    return true;
+}
+
+uint64_t DumpFile::next_number() {
+    uint64_t next = 0;
+    each_entry(dir_.get(), [&](const char* name) {
+        uint64_t number = 0;
+        if (dump_number(name, stem_, number) && number >= next) {
+            next = number + 1;
+        }
+        return true;
+    });
+    return next;
+}
+
+// No fsync: on the parallel file systems that jobs write to it costs seconds and queues thousands of ranks behind one
+// another. What it would save us from, the node losing power within seconds of the dump, also loses the job's other ranks'
+// memory; a file that got its name without its bytes is found out by the end section and the checksums. close() is where
+// NFS and quota report late errors, so the file is closed before it gets its name.
+bool DumpFile::commit(uint64_t first_number, uint32_t keep) {
+    if (!file_.close_now()) {
+        return false;
+    }
+    number_ = first_number;
+    for (int clash = 0; clash < kMaxNumberClashes; ++clash, ++number_) {
+        char name[64];
+        format_text(name, sizeof(name), "%s.%lu.titan", stem_, number_);
+        if (rename_to(name)) {
+            temporary_[0] = '\0';
+            format_text(path_, sizeof(path_), "%s/%s", directory_, name);
+            remove_older(keep);
+            return true;
+        }
+        if (errno != EEXIST) {
+            return false;
+        }
+    }
+    return false;
+}
+
+// Not every file system can rename without replacing (NFS), nor link (some parallel and FUSE ones); all can create
+// exclusively, and an empty file that is replaced at once is the last resort.
+bool DumpFile::rename_to(const char* name) {
+    if (syscall(SYS_renameat2, dir_.get(), temporary_, dir_.get(), name, RENAME_NOREPLACE) == 0) {
+        return true;
+    }
+    if (errno == EEXIST) {
+        return false;
+    }
+    if (linkat(dir_.get(), temporary_, dir_.get(), name, 0) == 0) {
+        unlinkat(dir_.get(), temporary_, 0);
+        return true;
+    }
+    if (errno == EEXIST) {
+        return false;
+    }
+    Fd claimed(openat(dir_.get(), name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    return claimed.valid() && renameat(dir_.get(), temporary_, dir_.get(), name) == 0;
+}
+
+void DumpFile::remove_older(uint32_t keep) {
+    char name[64];
+    for (int removed = 0; removed < kMaxRemovals; ++removed) {
+        uint64_t behind = keep + static_cast<uint64_t>(removed);
+        if (behind > number_) {
+            return;
+        }
+        format_text(name, sizeof(name), "%s.%lu.titan", stem_, number_ - behind);
+        if (unlinkat(dir_.get(), name, 0) != 0) {
+            return;
+        }
+    }
+}
+
+}  // namespace titan::tracer

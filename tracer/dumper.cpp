@@ -1,0 +1,217 @@
+#include "dumper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "clock.h"
+#include "dump_files.h"
+#include "dump_meta.h"
+#include "formats/dump_writer.h"
+#include "log.h"
+#include "process.h"
+#include "snapshot.h"
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+constexpr uint64_t kMaxGoneRingBytes = 1ull << 30;
+
+// Owned by the watch thread once the session runs.
+struct DumpMemory {
+    char* image;
+    uint64_t image_bytes;
+    char* workspace;
+    size_t workspace_bytes;
+    char* meta;
+    char* environment;
+    uint64_t snapshot_realtime_ns;
+    uint64_t snapshot_ticks;
+    uint64_t next_number;
+    bool numbers_known;
+};
+constinit DumpMemory memory{};
+
+char* map_private(size_t bytes) {
+    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return mapped == MAP_FAILED ? nullptr : static_cast<char*>(mapped);
+}
+
+struct DumpContent {
+    DumpMeta meta;
+    const char* image;
+    uint64_t image_bytes;
+};
+
+bool write_content(DumpFile& file, const DumpContent& content) {
+    auto sink = [](void* context, const void* bytes, size_t size_bytes) {
+        return static_cast<DumpFile*>(context)->write(bytes, size_bytes);
+    };
+    format::DumpWriter writer(memory.workspace, memory.workspace_bytes, sink, &file);
+    size_t meta_bytes = write_meta(memory.meta, kMetaBytes, content.meta);
+    return writer.begin() && writer.add_meta(memory.meta, meta_bytes) &&
+           writer.add_ring(content.image, content.image_bytes) && writer.finish();
+}
+
+// The numbers of a process's own dumps go on without another look at the directory; for any other it is listed.
+bool write_file(DumpFile& file, bool opened, DumpContent& content, bool own, uint32_t keep) {
+    if (!opened) {
+        return false;
+    }
+    uint64_t number = own && memory.numbers_known ? memory.next_number : file.next_number();
+    content.meta.number = number;
+    if (!write_content(file, content)) {
+        errno = file.error_number() != 0 ? file.error_number() : EIO;
+        return false;
+    }
+    return file.commit(number, keep);
+}
+
+void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner& owner, int failure, const char* dir) {
+    std::string_view reason = format::name_of(content.meta.reason);
+    char whose[48] = "";
+    if (!content.meta.process_alive) {
+        format_text(whose, sizeof(whose), " of rank %d", owner.rank);
+    }
+    char why[256] = "";
+    TextWriter why_not(why, sizeof(why));
+    if (failure != 0) {
+        why_not.text(", as ");
+        why_not.escaped(dir, 160);
+        why_not.format(" cannot be written: %s", error_text(failure));
+    }
+    char detail[256];
+    TextWriter escaped(detail, sizeof(detail));
+    escaped.escaped(content.meta.detail, 200);
+    log_line("dump%s written to %s (%s%s%s)%s", whose, file.path(), reason.data(), detail[0] == '\0' ? "" : ": ", detail,
+             why);
+}
+
+bool write_somewhere(Session& session, DumpContent& content, const DumpOwner& owner, bool own) {
+    const Config& config = session.config;
+    DumpFile file;
+    int failure = 0;
+    if (!write_file(file, file.open_in(config.dir, owner), content, own, config.keep)) {
+        failure = errno;
+    } else {
+        if (own) {
+            memory.next_number = file.number() + 1;
+            memory.numbers_known = true;
+        }
+        say_where(file, content, owner, 0, config.dir);
+        return true;
+    }
+    DumpFile fallback;
+    if (!write_file(fallback, fallback.open_fallback(owner), content, false, config.keep)) {
+        int second = errno;
+        log_line("dump could not be written: %s: %s; fallback: %s", config.dir, error_text(failure), error_text(second));
+        return false;
+    }
+    say_where(fallback, content, owner, failure, config.dir);
+    return true;
+}
+
+}  // namespace
+
+bool prepare_dumper(Session& session) {
+    memory = DumpMemory{};
+    memory.image_bytes = session.ring_file.bytes;
+    memory.workspace_bytes = format::dump_workspace_bytes();
+    memory.image = map_private(memory.image_bytes);
+    memory.workspace = map_private(memory.workspace_bytes);
+    memory.meta = map_private(kMetaBytes);
+    memory.environment = map_private(kEnvironmentBytes);
+    if (memory.image == nullptr || memory.workspace == nullptr || memory.meta == nullptr ||
+        memory.environment == nullptr) {
+        warn_once("no memory for dumps: only the ring file will tell what happened");
+        memory.image = nullptr;
+        return false;
+    }
+    write_environment(memory.environment, kEnvironmentBytes, environ);
+    return true;
+}
+
+void take_snapshot(Session& session) {
+    if (memory.image == nullptr) {
+        return;
+    }
+    memory.snapshot_realtime_ns = realtime_now_ns();
+    memory.snapshot_ticks = now_ticks();
+    copy_ring(*session.ring_file.header, session.ring_file.bytes, memory.image);
+}
+
+bool write_dump(Session& session, const DumpOrder& order) {
+    if (memory.image == nullptr) {
+        return false;
+    }
+    const Identity& identity = session.identity;
+    DumpContent content{{0, order.reason, order.detail, order.requested_by_rank, memory.snapshot_realtime_ns,
+                         memory.snapshot_ticks, -1, true, memory.environment},
+                        memory.image,
+                        memory.image_bytes};
+    DumpOwner owner{identity.run, identity.attempt, identity.rank, identity.pid};
+    if (!write_somewhere(session, content, owner, true)) {
+        return false;
+    }
+    std::atomic_ref(session.ring_file.header->dumps_written).fetch_add(1, std::memory_order_relaxed);
+    note_dump_written();
+    return true;
+}
+
+bool write_dump_of_gone(Session& session, const JobProcess& process, int ring_dir) {
+    char name[sizeof(process.ring_name)];
+    copy_text(name, sizeof(name), process.ring_name);
+    struct stat status {};
+    Fd file(strchr(name, '/') == nullptr ? openat(ring_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK) : -1);
+    if (memory.image == nullptr || !file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_size < static_cast<off_t>(sizeof(format::RingHeader)) ||
+        static_cast<uint64_t>(status.st_size) > kMaxGoneRingBytes) {
+        return false;
+    }
+    // Read, not mapped: a file that is cut off meanwhile must not become a SIGBUS.
+    auto bytes = static_cast<uint64_t>(status.st_size);
+    char* image = map_private(bytes);
+    uint64_t got_bytes = 0;
+    while (image != nullptr && got_bytes < bytes) {
+        ssize_t got = pread(file.get(), image + got_bytes, bytes - got_bytes, static_cast<off_t>(got_bytes));
+        if (got <= 0) {
+            break;
+        }
+        got_bytes += static_cast<uint64_t>(got);
+    }
+    bool written = false;
+    if (image != nullptr && got_bytes == bytes) {
+        const auto& header = *reinterpret_cast<const format::RingHeader*>(image);
+        if (header.magic == format::kRingMagic && header.pid == process.pid &&
+            header.pid_start_ticks == process.start_ticks) {
+            char detail[96];
+            format_text(detail, sizeof(detail), "ring of pid %d, which %s", process.pid,
+                        header.state == format::ProcessState::kExited ? "had exited" : "is gone");
+            DumpContent content{{0, format::DumpReason::kCollected, detail, session.identity.rank, realtime_now_ns(),
+                                 now_ticks(), session.identity.rank, false, "{}"},
+                                image,
+                                bytes};
+            DumpOwner owner{session.identity.run, session.identity.attempt, process.rank, process.pid};
+            written = write_somewhere(session, content, owner, false);
+        }
+    }
+    if (image != nullptr) {
+        munmap(image, bytes);
+    }
+    return written;
+}
+
+void release_dump_memory() {
+    if (memory.image != nullptr) {
+        madvise(memory.image, memory.image_bytes, MADV_DONTNEED);
+        madvise(memory.workspace, memory.workspace_bytes, MADV_DONTNEED);
+    }
+}
+
+}  // namespace titan::tracer

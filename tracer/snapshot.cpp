@@ -1,0 +1,58 @@
+#include "snapshot.h"
+
+#include <atomic>
+
+namespace titan::tracer {
+namespace {
+
+using format::RegionKind;
+
+// Word by word: an aligned field that its writer stores at once is never copied in two halves, as memcpy might.
+void copy_words(char* from, char* to, uint64_t bytes) {
+    auto* source = reinterpret_cast<uint64_t*>(from);
+    auto* target = reinterpret_cast<uint64_t*>(to);
+    for (uint64_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
+        target[i] = std::atomic_ref(source[i]).load(std::memory_order_relaxed);
+    }
+}
+
+// Every slot begins with its slot_sequence.
+void copy_slots(char* from, char* to, const format::RegionDescriptor& region) {
+    for (uint64_t i = 0; i < region.count; ++i, from += region.stride_bytes, to += region.stride_bytes) {
+        std::atomic_ref sequence(*reinterpret_cast<uint64_t*>(from));
+        const uint64_t before = sequence.load(std::memory_order_acquire);
+        if (before == 0) {
+            *reinterpret_cast<uint64_t*>(to) = 0;  // never used: the image's memory is zero
+            continue;
+        }
+        copy_words(from, to, region.stride_bytes);
+        std::atomic_thread_fence(std::memory_order_acquire);  // partner: the fence of Ring::begin
+        const uint64_t after = sequence.load(std::memory_order_relaxed);
+        *reinterpret_cast<uint64_t*>(to) = before == after ? before : (after | 1);
+    }
+}
+
+bool is_ring(RegionKind kind) {
+    return kind == RegionKind::kCollectives || kind == RegionKind::kCudaCalls || kind == RegionKind::kMarkers;
+}
+
+}  // namespace
+
+void copy_ring(format::RingHeader& ring, uint64_t bytes, char* image) {
+    char* base = reinterpret_cast<char*>(&ring);
+    copy_words(base, image, format::kHeaderBytes);
+    for (uint32_t i = 0; i < ring.region_count && i < format::kMaxRegions; ++i) {
+        const format::RegionDescriptor& region = ring.regions[i];
+        const uint64_t region_bytes = region.count * region.stride_bytes;
+        if (region.offset_bytes > bytes || region_bytes > bytes - region.offset_bytes) {
+            continue;
+        }
+        if (is_ring(region.kind)) {
+            copy_slots(base + region.offset_bytes, image + region.offset_bytes, region);
+        } else {
+            copy_words(base + region.offset_bytes, image + region.offset_bytes, region_bytes);
+        }
+    }
+}
+
+}  // namespace titan::tracer
