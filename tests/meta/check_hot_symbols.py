@@ -1,5 +1,5 @@
-"""The wrappers run on the program's hot path: their objects may not even refer to an allocator, a lock, or the guard of a
-function-local static. Read from the undefined symbols of the objects that the build made."""
+"""The wrappers, and what they and the markers call, run on the program's hot path: their objects may not even refer to an
+allocator, a lock, or the guard of a function-local static. Read from the undefined symbols of the built objects."""
 import pathlib
 import re
 import subprocess
@@ -14,8 +14,9 @@ FORBIDDEN = {
     "pthread_mutex_lock": "takes a lock", "pthread_rwlock_rdlock": "takes a lock", "pthread_rwlock_wrlock": "takes a lock",
     "printf": "prints", "fprintf": "prints", "fopen": "opens a file",
 }
-# The objects on the hot path. tracer/hot is inline, so that it is compiled into these.
-HOT_OBJECT = re.compile(r"(^|[^a-z])(wrappers|[a-z]+_wrappers)\.(cpp|c)\.o$")
+# The objects on the hot path. Headers of tracer/hot are compiled into these.
+HOT_OBJECT = re.compile(r"^(hot_\w+|\w+_wrappers|record|record_group|markers)\.cpp\.o$")
+HOT_LAYERS = re.compile(r"(^|/)(interpose|tracer)/")
 
 
 def undefined(nm, path):
@@ -30,7 +31,7 @@ def check(tree):
         print("sanitized build: its objects carry the sanitizer's calls, nothing to check")
         return []
     objects = [path for path in tree.build.rglob("*.o")
-               if "interpose" in str(path.relative_to(tree.build)) and HOT_OBJECT.search(path.name)
+               if HOT_LAYERS.search(str(path.relative_to(tree.build))) and HOT_OBJECT.match(path.name)
                and "tests" not in path.relative_to(tree.build).parts]
     if not objects:
         return ["no object of a wrapper was found in the build directory: what would this check read?"]

@@ -57,6 +57,8 @@ def judge(layer, allowed, own, own_directories, quote, header, hot):
         return None
     if "/" in header and first in LAYERS:
         return None if first in allowed else f"{layer} may not include {first}"
+    if quote == '"' and header in own:
+        return None
     if GPU_HEADER.match(header):
         return None if layer in ALLOWED_GPU else f"{layer} knows no CUDA or NCCL types"
     for prefix, layers in THIRD_PARTY.items():
@@ -65,7 +67,7 @@ def judge(layer, allowed, own, own_directories, quote, header, hot):
     if header == "titantrace.h":
         return None if layer in ("tracer", "interpose", "tests/simgpu") else f"{layer} may not include the markers' header"
     if quote == '"' and "/" not in header:
-        return None if header in own or header.endswith(".inc") else "no such file in this layer"
+        return "no such file in this layer"
     if "/" in header and first not in own_directories and not header.startswith(SYSTEM_PREFIXES):
         return "unknown prefix: add it to tests/meta/check_layers.py with the layers that may use it"
     return None
