@@ -1,0 +1,196 @@
+// Driver API: initialisation, devices, error names.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "objects.h"
+
+using namespace simgpu;
+
+namespace {
+
+struct ErrorText {
+    CUresult code;
+    const char* name;
+    const char* text;
+};
+
+#define SIMGPU_ERRORS(X)                                                                                     \
+    X(CUDA_SUCCESS, "no error")                                                                              \
+    X(CUDA_ERROR_INVALID_VALUE, "invalid argument")                                                          \
+    X(CUDA_ERROR_OUT_OF_MEMORY, "out of memory")                                                             \
+    X(CUDA_ERROR_NOT_INITIALIZED, "initialization error")                                                    \
+    X(CUDA_ERROR_DEINITIALIZED, "driver shutting down")                                                      \
+    X(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected")                                            \
+    X(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal")                                                   \
+    X(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid")                                            \
+    X(CUDA_ERROR_INVALID_CONTEXT, "invalid device context")                                                  \
+    X(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle")                                                  \
+    X(CUDA_ERROR_ILLEGAL_STATE, "the operation cannot be performed in the present state")                    \
+    X(CUDA_ERROR_NOT_FOUND, "named symbol not found")                                                        \
+    X(CUDA_ERROR_NOT_READY, "device not ready")                                                              \
+    X(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure")                                                \
+    X(CUDA_ERROR_NOT_SUPPORTED, "operation not supported")                                                   \
+    X(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed")                                               \
+    X(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, "cannot set while device is active in this process")                \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing")             \
+    X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture")      \
+    X(CUDA_ERROR_STREAM_CAPTURE_MERGE, "operation would result in a merge of separate capture sequences")    \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "capture was not ended in the same stream as it began")           \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work")                              \
+    X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "dependency created on uncaptured work in another stream")        \
+    X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "operation would make the legacy stream depend on a capturing blocking stream") \
+    X(CUDA_ERROR_CAPTURED_EVENT, "operation not permitted on an event last recorded in a capturing stream")  \
+    X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "attempt to terminate a thread-local capture sequence from another thread") \
+    X(CUDA_ERROR_UNKNOWN, "unknown error")
+
+constexpr ErrorText kErrors[] = {
+#define ROW(code, text) {code, #code, text},
+    SIMGPU_ERRORS(ROW)
+#undef ROW
+};
+
+const ErrorText* find_error(CUresult code) {
+    for (const ErrorText& row : kErrors) {
+        if (row.code == code) {
+            return &row;
+        }
+    }
+    return nullptr;
+}
+
+CUresult check_device(CUdevice device) {
+    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
+        return result;
+    }
+    return device >= 0 && device < driver().device_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+constexpr size_t kDeviceBytes = size_t{80} << 30;
+
+int attribute_value(CUdevice_attribute attribute, CUdevice device) {
+    switch (attribute) {
+        case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return 9;
+        case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return 132;
+        case CU_DEVICE_ATTRIBUTE_WARP_SIZE: return 32;
+        case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: return 1024;
+        case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: return 1000000;
+        case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING: return 1;
+        case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY: return 1;
+        case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: return 1;
+        case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1: return 1;
+        case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS: return 1;
+        case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return device + 1;
+        default: return 0;
+    }
+}
+
+}  // namespace
+
+CUresult cuInit(unsigned int flags) {
+    if (flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    Driver& state = driver();
+    if (forked()) {
+        return CUDA_ERROR_NOT_INITIALIZED;
+    }
+    std::lock_guard lock(state.lock);
+    if (!state.initialized) {
+        const char* text = std::getenv("SIMGPU_DEVICES");
+        state.device_count = text ? std::atoi(text) : 8;
+        if (state.device_count <= 0) {
+            return CUDA_ERROR_NO_DEVICE;
+        }
+        state.initialized = true;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDriverGetVersion(int* version) {
+    if (!version) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *version = CUDA_VERSION;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int* count) {
+    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
+        return result;
+    }
+    *count = driver().device_count;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+    const CUresult result = check_device(ordinal);
+    if (result == CUDA_SUCCESS) {
+        *device = ordinal;
+    }
+    return result;
+}
+
+CUresult cuDeviceGetName(char* name, int len, CUdevice device) {
+    const CUresult result = check_device(device);
+    if (result == CUDA_SUCCESS) {
+        std::snprintf(name, static_cast<size_t>(len), "simgpu (simulated GPU, a test double)");
+    }
+    return result;
+}
+
+CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
+    const CUresult result = check_device(device);
+    if (result == CUDA_SUCCESS) {
+        *bytes = kDeviceBytes;
+    }
+    return result;
+}
+
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+    const CUresult result = check_device(device);
+    if (result == CUDA_SUCCESS) {
+        *value = attribute_value(attribute, device);
+    }
+    return result;
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
+    const CUresult result = check_device(device);
+    if (result == CUDA_SUCCESS) {
+        std::memset(uuid->bytes, 0, sizeof uuid->bytes);
+        std::memcpy(uuid->bytes, "simgpu", 6);
+        uuid->bytes[15] = static_cast<char>(device);
+    }
+    return result;
+}
+
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }
+
+CUresult cuDeviceGetPCIBusId(char* text, int len, CUdevice device) {
+    const CUresult result = check_device(device);
+    if (result == CUDA_SUCCESS) {
+        std::snprintf(text, static_cast<size_t>(len), "0000:%02x:00.0", static_cast<unsigned>(device) + 1);
+    }
+    return result;
+}
+
+CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+    const CUresult result = check_device(device);
+    if (result == CUDA_SUCCESS) {
+        *can = device != peer;
+    }
+    return result != CUDA_SUCCESS ? result : check_device(peer);
+}
+
+CUresult cuGetErrorString(CUresult error, const char** text) {
+    const ErrorText* row = find_error(error);
+    *text = row ? row->text : nullptr;
+    return row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGetErrorName(CUresult error, const char** name) {
+    const ErrorText* row = find_error(error);
+    *name = row ? row->name : nullptr;
+    return row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

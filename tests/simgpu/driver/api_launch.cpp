@@ -1,0 +1,134 @@
+// Driver API: modules, functions and launches.
+#include <cstring>
+
+#include "objects.h"
+
+using namespace simgpu;
+
+namespace {
+
+// Arguments live from the launch until the kernel has run (in a graph: until the graph is destroyed).
+struct Arguments {
+    std::vector<std::vector<char>> values;
+    std::shared_ptr<int32_t> cancelled;
+
+    Arguments(const SimgpuKernel& kernel, void** params, std::shared_ptr<int32_t> flag) : cancelled(std::move(flag)) {
+        for (uint32_t i = 0; i < kernel.arg_count; ++i) {
+            const char* from = static_cast<const char*>(params[i]);
+            values.emplace_back(from, from + kernel.arg_bytes[i]);
+        }
+    }
+
+    void run(SimgpuKernelBody body) {
+        void* pointers[kSimgpuMaxArgs + 1] = {};
+        size_t i = 0;
+        for (auto& value : values) {
+            pointers[i++] = value.data();
+        }
+        pointers[i] = cancelled.get();
+        body(pointers);
+    }
+};
+
+CUresult launch(CUfunction function, CUstream handle, void** params) {
+    StreamRef stream;
+    if (const CUresult result = find_stream(handle, &stream); result != CUDA_SUCCESS) {
+        return result;
+    }
+    {
+        std::lock_guard lock(driver().lock);
+        if (!driver().functions.count(function)) {
+            return CUDA_ERROR_INVALID_HANDLE;
+        }
+    }
+    if (function->kernel.arg_count && !params) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    auto arguments = std::make_shared<Arguments>(function->kernel, params, stream->context->cancelled);
+    const SimgpuKernelBody body = function->kernel.body;
+    return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, [arguments, body] { arguments->run(body); }, function->name);
+}
+
+}  // namespace
+
+CUresult cuModuleLoadData(CUmodule* out, const void* image) {
+    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
+        return result;
+    }
+    const auto* binary = static_cast<const SimgpuFatBinary*>(image);
+    if (!out || !binary || binary->magic != SIMGPU_FATBIN_MAGIC) {
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    auto* module = new CUmod_st;
+    std::lock_guard lock(driver().lock);
+    for (uint32_t i = 0; i < binary->kernel_count; ++i) {
+        const SimgpuKernel& kernel = binary->kernels[i];
+        if (kernel.arg_count > kSimgpuMaxArgs) {
+            delete module;
+            return CUDA_ERROR_INVALID_IMAGE;
+        }
+        module->functions.push_back(std::make_unique<CUfunc_st>(CUfunc_st{kernel, kernel.name, module}));
+        driver().functions.insert(module->functions.back().get());
+    }
+    driver().modules.insert(module);
+    *out = module;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule module) {
+    std::lock_guard lock(driver().lock);
+    if (!driver().modules.erase(module)) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    for (const auto& function : module->functions) {
+        driver().functions.erase(function.get());
+    }
+    delete module;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) {
+    std::lock_guard lock(driver().lock);
+    if (!driver().modules.count(module)) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    for (const auto& function : module->functions) {
+        if (function->name == name) {
+            *out = function.get();
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuFuncGetName(const char** name, CUfunction function) {
+    std::lock_guard lock(driver().lock);
+    if (!name || !driver().functions.count(function)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *name = function->name.c_str();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetModule(CUmodule* out, CUfunction function) {
+    std::lock_guard lock(driver().lock);
+    if (!out || !driver().functions.count(function)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *out = function->module;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                        CUstream stream, void** params, void**) {
+    return launch(function, stream, params);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void**) {
+    return config ? launch(function, config->hStream, params) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                   unsigned, CUstream stream, void** params) {
+    return launch(function, stream, params);
+}

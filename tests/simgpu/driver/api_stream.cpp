@@ -1,0 +1,185 @@
+// Driver API: streams, host functions, stream-ordered memory operations.
+#include <atomic>
+#include <thread>
+
+#include "capture.h"
+#include "objects.h"
+
+using namespace simgpu;
+
+#define FIND_STREAM(handle)                                                              \
+    StreamRef stream;                                                                    \
+    if (const CUresult found = find_stream((handle), &stream); found != CUDA_SUCCESS) {  \
+        return found;                                                                    \
+    }
+
+CUresult cuStreamCreateWithPriority(CUstream* out, unsigned int flags, int priority) {
+    CUcontext context;
+    if (const CUresult result = require_context(&context); result != CUDA_SUCCESS) {
+        return result;
+    }
+    if (!out || (flags & ~unsigned{CU_STREAM_NON_BLOCKING})) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    std::lock_guard lock(driver().lock);
+    *out = make_stream(context, flags, priority).get();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream* out, unsigned int flags) { return cuStreamCreateWithPriority(out, flags, 0); }
+
+CUresult cuStreamDestroy_v2(CUstream handle) {
+    FIND_STREAM(handle)
+    std::lock_guard lock(driver().lock);
+    if (stream.get() != handle) {
+        return CUDA_ERROR_INVALID_HANDLE;  // a default stream
+    }
+    if (stream->capture) {
+        refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    }
+    stream->queue->close();  // work enqueued before still runs
+    driver().streams.erase(handle);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream handle) {
+    FIND_STREAM(handle)
+    return drain(stream);
+}
+
+CUresult cuStreamQuery(CUstream handle) {
+    FIND_STREAM(handle)
+    std::lock_guard lock(driver().lock);
+    if (stream->capture) {
+        return refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+    if (const CUresult result = check_unsafe_call(); result != CUDA_SUCCESS) {
+        return result;
+    }
+    return stream->queue->reached(stream->queue->last_ticket()) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext* out) {
+    FIND_STREAM(handle)
+    *out = stream->context;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* out, CUgreenCtx* green) {
+    if (green) {
+        *green = nullptr;
+    }
+    return cuStreamGetCtx(handle, out);
+}
+
+CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
+    FIND_STREAM(handle)
+    *device = stream->context->device;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetId(CUstream handle, unsigned long long* id) {
+    FIND_STREAM(handle)
+    *id = stream->id;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetFlags(CUstream handle, unsigned int* flags) {
+    FIND_STREAM(handle)
+    *flags = stream->flags;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetPriority(CUstream handle, int* priority) {
+    FIND_STREAM(handle)
+    *priority = stream->priority;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int) {
+    FIND_STREAM(handle)
+    EventRef event;
+    if (const CUresult result = find_event(event_handle, &event); result != CUDA_SUCCESS) {
+        return result;
+    }
+    std::shared_ptr<Moment> moment;
+    {
+        std::lock_guard lock(driver().lock);
+        if (event->capture) {
+            if (stream->capture && stream->capture != event->capture) {
+                return refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+            }
+            join_capture(stream, event);
+            return CUDA_SUCCESS;
+        }
+        if (stream->capture) {
+            return refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+        }
+        moment = event->moment;
+    }
+    if (!moment || moment->is_done()) {
+        return CUDA_SUCCESS;
+    }
+    return submit(stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT, [moment] { moment->wait(); });
+}
+
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user_data) {
+    if (!function) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    FIND_STREAM(handle)
+    return submit(stream, CU_GRAPH_NODE_TYPE_HOST, [function, user_data] { function(user_data); });
+}
+
+CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* user_data, unsigned int) {
+    FIND_STREAM(handle)
+    return submit(stream, CU_GRAPH_NODE_TYPE_HOST,
+                  [=] { callback(handle, CUDA_SUCCESS, user_data); });
+}
+
+namespace {
+
+template <typename T>
+CUresult write_value(CUstream handle, CUdeviceptr address, T value) {
+    FIND_STREAM(handle)
+    return submit(stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, [address, value] {
+        std::atomic_ref<T>(*reinterpret_cast<T*>(address)).store(value, std::memory_order_release);
+    });
+}
+
+template <typename T>
+bool value_reached(T have, T want, unsigned flags) {
+    switch (flags & 0x3u) {
+        case CU_STREAM_WAIT_VALUE_EQ: return have == want;
+        case CU_STREAM_WAIT_VALUE_AND: return (have & want) != 0;
+        case CU_STREAM_WAIT_VALUE_NOR: return static_cast<T>(~(have | want)) != 0;
+        default: return static_cast<std::make_signed_t<T>>(have - want) >= 0;
+    }
+}
+
+template <typename T>
+CUresult wait_value(CUstream handle, CUdeviceptr address, T value, unsigned flags) {
+    FIND_STREAM(handle)
+    return submit(stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+                  [address, value, flags, cancelled = stream->context->cancelled] {
+                      std::atomic_ref<T> word(*reinterpret_cast<T*>(address));
+                      while (!value_reached(word.load(std::memory_order_acquire), value, flags) &&
+                             !std::atomic_ref<int32_t>(*cancelled).load()) {
+                          std::this_thread::sleep_for(std::chrono::microseconds(50));
+                      }
+                  });
+}
+
+}  // namespace
+
+#define SIMGPU_VALUE_OPS(X) X(32, cuuint32_t, uint32_t) X(64, cuuint64_t, uint64_t)
+#define DEFINE(bits, cu_type, type)                                                                          \
+    CUresult cuStreamWriteValue##bits##_v2(CUstream stream, CUdeviceptr address, cu_type value, unsigned) {  \
+        return write_value<type>(stream, address, value);                                                    \
+    }                                                                                                        \
+    CUresult cuStreamWaitValue##bits##_v2(CUstream stream, CUdeviceptr address, cu_type value,               \
+                                          unsigned flags) {                                                  \
+        return wait_value<type>(stream, address, value, flags);                                              \
+    }
+SIMGPU_VALUE_OPS(DEFINE)
+#undef DEFINE

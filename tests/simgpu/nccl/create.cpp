@@ -1,0 +1,131 @@
+#include "create.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace simgpu {
+
+namespace {
+
+template <typename T>
+bool has_field(const ncclConfig_t* config, const T& field) {
+    return reinterpret_cast<const char*>(&field) + sizeof field <= reinterpret_cast<const char*>(config) + config->size;
+}
+
+// NCCL refuses two members on one device, unless told otherwise (2.30 and later).
+bool duplicate_device(const CoreRef& core) {
+    const char* allowed = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    if (allowed && std::strcmp(allowed, "1") == 0) {
+        return false;
+    }
+    const Member& self = core->segment->member(core->rank);
+    for (int r = 0; r < core->ranks; ++r) {
+        const Member& other = core->segment->member(r);
+        if (r != core->rank && other.host == self.host && other.device == self.device) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+ncclResult_t apply_config(const CoreRef& core, const ncclConfig_t* config) {
+    if (!config) {
+        return ncclSuccess;
+    }
+    if (config->magic != NCCL_API_MAGIC || config->size < offsetof(ncclConfig_t, cgaClusterSize)) {
+        warn(core, "ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
+        return ncclInvalidArgument;
+    }
+    if (config->blocking != NCCL_CONFIG_UNDEF_INT) {
+        if (config->blocking != 0 && config->blocking != 1) {
+            return ncclInvalidArgument;
+        }
+        core->blocking = config->blocking == 1;
+    }
+    if (has_field(config, config->commName) && config->commName) {
+        core->name = config->commName;
+    }
+    return ncclSuccess;
+}
+
+// The id carries the name of the shared memory. Its process is the launcher of the job when there is one, so that the
+// launcher can clean up after ranks that were killed.
+std::string fresh_key() {
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random) {
+        random = static_cast<uint64_t>(getpid()) << 32 ^ reinterpret_cast<uintptr_t>(&random);
+    }
+    const char* job = std::getenv("SIMGPU_JOB_PID");
+    char tail[20];
+    std::snprintf(tail, sizeof tail, "%016llx", static_cast<unsigned long long>(random));
+    return segment_prefix(job ? std::atoi(job) : getpid()) + tail;
+}
+
+ncclUniqueId id_of(const std::string& key) {
+    ncclUniqueId id;
+    std::memset(&id, 0, sizeof id);
+    std::memcpy(id.internal, key.data(), std::min(key.size(), sizeof id.internal - 1));
+    return id;
+}
+
+std::string key_of(const ncclUniqueId& id) {
+    return std::string(id.internal, strnlen(id.internal, sizeof id.internal));
+}
+
+ncclResult_t join_members(const CoreRef& core, const CoreRef& parent) {
+    const auto stop = [core, parent] { return core->abort.load() || (parent && parent->abort.load()); };
+    const JoinResult joined =
+        Segment::join(core->key, core->ranks, core->rank, core->device, host_id(), stop, &core->segment);
+    switch (joined) {
+        case JoinResult::kJoined: break;
+        case JoinResult::kStopped: return ncclInternalError;
+        case JoinResult::kSystemError:
+            warn(core, "shared memory " + core->key + " cannot be used: " + std::strerror(errno));
+            return ncclSystemError;
+        case JoinResult::kWrongSize: warn(core, "members disagree about the number of ranks"); return ncclInvalidUsage;
+        case JoinResult::kRankTaken: warn(core, "two members have the same rank"); return ncclInvalidUsage;
+    }
+    if (duplicate_device(core)) {
+        warn(core, "Duplicate GPU detected: two ranks on CUDA device " + std::to_string(core->device));
+        return ncclInvalidUsage;
+    }
+    return ncclSuccess;
+}
+
+void add_creation(const CoreRef& core, const CoreRef& parent, ncclComm_t* newcomm, Publish publish,
+                  std::function<ncclResult_t()> prepare) {
+    ncclComm_t early = nullptr;
+    if (publish == Publish::kEarly) {
+        early = make_handle(core);
+    }
+    *newcomm = early;
+    InitJob job;
+    job.core = core;
+    job.parent = parent;
+    job.run = [core, parent, prepare = std::move(prepare)] {
+        ncclResult_t result = prepare ? prepare() : ncclSuccess;
+        if (result == ncclSuccess && core) {
+            result = join_members(core, parent);
+        }
+        return result;
+    };
+    job.done = [core, newcomm, early](ncclResult_t result) {
+        if (result == ncclSuccess && core && !early) {
+            core->async_result = ncclSuccess;
+            *newcomm = make_handle(core);
+        } else if (result != ncclSuccess && early && core->blocking) {
+            drop_handle(early);
+            *newcomm = nullptr;
+        }
+    };
+    group_add(std::move(job));
+}
+
+}  // namespace simgpu

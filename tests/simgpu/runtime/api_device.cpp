@@ -1,0 +1,147 @@
+// Runtime API: devices, versions, errors.
+#include <cstring>
+
+#include "runtime.h"
+
+using namespace simgpu;
+
+cudaError_t cudaGetDeviceCount(int* count) {
+    const cudaError_t error = initialize();
+    return remember(error != cudaSuccess ? error : from_driver(driver_table()->cuDeviceGetCount(count)));
+}
+
+cudaError_t cudaSetDevice(int device) { return remember(select_device(device)); }
+cudaError_t cudaInitDevice(int device, unsigned int, unsigned int) { return remember(select_device(device)); }
+
+cudaError_t cudaGetDevice(int* device) {
+    return remember(device ? selected_device(device) : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaDeviceReset(void) { return remember(reset_device()); }
+cudaError_t cudaSetDeviceFlags(unsigned int) { return remember(initialize()); }
+
+cudaError_t cudaDriverGetVersion(int* version) {
+    *version = 0;
+    return driver_table() ? from_driver(driver_table()->cuDriverGetVersion(version)) : cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+    *version = SIMGPU_CUDART_MAJOR * 1000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void) { return take_last_error(); }
+cudaError_t cudaPeekAtLastError(void) { return peek_last_error(); }
+
+namespace {
+
+// Codes of the runtime alone, which the driver has no words for.
+const char* runtime_text(cudaError_t error, bool name) {
+    switch (error) {
+        case cudaErrorInsufficientDriver:
+            return name ? "cudaErrorInsufficientDriver" : "CUDA driver version is insufficient for CUDA runtime version";
+        case cudaErrorInvalidDeviceFunction:
+            return name ? "cudaErrorInvalidDeviceFunction" : "invalid device function";
+        default: return name ? "cudaErrorUnknown" : "unrecognized error code";
+    }
+}
+
+#define SIMGPU_RUNTIME_NAMES(X)                                                                          \
+    X(cudaSuccess) X(cudaErrorInvalidValue) X(cudaErrorMemoryAllocation) X(cudaErrorInitializationError) \
+    X(cudaErrorInsufficientDriver) X(cudaErrorInvalidDeviceFunction) X(cudaErrorNoDevice)                \
+    X(cudaErrorInvalidDevice) X(cudaErrorDeviceUninitialized) X(cudaErrorInvalidResourceHandle)          \
+    X(cudaErrorIllegalState) X(cudaErrorSymbolNotFound) X(cudaErrorNotReady) X(cudaErrorLaunchFailure)   \
+    X(cudaErrorNotSupported) X(cudaErrorContextIsDestroyed) X(cudaErrorStreamCaptureUnsupported)         \
+    X(cudaErrorStreamCaptureInvalidated) X(cudaErrorStreamCaptureMerge) X(cudaErrorStreamCaptureUnmatched) \
+    X(cudaErrorStreamCaptureUnjoined) X(cudaErrorStreamCaptureIsolation) X(cudaErrorStreamCaptureImplicit) \
+    X(cudaErrorCapturedEvent) X(cudaErrorStreamCaptureWrongThread) X(cudaErrorUnknown)
+
+}  // namespace
+
+const char* cudaGetErrorString(cudaError_t error) {
+    const char* text = nullptr;
+    if (driver_table() && driver_table()->cuGetErrorString(static_cast<CUresult>(error), &text) == CUDA_SUCCESS) {
+        return text;
+    }
+    return runtime_text(error, false);
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+    switch (error) {
+#define ROW(code) \
+    case code: return #code;
+        SIMGPU_RUNTIME_NAMES(ROW)
+#undef ROW
+        default: return runtime_text(error, true);
+    }
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+    if (const cudaError_t error = initialize(); error != cudaSuccess) {
+        return remember(error);
+    }
+    // The struct of CUDA 12 and 13 differ in their tails: only the head that they share is written.
+    const CUresult result = driver_table()->cuDeviceGetName(properties->name, sizeof properties->name, device);
+    if (result == CUDA_SUCCESS) {
+        driver_table()->cuDeviceGetUuid(reinterpret_cast<CUuuid*>(&properties->uuid), device);
+        driver_table()->cuDeviceTotalMem(&properties->totalGlobalMem, device);
+    }
+    return remember(from_driver(result));
+}
+
+#if SIMGPU_CUDART_MAJOR < 13
+extern "C" __attribute__((visibility("default"))) cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* properties,
+                                                                                       int device) {
+    return cudaGetDeviceProperties(properties, device);
+}
+#endif
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    const cudaError_t error = initialize();
+    return remember(error != cudaSuccess
+                        ? error
+                        : from_driver(driver_table()->cuDeviceGetAttribute(
+                              value, static_cast<CUdevice_attribute>(attribute), device)));
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+    const cudaError_t error = initialize();
+    return remember(error != cudaSuccess ? error
+                                         : from_driver(driver_table()->cuDeviceGetPCIBusId(text, length, device)));
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+    const cudaError_t error = initialize();
+    return remember(error != cudaSuccess ? error
+                                         : from_driver(driver_table()->cuDeviceCanAccessPeer(can, device, peer)));
+}
+
+namespace {
+
+cudaError_t entry_point(const char* symbol, void** out, int version, unsigned long long flags,
+                        cudaDriverEntryPointQueryResult* status) {
+    if (const cudaError_t error = initialize(); error != cudaSuccess) {
+        return remember(error);
+    }
+    CUdriverProcAddressQueryResult found;
+    const CUresult result = driver_table()->cuGetProcAddress(symbol, out, version, flags, &found);
+    if (status) {
+        *status = found == CU_GET_PROC_ADDRESS_SUCCESS            ? cudaDriverEntryPointSuccess
+                  : found == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND ? cudaDriverEntryPointSymbolNotFound
+                                                                  : cudaDriverEntryPointVersionNotSufficent;
+    }
+    return remember(from_driver(result));
+}
+
+}  // namespace
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** out, unsigned int version,
+                                             unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
+    return entry_point(symbol, out, static_cast<int>(version), flags, status);
+}
+
+// Gone from CUDA 13's header, still exported by its library.
+extern "C" __attribute__((visibility("default"))) cudaError_t cudaGetDriverEntryPoint(
+    const char* symbol, void** out, unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
+    return entry_point(symbol, out, SIMGPU_CUDART_MAJOR * 1000, flags, status);
+}

@@ -1,0 +1,144 @@
+// Runtime API: registered functions and launches, with the hidden entry points that nvcc's output calls.
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "runtime.h"
+#include "simgpu.h"
+
+using namespace simgpu;
+
+namespace {
+
+struct Registered {
+    void* image = nullptr;
+    std::string name;
+    CUfunction function = nullptr;
+};
+
+struct Image {
+    const void* data = nullptr;
+    CUmodule module = nullptr;
+};
+
+// Leaked: registrations come from static constructors and go in static destructors of others.
+struct Functions {
+    std::mutex lock;
+    std::map<const void*, Registered> by_stub;
+};
+Functions& functions() {
+    static auto* instance = new Functions;
+    return *instance;
+}
+
+dim3& pending_grid() {
+    thread_local dim3 grid;
+    return grid;
+}
+
+}  // namespace
+
+cudaError_t simgpu::find_function(const void* stub, CUfunction* out) {
+    std::lock_guard lock(functions().lock);
+    auto found = functions().by_stub.find(stub);
+    if (found == functions().by_stub.end()) {
+        return cudaErrorInvalidDeviceFunction;
+    }
+    Registered& entry = found->second;
+    if (!entry.function) {
+        auto* image = static_cast<Image*>(entry.image);
+        CUresult result = CUDA_SUCCESS;
+        if (!image->module) {
+            result = driver_table()->cuModuleLoadData(&image->module, image->data);
+        }
+        if (result == CUDA_SUCCESS) {
+            result = driver_table()->cuModuleGetFunction(&entry.function, image->module, entry.name.c_str());
+        }
+        if (result != CUDA_SUCCESS) {
+            return from_driver(result);
+        }
+    }
+    *out = entry.function;
+    return cudaSuccess;
+}
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT void** __cudaRegisterFatBinary(void* image) { return reinterpret_cast<void**>(new Image{image, nullptr}); }
+EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
+EXPORT void __cudaUnregisterFatBinary(void** handle) {
+    std::lock_guard lock(functions().lock);
+    std::erase_if(functions().by_stub, [&](const auto& row) { return row.second.image == handle; });
+}
+
+EXPORT void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name, int, void*, void*, void*,
+                                   void*, int*) {
+    std::lock_guard lock(functions().lock);
+    functions().by_stub[stub] = Registered{handle, name, nullptr};
+}
+
+EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3, size_t, cudaStream_t) {
+    pending_grid() = grid;
+    return 0;
+}
+
+namespace {
+
+template <typename Launch>
+cudaError_t launch(const void* stub, Launch call) {
+    cudaError_t error = ensure_context();
+    CUfunction function = nullptr;
+    if (error == cudaSuccess) {
+        error = find_function(stub, &function);
+    }
+    if (error == cudaSuccess) {
+        error = from_driver(call(*driver_table(), function));
+    }
+    return remember(error);
+}
+
+}  // namespace
+
+cudaError_t cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** args, size_t shared_bytes,
+                             cudaStream_t stream) {
+    return launch(stub, [&](const DriverTable& cu, CUfunction function) {
+        return cu.cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                 static_cast<unsigned>(shared_bytes), stream, args, nullptr);
+    });
+}
+
+cudaError_t cudaLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block, void** args, size_t shared_bytes,
+                                        cudaStream_t stream) {
+    return launch(stub, [&](const DriverTable& cu, CUfunction function) {
+        return cu.cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                            static_cast<unsigned>(shared_bytes), stream, args);
+    });
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* stub, void** args) {
+    if (!config) {
+        return remember(cudaErrorInvalidValue);
+    }
+    return launch(stub, [&](const DriverTable& cu, CUfunction function) {
+        CUlaunchConfig driver_config = {};
+        driver_config.gridDimX = config->gridDim.x;
+        driver_config.gridDimY = config->gridDim.y;
+        driver_config.gridDimZ = config->gridDim.z;
+        driver_config.blockDimX = config->blockDim.x;
+        driver_config.blockDimY = config->blockDim.y;
+        driver_config.blockDimZ = config->blockDim.z;
+        driver_config.hStream = config->stream;
+        return cu.cuLaunchKernelEx(&driver_config, function, args, nullptr);
+    });
+}
+
+cudaError_t cudaFuncGetName(const char** name, const void* stub) {
+    return launch(stub, [&](const DriverTable& cu, CUfunction function) { return cu.cuFuncGetName(name, function); });
+}
+
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* out, const void* stub) {
+    return launch(stub, [&](const DriverTable&, CUfunction function) {
+        *out = function;
+        return CUDA_SUCCESS;
+    });
+}
