@@ -1,0 +1,57 @@
+#include "driver_api.h"
+
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <dlfcn.h>
+
+namespace titan::interpose {
+
+namespace {
+
+static_assert(tracer::kCudaSuccess == CUDA_SUCCESS);
+static_assert(tracer::kCudaErrorNotReady == CUDA_ERROR_NOT_READY);
+static_assert(tracer::kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(tracer::kCaptureStatusNone == CU_STREAM_CAPTURE_STATUS_NONE);
+static_assert(tracer::kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
+
+// Same number of parameters, each of the same size: handles travel as addresses, enumerations as int.
+template <typename... A, typename... B>
+constexpr bool same_shape(CUresult (*)(A...), int (*)(B...)) {
+    return sizeof...(A) == sizeof...(B) && ((sizeof(A) == sizeof(B)) && ...);
+}
+
+template <typename Vendor, typename Ours>
+bool find(void* library, const char* name, Vendor, Ours& slot) {
+    slot = reinterpret_cast<Ours>(dlsym(library, name));
+    return slot != nullptr;
+}
+
+}  // namespace
+
+bool find_driver_api(tracer::DriverApi& driver) {
+    void* const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (library == nullptr) {
+        return false;
+    }
+    bool all = true;
+    // clang-format off
+#define TITAN_FIND(slot, name)                                                                   \
+    static_assert(same_shape(static_cast<decltype(&::name)>(nullptr), decltype(driver.slot){})); \
+    all = find(library, #name, static_cast<decltype(&::name)>(nullptr), driver.slot) && all;
+    TITAN_FIND(driver_version, cuDriverGetVersion)
+    TITAN_FIND(ctx_get_current, cuCtxGetCurrent)
+    TITAN_FIND(ctx_set_current, cuCtxSetCurrent)
+    TITAN_FIND(ctx_push_current, cuCtxPushCurrent_v2)
+    TITAN_FIND(ctx_pop_current, cuCtxPopCurrent_v2)
+    TITAN_FIND(stream_get_ctx, cuStreamGetCtx)
+    TITAN_FIND(stream_is_capturing, cuStreamIsCapturing)
+    TITAN_FIND(exchange_capture_mode, cuThreadExchangeStreamCaptureMode)
+    TITAN_FIND(event_create, cuEventCreate)
+    TITAN_FIND(event_record, cuEventRecord)
+    TITAN_FIND(event_query, cuEventQuery)
+#undef TITAN_FIND
+    // clang-format on
+    return all;  // the library stays open: the program needs it for as long as we do
+}
+
+}  // namespace titan::interpose

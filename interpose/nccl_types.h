@@ -1,0 +1,27 @@
+// nccl.h, and declarations of the types that an older nccl.h does not have yet: our table names them only as pointers.
+#pragma once
+
+#include <nccl.h>
+
+#if NCCL_VERSION_CODE < 22203
+struct ncclSimInfo;
+using ncclSimInfo_t = ncclSimInfo;
+#endif
+#if NCCL_VERSION_CODE < 22703
+struct ncclWindow;
+using ncclWindow_t = ncclWindow*;
+#endif
+#if NCCL_VERSION_CODE < 22902
+struct ncclWaitSignalDesc;
+using ncclWaitSignalDesc_t = ncclWaitSignalDesc;
+#endif
+#if NCCL_VERSION_CODE < 23102
+struct ncclCollConfig;
+using ncclCollConfig_t = ncclCollConfig;
+#endif
+
+// Of the device API (2.28), whose header we do not need.
+struct ncclDevComm;
+struct ncclDevCommRequirements;
+using ncclDevComm_t = ncclDevComm;
+using ncclDevCommRequirements_t = ncclDevCommRequirements;

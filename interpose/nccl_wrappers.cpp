@@ -1,0 +1,117 @@
+// The NCCL wrappers: the only file that knows their shape. A wrapper finds the function that its caller would have
+// reached, tells the tracer, calls it, tells the tracer again, and hands the result through untouched.
+#include "nccl_types.h"
+
+#include "api.h"
+#include "nccl_copies.h"
+#include "real.h"
+#include "tracer/record.h"
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"              // of the rows, in `missing`
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"    // rows name the fields that their call has
+
+using titan::format::OpKind;
+using titan::interpose::Api;
+using titan::tracer::Call;
+
+// The table against the vendor's header: a row whose parameters differ from nccl.h does not compile.
+extern "C" {
+#define TITAN_DECLARE(id, since, name, params, ...) ncclResult_t name params;
+#define CALL TITAN_DECLARE
+#define CREATE TITAN_DECLARE
+#define CREATE_ALL TITAN_DECLARE
+#define MARK TITAN_DECLARE
+#define GROUP_START TITAN_DECLARE
+#define GROUP_END TITAN_DECLARE
+#define ASYNC_ERROR TITAN_DECLARE
+#define GROW_ID TITAN_DECLARE
+#include "nccl.def"
+#include "undef_rows.h"
+#undef TITAN_DECLARE
+}
+
+namespace {
+
+constexpr int kUserReduction = ncclNumOps;
+
+void** handle(ncclComm_t* comm) { return reinterpret_cast<void**>(comm); }
+
+// What the caller gets where no loaded library has the function: NCCL's own word for a call it cannot serve.
+namespace missing {
+#define TITAN_MISSING(id, since, name, params, ...) \
+    ncclResult_t name params { return ncclInvalidUsage; }
+#define CALL TITAN_MISSING
+#define CREATE TITAN_MISSING
+#define CREATE_ALL TITAN_MISSING
+#define MARK TITAN_MISSING
+#define GROUP_START TITAN_MISSING
+#define GROUP_END TITAN_MISSING
+#define ASYNC_ERROR TITAN_MISSING
+#define GROW_ID TITAN_MISSING
+#include "nccl.def"
+#include "undef_rows.h"
+#undef TITAN_MISSING
+}  // namespace missing
+
+template <typename Function>
+Function* find(Api api, const void* return_address, Function* if_missing) {
+    void* const real = titan::interpose::find_real(api, return_address);
+    return real != nullptr ? reinterpret_cast<Function*>(real) : if_missing;
+}
+
+}  // namespace
+
+#define TITAN_REAL(name) find(Api::name, __builtin_return_address(0), &missing::name)
+#define TITAN_API(name) static_cast<uint16_t>(Api::name)
+
+// ENTER and LEAVE are what differs between the classes of rows.
+#define TITAN_WRAPPER(name, params, args, ENTER, LEAVE) \
+    ncclResult_t name params {                          \
+        auto* const real = TITAN_REAL(name);            \
+        Call call;                                      \
+        if (!(ENTER)) {                                 \
+            return real args;                           \
+        }                                               \
+        const ncclResult_t result = real args;          \
+        LEAVE;                                          \
+        return result;                                  \
+    }
+
+#define CALL(id, since, name, params, args, ...)                                                                  \
+    TITAN_WRAPPER(name, params, args, enter_call(call, TITAN_API(name), {__VA_ARGS__}), leave_call(call, result))
+#define CREATE(id, since, name, params, args, ...)                                                              \
+    TITAN_WRAPPER(name, params, args,                                                                           \
+                  enter_create(call, TITAN_API(name),                                                           \
+                               {__VA_ARGS__, .queries = titan::interpose::queries_of(reinterpret_cast<void*>(real))}), \
+                  leave_create(call, result))
+#define CREATE_ALL(id, since, name, params, args)                                                           \
+    TITAN_WRAPPER(name, params, args,                                                                       \
+                  enter_create_all(call, TITAN_API(name), handle(comm), ndev, devlist,                      \
+                                   titan::interpose::queries_of(reinterpret_cast<void*>(real))),            \
+                  leave_create_all(call, handle(comm), ndev, result))
+#define MARK(id, since, name, params, args) \
+    TITAN_WRAPPER(name, params, args, enter_mark(call, TITAN_API(name), nullptr), leave_mark(call))
+#define GROUP_START(id, since, name, params, args) \
+    TITAN_WRAPPER(name, params, args, enter_group_start(call, TITAN_API(name)), leave_group_start(call, result))
+#define GROUP_END(id, since, name, params, args, simulate) \
+    TITAN_WRAPPER(name, params, args, enter_group_end(call, TITAN_API(name), simulate), leave_group_end(call, result))
+#define ASYNC_ERROR(id, since, name, params, args)                                                   \
+    ncclResult_t name params {                                                                       \
+        const ncclResult_t result = TITAN_REAL(name) args;                                           \
+        titan::tracer::note_async_error(comm, result, asyncError != nullptr ? *asyncError : ncclSuccess); \
+        return result;                                                                               \
+    }
+#define GROW_ID(id, since, name, params, args)            \
+    ncclResult_t name params {                            \
+        const ncclResult_t result = TITAN_REAL(name) args; \
+        if (result == ncclSuccess) {                      \
+            titan::tracer::note_grow_id(comm, uniqueId);  \
+        }                                                 \
+        return result;                                    \
+    }
+
+using namespace titan::tracer;
+
+extern "C" {
+#include "nccl.def"
+}

@@ -1,0 +1,35 @@
+// Into the process and out of it. The constructor does next to nothing: most processes that inherit the preload never
+// touch NCCL, and must not notice us.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "api.h"
+#include "driver_api.h"
+#include "nccl_copies.h"
+#include "tracer/record.h"
+
+namespace titan::interpose {
+
+namespace {
+
+__attribute__((constructor)) void enter_process() {
+    tracer::set_bindings({.apis = {api_names, kApiIds}, .find_driver = find_driver_api, .nccl_version = nccl_version});
+}
+
+__attribute__((destructor)) void leave_process() { tracer::on_process_exit(); }
+
+[[noreturn]] void leave_at_once(const char* name, int status) {
+    tracer::on_process_exit();
+    if (auto* const real = reinterpret_cast<void (*)(int)>(dlsym(RTLD_NEXT, name)); real != nullptr) {
+        real(status);
+    }
+    __builtin_trap();  // libc without _exit
+}
+
+}  // namespace
+
+}  // namespace titan::interpose
+
+// Programs that leave without destructors (Python's os._exit) still leave in order: their ring says so.
+extern "C" void _exit(int status) { titan::interpose::leave_at_once("_exit", status); }
+extern "C" void _Exit(int status) { titan::interpose::leave_at_once("_Exit", status); }

@@ -1,0 +1,47 @@
+// The tracer's clock: the TSC where the kernel itself trusts it, else CLOCK_MONOTONIC. hot, signal-safe, any-thread.
+#pragma once
+
+#include <time.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+#include <cstdint>
+
+#include "formats/ring_layout.h"
+
+namespace titan::tracer {
+
+namespace detail {
+extern constinit bool clock_is_tsc;
+}
+
+inline uint64_t clock_ns(clockid_t id) {
+    timespec now;
+    clock_gettime(id, &now);  // vDSO: no system call
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+inline uint64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
+
+inline uint64_t now_ticks() {
+#if defined(__x86_64__)
+    if (detail::clock_is_tsc) [[likely]] {
+        return __rdtsc();
+    }
+#endif
+    return monotonic_ns();
+}
+
+// Chooses the source and measures its rate, about 2 ms. Once per process, before anything is recorded.
+void start_clock();
+
+format::ClockSource clock_source();
+uint64_t ticks_per_second();
+uint64_t ticks_to_ns(uint64_t delta_ticks);
+uint64_t ns_to_ticks(uint64_t delta_ns);
+
+// One moment on all clocks, for readers that convert ticks. Called by one thread at a time per anchor.
+void write_anchor(format::ClockAnchor& anchor);
+
+}  // namespace titan::tracer

@@ -1,0 +1,85 @@
+// Which communicators this process is a member of: from NCCL's handle to an identity that all members agree on.
+//
+// find() is hot and lock-free; everything else is cold and expects the caller to hold a ColdLock, except where noted.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "formats/ring_layout.h"
+#include "tracer/record.h"
+
+namespace titan::tracer {
+
+// The tracer's private half of a communicator; `record` is the half that readers see.
+struct Communicator {
+    format::CommunicatorRecord* record;
+    uint32_t index;
+    uint64_t* sent;      // p2p counters by peer, null when the heap was full
+    uint64_t* received;
+    const CommQueries* queries;
+    const void* parent_handle;
+    std::atomic<bool> incomplete;     // size or rank must still be asked of NCCL
+    std::atomic<uint32_t> in_flight;  // calls handed to the device and not seen finished
+    void** pending_result;            // where NCCL will store the handle, null once it is known
+    uint32_t splits;
+    uint32_t grows;
+    uint64_t grow_alias;              // identity that the next grow's new ranks will compute, 0 none
+    uint64_t shrink_sets[8];          // hashes of the rank sets of earlier shrinks, for their ordinals
+    uint32_t shrink_counts[8];
+};
+
+class Communicators {
+  public:
+    static constexpr uint32_t kMaxRows = 1024;
+
+    // `rows` is at most kMaxRows.
+    void start(format::CommunicatorRecord* records, uint32_t rows, format::RegionCursor& cursor, uint64_t* p2p_heap,
+               uint64_t p2p_counters, format::RegionCursor& p2p_cursor);
+
+    // The communicator behind NCCL's handle, null when it is not known. hot, any-thread.
+    Communicator* find(const void* handle);
+
+    // A new row in state kCreating; null when every row is in use by a living communicator.
+    Communicator* add(Session& session, const CreateArgs& args, uint64_t private_salt, uint64_t now);
+
+    // NCCL has handed out the handle: from now on find() knows it.
+    void bind(Communicator& communicator, const void* handle);
+
+    // The communicator whose creation is under way and whose handle NCCL has just stored, or null.
+    Communicator* find_created(const void* handle);
+
+    void forget(Communicator& communicator);  // the handle may be reused from now on
+
+    // Gives the communicator its p2p counters; without room for them its p2p calls are not counted.
+    void take_p2p_counters(Communicator& communicator, int32_t size);
+
+    Communicator& at(uint32_t index) { return rows_[index]; }
+
+  private:
+    static constexpr uint32_t kSlots = 4096;
+    struct Slot {
+        std::atomic<const void*> handle;
+        std::atomic<uint32_t> index;
+    };
+
+    Communicator* free_row();
+
+    format::CommunicatorRecord* records_;
+    uint32_t row_count_;
+    uint32_t used_rows_;
+    format::RegionCursor* cursor_;
+    uint64_t* p2p_heap_;
+    uint64_t p2p_counters_;
+    format::RegionCursor* p2p_cursor_;
+    Slot slots_[kSlots];
+    Communicator rows_[kMaxRows];
+};
+
+// The identity that ranks joining `parent` by its next ncclCommGrow will compute from the id they are given.
+void note_grow_alias(Communicator& parent, const void* unique_id);
+
+// Asks NCCL for what the creating call did not say (size and rank of a split's child). Calls NCCL: no lock is held.
+void complete_communicator(Session& session, Communicator& communicator);
+
+}  // namespace titan::tracer

@@ -1,0 +1,61 @@
+// The write side of a ring: claim a slot, fill it, publish it. hot: no lock, allocation or system call. any-thread.
+//
+// Partner of RingImage's reading: slot_sequence is odd while ticket is being written, even once complete; a reader that
+// sees it change, or odd, skips the slot.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "formats/ring_layout.h"
+
+namespace titan::tracer {
+
+template <typename Slot>
+class Ring {
+  public:
+    constexpr Ring() = default;
+    // `count` is a power of two.
+    Ring(Slot* slots, uint64_t count, format::RegionCursor& cursor)
+        : slots_(slots), mask_(count - 1), cursor_(&cursor) {}
+
+    uint64_t claim() { return std::atomic_ref(cursor_->head).fetch_add(1, std::memory_order_relaxed); }
+
+    // Between begin and publish the slot belongs to the caller.
+    Slot& begin(uint64_t ticket) {
+        Slot& slot = slots_[ticket & mask_];
+        std::atomic_ref(slot.slot_sequence).store(2 * ticket + 1, std::memory_order_relaxed);
+        std::atomic_thread_fence(std::memory_order_release);  // fields may not become visible before the odd mark
+        return slot;
+    }
+
+    void publish(Slot& slot, uint64_t ticket) {
+        std::atomic_ref(slot.slot_sequence).store(2 * ticket + 2, std::memory_order_release);
+    }
+
+    // The slot for a later update, or null when the ring has gone round since. The caller's single aligned stores can
+    // then hit a younger entry only if the ring goes round once more between here and the store.
+    Slot* find(uint64_t ticket) {
+        Slot& slot = slots_[ticket & mask_];
+        const uint64_t sequence = std::atomic_ref(slot.slot_sequence).load(std::memory_order_relaxed);
+        return sequence == 2 * ticket + 2 ? &slot : nullptr;
+    }
+
+  private:
+    Slot* slots_ = nullptr;
+    uint64_t mask_ = 0;
+    format::RegionCursor* cursor_ = nullptr;
+};
+
+// A field that others read while we write it: one aligned store, never torn.
+template <typename T>
+void store_field(T& field, T value) {
+    std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
+}
+
+template <typename T>
+T load_field(T& field) {
+    return std::atomic_ref<T>(field).load(std::memory_order_relaxed);
+}
+
+}  // namespace titan::tracer

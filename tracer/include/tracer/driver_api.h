@@ -1,0 +1,27 @@
+// The few CUDA driver functions that the tracer itself calls, found at run time, never linked. Types are the driver's own
+// with handles as addresses and enumerations as int; interpose/driver_api.cpp checks them against cuda.h.
+#pragma once
+
+namespace titan::tracer {
+
+struct DriverApi {
+    int (*driver_version)(int* version);
+    int (*ctx_get_current)(void** context);
+    int (*ctx_set_current)(void* context);
+    int (*ctx_push_current)(void* context);
+    int (*ctx_pop_current)(void** context);
+    int (*stream_get_ctx)(void* stream, void** context);
+    int (*stream_is_capturing)(void* stream, int* status);
+    int (*exchange_capture_mode)(int* mode);
+    int (*event_create)(void** event, unsigned flags);
+    int (*event_record)(void* event, void* stream);
+    int (*event_query)(void* event);
+};
+
+inline constexpr int kCudaSuccess = 0;
+inline constexpr int kCudaErrorNotReady = 600;
+inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr int kCaptureStatusNone = 0;
+inline constexpr int kCaptureModeRelaxed = 2;
+
+}  // namespace titan::tracer

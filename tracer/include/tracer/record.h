@@ -1,0 +1,118 @@
+// What the ways in (interpose/) may ask of the tracer: mark a call as begun, mark it as returned. Everything else is
+// private to the tracer.
+//
+// Pattern of every wrapper: `Call call; if (!enter_x(call, ...)) return real(...); result = real(...); leave_x(call, ...)`.
+// enter_* returns false when the call must not be recorded: the tracer is off or could not start, or this call is nested
+// inside one that is already recorded. Between enter and leave no lock is held. Handles travel as plain addresses: this
+// layer includes no vendor header.
+//
+// Thread words: hot = no lock, allocation, system call or I/O; cold = may do those, still never throws or exits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "formats/enums.h"
+
+namespace titan::tracer {
+
+struct Session;
+struct Thread;
+struct Communicator;
+
+// Functions that the interposed calls are about. Names are interned once per session; ids are not on disk.
+struct ApiNames {
+    const char* const* names;
+    size_t count;
+};
+
+// What one NCCL copy tells about a communicator. Each returns ncclResult_t.
+struct CommQueries {
+    int (*size)(const void* comm, int* size);
+    int (*rank)(const void* comm, int* rank);
+    int (*device)(const void* comm, int* device);
+};
+
+// A collective, a point-to-point call, or a call that changes a communicator or belongs to one.
+struct CallArgs {
+    format::OpKind kind;
+    const void* comm = nullptr;
+    const void* send = nullptr;
+    const void* receive = nullptr;
+    size_t count = 0;
+    int datatype = 255;   // ncclDataType_t
+    int reduction = 255;  // ncclRedOp_t
+    int peer = -1;        // root or peer
+    const void* stream = nullptr;
+    bool config_call = false;  // the *Config form of the call
+};
+
+// A call that makes a communicator. `result` is where NCCL stores the handle, now or (groups) at ncclGroupEnd.
+struct CreateArgs {
+    format::OpKind kind;
+    void** result = nullptr;
+    const void* parent = nullptr;     // split, shrink, grow
+    const void* unique_id = nullptr;  // 128 bytes, or null
+    int size = -1;
+    int rank = -1;
+    int color = 0;
+    int key = 0;
+    const int* excluded = nullptr;    // shrink: parent ranks left out
+    int excluded_count = 0;
+    const void* config = nullptr;     // ncclConfig_t; only fields below its own `size` are read
+    bool scalable = false;
+    const CommQueries* queries = nullptr;
+};
+
+// One recorded call in progress; lives on the wrapper's stack.
+struct Call {
+    Thread* thread;
+    uint64_t ticket;
+    Communicator* communicator;
+    void** result;
+    uint16_t api;
+};
+
+// The tables of names and the library's own functions, set once by the constructor, before any call.
+struct DriverApi;
+struct Bindings {
+    ApiNames apis;
+    bool (*find_driver)(DriverApi&);  // fills in libcuda's functions; false when no libcuda is loaded
+    int (*nccl_version)();            // ncclGetVersion, 0 unknown
+};
+void set_bindings(const Bindings& bindings);
+
+// hot after the first call of a thread, any-thread.
+bool enter_call(Call& call, uint16_t api, const CallArgs& args);
+void leave_call(Call& call, int result);
+
+// cold, any-thread.
+bool enter_create(Call& call, uint16_t api, const CreateArgs& args);
+void leave_create(Call& call, int result);
+// ncclCommInitAll: `comms` has `count` handles, member i on devices[i] (null: device i).
+bool enter_create_all(Call& call, uint16_t api, void** comms, int count, const int* devices,
+                      const CommQueries* queries);
+void leave_create_all(Call& call, void** comms, int count, int result);
+
+// A call without an entry of its own: only "this thread is inside it". `starts` says whether it may wake the tracer.
+// CUDA synchronisations go through enter_cuda, which also records them. hot.
+bool enter_mark(Call& call, uint16_t api, const void* object);
+void leave_mark(Call& call);
+bool enter_cuda(Call& call, uint16_t api, const void* object);
+void leave_cuda(Call& call, int result);
+
+// hot, any-thread. The group's entries are updated when the outermost end is entered and when it returns.
+bool enter_group_start(Call& call, uint16_t api);
+void leave_group_start(Call& call, int result);
+bool enter_group_end(Call& call, uint16_t api, bool simulate);
+void leave_group_end(Call& call, int result);
+
+// The communicator's health as NCCL just told the program. any-thread.
+void note_async_error(const void* comm, int call_result, int async_error);
+// ncclCommGetUniqueId: the id that ranks joining by ncclCommGrow will be given.
+void note_grow_id(const void* comm, const void* unique_id);
+
+// The process ends: marks the ring as left in order, dumps if asked to. cold.
+void on_process_exit();
+
+}  // namespace titan::tracer

@@ -1,0 +1,9 @@
+// The tracer's voice, for interpose/.
+#pragma once
+
+namespace titan::tracer {
+
+// One line on stderr, at most once per process and text. cold, signal-safe.
+__attribute__((format(printf, 1, 2))) void warn_once(const char* pattern, ...);
+
+}  // namespace titan::tracer

@@ -1,0 +1,323 @@
+// The record of a collective, a point-to-point call or a call that changes a communicator: enter and leave. hot.
+#include "tracer/record.h"
+
+#include <cstdio>
+
+#include "clock.h"
+#include "session.h"
+#include "thread_state.h"
+#include "watch.h"
+
+namespace titan::tracer {
+
+namespace {
+
+using format::CallState;
+using format::CollectiveEntry;
+using format::OpClass;
+using format::OpKind;
+
+constexpr int kSuccess = 0;
+constexpr int kInProgress = 7;
+constexpr int kFirstUserReduction = 5;  // ncclNumOps: from here on handles are private to a rank
+constexpr uint64_t kAbortSnapshotWait_ns = 1'000'000'000;
+
+constexpr bool runs_on_device(OpKind kind) {
+    return format::is_collective(kind) || format::class_of(kind) == OpClass::p2p || kind == OpKind::kWaitSignal;
+}
+
+constexpr bool ends_communicator(OpKind kind) { return kind == OpKind::kCommDestroy || kind == OpKind::kCommAbort; }
+
+// Cold: the first call on a handle that enter_create did not learn (a group, a non-blocking split, or out of our sight).
+Communicator* learn_communicator(Session& session, const void* handle, uint64_t now) {
+    const ColdLock lock;
+    Communicator* communicator = session.communicators.find(handle);
+    if (communicator != nullptr) {
+        return communicator;
+    }
+    communicator = session.communicators.find_created(handle);
+    if (communicator == nullptr) {
+        count_loss(session, format::Loss::kUnknownCommunicators);
+        communicator = session.communicators.add(session, CreateArgs{.kind = OpKind::kCommInit},
+                                                 reinterpret_cast<uint64_t>(handle), now);
+    }
+    if (communicator != nullptr) {
+        session.communicators.bind(*communicator, handle);
+        store_field(communicator->record->ready_ticks, now);
+        store_field(communicator->record->state, format::CommState::kLive);
+    }
+    return communicator;
+}
+
+Communicator* communicator_of(Session& session, const void* handle, uint64_t now) {
+    if (handle == nullptr) {
+        return nullptr;
+    }
+    Communicator* const communicator = session.communicators.find(handle);
+    return communicator != nullptr ? communicator : learn_communicator(session, handle, now);
+}
+
+uint64_t take_sequence(Session& session, Communicator& communicator, OpKind kind, int peer) {
+    const std::atomic_ref<uint64_t> next(communicator.record->next_sequence);
+    if (format::is_collective(kind)) {
+        return next.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (kind == OpKind::kSend || kind == OpKind::kRecv) {
+        uint64_t* const counters = kind == OpKind::kSend ? communicator.sent : communicator.received;
+        if (counters == nullptr || peer < 0 || peer >= communicator.record->size) {
+            count_loss(session, format::Loss::kP2pUncounted);
+            return format::kNoSequence;
+        }
+        return std::atomic_ref(counters[peer]).fetch_add(1, std::memory_order_relaxed);
+    }
+    return format::class_of(kind) == OpClass::lifecycle ? next.load(std::memory_order_relaxed) : format::kNoSequence;
+}
+
+void fill_communicator(CollectiveEntry& entry, Session& session, Communicator* communicator, const CallArgs& args) {
+    if (communicator == nullptr) {
+        entry.communicator_id = 0;
+        entry.sequence = format::kNoSequence;
+        entry.communicator = format::kNoIndex;
+        entry.comm_rank = entry.device = -1;
+        return;
+    }
+    const format::CommunicatorRecord& record = *communicator->record;
+    entry.communicator_id = record.id;
+    entry.sequence = take_sequence(session, *communicator, args.kind, args.peer);
+    entry.communicator = communicator->index;
+    entry.comm_rank = record.rank;
+    entry.device = record.device;
+}
+
+uint16_t flags_of(const Thread& thread, Communicator* communicator, const CallArgs& args) {
+    unsigned flags = args.config_call ? format::kConfigCall : 0;
+    if (thread.group_depth > 0) {
+        flags |= format::kInGroup;
+    }
+    if (args.send != nullptr && args.send == args.receive) {
+        flags |= format::kInPlace;
+    }
+    if (communicator != nullptr && (communicator->record->flags & format::kCommNonblocking) != 0) {
+        flags |= format::kNonblockingComm;
+    }
+    return static_cast<uint16_t>(flags);
+}
+
+format::Reduction reduction_of(int reduction) {
+    if (reduction == 255) {
+        return format::Reduction::kNoReduction;
+    }
+    return reduction >= kFirstUserReduction ? format::Reduction::kPremulSum : static_cast<format::Reduction>(reduction);
+}
+
+// Claims the entry and fills it in. One pass of plain stores: this is the cost of a record.
+uint64_t write_entry(Thread& thread, Communicator* communicator, const CallArgs& args, uint64_t now) {
+    Session& session = *thread.session;
+    const uint64_t ticket = session.collectives.claim();
+    CollectiveEntry& entry = session.collectives.begin(ticket);
+    fill_communicator(entry, session, communicator, args);
+    entry.count = args.count;
+    entry.send_buffer = reinterpret_cast<uint64_t>(args.send);
+    entry.receive_buffer = reinterpret_cast<uint64_t>(args.receive);
+    entry.stream = reinterpret_cast<uint64_t>(args.stream);
+    entry.group = thread.group_depth > 0 ? thread.group : 0;
+    entry.step = load_field(session.header->step);
+    entry.entered_ticks = now;
+    entry.returned_ticks = entry.gpu_started_ticks = entry.gpu_finished_ticks = 0;
+    entry.related_id = 0;
+    entry.thread = thread.tid;
+    entry.span = thread.span;
+    entry.stack = 0;
+    entry.peer = args.peer;
+    entry.group_index = thread.group_depth > 0 ? thread.group_calls++ : 0;
+    entry.kind = args.kind;
+    entry.datatype = static_cast<format::Datatype>(args.datatype);
+    entry.reduction = reduction_of(args.reduction);
+    entry.flags = flags_of(thread, communicator, args);
+    entry.state = CallState::kEntered;
+    entry.result = -1;
+    entry.color = 0;
+    session.collectives.publish(entry, ticket);
+    if (thread.group_depth > 0) {
+        if (entry.group_index == 0) {
+            thread.group_first_ticket = ticket;
+        }
+        thread.group_last_ticket = ticket;
+    }
+    return ticket;
+}
+
+// The communicator's own story, told by the calls that change it. Before the real call: after a destroy NCCL may hand the
+// same address out again at once.
+void note_lifecycle_entered(Session& session, Communicator& communicator, OpKind kind, uint64_t now) {
+    if (!ends_communicator(kind)) {
+        return;
+    }
+    const bool in_flight = communicator.in_flight.load(std::memory_order_relaxed) > 0;
+    if (kind == OpKind::kCommAbort && in_flight) {
+        char detail[96];
+        snprintf(detail, sizeof detail, "ncclCommAbort with unfinished calls on communicator %016llx",
+                 static_cast<unsigned long long>(communicator.record->id));
+        request_dump(format::DumpReason::kAbort, detail);
+        wait_for_snapshot(kAbortSnapshotWait_ns);  // the abort itself will change what we want to show
+    }
+    const ColdLock lock;
+    session.communicators.forget(communicator);
+    store_field(communicator.record->closed_ticks, now);
+}
+
+void note_lifecycle_left(Communicator& communicator, OpKind kind, int result) {
+    if (result != kSuccess && result != kInProgress) {
+        return;
+    }
+    format::CommState state;
+    switch (kind) {
+        case OpKind::kCommFinalize:
+            state = format::CommState::kFinalized;
+            break;
+        case OpKind::kCommDestroy:
+            state = format::CommState::kDestroyed;
+            break;
+        case OpKind::kCommAbort:
+            state = format::CommState::kAborted;
+            break;
+        default:
+            return;
+    }
+    store_field(communicator.record->state, state);
+}
+
+void mark_pending(CollectiveEntry& entry, Communicators& communicators) {
+    store_field(entry.state, CallState::kPending);
+    if (entry.communicator != format::kNoIndex) {
+        communicators.at(entry.communicator).in_flight.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
+void unmark_pending(CollectiveEntry& entry, Communicators& communicators, Observation observation) {
+    if (observation == Observation::kCaptured) {
+        store_field(entry.flags, static_cast<uint16_t>(entry.flags | format::kCaptured));
+    }
+    store_field(entry.state, CallState::kEnqueued);
+    if (entry.communicator != format::kNoIndex) {
+        communicators.at(entry.communicator).in_flight.fetch_sub(1, std::memory_order_relaxed);
+    }
+}
+
+void leave_ungrouped(Session& session, CollectiveEntry& entry, uint64_t ticket, int result, uint64_t now) {
+    store_field(entry.returned_ticks, now);
+    store_field(entry.result, result);
+    if (result != kSuccess && result != kInProgress) {
+        store_field(entry.state, CallState::kFailed);
+        return;
+    }
+    if (!runs_on_device(entry.kind)) {
+        store_field(entry.state, CallState::kReturned);
+        return;
+    }
+    if (result == kInProgress || !session.gpu_progress.active()) {
+        // In progress: the launch has yet to come, from another thread; an event recorded now would be ahead of it.
+        store_field(entry.state, CallState::kEnqueued);
+        return;
+    }
+    mark_pending(entry, session.communicators);  // first: the observer may be quicker than we are
+    const Observation seen = session.gpu_progress.observe(
+        {ticket, ticket, 0, reinterpret_cast<const void*>(entry.stream), entry.entered_ticks});
+    if (seen != Observation::kWatched) {
+        unmark_pending(entry, session.communicators, seen);
+    }
+}
+
+}  // namespace
+
+bool enter_call(Call& call, uint16_t api, const CallArgs& args) {
+    Thread* const thread = attached_thread(true);
+    if (thread == nullptr) {
+        return false;
+    }
+    const uint64_t now = now_ticks();
+    Session& session = *thread->session;
+    ++thread->nested;
+    Communicator* const communicator = communicator_of(session, args.comm, now);
+    if (communicator != nullptr && communicator->incomplete.load(std::memory_order_relaxed)) [[unlikely]] {
+        complete_communicator(session, *communicator);
+    }
+    call = {thread, write_entry(*thread, communicator, args, now), communicator, nullptr, api};
+    mark_inside(*thread, api, communicator != nullptr ? communicator->record->id : 0, call.ticket + 1, now);
+    if (communicator != nullptr && format::class_of(args.kind) == OpClass::lifecycle) [[unlikely]] {
+        note_lifecycle_entered(session, *communicator, args.kind, now);
+    }
+    return true;
+}
+
+void leave_call(Call& call, int result) {
+    Thread& thread = *call.thread;
+    Session& session = *thread.session;
+    const uint64_t now = now_ticks();
+    mark_outside(thread, now);
+    CollectiveEntry* const entry = session.collectives.find(call.ticket);
+    if (entry == nullptr) {
+        count_loss(session, format::Loss::kLateUpdates);
+    } else if (thread.group_depth > 0 && result == kSuccess && runs_on_device(entry->kind)) {
+        store_field(entry->state, CallState::kGrouped);
+    } else {
+        leave_ungrouped(session, *entry, call.ticket, result, now);
+    }
+    if (call.communicator != nullptr && entry != nullptr && format::class_of(entry->kind) == OpClass::lifecycle) {
+        note_lifecycle_left(*call.communicator, entry->kind, result);
+    }
+    --thread.nested;
+}
+
+bool enter_mark(Call& call, uint16_t api, const void* object) {
+    Thread* const thread = attached_thread(true);
+    if (thread == nullptr) {
+        return false;
+    }
+    ++thread->nested;
+    call = {thread, 0, nullptr, nullptr, api};
+    mark_inside(*thread, api, reinterpret_cast<uint64_t>(object), 0, now_ticks());
+    return true;
+}
+
+void leave_mark(Call& call) {
+    mark_outside(*call.thread, now_ticks());
+    --call.thread->nested;
+}
+
+bool enter_cuda(Call& call, uint16_t api, const void* object) {
+    Thread* const thread = attached_thread(false);
+    if (thread == nullptr) {
+        return false;
+    }
+    ++thread->nested;
+    const uint64_t now = now_ticks();
+    Session& session = *thread->session;
+    const uint64_t ticket = session.cuda_calls.claim();
+    format::CudaCallEntry& entry = session.cuda_calls.begin(ticket);
+    entry.entered_ticks = now;
+    entry.returned_ticks = 0;
+    entry.object = reinterpret_cast<uint64_t>(object);
+    entry.step = load_field(session.header->step);
+    entry.name = session.api_names[api];
+    entry.thread = thread->tid;
+    entry.result = -1;
+    entry.span = thread->span;
+    session.cuda_calls.publish(entry, ticket);
+    call = {thread, ticket, nullptr, nullptr, api};
+    mark_inside(*thread, api, entry.object, ticket + 1, now);
+    return true;
+}
+
+void leave_cuda(Call& call, int result) {
+    Thread& thread = *call.thread;
+    const uint64_t now = now_ticks();
+    mark_outside(thread, now);
+    if (format::CudaCallEntry* const entry = thread.session->cuda_calls.find(call.ticket); entry != nullptr) {
+        store_field(entry->returned_ticks, now);
+        store_field(entry->result, result);
+    }
+    --thread.nested;
+}
+
+}  // namespace titan::tracer

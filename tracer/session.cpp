@@ -1,0 +1,227 @@
+#include "session.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "signals.h"
+#include "threads_table.h"
+#include "watch.h"
+
+namespace titan::tracer {
+
+namespace {
+
+enum class Phase : uint32_t { kAsleep = 0, kStarting, kRunning, kOff };
+
+// The kernel gives a forked child a zeroed copy of this page, whatever way it was forked: the child is asleep and its
+// cold lock is free.
+struct ForkPage {
+    std::atomic<Session*> session;
+    std::atomic<Phase> phase;
+    std::atomic<pid_t> starter;
+    std::atomic<uint32_t> cold_lock;
+};
+
+constinit std::atomic<ForkPage*> fork_page{nullptr};
+constinit bool forked_from_recorded = false;
+constinit std::atomic<bool> markers_declined{false};  // this process is no rank, and asking again costs
+constinit Bindings bindings{};
+
+void wipe_in_child() {
+    ForkPage* const page = fork_page.load(std::memory_order_relaxed);
+    if (page != nullptr) {
+        memset(static_cast<void*>(page), 0, sizeof *page);
+    }
+    forked_from_recorded = true;
+}
+
+ForkPage* make_fork_page() {
+    const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    void* const memory = mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        return nullptr;
+    }
+    ForkPage* expected = nullptr;
+    if (!fork_page.compare_exchange_strong(expected, static_cast<ForkPage*>(memory))) {
+        munmap(memory, page_bytes);
+        return expected;
+    }
+    madvise(memory, page_bytes, MADV_WIPEONFORK);
+    pthread_atfork(nullptr, nullptr, wipe_in_child);  // for kernels before 4.14, and to know that we are a child
+    return static_cast<ForkPage*>(memory);
+}
+
+format::RegionDescriptor* find_region(format::RingHeader& header, format::RegionKind kind, uint32_t& index) {
+    for (index = 0; index < header.region_count; ++index) {
+        if (header.regions[index].kind == kind) {
+            return &header.regions[index];
+        }
+    }
+    return nullptr;
+}
+
+struct RegionView {
+    void* base;
+    uint64_t count;
+    format::RegionCursor* cursor;
+};
+
+RegionView view_of(format::RingHeader& header, format::RegionKind kind) {
+    uint32_t index = 0;
+    const format::RegionDescriptor* const region = find_region(header, kind, index);
+    if (region == nullptr) {
+        return {};
+    }
+    return {reinterpret_cast<char*>(&header) + region->offset_bytes, region->count, &header.cursors[index]};
+}
+
+template <typename Slot>
+Ring<Slot> ring_of(format::RingHeader& header, format::RegionKind kind) {
+    const RegionView view = view_of(header, kind);
+    return {static_cast<Slot*>(view.base), view.count, *view.cursor};
+}
+
+void map_regions(Session& session) {
+    format::RingHeader& header = *session.header;
+    using format::RegionKind;
+    session.collectives = ring_of<format::CollectiveEntry>(header, RegionKind::kCollectives);
+    session.cuda_calls = ring_of<format::CudaCallEntry>(header, RegionKind::kCudaCalls);
+    session.markers = ring_of<format::MarkerEntry>(header, RegionKind::kMarkers);
+
+    const RegionView index = view_of(header, RegionKind::kStringIndex);
+    const RegionView heap = view_of(header, RegionKind::kStringHeap);
+    session.strings = StringTable(static_cast<format::StringRecord*>(index.base), index.count,
+                                  static_cast<char*>(heap.base), heap.count, *heap.cursor,
+                                  header.losses[static_cast<size_t>(format::Loss::kStringsDropped)]);
+
+    const RegionView threads = view_of(header, RegionKind::kThreads);
+    session.threads = static_cast<format::ThreadRecord*>(threads.base);
+    session.thread_rows = threads.count;
+
+    const RegionView communicators = view_of(header, RegionKind::kCommunicators);
+    const RegionView counters = view_of(header, RegionKind::kP2pCounters);
+    session.communicators.start(static_cast<format::CommunicatorRecord*>(communicators.base),
+                                static_cast<uint32_t>(communicators.count), *communicators.cursor,
+                                static_cast<uint64_t*>(counters.base), counters.count / sizeof(uint64_t),
+                                *counters.cursor);
+}
+
+Session* open_session() {
+    void* const memory = mmap(nullptr, sizeof(Session), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        return nullptr;
+    }
+    auto* const session = static_cast<Session*>(memory);
+    load_config(session->config);
+    read_identity(session->config, session->identity);
+    set_log_rank(session->identity.rank);
+    if (!session->config.enabled || !rank_selected(session->config, session->identity.rank)) {
+        munmap(memory, sizeof(Session));
+        return nullptr;
+    }
+    start_clock();
+    if (!create_ring_file(session->config, session->identity, session->ring_file) || !start_threads_table(*session)) {
+        warn_once("cannot record in this process; it runs on without");
+        munmap(memory, sizeof(Session));
+        return nullptr;
+    }
+    session->header = session->ring_file.header;
+    map_regions(*session);
+    for (size_t i = 0; i < bindings.apis.count && i < kMaxApis; ++i) {
+        session->api_names[i] = session->strings.intern(bindings.apis.names[i]);
+    }
+    session->header->state = format::ProcessState::kRunning;
+    return session;
+}
+
+// Waits for the thread that is starting the session: what this thread is about to do must not be missing in it.
+Session* wait_for_start(ForkPage& page) {
+    constexpr int kMaxRounds = 20'000;  // of 0.5 ms
+    if (page.starter.load(std::memory_order_relaxed) == gettid()) {
+        return nullptr;  // a signal handler interrupted the start
+    }
+    for (int round = 0; round < kMaxRounds && page.phase.load(std::memory_order_acquire) == Phase::kStarting; ++round) {
+        const timespec pause{.tv_sec = 0, .tv_nsec = 500'000};
+        nanosleep(&pause, nullptr);
+    }
+    return page.session.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+Session* session() {
+    ForkPage* const page = fork_page.load(std::memory_order_acquire);
+    return page != nullptr ? page->session.load(std::memory_order_acquire) : nullptr;
+}
+
+Session* start_session() {
+    ForkPage* page = fork_page.load(std::memory_order_acquire);
+    if (page == nullptr) {
+        page = make_fork_page();
+        if (page == nullptr) {
+            return nullptr;
+        }
+    }
+    Phase phase = Phase::kAsleep;
+    if (!page->phase.compare_exchange_strong(phase, Phase::kStarting, std::memory_order_acq_rel)) {
+        return phase == Phase::kStarting ? wait_for_start(*page) : page->session.load(std::memory_order_acquire);
+    }
+    page->starter.store(gettid(), std::memory_order_relaxed);
+    Session* const opened = open_session();
+    page->session.store(opened, std::memory_order_release);
+    if (opened != nullptr) {
+        start_watch();
+        install_signals(opened->config);
+    }
+    page->phase.store(opened != nullptr ? Phase::kRunning : Phase::kOff, std::memory_order_release);
+    return opened;
+}
+
+Session* start_session_of_rank() {
+    ForkPage* const page = fork_page.load(std::memory_order_acquire);
+    if (page != nullptr && page->phase.load(std::memory_order_acquire) != Phase::kAsleep) {
+        return wait_for_start(*page);
+    }
+    if (forked_from_recorded || markers_declined.load(std::memory_order_relaxed)) {
+        return nullptr;
+    }
+    if (!environment_names_rank()) {
+        markers_declined.store(true, std::memory_order_relaxed);
+        return nullptr;
+    }
+    return start_session();
+}
+
+void count_loss(Session& session, format::Loss loss) {
+    std::atomic_ref(session.header->losses[static_cast<size_t>(loss)]).fetch_add(1, std::memory_order_relaxed);
+}
+
+void set_bindings(const Bindings& given) { bindings = given; }
+
+bool find_driver(DriverApi& driver) { return bindings.find_driver != nullptr && bindings.find_driver(driver); }
+
+int find_nccl_version() { return bindings.nccl_version != nullptr ? bindings.nccl_version() : 0; }
+
+void on_process_exit() {
+    if (session() != nullptr) {
+        session_exit();
+    }
+}
+
+ColdLock::ColdLock() {
+    ForkPage* const page = fork_page.load(std::memory_order_acquire);
+    while (page->cold_lock.exchange(1, std::memory_order_acquire) != 0) {
+        sched_yield();
+    }
+}
+
+ColdLock::~ColdLock() { fork_page.load(std::memory_order_acquire)->cold_lock.store(0, std::memory_order_release); }
+
+}  // namespace titan::tracer

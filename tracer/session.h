@@ -1,0 +1,66 @@
+// One recording of one process: everything the tracer knows lives here, in one mapping that a forked child leaves behind.
+//
+// A process is asleep until NCCL is first used (or a rank calls a marker): no thread, no file, no memory. After fork the
+// child is asleep again: the page that points to the session is wiped by the kernel, also for a raw clone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "communicators.h"
+#include "config.h"
+#include "formats/ring_layout.h"
+#include "gpu_progress.h"
+#include "hot/ring.h"
+#include "hot/strings.h"
+#include "identity.h"
+#include "ring_file.h"
+#include "tracer/record.h"
+
+namespace titan::tracer {
+
+inline constexpr size_t kMaxApis = 256;
+
+struct Session {
+    Config config;
+    Identity identity;
+    RingFile ring_file;
+
+    format::RingHeader* header;
+    Ring<format::CollectiveEntry> collectives;
+    Ring<format::CudaCallEntry> cuda_calls;
+    Ring<format::MarkerEntry> markers;
+    StringTable strings;
+    format::ThreadRecord* threads;
+    uint64_t thread_rows;
+    Communicators communicators;
+    GpuProgress gpu_progress;
+    uint32_t api_names[kMaxApis];  // string id of each function's name
+};
+
+// Null while asleep, off, or in a forked child that has not used NCCL itself. any-thread, signal-safe.
+Session* session();
+
+// The session, started if this process has none yet. Null when recording is off or could not start. cold.
+Session* start_session();
+
+// As start_session, but only for a process that its environment says is a rank: markers alone do not make every helper
+// process of a job a member of it.
+Session* start_session_of_rank();
+
+void count_loss(Session& session, format::Loss loss);
+
+// Through the bindings that the library's constructor set.
+bool find_driver(DriverApi& driver);
+int find_nccl_version();
+
+// A lock for the cold side (communicators coming and going). Held for no real call; a forked child finds it free.
+class ColdLock {
+  public:
+    ColdLock();
+    ~ColdLock();
+    ColdLock(const ColdLock&) = delete;
+    ColdLock& operator=(const ColdLock&) = delete;
+};
+
+}  // namespace titan::tracer

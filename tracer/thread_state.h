@@ -1,0 +1,63 @@
+// What the tracer keeps per thread: nesting, the open group, spans, and the row that tells others what it is inside.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/ring_layout.h"
+#include "session.h"
+
+namespace titan::tracer {
+
+inline constexpr uint32_t kMaxPendingCreates = 64;
+
+// A communicator whose handle NCCL hands out when the open group ends.
+struct PendingCreate {
+    Communicator* communicator;
+    void** result;
+};
+
+// owner-thread, except `record`, which readers see. Trivial, so that the thread-local needs no constructor.
+struct Thread {
+    Session* session;  // the one that the fields below belong to
+    format::ThreadRecord* record;
+    uint32_t tid;
+    uint32_t nested;  // inside a recorded call, or one of the tracer's own threads
+    uint32_t span;    // innermost open span
+    uint32_t group_depth;
+    uint32_t group_calls;
+    uint32_t pending_creates;
+    uint64_t group;
+    uint64_t group_first_ticket;
+    uint64_t group_last_ticket;
+    PendingCreate creates[kMaxPendingCreates];
+};
+
+// The calling thread's state, ready to record; null when nothing may be recorded. hot once attached.
+Thread* attached_thread(bool may_start);
+// For markers: recorded also inside recorded calls, and they start the session only of a rank.
+Thread* attached_thread_for_marker();
+
+// The tracer's own threads record nothing, whatever they call.
+void mark_thread_as_ours();
+
+// The group that made them has ended with `result`: NCCL has handed the communicators out. cold.
+void settle_pending_creates(Thread& thread, int result);
+
+// hot.
+inline void mark_inside(Thread& thread, uint16_t api, uint64_t object, uint64_t ticket_plus_one, uint64_t ticks) {
+    format::ThreadRecord& record = *thread.record;
+    store_field(record.call, thread.session->api_names[api]);
+    store_field(record.object, object);
+    store_field(record.ticket, ticket_plus_one);
+    std::atomic_ref(record.entered_ticks).store(ticks, std::memory_order_release);
+}
+
+inline void mark_outside(Thread& thread, uint64_t ticks) {
+    format::ThreadRecord& record = *thread.record;
+    std::atomic_ref(record.entered_ticks).store(0, std::memory_order_release);
+    store_field(record.last_call, record.call);
+    store_field(record.last_call_ticks, ticks);
+    store_field(record.call, uint32_t{0});
+}
+
+}  // namespace titan::tracer

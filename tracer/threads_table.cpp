@@ -1,0 +1,102 @@
+#include "threads_table.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace titan::tracer {
+
+namespace {
+
+constexpr uint32_t kMaxThreads = 4096;
+
+struct State {
+    std::atomic<bool> taken;
+    bool has_row;
+    Thread thread;
+    format::ThreadRecord spare;  // stands in when the ring's table is full
+};
+
+constinit State* states = nullptr;
+constinit pthread_key_t thread_end_key{};
+constinit bool key_made = false;
+
+format::ThreadRecord* take_row(Session& session, uint32_t tid) {
+    for (uint64_t i = 0; i < session.thread_rows; ++i) {
+        const std::atomic_ref<uint32_t> owner(session.threads[i].thread);
+        uint32_t free = 0;
+        if (owner.load(std::memory_order_relaxed) == 0 &&
+            owner.compare_exchange_strong(free, tid, std::memory_order_acq_rel)) {
+            return &session.threads[i];
+        }
+    }
+    count_loss(session, format::Loss::kThreadsUntracked);
+    return nullptr;
+}
+
+void clear_row(format::ThreadRecord& record) {
+    const uint32_t owner = record.thread;
+    record = format::ThreadRecord{};
+    record.thread = owner;
+}
+
+void on_thread_end(void* opaque) { give_back_thread(*static_cast<Thread*>(opaque)); }
+
+}  // namespace
+
+bool start_threads_table(Session&) {
+    // A forked child has inherited its parent's states; it gets new ones and leaves those alone.
+    void* const memory = mmap(nullptr, kMaxThreads * sizeof(State), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        return false;
+    }
+    states = static_cast<State*>(memory);
+    if (!key_made) {
+        key_made = pthread_key_create(&thread_end_key, on_thread_end) == 0;
+    }
+    return true;
+}
+
+Thread* take_thread(Session& session) {
+    for (uint32_t i = 0; i < kMaxThreads; ++i) {
+        State& state = states[i];
+        bool expected = false;
+        if (state.taken.load(std::memory_order_relaxed) || !state.taken.compare_exchange_strong(expected, true)) {
+            continue;
+        }
+        Thread& thread = state.thread;
+        thread = Thread{};
+        thread.session = &session;
+        thread.tid = static_cast<uint32_t>(gettid());
+        format::ThreadRecord* const row = take_row(session, thread.tid);
+        state.has_row = row != nullptr;
+        thread.record = row != nullptr ? row : &state.spare;
+        clear_row(*thread.record);
+        prctl(PR_GET_NAME, thread.record->name);
+        if (key_made) {
+            pthread_setspecific(thread_end_key, &thread);
+        }
+        return &thread;
+    }
+    count_loss(session, format::Loss::kThreadsUntracked);
+    return nullptr;
+}
+
+void give_back_thread(Thread& thread) {
+    if (thread.session != session()) {
+        return;  // of the process that we were forked from
+    }
+    forget_this_thread();
+    State& state = *reinterpret_cast<State*>(reinterpret_cast<char*>(&thread) - offsetof(State, thread));
+    clear_row(*thread.record);
+    if (state.has_row) {
+        std::atomic_ref(thread.record->thread).store(0, std::memory_order_release);
+    }
+    state.taken.store(false, std::memory_order_release);
+}
+
+}  // namespace titan::tracer
