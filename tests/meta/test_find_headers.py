@@ -27,7 +27,7 @@ class FindHeaders(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.place = pathlib.Path(holder.name)
         self.home, self.system, self.venv = self.place / "home dir", self.place / "system", self.place / "venv"
-        self.packages = self.venv / "lib" / "python3.11" / "site-packages" / "nvidia"
+        self.packages = self.venv / "nvidia-wheels" / "nvidia"
 
     def find(self, cuda_home=True):
         environment = {k: v for k, v in os.environ.items() if k != "CUDA_HOME"}
