@@ -27,7 +27,7 @@ class FindHeaders(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.place = pathlib.Path(holder.name)
         self.home, self.system, self.venv = self.place / "home dir", self.place / "system", self.place / "venv"
-        self.packages = self.venv / "nvidia-wheels" / "nvidia"
+        self.packages = self.venv / "nvidia-wheels"
 
     def find(self, cuda_home=True):
         environment = {k: v for k, v in os.environ.items() if k != "CUDA_HOME"}
@@ -41,28 +41,28 @@ class FindHeaders(unittest.TestCase):
     def test_cuda_home_first(self):
         fill(self.home / "include", CUDA + ["nccl.h"])
         fill(self.system / "include", CUDA + ["nccl.h"])
-        fill(self.packages / "cu13" / "include", CUDA)
+        fill(self.packages / "cuda-headers" / "nvidia" / "cu13" / "include", CUDA)
         status, values, _ = self.find()
         self.assertEqual((status, values["cuda_origin"], values["nccl_origin"]), (0, "CUDA_HOME", "CUDA_HOME"))
         self.assertEqual(values["cuda_include"], str(self.home / "include"))
 
     def test_then_the_system(self):
         fill(self.system / "include", CUDA + ["nccl.h"])
-        fill(self.packages / "cu13" / "include", CUDA)
+        fill(self.packages / "cuda-headers" / "nvidia" / "cu13" / "include", CUDA)
         status, values, _ = self.find(cuda_home=False)
         self.assertEqual((status, values["cuda_origin"], values["nccl_origin"]), (0, str(self.system), str(self.system)))
 
     def test_then_the_wheels(self):
-        fill(self.packages / "cu13" / "include", CUDA)
-        fill(self.packages / "nccl" / "include", ["nccl.h"])
-        fill(self.packages / "nccl" / "lib", ["libnccl.so.2"])
+        fill(self.packages / "cuda-headers" / "nvidia" / "cu13" / "include", CUDA)
+        fill(self.packages / "nccl" / "nvidia" / "nccl" / "include", ["nccl.h"])
+        fill(self.packages / "nccl" / "nvidia" / "nccl" / "lib", ["libnccl.so.2"])
         status, values, _ = self.find(cuda_home=False)
         self.assertEqual((status, values["cuda_origin"], values["nccl_origin"]), (0, "wheel", "wheel"))
-        self.assertEqual(values["nccl_library"], str(self.packages / "nccl" / "lib" / "libnccl.so.2"))
+        self.assertEqual(values["nccl_library"], str(self.packages / "nccl" / "nvidia" / "nccl" / "lib" / "libnccl.so.2"))
 
     def test_each_on_its_own(self):
         fill(self.system / "include", CUDA)
-        fill(self.packages / "nccl" / "include", ["nccl.h"])
+        fill(self.packages / "nccl" / "nvidia" / "nccl" / "include", ["nccl.h"])
         status, values, _ = self.find()
         self.assertEqual((status, values["cuda_origin"], values["nccl_origin"]), (0, str(self.system), "wheel"))
 
@@ -70,7 +70,7 @@ class FindHeaders(unittest.TestCase):
         fill(self.home / "include", [name for name in CUDA if not name.startswith("crt/")])
         fill(self.system / "include", CUDA + ["nccl.h"])
         (self.system / "include" / "cuda_fp16.h").write_text("#include <nv/target>\n")
-        fill(self.packages / "cu13" / "include", CUDA)
+        fill(self.packages / "cuda-headers" / "nvidia" / "cu13" / "include", CUDA)
         status, values, errors = self.find()
         self.assertEqual((status, values["cuda_origin"]), (0, "wheel"))
         self.assertIn("crt/host_defines.h", errors)
