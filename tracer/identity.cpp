@@ -128,6 +128,16 @@ void read_executable(Identity& identity) {
 
 }  // namespace
 
+bool environment_names_rank() {
+    int32_t rank = -1;
+    for (const Launcher& launcher : kLaunchers) {
+        if (environment_number(launcher.rank, rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void read_identity(const Config& config, Identity& identity) {
     identity = Identity{};
     identity.pid = getpid();

@@ -22,6 +22,9 @@ struct Identity {
     uint64_t pid_namespace;
 };
 
+// Does a launcher say that this process is one of the job's ranks?
+bool environment_names_rank();
+
 void read_identity(const Config& config, Identity& identity);
 
 }  // namespace titan::tracer

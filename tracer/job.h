@@ -61,8 +61,16 @@ bool next_request(JobRequest& request);
 // True while this process is the one that polls and counts the dead for its node; renews or takes over a lost lease.
 bool hold_lease();
 
-// The id of the newest request that crossed nodes; true when it was not known on this node before.
+// The id of the newest request that crossed nodes, or kNoRemoteRequest where there was none yet. True when a rank of this
+// node must react: the id is new here, and not what lay there when the job began.
 bool learn_remote_id(uint64_t id);
+inline constexpr uint64_t kNoRemoteRequest = 1;
+
+// True for one process of the node per kAskOthersPause_ms: all ranks time out together, one file need be written.
+bool first_to_ask_others();
+inline constexpr uint64_t kAskOthersPause_ms = 5000;
+
+uint32_t processes_here();  // that ever joined on this node
 
 void note_dump_written();
 

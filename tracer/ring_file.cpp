@@ -10,6 +10,7 @@
 
 #include <atomic>
 
+#include "clock.h"
 #include "log.h"
 #include "text.h"
 
@@ -69,7 +70,7 @@ Layout lay_out(const RingSizes& sizes) {
         {RegionKind::kThreads, sizeof(format::ThreadRecord), kThreadRows},
         {RegionKind::kStringIndex, sizeof(format::StringRecord), kStringRows},
         {RegionKind::kStringHeap, 1, kStringHeap_bytes},
-        {RegionKind::kP2pCounters, sizeof(uint64_t), kP2pHeap_bytes / sizeof(uint64_t)},
+        {RegionKind::kP2pCounters, 1, kP2pHeap_bytes},
     };
     Layout layout{};
     uint64_t offset_bytes = format::kHeaderBytes;
@@ -118,6 +119,11 @@ void fill_header(format::RingHeader& header, const Layout& layout, const Config&
     for (uint32_t i = 0; i < layout.count; ++i) {
         header.regions[i] = layout.regions[i];
     }
+    header.clock_source = clock_source();
+    header.ticks_per_second = ticks_per_second();
+    write_anchor(header.first_anchor);
+    write_anchor(header.last_anchor);
+    header.heartbeat_ticks = now_ticks();
     // Whoever sees the magic sees all of the above; analyzers look into rings while they are being made.
     std::atomic_ref(header.magic).store(format::kRingMagic, std::memory_order_release);
 }

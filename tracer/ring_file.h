@@ -20,8 +20,8 @@ struct RingFile {
 };
 
 // Tries TITANTRACE_RING_DIR, then /tmp, then anonymous memory, with smaller rings where room is short; says so on stderr.
-// False when even that fails. The header is complete but for the clock's fields and `state` (kStarting), which are the
-// session's. The file is fully allocated: touching the mapping never raises SIGBUS on a full file system.
+// False when even that fails. The header is complete (start_clock() came before), its state kStarting. The file is fully
+// allocated: touching the mapping never raises SIGBUS on a full file system.
 bool create_ring_file(const Config& config, const Identity& identity, RingFile& ring_file);
 
 // Removes the file (the mapping stays): after a clean end nobody needs it.

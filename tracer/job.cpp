@@ -1,0 +1,388 @@
+#include "job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "private_dir.h"
+#include "process.h"
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+constexpr uint64_t kJobMagic = 0x31424F4A41544954;  // "TITAJOB1"
+constexpr uint64_t kLeaseLost_ms = 3000;
+constexpr uint64_t kStaleJob_ns = 24ull * 3600 * 1'000'000'000;
+// Ranks of one attempt start within minutes of each other: dead entries younger than this are this attempt's dead.
+constexpr uint64_t kSameAttempt_ns = 600ull * 1'000'000'000;
+constexpr int kJoinTries = 8;
+constexpr int kLockTries = 200;
+
+// Same protocol as a ring's slot: odd while it is written.
+struct RequestSlot {
+    std::atomic<uint64_t> sequence;
+    JobRequest request;
+};
+
+struct JobPage {
+    std::atomic<uint64_t> magic;  // written last
+    uint64_t bytes;
+    std::atomic<uint32_t> wake;
+    std::atomic<uint32_t> dumps_written;
+    std::atomic<uint64_t> generation;
+    std::atomic<uint64_t> newest_remote_id;
+    std::atomic<uint64_t> lease;  // holder's place + 1 in the upper 16 bits, below them its last sign of life in ms
+    std::atomic<uint64_t> asked_others_ms;
+    std::atomic<uint64_t> last_life_realtime_ns;
+    std::atomic<uint32_t> process_count;
+    uint32_t reserved;
+    RequestSlot requests[kJobRequests];
+    JobProcess processes[kMaxJobProcesses];
+};
+static_assert(sizeof(JobPage) <= 96 << 10);
+
+struct Membership {
+    JobPage* page;
+    uint32_t place;
+    uint64_t seen_generation;
+    uint64_t pid_namespace;
+    char directory[PATH_MAX];
+    char page_name[192];
+};
+constinit Membership member{};
+constinit std::atomic<uint32_t> private_wake_word{0};
+
+uint32_t used_places(const JobPage& page) {
+    uint32_t count = page.process_count.load(std::memory_order_acquire);
+    return count < kMaxJobProcesses ? count : kMaxJobProcesses;
+}
+
+bool here_and_alive(const JobProcess& process) {
+    return process.pid_namespace != member.pid_namespace || process_alive(process.pid, process.start_ticks);
+}
+
+// An old page of the same name: nobody in it lives, and it cannot be the attempt that is starting now.
+bool from_earlier_run(const JobPage& page, const Identity& identity) {
+    const uint32_t places = used_places(page);
+    bool rank_was_here = false;
+    for (uint32_t i = 0; i < places; ++i) {
+        const JobProcess& process = page.processes[i];
+        const JobState state = process.state.load(std::memory_order_acquire);
+        if (state == JobState::kRunning && here_and_alive(process)) {
+            return false;
+        }
+        rank_was_here = rank_was_here || process.rank == identity.rank;
+    }
+    const uint64_t idle_ns = realtime_now_ns() - page.last_life_realtime_ns.load(std::memory_order_relaxed);
+    return places != 0 && (rank_was_here || idle_ns > kSameAttempt_ns);
+}
+
+bool enter_process(JobPage& page, const Identity& identity, const RingFile& ring_file) {
+    const uint32_t places = used_places(page);
+    for (uint32_t i = 0; i < places; ++i) {
+        JobProcess& other = page.processes[i];
+        JobState running = JobState::kRunning;
+        if (other.rank == identity.rank && identity.rank >= 0 && !here_and_alive(other)) {
+            other.state.compare_exchange_strong(running, JobState::kReplaced);
+        }
+    }
+    if (places >= kMaxJobProcesses) {
+        return false;
+    }
+    JobProcess& own = page.processes[places];
+    own.pid = identity.pid;
+    own.rank = identity.rank;
+    own.claim.store(0, std::memory_order_relaxed);
+    own.start_ticks = identity.pid_start_ticks;
+    own.pid_namespace = identity.pid_namespace;
+    const char* slash = strrchr(ring_file.path, '/');
+    copy_text(own.ring_name, sizeof(own.ring_name), slash == nullptr ? "" : slash + 1);
+    own.state.store(JobState::kRunning, std::memory_order_release);
+    member.place = places;
+    page.process_count.store(places + 1, std::memory_order_release);
+    return true;
+}
+
+// Bounded: whoever holds the lock may have been stopped by a debugger, and the job must go on.
+bool lock(int file) {
+    for (int attempt = 0; attempt < kLockTries; ++attempt) {
+        if (flock(file, LOCK_EX | LOCK_NB) == 0) {
+            return true;
+        }
+        const timespec pause{.tv_sec = 0, .tv_nsec = 5'000'000};
+        nanosleep(&pause, nullptr);
+    }
+    return false;
+}
+
+// Opens the page's file and locks it for the moment of joining or leaving; the name still means this file afterwards.
+Fd open_locked(int dir, const char* name, bool create) {
+    for (int attempt = 0; attempt < kJoinTries; ++attempt) {
+        Fd file(openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (create ? O_CREAT : 0), 0600));
+        struct stat opened {};
+        struct stat named {};
+        if (!file.valid() || !lock(file.get()) || fstat(file.get(), &opened) != 0) {
+            return Fd();
+        }
+        if (!S_ISREG(opened.st_mode) || opened.st_uid != geteuid()) {
+            errno = EPERM;
+            return Fd();
+        }
+        if (fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == opened.st_ino) {
+            return file;
+        }
+    }
+    return Fd();
+}
+
+JobPage* map_page(int file, const Identity& identity) {
+    struct stat status {};
+    bool fresh = fstat(file, &status) == 0 && status.st_size != static_cast<off_t>(sizeof(JobPage));
+    if (fresh && (ftruncate(file, 0) != 0 || posix_fallocate(file, 0, sizeof(JobPage)) != 0)) {
+        return nullptr;
+    }
+    void* memory = mmap(nullptr, sizeof(JobPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) {
+        return nullptr;
+    }
+    auto* page = static_cast<JobPage*>(memory);
+    if (page->magic.load(std::memory_order_acquire) != kJobMagic || page->bytes != sizeof(JobPage) ||
+        from_earlier_run(*page, identity)) {
+        memset(memory, 0, sizeof(JobPage));
+        page->bytes = sizeof(JobPage);
+        page->magic.store(kJobMagic, std::memory_order_release);
+    }
+    return page;
+}
+
+void futex_wake_all(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0); }
+
+uint64_t make_lease(uint64_t now_ms) { return (uint64_t{member.place} + 1) << 48 | (now_ms & ((uint64_t{1} << 48) - 1)); }
+
+}  // namespace
+
+bool join_job(const Config&, const Identity& identity, const RingFile& ring_file) {
+    forget_job();
+    const char* slash = strrchr(ring_file.path, '/');
+    if (!ring_file.persistent || slash == nullptr) {
+        return false;
+    }
+    TextWriter directory(member.directory, sizeof(member.directory));
+    directory.text(ring_file.path, static_cast<size_t>(slash - ring_file.path));
+    format_text(member.page_name, sizeof(member.page_name), "%s.%d.job", identity.run, identity.attempt);
+    member.pid_namespace = identity.pid_namespace;
+    Fd dir(open(member.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    Fd file = dir.valid() ? open_locked(dir.get(), member.page_name, true) : Fd();
+    JobPage* page = file.valid() ? map_page(file.get(), identity) : nullptr;
+    if (page == nullptr || !enter_process(*page, identity, ring_file)) {
+        warn_once("cannot share %s/%s with the other ranks of this node: each dumps on its own", member.directory,
+                  member.page_name);
+        if (page != nullptr) {
+            munmap(page, sizeof(JobPage));
+        }
+        return false;
+    }
+    page->last_life_realtime_ns.store(realtime_now_ns(), std::memory_order_relaxed);
+    member.seen_generation = page->generation.load(std::memory_order_acquire);
+    member.page = page;
+    return true;
+}
+
+bool in_job() { return member.page != nullptr; }
+
+void forget_job() {
+    if (member.page != nullptr) {
+        munmap(member.page, sizeof(JobPage));
+    }
+    member = Membership{};
+}
+
+std::atomic<uint32_t>& wake_word() { return member.page == nullptr ? private_wake_word : member.page->wake; }
+
+void wake_watchers() {
+    std::atomic<uint32_t>& word = wake_word();
+    word.fetch_add(1, std::memory_order_release);
+    futex_wake_all(word);
+}
+
+void publish_request(const JobRequest& request) {
+    if (member.page == nullptr) {
+        return;
+    }
+    const uint64_t generation = member.page->generation.fetch_add(1, std::memory_order_acq_rel) + 1;
+    RequestSlot& slot = member.page->requests[generation % kJobRequests];
+    slot.sequence.store(2 * generation + 1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    slot.request = request;
+    slot.sequence.store(2 * generation + 2, std::memory_order_release);
+    wake_watchers();
+}
+
+bool next_request(JobRequest& request) {
+    if (member.page == nullptr) {
+        return false;
+    }
+    // Only the newest counts: one dump answers all that were asked before it.
+    const uint64_t generation = member.page->generation.load(std::memory_order_acquire);
+    if (generation == member.seen_generation) {
+        return false;
+    }
+    RequestSlot& slot = member.page->requests[generation % kJobRequests];
+    const uint64_t sequence = slot.sequence.load(std::memory_order_acquire);
+    request = slot.request;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (sequence != 2 * generation + 2 || slot.sequence.load(std::memory_order_relaxed) != sequence) {
+        return false;  // being written; its writer wakes us when it is done
+    }
+    request.detail[sizeof(request.detail) - 1] = '\0';
+    member.seen_generation = generation;
+    return request.pid != member.page->processes[member.place].pid;
+}
+
+bool hold_lease() {
+    if (member.page == nullptr) {
+        return true;
+    }
+    const uint64_t now_ms = monotonic_now_ns() / 1'000'000;
+    uint64_t lease = member.page->lease.load(std::memory_order_relaxed);
+    const bool mine = lease >> 48 == uint64_t{member.place} + 1;
+    const uint64_t held_ms = lease & ((uint64_t{1} << 48) - 1);
+    const bool lost = lease == 0 || held_ms > now_ms || now_ms - held_ms > kLeaseLost_ms;
+    if (!mine && !lost) {
+        return false;
+    }
+    if (!member.page->lease.compare_exchange_strong(lease, make_lease(now_ms), std::memory_order_acq_rel)) {
+        return false;
+    }
+    member.page->last_life_realtime_ns.store(realtime_now_ns(), std::memory_order_relaxed);
+    return true;
+}
+
+namespace {
+constinit std::atomic<uint64_t> own_remote_id{0};
+constinit std::atomic<uint64_t> own_asked_ms{0};
+}  // namespace
+
+bool learn_remote_id(uint64_t id) {
+    std::atomic<uint64_t>& newest = member.page == nullptr ? own_remote_id : member.page->newest_remote_id;
+    const uint64_t before = newest.exchange(id, std::memory_order_acq_rel);
+    return before != 0 && before != id && id != kNoRemoteRequest;
+}
+
+bool first_to_ask_others() {
+    std::atomic<uint64_t>& asked = member.page == nullptr ? own_asked_ms : member.page->asked_others_ms;
+    const uint64_t now_ms = monotonic_now_ns() / 1'000'000;
+    uint64_t before_ms = asked.load(std::memory_order_relaxed);
+    return (before_ms == 0 || before_ms > now_ms || now_ms - before_ms > kAskOthersPause_ms) &&
+           asked.compare_exchange_strong(before_ms, now_ms, std::memory_order_acq_rel);
+}
+
+uint32_t processes_here() { return member.page == nullptr ? 1 : used_places(*member.page); }
+
+void note_dump_written() {
+    if (member.page != nullptr) {
+        member.page->dumps_written.fetch_add(1, std::memory_order_relaxed);
+    }
+}
+
+bool notice_dead(const JobProcess*& dead) {
+    dead = nullptr;
+    const uint32_t places = member.page == nullptr ? 0 : used_places(*member.page);
+    for (uint32_t i = 0; i < places; ++i) {
+        JobProcess& process = member.page->processes[i];
+        JobState state = process.state.load(std::memory_order_acquire);
+        if (i != member.place && state == JobState::kRunning && !here_and_alive(process) &&
+            process.state.compare_exchange_strong(state, JobState::kDead) && dead == nullptr) {
+            dead = &process;
+        }
+    }
+    return dead != nullptr;
+}
+
+void claim_gone(bool (*write)(const JobProcess& process, int ring_dir)) {
+    const uint32_t places = member.page == nullptr ? 0 : used_places(*member.page);
+    Fd dir;
+    for (uint32_t i = 0; i < places; ++i) {
+        JobProcess& process = member.page->processes[i];
+        const JobState state = process.state.load(std::memory_order_acquire);
+        uint32_t unclaimed = 0;
+        if ((state != JobState::kDead && state != JobState::kExited) ||
+            !process.claim.compare_exchange_strong(unclaimed, static_cast<uint32_t>(getpid()))) {
+            continue;
+        }
+        if (!dir.valid()) {
+            dir = Fd(open(member.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        }
+        if (dir.valid()) {
+            write(process, dir.get());
+        }
+    }
+}
+
+void set_job_state(JobState state) {
+    if (member.page != nullptr) {
+        member.page->processes[member.place].state.store(state, std::memory_order_release);
+    }
+}
+
+void leave_job() {
+    if (member.page == nullptr) {
+        return;
+    }
+    JobPage& page = *member.page;
+    if (page.lease.load(std::memory_order_relaxed) >> 48 == uint64_t{member.place} + 1) {
+        page.lease.store(0, std::memory_order_relaxed);
+    }
+    Fd dir(open(member.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    Fd file = dir.valid() ? open_locked(dir.get(), member.page_name, false) : Fd();
+    if (!file.valid()) {
+        return;
+    }
+    set_job_state(JobState::kExited);
+    const uint32_t places = used_places(page);
+    for (uint32_t i = 0; i < places; ++i) {
+        if (page.processes[i].state.load(std::memory_order_acquire) != JobState::kExited) {
+            return;
+        }
+    }
+    if (page.dumps_written.load(std::memory_order_relaxed) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < places; ++i) {
+        char name[sizeof(JobProcess::ring_name)];
+        copy_text(name, sizeof(name), page.processes[i].ring_name);
+        if (strchr(name, '/') == nullptr) {
+            unlinkat(dir.get(), name, 0);
+        }
+    }
+    unlinkat(dir.get(), member.page_name, 0);
+}
+
+void remove_stale_job_page(int dir_fd, const char* name, uint64_t now_ns) {
+    Fd file(openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    struct stat status {};
+    constexpr size_t kHeadBytes = offsetof(JobPage, requests);
+    alignas(JobPage) char head[kHeadBytes];
+    if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        pread(file.get(), head, sizeof(head), 0) != static_cast<ssize_t>(sizeof(head))) {
+        return;
+    }
+    uint64_t magic = 0;
+    uint64_t last_life_ns = 0;
+    memcpy(&magic, head + offsetof(JobPage, magic), sizeof(magic));
+    memcpy(&last_life_ns, head + offsetof(JobPage, last_life_realtime_ns), sizeof(last_life_ns));
+    if (magic == kJobMagic && now_ns > last_life_ns && now_ns - last_life_ns > kStaleJob_ns) {
+        unlinkat(dir_fd, name, 0);
+    }
+}
+
+}  // namespace titan::tracer

@@ -1,0 +1,38 @@
+// Asking the job's other nodes for a dump: a small file in the dump directory, `<run>/<attempt>/dump-request`.
+//
+// Rates that a parallel file system can bear: one process per node (the lease holder of the job page) looks every two
+// seconds, which is one open of the directory and one of the file, and none at all while all ranks of the job are on one
+// node. A request is written once per node and five seconds at most, and only if no other node has just done so.
+//
+// All of it happens on a thread of its own ("titan-remote"): a file server that hangs is a reason for a dump, and must not
+// stop the thread that writes it.
+#pragma once
+
+#include <cstdint>
+
+#include "job.h"
+
+namespace titan::tracer {
+
+struct Session;
+
+inline constexpr uint64_t kRemotePoll_ns = 2'000'000'000;
+
+// Starts the thread; false when there is no one to ask (an unknown rank, a job of one) or no thread to be had.
+bool start_remote(Session& session);
+
+// Tells the other nodes, soon. Only the newest untold request counts. signal-safe.
+void ask_other_nodes(const JobRequest& request);
+
+// Whether this process does the looking; the watch thread renews this each second.
+void set_remote_polling(bool polling);
+
+// The file's text, both ways; parse refuses whatever write cannot have made.
+struct RemoteRequest {
+    uint64_t id;
+    JobRequest request;
+};
+size_t write_remote_request(const RemoteRequest& remote, char* out, size_t capacity_bytes);
+bool parse_remote_request(const char* text, RemoteRequest& remote);
+
+}  // namespace titan::tracer

@@ -1,0 +1,116 @@
+#include "requests.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "process.h"
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+using format::DumpReason;
+
+enum Place : uint32_t { kFree, kWriting, kReady };
+
+struct RequestPlace {
+    std::atomic<uint32_t> state;
+    int32_t rank;
+    char detail[sizeof(PendingDump::detail)];
+};
+
+// The gravest first.
+constexpr DumpReason kByGravity[] = {DumpReason::kCrash, DumpReason::kAbort, DumpReason::kTimeout, DumpReason::kSignal,
+                                     DumpReason::kApi,   DumpReason::kExit,  DumpReason::kPeer};
+constinit RequestPlace places[16]{};  // by number of the reason
+constinit std::atomic<uint32_t> asked{0};
+constinit std::atomic<uint32_t> copied{0};
+constinit std::atomic<uint32_t> completed{0};
+
+bool reached(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now - wanted) >= 0; }
+
+void publish(std::atomic<uint32_t>& word, uint32_t covered) {
+    if (!reached(word.load(std::memory_order_relaxed), covered)) {
+        word.store(covered, std::memory_order_release);
+    }
+    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+bool await(std::atomic<uint32_t>& word, uint64_t timeout_ns) {
+    const int saved_errno = errno;
+    const uint32_t wanted = asked.load(std::memory_order_acquire);
+    const uint64_t deadline_ns = monotonic_now_ns() + timeout_ns;
+    bool done = false;
+    for (;;) {
+        const uint32_t now = word.load(std::memory_order_acquire);
+        const uint64_t now_ns = monotonic_now_ns();
+        done = reached(now, wanted);
+        if (done || now_ns >= deadline_ns) {
+            break;
+        }
+        const uint64_t left_ns = deadline_ns - now_ns;
+        const timespec left{.tv_sec = static_cast<time_t>(left_ns / 1'000'000'000),
+                            .tv_nsec = static_cast<long>(left_ns % 1'000'000'000)};
+        syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, now, &left, nullptr, 0);
+    }
+    errno = saved_errno;
+    return done;
+}
+
+}  // namespace
+
+void leave_request(DumpReason reason, int32_t rank, const char* detail) {
+    RequestPlace& place = places[static_cast<unsigned>(reason) % 16];
+    uint32_t free = kFree;
+    if (place.state.compare_exchange_strong(free, kWriting, std::memory_order_acquire)) {
+        place.rank = rank;
+        copy_text(place.detail, sizeof(place.detail), detail == nullptr ? "" : detail);
+        place.state.store(kReady, std::memory_order_release);
+    }
+    asked.fetch_add(1, std::memory_order_release);
+}
+
+bool take_requests(PendingDump& pending, uint32_t& covered) {
+    // Read before the places: whoever has a number up to this one has filled its place, or joined a filled one.
+    covered = asked.load(std::memory_order_acquire);
+    bool found = false;
+    for (DumpReason reason : kByGravity) {
+        RequestPlace& place = places[static_cast<unsigned>(reason)];
+        if (place.state.load(std::memory_order_acquire) != kReady) {
+            continue;
+        }
+        if (!found) {
+            pending.reason = reason;
+            pending.rank = place.rank;
+            copy_text(pending.detail, sizeof(pending.detail), place.detail);
+            found = true;
+        }
+        place.state.store(kFree, std::memory_order_release);
+    }
+    return found;
+}
+
+void mark_snapshot(uint32_t covered) { publish(copied, covered); }
+void mark_complete(uint32_t covered) {
+    publish(copied, covered);
+    publish(completed, covered);
+}
+
+bool await_snapshot(uint64_t timeout_ns) { return await(copied, timeout_ns); }
+bool await_complete(uint64_t timeout_ns) { return await(completed, timeout_ns); }
+
+void reset_requests() {
+    for (RequestPlace& place : places) {
+        place.state.store(kFree, std::memory_order_relaxed);
+    }
+    const uint32_t now = asked.load(std::memory_order_relaxed);
+    copied.store(now, std::memory_order_relaxed);
+    completed.store(now, std::memory_order_relaxed);
+}
+
+}  // namespace titan::tracer

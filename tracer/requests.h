@@ -1,0 +1,33 @@
+// The requests for a dump that wait inside this process: one place per reason, filled from signal handlers.
+//
+// Who asks takes a number; the watch thread publishes up to which number it has copied the ring and finished the dump, on
+// words that waiters sleep on. signal-safe, any-thread.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/enums.h"
+
+namespace titan::tracer {
+
+struct PendingDump {
+    format::DumpReason reason;  // the gravest of those that wait
+    int32_t rank;               // that asked, -1 this one
+    char detail[192];
+};
+
+void leave_request(format::DumpReason reason, int32_t rank, const char* detail);
+
+// Watch thread: takes all waiting requests, false when there are none. `covered` is the number that they are answered
+// under.
+bool take_requests(PendingDump& pending, uint32_t& covered);
+void mark_snapshot(uint32_t covered);
+void mark_complete(uint32_t covered);
+
+bool await_snapshot(uint64_t timeout_ns);
+bool await_complete(uint64_t timeout_ns);
+
+// Nothing was asked and nothing answered: a forked child that starts a session of its own.
+void reset_requests();
+
+}  // namespace titan::tracer

@@ -1,0 +1,264 @@
+#include "watch.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "clock.h"
+#include "dumper.h"
+#include "log.h"
+#include "own_thread.h"
+#include "process.h"
+#include "remote_request.h"
+#include "requests.h"
+#include "session.h"
+#include "text.h"
+#include "watchdog.h"
+
+namespace titan::tracer {
+namespace {
+
+using format::DumpReason;
+
+constexpr uint64_t kTick_ns = 1'000'000'000;
+constexpr uint64_t kShortestTick_ns = 50'000'000;
+// Requests that come this soon after a dump are about the same event and join it. One that a person or a program makes on
+// purpose is answered again, except when it came round through the other ranks (a signal to the whole process group).
+constexpr uint64_t kJoin_ns = 5'000'000'000;
+constexpr uint64_t kJoinOnPurpose_ns = 2'000'000'000;
+constexpr uint64_t kExitWait_ns = 5'000'000'000;
+
+// The watch thread's own memory.
+struct WatchState {
+    WatchdogState watchdog;
+    uint64_t last_dump_ns;  // monotonic, 0 none yet
+    bool last_dump_for_peer;
+    uint64_t last_tick_ns;
+};
+constinit WatchState state{};
+constinit std::atomic<int32_t> watch_tid{0};
+constinit std::atomic<bool> started{false};
+constinit std::atomic<bool> left{false};
+
+bool on_purpose(DumpReason reason) { return reason == DumpReason::kSignal || reason == DumpReason::kApi; }
+
+bool within(uint64_t span_ns) { return state.last_dump_ns != 0 && monotonic_now_ns() - state.last_dump_ns < span_ns; }
+
+bool crashed_itself(const Session& session) {
+    return std::atomic_ref(session.ring_file.header->state).load(std::memory_order_relaxed) ==
+           format::ProcessState::kCrashed;
+}
+
+bool joins_last_dump(const Session& session, DumpReason reason) {
+    switch (reason) {
+        case DumpReason::kSignal:
+            return state.last_dump_for_peer && within(kJoinOnPurpose_ns);
+        case DumpReason::kApi:
+        case DumpReason::kExit:
+            return false;
+        case DumpReason::kCrash:
+            return within(kJoin_ns) && !crashed_itself(session);
+        default:
+            return within(kJoin_ns);
+    }
+}
+
+bool peer_joins_last_dump(const JobRequest& request) {
+    return within(on_purpose(request.reason) ? kJoinOnPurpose_ns : kJoin_ns);
+}
+
+void describe_peer(const JobRequest& request, PendingDump& pending) {
+    std::string_view reason = format::name_of(request.reason);
+    pending.reason = DumpReason::kPeer;
+    pending.rank = request.rank;
+    TextWriter text(pending.detail, sizeof(pending.detail));
+    text.format("asked by rank %d, ", request.rank);
+    text.text(reason.data(), reason.size());
+    if (request.detail[0] != '\0') {
+        text.format(": %s", request.detail);
+    }
+}
+
+void tell_peers(const Session& session, const PendingDump& pending, JobRequest& request) {
+    request = JobRequest{pending.reason, session.identity.rank, session.identity.pid, realtime_now_ns(), {}};
+    copy_text(request.detail, sizeof(request.detail), pending.detail);
+    publish_request(request);
+}
+
+// Peers first, then the copy: all ranks should be seen at the same moment; the slow part, the files, comes last.
+void dump(Session& session, const PendingDump& pending, uint32_t covered) {
+    const bool tell = pending.reason != DumpReason::kPeer && pending.reason != DumpReason::kExit;
+    JobRequest request{};
+    if (tell) {
+        tell_peers(session, pending, request);
+    }
+    state.last_dump_ns = monotonic_now_ns();
+    state.last_dump_for_peer = pending.reason == DumpReason::kPeer;
+    if (!on_purpose(pending.reason)) {
+        state.watchdog.documented_ticks = now_ticks();
+    }
+    take_snapshot(session);
+    mark_snapshot(covered);
+    if (tell) {
+        ask_other_nodes(request);
+    }
+    const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
+    const bool written = write_dump(session, {pending.reason, asked_by, pending.detail});
+    if (written && crashed_itself(session)) {
+        set_job_state(JobState::kCrashed);  // what it had to say is said
+    }
+    mark_complete(covered);
+}
+
+void collect_gone(Session& session) {
+    if (crashed_itself(session)) {
+        return;  // this process is about to die itself: leave them to the living
+    }
+    claim_gone([](const JobProcess& process, int ring_dir) {
+        Session* current = tracer::session();
+        return current != nullptr && write_dump_of_gone(*current, process, ring_dir);
+    });
+}
+
+void report_dead(const Session& session) {
+    const JobProcess* dead = nullptr;
+    if (!notice_dead(dead)) {
+        return;
+    }
+    char detail[96];
+    format_text(detail, sizeof(detail), "rank %d (pid %d) died", dead->rank, dead->pid);
+    if ((session.config.dump_on & dump_bit(DumpReason::kCrash)) != 0) {
+        leave_request(DumpReason::kCrash, -1, detail);
+    } else {
+        warn_once("%s", detail);
+    }
+}
+
+void serve(Session& session) {
+    PendingDump pending{};
+    uint32_t covered = 0;
+    JobRequest request{};
+    const bool asked = take_requests(pending, covered);
+    const bool peer_asked = next_request(request);
+    if (asked && !joins_last_dump(session, pending.reason)) {
+        dump(session, pending, covered);
+    } else if (peer_asked && !peer_joins_last_dump(request)) {
+        describe_peer(request, pending);
+        dump(session, pending, covered);
+    } else if (asked) {
+        mark_complete(covered);
+    }
+    if (asked || peer_asked) {
+        report_dead(session);
+        collect_gone(session);
+        release_dump_memory();
+    }
+}
+
+void tick(Session& session) {
+    format::RingHeader& header = *session.ring_file.header;
+    const uint64_t now_ns = monotonic_now_ns();
+    if (now_ns - state.last_tick_ns >= kTick_ns) {
+        state.last_tick_ns = now_ns;
+        std::atomic_ref(header.heartbeat_ticks).store(now_ticks(), std::memory_order_relaxed);
+        write_anchor(header.last_anchor);
+        const bool leads = hold_lease();
+        set_remote_polling(leads);
+        if (leads) {
+            report_dead(session);
+        }
+    }
+    char detail[sizeof(PendingDump::detail)];
+    if (find_stuck(session, state.watchdog, detail, sizeof(detail))) {
+        request_dump(DumpReason::kTimeout, detail);
+    }
+}
+
+uint64_t tick_length_ns(const Config& config) {
+    uint64_t length_ns = config.timeout_ns == 0 ? kTick_ns : config.timeout_ns / 8;
+    length_ns = length_ns < kShortestTick_ns ? kShortestTick_ns : length_ns;
+    return length_ns < kTick_ns ? length_ns : kTick_ns;
+}
+
+void run_watch(void* argument) {
+    Session& session = *static_cast<Session*>(argument);
+    watch_tid.store(gettid(), std::memory_order_relaxed);
+    const uint64_t tick_ns = tick_length_ns(session.config);
+    const timespec pause{.tv_sec = static_cast<time_t>(tick_ns / 1'000'000'000),
+                         .tv_nsec = static_cast<long>(tick_ns % 1'000'000'000)};
+    for (;;) {
+        // Read before looking for work: a wake-up after this makes the wait return at once. The word is shared with other
+        // processes, so the futex is not a private one.
+        std::atomic<uint32_t>& word = wake_word();
+        const uint32_t before = word.load(std::memory_order_acquire);
+        tick(session);
+        serve(session);
+        syscall(SYS_futex, &word, FUTEX_WAIT, before, &pause, nullptr, 0);
+    }
+}
+
+// Not in a forked child, not where the thread could not be had, and not on the thread itself.
+bool someone_answers() {
+    return session() != nullptr && started.load(std::memory_order_acquire) &&
+           watch_tid.load(std::memory_order_relaxed) != gettid();
+}
+
+}  // namespace
+
+bool start_watch() {
+    Session* current = session();
+    if (current == nullptr) {
+        return false;
+    }
+    state = WatchState{};
+    started.store(false, std::memory_order_relaxed);
+    left.store(false, std::memory_order_relaxed);
+    reset_requests();
+    prepare_dumper(*current);
+    join_job(current->config, current->identity, current->ring_file);
+    set_remote_polling(hold_lease());
+    start_remote(*current);
+    if (!start_own_thread("titan-watch", run_watch, current)) {
+        warn_once("no thread for dumps: only the ring file will tell what happened");
+        return false;
+    }
+    started.store(true, std::memory_order_release);
+    return true;
+}
+
+void request_dump(DumpReason reason, const char* detail) {
+    Session* current = session();
+    const bool always = reason == DumpReason::kApi || reason == DumpReason::kPeer;
+    if (current == nullptr || (!always && (current->config.dump_on & dump_bit(reason)) == 0)) {
+        return;
+    }
+    leave_request(reason, -1, detail);
+    wake_watchers();
+}
+
+void request_peer_dump(const JobRequest& request) {
+    PendingDump pending{};
+    describe_peer(request, pending);
+    leave_request(DumpReason::kPeer, request.rank, pending.detail);
+    wake_watchers();
+}
+
+bool wait_for_dump(uint64_t timeout_ns) { return someone_answers() && await_complete(timeout_ns); }
+
+bool wait_for_snapshot(uint64_t timeout_ns) { return someone_answers() && await_snapshot(timeout_ns); }
+
+void session_exit() {
+    Session* current = session();
+    if (current == nullptr || left.exchange(true, std::memory_order_relaxed)) {
+        return;
+    }
+    std::atomic_ref(current->ring_file.header->state).store(format::ProcessState::kExited, std::memory_order_release);
+    request_dump(DumpReason::kExit, "");
+    wait_for_dump(kExitWait_ns);
+    leave_job();
+}
+
+}  // namespace titan::tracer

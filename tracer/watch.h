@@ -1,0 +1,29 @@
+// The tracer's own thread, "titan-watch": heartbeat, clock anchors, the watchdog, and every dump.
+//
+// Others only leave a request and wake it: a signal handler or a thread about to abort can do no more than that.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/enums.h"
+#include "job.h"
+
+namespace titan::tracer {
+
+// Joins the job of this node and starts the thread. Once per session, after session() answers.
+bool start_watch();
+
+// Asks for a dump, if TITANTRACE_DUMP_ON lists the reason; titan_dump() and peers are always heard. One request per reason
+// waits at a time, later ones join it; of several reasons the gravest names the dump. any-thread, signal-safe.
+void request_dump(format::DumpReason reason, const char* detail);
+void request_peer_dump(const JobRequest& request);  // of another rank, for a process without a job page
+
+// Waits until the requests made before are answered: by a finished dump, or by a copy of the ring in memory. False on
+// timeout, at once on the watch thread itself. any-thread, signal-safe.
+bool wait_for_dump(uint64_t timeout_ns);
+bool wait_for_snapshot(uint64_t timeout_ns);
+
+// The process ends in order: finishes what is being dumped (bounded), dumps if asked to, leaves the job. cold.
+void session_exit();
+
+}  // namespace titan::tracer

@@ -1,0 +1,100 @@
+#include "watchdog.h"
+
+#include <atomic>
+
+#include "clock.h"
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+using format::RegionKind;
+
+template <typename T>
+T load(T& field) {
+    return std::atomic_ref(field).load(std::memory_order_acquire);
+}
+
+// A name in the ring's string table, cut and made printable.
+void write_name(format::RingHeader& header, uint32_t id, TextWriter& text) {
+    const format::RegionDescriptor* index = nullptr;
+    const format::RegionDescriptor* heap = nullptr;
+    auto* records = reinterpret_cast<format::StringRecord*>(region_bytes(header, RegionKind::kStringIndex, &index));
+    const char* bytes = region_bytes(header, RegionKind::kStringHeap, &heap);
+    if (records == nullptr || bytes == nullptr || id == 0 || id > index->count) {
+        text.text("a call");
+        return;
+    }
+    const uint32_t length_plus_one = load(records[id - 1].length_bytes);
+    const uint32_t offset_bytes = load(records[id - 1].offset_bytes);
+    char name[64];
+    TextWriter copy(name, sizeof(name));
+    if (length_plus_one != 0 && offset_bytes < heap->count && length_plus_one - 1 <= heap->count - offset_bytes) {
+        copy.text(bytes + offset_bytes, length_plus_one - 1);
+    }
+    text.escaped(name);
+}
+
+void describe_collective(format::RingHeader& header, uint64_t ticket, uint64_t stuck_s, TextWriter& text) {
+    const format::RegionDescriptor* region = nullptr;
+    auto* entries = reinterpret_cast<format::CollectiveEntry*>(region_bytes(header, RegionKind::kCollectives, &region));
+    if (entries != nullptr && region->count != 0) {
+        format::CollectiveEntry& entry = entries[ticket % region->count];
+        if (load(entry.slot_sequence) == 2 * ticket + 2) {
+            std::string_view kind = format::name_of(entry.kind);
+            text.text(kind.data(), kind.size());
+            if (entry.sequence != format::kNoSequence) {
+                text.format(" #%lu", entry.sequence);
+            }
+            text.format(" on communicator %016lx not finished for %lu s", entry.communicator_id, stuck_s);
+            return;
+        }
+    }
+    text.format("a collective not finished for %lu s", stuck_s);
+}
+
+}  // namespace
+
+bool find_stuck(Session& session, WatchdogState& state, char* detail, size_t capacity_bytes) {
+    format::RingHeader& header = *session.ring_file.header;
+    const uint64_t timeout_ns = session.config.timeout_ns;
+    if (timeout_ns == 0) {
+        return false;
+    }
+    const uint64_t now = now_ticks();
+    // A dump that was made because of a hang shows everything that hung then; the next call that hangs is news.
+    auto stuck_ns = [&](uint64_t entered_ticks) {
+        return entered_ticks == 0 || entered_ticks >= now || entered_ticks <= state.documented_ticks
+                   ? uint64_t{0}
+                   : ticks_to_ns(now - entered_ticks);
+    };
+    bool found = false;
+    TextWriter text(detail, capacity_bytes);
+    PendingCollective pending{};
+    if (oldest_pending(pending) && stuck_ns(pending.entered_ticks) > timeout_ns &&
+        state.reported_ticket_plus_one != pending.ticket + 1) {
+        state.reported_ticket_plus_one = pending.ticket + 1;
+        describe_collective(header, pending.ticket, stuck_ns(pending.entered_ticks) / 1'000'000'000, text);
+        found = true;
+    }
+    const format::RegionDescriptor* region = nullptr;
+    auto* threads = reinterpret_cast<format::ThreadRecord*>(region_bytes(header, RegionKind::kThreads, &region));
+    constexpr uint64_t kRows = sizeof(state.reported_entered_ticks) / sizeof(state.reported_entered_ticks[0]);
+    for (uint64_t row = 0; threads != nullptr && row < region->count && row < kRows; ++row) {
+        const uint64_t entered_ticks = load(threads[row].entered_ticks);
+        const uint32_t thread = load(threads[row].thread);
+        if (thread == 0 || stuck_ns(entered_ticks) <= timeout_ns || state.reported_entered_ticks[row] == entered_ticks) {
+            continue;
+        }
+        state.reported_entered_ticks[row] = entered_ticks;
+        if (!found) {
+            text.format("thread %u inside ", thread);
+            write_name(header, load(threads[row].call), text);
+            text.format(" for %lu s", stuck_ns(entered_ticks) / 1'000'000'000);
+            found = true;
+        }
+    }
+    return found;
+}
+
+}  // namespace titan::tracer
