@@ -1,0 +1,54 @@
+#include "check.h"
+
+#include <nccl.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+
+namespace simgpu {
+
+namespace {
+
+thread_local int t_rank = -1;
+
+void speak(const char* format, va_list args) {
+    char text[512];
+    std::vsnprintf(text, sizeof text, format, args);
+    // One write, so that the lines of many ranks stay whole.
+    std::fprintf(stderr, "rank %d: %s\n", t_rank, text);
+}
+
+}  // namespace
+
+void set_speaker(int rank) { t_rank = rank; }
+
+void say(const char* format, ...) {
+    va_list args;
+    va_start(args, format);
+    speak(format, args);
+    va_end(args);
+}
+
+void die(ExitCode code, const char* format, ...) {
+    va_list args;
+    va_start(args, format);
+    speak(format, args);
+    va_end(args);
+    std::fflush(nullptr);
+    _exit(code);
+}
+
+void check_cuda(int result, const char* call) {
+    if (result != cudaSuccess) {
+        die(kExitApiError, "%s: %s", call, cudaGetErrorString(static_cast<cudaError_t>(result)));
+    }
+}
+
+void check_nccl(int result, const char* call) {
+    if (result != ncclSuccess) {
+        die(kExitApiError, "%s: %s", call, ncclGetErrorString(static_cast<ncclResult_t>(result)));
+    }
+}
+
+}  // namespace simgpu
