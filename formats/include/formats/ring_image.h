@@ -31,6 +31,7 @@ struct RingLosses {
 
 class RingImage {
   public:
+    RingImage() = default;  // no bytes, nothing in it
     // `heads_after`: the cursors read again after the bytes were copied from a living ring. Slots that may have been
     // written during the copy are then known and left out.
     static Result<RingImage> open(std::span<const std::byte> bytes,

@@ -1,0 +1,37 @@
+// Predicts the next element of a sequence from its own past: the element that followed the longest earlier stretch equal
+// to the newest one. Training repeats its steps, so this is nearly always right, and it knows when it does not know.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+namespace titan::analyzer {
+
+inline constexpr size_t kMinContext = 3;
+inline constexpr size_t kMaxContext = 64;
+inline constexpr size_t kMaxHistory = 4096;
+
+// same(i, j): elements i and j are equal. Returns the index whose element is expected at `position`.
+template <typename Same>
+std::optional<size_t> predict(size_t position, Same&& same) {
+    std::optional<size_t> best;
+    size_t best_length = 0;
+    const size_t oldest = position > kMaxHistory ? position - kMaxHistory : 0;
+    for (size_t candidate = position; candidate-- > oldest + 1;) {
+        size_t length = 0;
+        while (length < kMaxContext && length < candidate - oldest && same(candidate - 1 - length, position - 1 - length)) {
+            ++length;
+        }
+        if (length > best_length) {
+            best_length = length;
+            best = candidate;
+        }
+        if (best_length == kMaxContext) {
+            break;
+        }
+    }
+    return best_length >= kMinContext ? best : std::nullopt;
+}
+
+}  // namespace titan::analyzer

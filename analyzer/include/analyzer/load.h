@@ -1,0 +1,69 @@
+// From paths on the command line to one Run. Files are found, grouped by run and attempt, read in parallel, and put
+// together. What cannot be read becomes a warning; only "nothing usable at all" is an error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/run.h"
+#include "formats/image_buffer.h"
+#include "formats/result.h"
+#include "formats/ring_image.h"
+
+namespace titan::analyzer {
+
+struct LoadOptions {
+    std::vector<std::string> paths;
+    std::string run;                  // empty: the newest
+    std::optional<int32_t> attempt;   // empty: the newest of the run
+    std::string ring_directory;       // of this node, for ranks without a dump; empty: do not look
+    unsigned threads = 0;             // 0: one per core
+    std::function<void(size_t done, size_t total)> progress;
+};
+
+struct Candidate {
+    std::string path;
+    std::string directory;
+    std::string stem;  // rank00003
+    uint64_t number = 0;
+    int64_t modified_ns = 0;
+    uint64_t size_bytes = 0;
+    bool is_ring = false;
+};
+
+// Files of one run and attempt, as far as directories tell.
+struct CandidateGroup {
+    std::string run;  // empty where the directory is no <run>/<attempt>
+    std::string attempt;
+    int64_t newest_ns = 0;
+    std::vector<Candidate> files;
+};
+
+struct Discovery {
+    std::vector<CandidateGroup> groups;  // newest first
+    std::vector<Warning> warnings;
+};
+
+// Error: a path that does not exist.
+format::Result<Discovery> discover(const std::vector<std::string>& paths);
+
+// The bytes of a dump or ring as an image, with what is known about the process at that moment.
+struct OpenedSource {
+    Source source;
+    format::RingImage image;
+    uint64_t now_ticks = 0;
+    Liveness liveness = Liveness::kUnknown;
+    bool partial_recording = false;
+    std::vector<std::string> problems;
+};
+format::Result<OpenedSource> open_source(const std::string& path, format::ImageBuffer& memory);
+
+Process decode_process(const OpenedSource& opened);
+
+format::Result<Run> load_run(const LoadOptions& options);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,35 @@
+// Lays the members of each communicator side by side, sequence number by sequence number, and says who differs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analyzer/finding.h"
+#include "analyzer/run.h"
+
+namespace titan::analyzer {
+
+enum class Shift : uint8_t { kNone, kSkipped, kExtra };
+
+struct Mismatch {
+    uint32_t communicator = kNoIndex;
+    uint64_t sequence = 0;
+    FindingKind kind{};
+    Shift shift = Shift::kNone;
+    bool undecidable = false;
+    Confidence confidence = Confidence::kCertain;
+    std::vector<MemberRef> culprits;
+    std::vector<MemberRef> others;  // who agree with each other
+    std::string summary;
+    std::vector<std::string> evidence;
+    uint64_t repeats = 0;  // later sequence numbers with the same difference
+};
+
+std::vector<Mismatch> find_mismatches(const Run& run);
+
+// Whether the entry is what the process did before in the same place, judged by its own history: frameworks repeat
+// their steps. Looks at communicator and operation only.
+enum class Habit : uint8_t { kUnknown, kAsBefore, kDeviates };
+Habit habit_of(const Process& process, const Entry& entry);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,46 @@
+// Rings that processes left on this node: listing, reading those of a run, collecting them as dumps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/run.h"
+#include "formats/result.h"
+
+namespace titan::analyzer {
+
+struct NodeRing {
+    std::string path;
+    int32_t pid = 0;
+    int32_t rank = -1;
+    int32_t attempt = 0;
+    std::string run;
+    std::string executable;
+    Liveness liveness = Liveness::kUnknown;
+    int64_t age_ns = 0;  // since the newest thing in it
+    int64_t newest_ns = 0;
+    uint64_t size_bytes = 0;
+    std::string problem;  // why it cannot be read; the rest is empty then
+};
+
+// TITANTRACE_RING_DIR or /dev/shm.
+std::string default_ring_directory();
+// Only the private directory of this user below `ring_directory`, and no links.
+std::vector<NodeRing> list_rings(const std::string& ring_directory);
+
+struct CollectOptions {
+    std::string ring_directory;
+    std::string run;   // empty: every run
+    std::string into;  // DIR/<run>/<attempt>/rank<NNNNN>.<n>.titan
+    bool include_alive = false;
+};
+struct CollectResult {
+    std::vector<std::string> written;
+    std::vector<std::string> problems;
+};
+CollectResult collect_rings(const CollectOptions& options);
+
+const char* liveness_text(Liveness liveness);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,196 @@
+// What was loaded, as plain values: one job run, its processes, their communicators and calls. Everything after loading
+// is a function of a Run. Entries are compact because a run has millions of them; images of rings are not kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "formats/enums.h"
+#include "formats/ring_layout.h"
+
+namespace titan::analyzer {
+
+using format::CallState;
+using format::CommState;
+using format::Datatype;
+using format::OpKind;
+using format::Reduction;
+using format::kNoIndex;
+using format::kNoSequence;
+
+// One NCCL call. Times are CLOCK_REALTIME of its host, 0 unknown or not yet.
+struct Entry {
+    uint64_t sequence = 0;
+    uint64_t count = 0;
+    uint64_t stream = 0;
+    int64_t entered_ns = 0;
+    int64_t returned_ns = 0;
+    int64_t finished_ns = 0;
+    uint32_t row = kNoIndex;  // index into Process::members
+    uint32_t group = 0;
+    uint32_t thread = 0;
+    uint32_t span = 0;  // index into Process::texts
+    int32_t step = -1;
+    int32_t peer = -1;  // root or peer, only where the operation has one
+    int32_t result = -1;
+    OpKind kind{};
+    Datatype datatype = Datatype::kNoDatatype;
+    Reduction reduction = Reduction::kNoReduction;  // only where the operation reduces
+    CallState state = CallState::kNone;
+    bool captured = false;
+};
+static_assert(sizeof(Entry) == 88);
+
+// One communicator as one process sees it: a row of its table.
+struct Member {
+    uint64_t id = 0;
+    uint64_t parent_id = 0;
+    uint64_t alias_id = 0;
+    uint64_t issued = 0;    // collectives issued so far
+    uint64_t finished = 0;  // sequence number of the newest one seen finished, + 1
+    int64_t created_ns = 0;
+    int64_t ready_ns = 0;
+    int64_t closed_ns = 0;
+    uint32_t communicator = kNoIndex;  // index into Run::communicators
+    uint32_t ordinal = 0;
+    uint32_t name = 0;
+    uint32_t create_thread = 0;
+    int32_t size = -1;
+    int32_t rank = -1;
+    int32_t global_rank = -1;
+    int32_t device = -1;
+    int32_t color = 0;
+    int32_t key = 0;
+    int32_t parent_rank = -1;
+    int32_t create_result = -1;
+    int32_t async_error = 0;
+    OpKind origin{};
+    CommState state = CommState::kUnused;
+    bool identity_guessed = false;
+    std::vector<uint32_t> calls;  // collectives of it in Process::entries, by sequence number
+    bool p2p_counted = false;
+    std::vector<std::pair<int32_t, uint64_t>> sent, received;  // calls per peer, by peer, only where there are any
+
+    uint64_t sent_to(int32_t peer) const { return count_of(sent, peer); }
+    uint64_t received_from(int32_t peer) const { return count_of(received, peer); }
+
+  private:
+    static uint64_t count_of(const std::vector<std::pair<int32_t, uint64_t>>& counts, int32_t peer);
+};
+
+struct ThreadState {
+    uint32_t thread = 0;
+    uint32_t call = 0;  // text: the function it is inside, 0 = program code
+    uint32_t last_call = 0;
+    int64_t entered_ns = 0;
+    int64_t last_call_ns = 0;
+    uint64_t object = 0;
+    uint64_t ticket = 0;  // of its entry + 1
+    uint64_t group = 0;
+    uint32_t group_depth = 0;
+    std::vector<uint32_t> spans;  // texts, outermost first
+};
+
+enum class Liveness { kUnknown, kAlive, kExited, kCrashed, kKilled };
+
+// Where a process' record came from.
+struct Source {
+    std::string path;
+    std::string label;  // file name, for messages
+    bool is_ring = false;
+    uint64_t dump_number = 0;
+    std::string reason;  // of a dump
+    std::string detail;
+};
+
+struct Process {
+    Source source;
+    int32_t pid = 0;
+    uint64_t pid_start_ticks = 0;
+    int32_t rank = -1;
+    int32_t world_size = -1;
+    int32_t attempt = 0;
+    std::string run;
+    std::string host;
+    std::string boot_id;
+    Liveness liveness = Liveness::kUnknown;
+    int32_t fatal_signal = 0;
+    int64_t now_ns = 0;      // the moment of the dump
+    int64_t started_ns = 0;  // the tracer's first anchor
+    int64_t step = -1;
+    uint64_t timeout_ns = 0;
+    bool gpu_progress = false;
+    bool partial_recording = false;  // TITANTRACE_RANKS was set: other ranks may rightly have no record
+    uint64_t first_ticket = 0;       // of entries[0]
+    uint64_t overwritten = 0;
+    uint64_t torn = 0;
+    uint64_t losses[format::kLossCount] = {};
+    std::vector<Entry> entries;      // in the order of the program
+    std::vector<uint64_t> tickets;   // of the entries, only where they have gaps
+    std::vector<Member> members;
+    std::vector<ThreadState> threads;
+    std::vector<std::string> texts;  // those that are referred to; [0] is empty
+
+    const std::string& text(uint32_t id) const { return id < texts.size() ? texts[id] : texts.front(); }
+    const Entry* entry_of_ticket(uint64_t ticket) const;
+    const Entry* call_at(const Member& member, uint64_t sequence) const;
+    // Newest thing that this process is known to have done.
+    int64_t last_activity_ns() const;
+};
+
+// A member of a communicator: which process, and which row of its table.
+struct MemberRef {
+    uint32_t process = kNoIndex;
+    uint32_t row = kNoIndex;
+    bool known() const { return process != kNoIndex; }
+    bool operator==(const MemberRef&) const = default;
+};
+
+struct Communicator {
+    uint64_t id = 0;
+    uint64_t parent_id = 0;
+    uint32_t ordinal = 0;
+    int32_t size = -1;
+    OpKind origin{};
+    bool identity_guessed = false;
+    std::string name;
+    std::vector<MemberRef> members;        // all known ones, by communicator rank where known
+    std::vector<MemberRef> by_rank;        // index = communicator rank; empty where the size is unknown
+};
+
+struct Warning {
+    std::string kind;  // missing_dump, lost_entries, or damaged_file, stale_dump, other_run
+    std::vector<int> ranks;
+    std::string summary;
+};
+
+struct Run {
+    std::string id;
+    int32_t attempt = 0;
+    int32_t world_size = -1;
+    std::vector<Process> processes;  // by rank
+    std::vector<Communicator> communicators;
+    std::vector<int> ranks;          // with a record
+    std::vector<int> missing_ranks;
+    std::vector<std::string> hosts;
+    std::vector<Warning> warnings;
+    bool partial_recording = false;
+
+    const Process& process(MemberRef ref) const { return processes[ref.process]; }
+    const Member& member(MemberRef ref) const { return processes[ref.process].members[ref.row]; }
+    std::optional<uint32_t> find_communicator(uint64_t id) const;
+    // Global rank of a communicator rank, -1 where nothing tells it.
+    int global_rank(const Communicator& communicator, int comm_rank) const;
+
+    std::unordered_map<uint64_t, uint32_t> communicator_index;  // by id and alias
+};
+
+// Joins the processes: communicators, their members, global ranks, what is missing. Pure.
+void link(Run& run);
+
+}  // namespace titan::analyzer

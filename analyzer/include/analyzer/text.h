@@ -1,0 +1,37 @@
+// Small pieces of wording that every report shares.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/run.h"
+
+namespace titan::analyzer {
+
+// {0,1,2,5} -> "0-2,5". Sorted and unique on the way.
+std::string rank_ranges(std::vector<int> ranks);
+// "rank 3", "ranks 0-2,5", "no rank".
+std::string ranks_text(const std::vector<int>& ranks);
+// "rank 3", or "8 ranks" for verbs: true when a plural verb follows.
+bool is_plural(const std::vector<int>& ranks);
+// "350 ms", "4.1 s", "2 min 05 s", "3 h 10 min".
+std::string duration_text(int64_t nanoseconds);
+// 1234567 -> "1,234,567".
+std::string grouped_digits(uint64_t number);
+// Replaces control characters and bytes that are not UTF-8: names come from strangers' processes.
+std::string printable(std::string_view text);
+// "all_reduce", or "op 99" for a kind that this build does not know.
+std::string op_text(OpKind kind);
+std::string datatype_text(Datatype datatype);
+std::string reduction_text(Reduction reduction);
+std::string communicator_text(const Communicator& communicator);
+// "all_reduce #41 on dp:0".
+std::string call_text(const Communicator& communicator, OpKind kind, uint64_t sequence);
+// "float32 x 1,024, sum".
+std::string arguments_text(const Entry& entry);
+std::string signal_text(int number);
+std::string id_text(uint64_t id);
+
+}  // namespace titan::analyzer

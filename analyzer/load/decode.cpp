@@ -1,0 +1,236 @@
+// A ring image -> Process. Fields without a meaning for an operation are set to "none" here, so that nobody later
+// compares the root of an all_reduce.
+#include <algorithm>
+#include <climits>
+#include <unordered_map>
+
+#include "analyzer/load.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::CollectiveEntry;
+using format::CommunicatorRecord;
+using format::OpClass;
+using format::ThreadRecord;
+
+// Only texts that something refers to, made safe to print, numbered densely.
+class TextTable {
+  public:
+    TextTable(const format::RingImage& image, std::vector<std::string>& texts) : image_(image), texts_(texts) {
+        texts_.emplace_back();
+    }
+    uint32_t use(uint32_t id) {
+        if (id == 0) {
+            return 0;
+        }
+        auto [found, fresh] = numbers_.try_emplace(id, 0);
+        if (fresh) {
+            const std::string_view raw = image_.text(id);
+            if (!raw.empty()) {
+                found->second = static_cast<uint32_t>(texts_.size());
+                texts_.push_back(printable(raw));
+            }
+        }
+        return found->second;
+    }
+
+  private:
+    const format::RingImage& image_;
+    std::vector<std::string>& texts_;
+    std::unordered_map<uint32_t, uint32_t> numbers_;
+};
+
+bool reduces(OpKind kind) {
+    return kind == OpKind::kAllReduce || kind == OpKind::kReduce || kind == OpKind::kReduceScatter;
+}
+
+int32_t clamp_int(int64_t value) { return static_cast<int32_t>(std::clamp<int64_t>(value, INT_MIN, INT_MAX)); }
+
+Entry decode_entry(const CollectiveEntry& raw, const format::RingClock& clock) {
+    const OpClass op_class = format::class_of(raw.kind);
+    Entry entry;
+    entry.sequence = raw.sequence;
+    entry.count = raw.count;
+    entry.stream = raw.stream;
+    entry.entered_ns = clock.realtime_ns(raw.entered_ticks);
+    entry.returned_ns = clock.realtime_ns(raw.returned_ticks);
+    entry.finished_ns = clock.realtime_ns(raw.gpu_finished_ticks);
+    entry.group = static_cast<uint32_t>(raw.group);
+    entry.thread = raw.thread;
+    entry.step = raw.step < 0 ? -1 : clamp_int(raw.step);
+    entry.peer = op_class == OpClass::rooted || op_class == OpClass::p2p ? raw.peer : -1;
+    entry.result = raw.result;
+    entry.kind = raw.kind;
+    entry.datatype = raw.datatype;
+    entry.reduction = reduces(raw.kind) ? raw.reduction : Reduction::kNoReduction;
+    entry.state = raw.state;
+    entry.captured = (raw.flags & format::kCaptured) != 0;
+    return entry;
+}
+
+void decode_counters(const format::RingImage& image, const CommunicatorRecord& record, Member& member) {
+    for (int32_t peer = 0; peer < record.size; ++peer) {
+        const auto sent = image.sent(record, peer);
+        const auto received = image.received(record, peer);
+        if (!sent || !received) {
+            return;
+        }
+        member.p2p_counted = true;
+        if (*sent != 0) {
+            member.sent.emplace_back(peer, *sent);
+        }
+        if (*received != 0) {
+            member.received.emplace_back(peer, *received);
+        }
+    }
+}
+
+Member decode_member(const format::RingImage& image, const CommunicatorRecord& record, TextTable& texts) {
+    const format::RingClock& clock = image.clock();
+    Member member;
+    member.id = record.id;
+    member.parent_id = record.parent_id;
+    member.alias_id = record.alias_id;
+    member.issued = record.next_sequence;
+    member.finished = std::min(record.finished, record.next_sequence);
+    member.created_ns = clock.realtime_ns(record.created_ticks);
+    member.ready_ns = clock.realtime_ns(record.ready_ticks);
+    member.closed_ns = clock.realtime_ns(record.closed_ticks);
+    member.ordinal = record.ordinal;
+    member.name = texts.use(record.name);
+    member.create_thread = record.create_thread;
+    member.size = record.size;
+    member.rank = record.rank;
+    member.device = record.device;
+    member.color = record.color;
+    member.key = record.key;
+    member.parent_rank = record.parent_rank;
+    member.create_result = record.create_result;
+    member.async_error = record.async_error;
+    member.origin = record.origin;
+    member.state = record.state;
+    member.identity_guessed = (record.flags & format::kCommIdentityGuessed) != 0;
+    decode_counters(image, record, member);
+    return member;
+}
+
+ThreadState decode_thread(const ThreadRecord& raw, const format::RingClock& clock, TextTable& texts) {
+    ThreadState thread;
+    thread.thread = raw.thread;
+    thread.call = texts.use(raw.call);
+    thread.last_call = texts.use(raw.last_call);
+    thread.entered_ns = clock.realtime_ns(raw.entered_ticks);
+    thread.last_call_ns = clock.realtime_ns(raw.last_call_ticks);
+    thread.object = raw.object;
+    thread.ticket = raw.ticket;
+    thread.group = raw.group;
+    thread.group_depth = raw.group_depth;
+    for (uint32_t depth = 0; depth < std::min(raw.span_depth, format::kSpanDepth); ++depth) {
+        thread.spans.push_back(texts.use(raw.spans[depth]));
+    }
+    return thread;
+}
+
+void decode_header(const format::RingHeader& header, Process& process) {
+    process.pid = header.pid;
+    process.pid_start_ticks = header.pid_start_ticks;
+    process.rank = header.rank;
+    process.world_size = header.world_size;
+    process.attempt = header.attempt;
+    process.run = printable(format::fixed_text(header.run));
+    process.host = printable(format::fixed_text(header.host));
+    process.boot_id = printable(format::fixed_text(header.boot_id));
+    process.fatal_signal = header.fatal_signal;
+    process.step = header.step;
+    process.timeout_ns = header.timeout_ns;
+    process.gpu_progress = header.gpu_progress != 0;
+    std::copy_n(header.losses, format::kLossCount, process.losses);
+}
+
+void decode_entries(const format::RingImage& image, const std::unordered_map<uint32_t, uint32_t>& row_of, TextTable& texts,
+                    Process& process) {
+    std::vector<uint64_t> tickets;
+    std::unordered_map<uint64_t, uint32_t> row_of_id;
+    for (uint32_t row = 0; row < process.members.size(); ++row) {
+        row_of_id.emplace(process.members[row].id, row);
+    }
+    const uint64_t head = std::min<uint64_t>(image.collective_capacity(), 1 << 20);
+    process.entries.reserve(std::min<uint64_t>(head, 2048));
+    const auto losses = image.for_each_collective([&](uint64_t ticket, const CollectiveEntry& raw) {
+        Entry entry = decode_entry(raw, image.clock());
+        entry.span = texts.use(raw.span);
+        if (const auto row = row_of.find(raw.communicator); row != row_of.end()) {
+            entry.row = row->second;
+        } else if (const auto by_id = row_of_id.find(raw.communicator_id); by_id != row_of_id.end()) {
+            entry.row = by_id->second;
+        }
+        tickets.push_back(ticket);
+        process.entries.push_back(entry);
+    });
+    process.overwritten = losses.overwritten;
+    process.torn = losses.torn;
+    process.first_ticket = tickets.empty() ? 0 : tickets.front();
+    const bool dense = tickets.empty() || tickets.back() - tickets.front() + 1 == tickets.size();
+    if (!dense) {
+        process.tickets = std::move(tickets);
+    }
+    process.entries.shrink_to_fit();
+}
+
+void index_calls(Process& process) {
+    for (uint32_t i = 0; i < process.entries.size(); ++i) {
+        const Entry& entry = process.entries[i];
+        if (entry.row == kNoIndex || entry.sequence == kNoSequence || !format::is_collective(entry.kind)) {
+            continue;
+        }
+        Member& member = process.members[entry.row];
+        member.calls.push_back(i);
+        // The record is the truth, but it is copied a moment before the entries.
+        member.issued = std::max(member.issued, entry.sequence + 1);
+        if (entry.state == CallState::kFinished) {
+            member.finished = std::max(member.finished, entry.sequence + 1);
+        }
+    }
+    for (Member& member : process.members) {
+        const auto by_sequence = [&](uint32_t a, uint32_t b) {
+            return process.entries[a].sequence < process.entries[b].sequence;
+        };
+        if (!std::is_sorted(member.calls.begin(), member.calls.end(), by_sequence)) {
+            std::stable_sort(member.calls.begin(), member.calls.end(), by_sequence);
+        }
+        const auto same = [&](uint32_t a, uint32_t b) {
+            return process.entries[a].sequence == process.entries[b].sequence;
+        };
+        member.calls.erase(std::unique(member.calls.begin(), member.calls.end(), same), member.calls.end());
+        member.calls.shrink_to_fit();
+    }
+}
+
+}  // namespace
+
+Process decode_process(const OpenedSource& opened) {
+    const format::RingImage& image = opened.image;
+    Process process;
+    process.source = opened.source;
+    process.liveness = opened.liveness;
+    process.partial_recording = opened.partial_recording;
+    decode_header(image.header(), process);
+    process.now_ns = image.clock().realtime_ns(opened.now_ticks);
+    process.started_ns = image.clock().realtime_ns(image.header().first_anchor.ticks);
+    TextTable texts(image, process.texts);
+    std::unordered_map<uint32_t, uint32_t> row_of;
+    for (const auto& [row, record] : image.communicators()) {
+        row_of.emplace(row, static_cast<uint32_t>(process.members.size()));
+        process.members.push_back(decode_member(image, record, texts));
+    }
+    for (const ThreadRecord& record : image.threads()) {
+        process.threads.push_back(decode_thread(record, image.clock(), texts));
+    }
+    decode_entries(image, row_of, texts, process);
+    index_calls(process);
+    return process;
+}
+
+}  // namespace titan::analyzer

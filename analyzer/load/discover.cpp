@@ -1,0 +1,138 @@
+// Which files there are, and to which run they belong as far as their directories tell.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "analyzer/load.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+namespace files = std::filesystem;
+using format::Error;
+using format::Result;
+
+// <dumps>/<run>/<attempt>/file is three levels; a few more for directories gathered from several nodes.
+constexpr int kMaxDepth = 6;
+
+bool all_digits(const std::string& text) {
+    return !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// rank00003.12.titan -> stem rank00003, number 12.
+void split_name(const std::string& name, Candidate& candidate) {
+    candidate.stem = name.substr(0, name.find('.'));
+    const size_t dot = name.find('.');
+    if (dot != std::string::npos) {
+        const char* begin = name.data() + dot + 1;
+        std::from_chars(begin, name.data() + name.size(), candidate.number);
+    }
+    if (candidate.is_ring) {
+        candidate.stem = name;
+    }
+}
+
+struct Collected {
+    std::map<std::pair<std::string, std::string>, CandidateGroup> groups;
+    size_t empty_files = 0;
+    std::string first_empty;
+};
+
+void add_file(const files::path& path, bool named, Collected& collected) {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        return;
+    }
+    const std::string name = path.filename().string();
+    Candidate candidate;
+    candidate.path = path.string();
+    candidate.directory = path.parent_path().string();
+    candidate.is_ring = name.ends_with(".ring");
+    candidate.size_bytes = static_cast<uint64_t>(status.st_size);
+    candidate.modified_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
+    if (!named && !candidate.is_ring && !name.ends_with(".titan")) {
+        return;
+    }
+    if (status.st_size == 0) {
+        ++collected.empty_files;
+        collected.first_empty = collected.first_empty.empty() ? name : collected.first_empty;
+        return;
+    }
+    split_name(name, candidate);
+    const files::path absolute = files::absolute(path).lexically_normal();
+    const std::string attempt = absolute.parent_path().filename().string();
+    const std::string run = absolute.parent_path().parent_path().filename().string();
+    const bool laid_out = all_digits(attempt);
+    const auto key = laid_out ? std::pair(run, attempt) : std::pair(std::string(), named ? std::string() : candidate.directory);
+    CandidateGroup& group = collected.groups[key];
+    if (laid_out) {
+        group.run = run;
+        group.attempt = attempt;
+    }
+    group.newest_ns = std::max(group.newest_ns, candidate.modified_ns);
+    group.files.push_back(std::move(candidate));
+}
+
+void walk(const files::path& directory, int depth, Collected& collected) {
+    std::error_code failed;
+    for (const auto& item : files::directory_iterator(directory, failed)) {
+        std::error_code ignored;
+        if (item.is_directory(ignored) && !item.is_symlink(ignored)) {
+            if (depth < kMaxDepth) {
+                walk(item.path(), depth + 1, collected);
+            }
+        } else {
+            add_file(item.path(), false, collected);
+        }
+    }
+}
+
+bool newer(const CandidateGroup& a, const CandidateGroup& b) {
+    if (a.newest_ns != b.newest_ns) {
+        return a.newest_ns > b.newest_ns;
+    }
+    // One second of a file system's clock can hold a whole restart: the higher attempt is the later one.
+    return std::pair(a.attempt.size(), a.attempt) > std::pair(b.attempt.size(), b.attempt);
+}
+
+}  // namespace
+
+Result<Discovery> discover(const std::vector<std::string>& paths) {
+    Collected collected;
+    for (const std::string& path : paths) {
+        std::error_code failed;
+        const files::file_status status = files::status(path, failed);
+        if (!files::exists(status)) {
+            return Error(printable(path) + ": no such file or directory");
+        }
+        if (files::is_directory(status)) {
+            walk(path, 0, collected);
+        } else {
+            add_file(path, true, collected);
+        }
+    }
+    Discovery discovery;
+    for (auto& [key, group] : collected.groups) {
+        std::sort(group.files.begin(), group.files.end(), [](const Candidate& a, const Candidate& b) {
+            return std::tie(a.directory, a.stem, b.number, a.path) < std::tie(b.directory, b.stem, a.number, b.path);
+        });
+        discovery.groups.push_back(std::move(group));
+    }
+    std::sort(discovery.groups.begin(), discovery.groups.end(), newer);
+    if (collected.empty_files != 0) {
+        discovery.warnings.push_back(
+            {"damaged_file",
+             {},
+             collected.empty_files == 1
+                 ? printable(collected.first_empty) + ": empty file, skipped: the disk was full or the job was killed while it was created"
+                 : grouped_digits(collected.empty_files) + " empty files skipped (" + printable(collected.first_empty) +
+                       " is one): the disk was full or the job was killed while they were created"});
+    }
+    return discovery;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,336 @@
+// Puts a Run together: which files, which of several dumps of a rank, which of several jobs that share a directory.
+#include "analyzer/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "analyzer/load_warnings.h"
+#include "analyzer/rings.h"
+#include "analyzer/text.h"
+#include "formats/dump_reader.h"
+#include "formats/file_bytes.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::Error;
+using format::ImageBuffer;
+using format::Result;
+
+// Dumps of one rank, newest first: the first usable one is taken.
+struct LoadJob {
+    std::vector<Candidate> files;
+};
+
+struct LoadOutcome {
+    std::optional<Process> process;
+    std::vector<std::string> problems;
+};
+
+// "realtime_ns":N of the meta section, 0 where it cannot be had. The full parse follows only for the file that is used.
+uint64_t dump_time_ns(const Candidate& candidate) {
+    const Result<format::OpenFile> file = format::OpenFile::open(candidate.path);
+    if (!file) {
+        return 0;
+    }
+    const auto bytes = file->read_all();
+    const Result<std::string> meta = format::read_dump_meta(*bytes);
+    const size_t place = meta ? meta->find("\"realtime_ns\"") : std::string::npos;
+    const size_t digits = place == std::string::npos ? place : meta->find_first_of("0123456789", place + 13);
+    return digits == std::string::npos ? 0 : std::strtoull(meta->c_str() + digits, nullptr, 10);
+}
+
+void sort_newest_first(std::vector<Candidate>& candidates) {
+    std::map<std::string, uint64_t> times;
+    for (const Candidate& candidate : candidates) {
+        times[candidate.path] = dump_time_ns(candidate);
+    }
+    std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
+        return std::pair(times[a.path], a.number) > std::pair(times[b.path], b.number);
+    });
+}
+
+std::vector<LoadJob> jobs_of(const std::vector<CandidateGroup>& groups) {
+    std::map<std::pair<std::string, std::string>, LoadJob> by_stem;
+    for (const CandidateGroup& group : groups) {
+        for (const Candidate& candidate : group.files) {
+            by_stem[{candidate.directory, candidate.stem}].files.push_back(candidate);
+        }
+    }
+    std::vector<LoadJob> jobs;
+    jobs.reserve(by_stem.size());
+    for (auto& [key, job] : by_stem) {
+        jobs.push_back(std::move(job));
+    }
+    return jobs;
+}
+
+LoadOutcome load_one(LoadJob& job, ImageBuffer& memory) {
+    LoadOutcome outcome;
+    if (job.files.size() > 1) {
+        sort_newest_first(job.files);
+    }
+    for (const Candidate& candidate : job.files) {
+        const Result<OpenedSource> opened = open_source(candidate.path, memory);
+        if (!opened) {
+            outcome.problems.push_back(opened.error().text() + "; skipped");
+            continue;
+        }
+        for (const std::string& problem : opened->problems) {
+            outcome.problems.push_back(opened->source.label + ": " + problem + "; what is whole of it is used");
+        }
+        outcome.process = decode_process(*opened);
+        break;
+    }
+    return outcome;
+}
+
+std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions& options) {
+    std::vector<LoadOutcome> outcomes(jobs.size());
+    std::atomic<size_t> next{0};
+    std::atomic<size_t> done{0};
+    const auto work = [&](bool reports) {
+        ImageBuffer memory;
+        for (size_t job = next++; job < jobs.size(); job = next++) {
+            outcomes[job] = load_one(jobs[job], memory);
+            ++done;
+            if (reports && options.progress) {
+                options.progress(done, jobs.size());
+            }
+        }
+    };
+    const unsigned cores = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+    std::vector<std::jthread> helpers;
+    for (unsigned i = 1; i < std::min<size_t>(cores, jobs.size()); ++i) {
+        helpers.emplace_back(work, false);
+    }
+    work(true);
+    helpers.clear();  // joins
+    if (options.progress) {
+        options.progress(jobs.size(), jobs.size());
+    }
+    return outcomes;
+}
+
+// Directories of the wanted run; where directories do not tell, everything, and the headers decide later.
+Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const LoadOptions& options) {
+    std::vector<CandidateGroup> chosen;
+    const bool newest_is_flat = !discovery.groups.empty() && discovery.groups.front().attempt.empty();
+    for (CandidateGroup& group : discovery.groups) {
+        const bool flat = group.attempt.empty();
+        if (options.run.empty() && !options.attempt) {
+            if (chosen.empty() || (newest_is_flat && flat)) {
+                chosen.push_back(std::move(group));
+            }
+            continue;
+        }
+        const bool run_fits = options.run.empty() || group.run == options.run;
+        const bool attempt_fits = !options.attempt || group.attempt == std::to_string(*options.attempt);
+        if (flat || (run_fits && attempt_fits)) {
+            chosen.push_back(std::move(group));
+        }
+    }
+    if (!chosen.empty()) {
+        return chosen;
+    }
+    if (discovery.groups.empty()) {
+        const std::string detail = discovery.warnings.empty() ? "" : "; " + discovery.warnings.front().summary;
+        return Error("no dumps (*.titan) and no rings (*.ring) found" + detail);
+    }
+    std::string known;
+    for (const CandidateGroup& group : discovery.groups) {
+        known += fmt::format("{}{}/{}", known.empty() ? "" : ", ", printable(group.run), group.attempt);
+    }
+    return Error("no such run or attempt; there is: " + known);
+}
+
+using RunKey = std::pair<std::string, int32_t>;
+
+RunKey key_of(const Process& process) { return {process.run, process.attempt}; }
+
+// One run and attempt, by what the records themselves say.
+std::vector<Process> choose_run(std::vector<Process> processes, const LoadOptions& options, std::vector<Warning>& warnings) {
+    std::map<RunKey, int64_t> newest;
+    for (const Process& process : processes) {
+        int64_t& time = newest[key_of(process)];
+        time = std::max(time, process.now_ns);
+    }
+    const auto fits = [&](const RunKey& key) {
+        const bool named = std::any_of(newest.begin(), newest.end(), [&](const auto& item) { return item.first.first == options.run; });
+        return (options.run.empty() || !named || key.first == options.run) &&
+               (!options.attempt || key.second == *options.attempt);
+    };
+    const RunKey* best = nullptr;
+    for (const auto& [key, time] : newest) {
+        if (fits(key) && (best == nullptr || time > newest[*best])) {
+            best = &key;
+        }
+    }
+    if (best == nullptr || newest.size() == 1) {
+        return best == nullptr ? std::vector<Process>() : std::move(processes);
+    }
+    const RunKey wanted = *best;
+    const auto rest = std::partition(processes.begin(), processes.end(), [&](const Process& process) { return key_of(process) == wanted; });
+    warnings.push_back({"other_run", {}, fmt::format("{} more file{} of {} other run{} or attempts in there, left out (--list-runs shows them)",
+                                                     processes.end() - rest, processes.end() - rest == 1 ? "" : "s", newest.size() - 1,
+                                                     newest.size() == 2 ? "" : "s")});
+    processes.erase(rest, processes.end());
+    return processes;
+}
+
+// Processes that share a communicator, directly or through others.
+std::vector<std::vector<size_t>> connected(const std::vector<Process>& processes) {
+    std::vector<size_t> parent(processes.size());
+    std::iota(parent.begin(), parent.end(), 0);
+    const auto find = [&](size_t i) {
+        while (parent[i] != i) {
+            parent[i] = parent[parent[i]];
+            i = parent[i];
+        }
+        return i;
+    };
+    std::unordered_map<uint64_t, size_t> holder;
+    for (size_t i = 0; i < processes.size(); ++i) {
+        for (const Member& member : processes[i].members) {
+            for (const uint64_t id : {member.id, member.alias_id, member.parent_id}) {
+                if (id != 0) {
+                    parent[find(i)] = find(holder.try_emplace(id, i).first->second);
+                }
+            }
+        }
+    }
+    std::map<size_t, std::vector<size_t>> groups;
+    for (size_t i = 0; i < processes.size(); ++i) {
+        groups[find(i)].push_back(i);
+    }
+    std::vector<std::vector<size_t>> result;
+    for (auto& [root, members] : groups) {
+        result.push_back(std::move(members));
+    }
+    return result;
+}
+
+// Two jobs can share a run id and a directory (a restart that counts no attempts). The newest job stays: a group of
+// processes that had dumped before the newest one was even started belongs to an earlier job.
+std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vector<Warning>& warnings) {
+    auto groups = connected(processes);
+    const auto newest = [&](const std::vector<size_t>& group) {
+        int64_t time = 0;
+        for (const size_t i : group) {
+            time = std::max(time, processes[i].now_ns);
+        }
+        return time;
+    };
+    std::stable_sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return newest(a) > newest(b); });
+    std::vector<Process> kept;
+    std::map<int32_t, size_t> kept_rank;
+    std::vector<int> earlier;
+    int64_t started_ns = INT64_MAX;
+    for (auto& group : groups) {
+        const bool before_start = started_ns != INT64_MAX && newest(group) < started_ns;
+        std::stable_sort(group.begin(), group.end(), [&](size_t a, size_t b) { return processes[a].now_ns > processes[b].now_ns; });
+        for (const size_t i : group) {
+            Process& process = processes[i];
+            const bool taken = process.rank >= 0 && !kept_rank.try_emplace(process.rank, kept.size()).second;
+            if (before_start || taken) {
+                const Process* winner = taken ? &kept[kept_rank[process.rank]] : nullptr;
+                const bool same_process = winner != nullptr && winner->pid == process.pid && winner->pid_start_ticks == process.pid_start_ticks;
+                if (!same_process) {
+                    earlier.push_back(process.rank);
+                }
+                if (!taken && process.rank >= 0) {
+                    kept_rank.erase(process.rank);
+                }
+                continue;
+            }
+            if (process.started_ns > 0) {
+                started_ns = std::min(started_ns, process.started_ns);
+            }
+            kept.push_back(std::move(process));
+        }
+    }
+    if (!earlier.empty()) {
+        warnings.push_back({"other_run", earlier, fmt::format("records of an earlier job with the same run id left out ({})", ranks_text(earlier))});
+    }
+    return kept;
+}
+
+// Ranks of this run whose rings lie on this node: those without a dump, and those that died after their last dump.
+void add_node_rings(std::vector<Process>& processes, const LoadOptions& options) {
+    if (options.ring_directory.empty() || processes.empty()) {
+        return;
+    }
+    constexpr int64_t kLaterNs = 2'000'000'000;
+    const RunKey key = key_of(processes.front());
+    int64_t started_ns = INT64_MAX;
+    for (const Process& process : processes) {
+        started_ns = process.started_ns > 0 ? std::min(started_ns, process.started_ns) : started_ns;
+    }
+    ImageBuffer memory;
+    for (const NodeRing& ring : list_rings(options.ring_directory)) {
+        if (!ring.problem.empty() || RunKey(ring.run, ring.attempt) != key || ring.newest_ns < started_ns) {
+            continue;
+        }
+        const auto same = std::find_if(processes.begin(), processes.end(), [&](const Process& process) {
+            return ring.rank >= 0 ? process.rank == ring.rank : process.pid == ring.pid;
+        });
+        const bool died_later = same != processes.end() && ring.liveness != Liveness::kAlive &&
+                                same->liveness == Liveness::kAlive && ring.newest_ns > same->now_ns + kLaterNs;
+        if (same != processes.end() && !died_later) {
+            continue;
+        }
+        const Result<OpenedSource> opened = open_source(ring.path, memory);
+        if (opened && died_later) {
+            *same = decode_process(*opened);
+        } else if (opened) {
+            processes.push_back(decode_process(*opened));
+        }
+    }
+}
+
+}  // namespace
+
+Result<Run> load_run(const LoadOptions& options) {
+    Result<Discovery> discovery = discover(options.paths);
+    if (!discovery) {
+        return discovery.error();
+    }
+    const Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
+    if (!groups) {
+        return groups.error();
+    }
+    Run run;
+    run.warnings = std::move(discovery->warnings);
+    std::vector<LoadJob> jobs = jobs_of(*groups);
+    std::vector<LoadOutcome> outcomes = load_all(jobs, options);
+    std::vector<std::string> problems;
+    std::vector<Process> processes;
+    for (LoadOutcome& outcome : outcomes) {
+        std::move(outcome.problems.begin(), outcome.problems.end(), std::back_inserter(problems));
+        if (outcome.process) {
+            processes.push_back(std::move(*outcome.process));
+        }
+    }
+    warn_of_damage(problems, run.warnings);
+    const bool any = !processes.empty();
+    processes = choose_run(std::move(processes), options, run.warnings);
+    processes = choose_incarnation(std::move(processes), run.warnings);
+    if (processes.empty()) {
+        return Error(any ? "no record of that run or attempt" : "no usable file" + (problems.empty() ? "" : ": " + problems.front()));
+    }
+    add_node_rings(processes, options);
+    run.id = processes.front().run;
+    run.attempt = processes.front().attempt;
+    run.processes = std::move(processes);
+    link(run);
+    warn_of_gaps(run);
+    return run;
+}
+
+}  // namespace titan::analyzer

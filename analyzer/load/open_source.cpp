@@ -1,0 +1,190 @@
+// Opens one dump or ring: reads it, rebuilds the image, and says whether its process was alive at that moment.
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "analyzer/load.h"
+#include "analyzer/process_check.h"
+#include "analyzer/text.h"
+#include "formats/dump_reader.h"
+#include "formats/file_bytes.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::Error;
+using format::Result;
+using format::RingImage;
+using nlohmann::json;
+
+struct Meta {
+    uint64_t dump_number = 0;
+    std::string reason;
+    std::string detail;
+    uint64_t realtime_ns = 0;
+    uint64_t ticks = 0;
+    bool process_alive = true;
+    bool partial_recording = false;
+};
+
+uint64_t unsigned_at(const json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
+}
+
+std::string text_at(const json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? printable(found->get<std::string>()) : std::string();
+}
+
+std::optional<Meta> parse_meta(const std::string& text) {
+    const json object = json::parse(text, nullptr, false);
+    if (!object.is_object()) {
+        return std::nullopt;
+    }
+    Meta meta;
+    meta.dump_number = unsigned_at(object, "dump");
+    meta.reason = text_at(object, "reason");
+    meta.detail = text_at(object, "detail");
+    meta.realtime_ns = unsigned_at(object, "realtime_ns");
+    meta.ticks = unsigned_at(object, "ticks");
+    if (const auto alive = object.find("process_alive"); alive != object.end() && alive->is_boolean()) {
+        meta.process_alive = alive->get<bool>();
+    }
+    if (const auto environment = object.find("environment"); environment != object.end() && environment->is_object()) {
+        meta.partial_recording = !text_at(*environment, "TITANTRACE_RANKS").empty();
+    }
+    return meta;
+}
+
+// The latest moment that the ring itself knows of.
+uint64_t newest_tick(const RingImage& image) {
+    const format::RingHeader& header = image.header();
+    uint64_t newest = std::max({header.heartbeat_ticks, header.last_anchor.ticks, header.step_ticks});
+    image.for_each_collective([&](uint64_t, const format::CollectiveEntry& entry) {
+        newest = std::max({newest, entry.entered_ticks, entry.returned_ticks, entry.gpu_finished_ticks});
+    });
+    for (const format::ThreadRecord& thread : image.threads()) {
+        newest = std::max({newest, thread.entered_ticks, thread.last_call_ticks});
+    }
+    return newest;
+}
+
+Liveness dead_how(const format::RingHeader& header) {
+    switch (header.state) {
+        case format::ProcessState::kExited:
+            return Liveness::kExited;
+        case format::ProcessState::kCrashed:
+            return Liveness::kCrashed;
+        default:
+            return Liveness::kKilled;
+    }
+}
+
+Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuffer& memory, OpenedSource opened) {
+    Result<format::Dump> dump = format::read_dump(file, memory);
+    if (!dump) {
+        return dump.error();
+    }
+    Result<RingImage> image = RingImage::open(memory.bytes());
+    if (!image) {
+        return dump->problems.empty() ? image.error() : image.error().within(dump->problems.front());
+    }
+    opened.image = *image;
+    opened.problems = std::move(dump->problems);
+    const std::optional<Meta> meta = parse_meta(dump->meta_json);
+    if (!meta) {
+        opened.problems.emplace_back("its meta section is lost: the reason and the time of the dump are unknown");
+        opened.now_ticks = newest_tick(*image);
+        return opened;
+    }
+    opened.source.dump_number = meta->dump_number;
+    opened.source.reason = meta->reason;
+    opened.source.detail = meta->detail;
+    opened.partial_recording = meta->partial_recording;
+    opened.now_ticks = meta->ticks != 0         ? meta->ticks
+                       : meta->realtime_ns != 0 ? image->clock().ticks_at_realtime(meta->realtime_ns)
+                                                : newest_tick(*image);
+    const format::RingHeader& header = image->header();
+    if (!meta->process_alive) {
+        opened.liveness = dead_how(header);
+    } else if (meta->reason == "crash" || header.state == format::ProcessState::kCrashed) {
+        opened.liveness = Liveness::kCrashed;
+    } else if (meta->reason == "exit" || header.state == format::ProcessState::kExited) {
+        opened.liveness = Liveness::kExited;
+    } else {
+        opened.liveness = Liveness::kAlive;
+    }
+    return opened;
+}
+
+uint64_t monotonic_now_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+Result<OpenedSource> from_ring(const format::OpenFile& file, format::ImageBuffer& memory, OpenedSource opened) {
+    if (!file.read_into(memory)) {
+        return Error("out of memory");
+    }
+    // The cursors once more: what moved meanwhile may be torn in our copy.
+    format::RingHeader later{};
+    std::optional<format::RegionHeads> heads;
+    if (file.read_at(0, &later, sizeof(later)) == sizeof(later)) {
+        heads.emplace();
+        for (size_t i = 0; i < heads->size(); ++i) {
+            (*heads)[i] = later.cursors[i].head;
+        }
+    }
+    Result<RingImage> image = RingImage::open(memory.bytes(), heads);
+    if (!image) {
+        return image.error();
+    }
+    opened.image = *image;
+    opened.source.is_ring = true;
+    const format::RingHeader& header = image->header();
+    const ProcessPresence presence = check_process(header, image->clock());
+    if (presence == ProcessPresence::kAlive) {
+        opened.liveness = header.state == format::ProcessState::kExited ? Liveness::kExited : Liveness::kAlive;
+        opened.now_ticks = image->clock().ticks_at_monotonic(monotonic_now_ns());
+    } else {
+        opened.liveness = presence == ProcessPresence::kGone || header.state == format::ProcessState::kExited ||
+                                  header.state == format::ProcessState::kCrashed
+                              ? dead_how(header)
+                              : Liveness::kUnknown;
+        opened.now_ticks = newest_tick(*image);
+    }
+    return opened;
+}
+
+}  // namespace
+
+Result<OpenedSource> open_source(const std::string& path, format::ImageBuffer& memory) {
+    OpenedSource opened;
+    opened.source.path = path;
+    opened.source.label = printable(std::filesystem::path(path).filename().string());
+    const Result<format::OpenFile> file = format::OpenFile::open(path);
+    if (!file) {
+        return file.error().within(opened.source.label);
+    }
+    uint64_t magic = 0;
+    file->read_at(0, &magic, sizeof(magic));
+    const bool looks_like_ring = magic == format::kRingMagic || path.ends_with(".ring");
+    Result<OpenedSource> result = Error("unread");
+    const std::string label = opened.source.label;
+    if (looks_like_ring) {
+        result = from_ring(*file, memory, std::move(opened));
+    } else {
+        const Result<std::vector<std::byte>> bytes = file->read_all();
+        result = from_dump(*bytes, memory, std::move(opened));
+    }
+    return result ? std::move(result) : Result<OpenedSource>(result.error().within(label));
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,73 @@
+#include "analyzer/process_check.h"
+
+#include <sys/stat.h>
+
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+#include "formats/ring_image.h"
+
+namespace titan::analyzer {
+namespace {
+
+// The tracer's thread moves the heartbeat about once a second.
+constexpr int64_t kSilentNs = 30'000'000'000;
+
+std::string boot_id() {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string id;
+    std::getline(file, id);
+    return id;
+}
+
+uint64_t pid_namespace() {
+    struct stat status{};
+    return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+// Field 22 of /proc/PID/stat, 0 where there is no such process or it is a zombie.
+uint64_t start_ticks(int32_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const size_t close = text.rfind(')');  // the name in brackets may hold anything
+    if (close == std::string::npos) {
+        return 0;
+    }
+    std::istringstream fields(text.substr(close + 1));
+    std::string state;
+    fields >> state;
+    std::string skipped;
+    for (int field = 4; field < 22; ++field) {
+        fields >> skipped;
+    }
+    uint64_t ticks = 0;
+    fields >> ticks;
+    return state == "Z" || state == "X" ? 0 : ticks;
+}
+
+int64_t monotonic_now_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace
+
+ProcessPresence check_process(const format::RingHeader& header, const format::RingClock& clock) {
+    if (format::fixed_text(header.boot_id) != boot_id()) {
+        return ProcessPresence::kUnknown;
+    }
+    if (header.pid_namespace == pid_namespace()) {
+        return header.pid > 0 && start_ticks(header.pid) == header.pid_start_ticks ? ProcessPresence::kAlive
+                                                                                  : ProcessPresence::kGone;
+    }
+    // Another container on this machine: its pid means nothing here, but its heart does.
+    const uint64_t now_ticks = clock.ticks_at_monotonic(static_cast<uint64_t>(monotonic_now_ns()));
+    return clock.span_ns(header.heartbeat_ticks, now_ticks) > kSilentNs ? ProcessPresence::kGone
+                                                                       : ProcessPresence::kAlive;
+}
+
+}  // namespace titan::analyzer

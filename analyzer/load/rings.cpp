@@ -1,0 +1,217 @@
+#include "analyzer/rings.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "analyzer/load.h"
+#include "analyzer/text.h"
+#include "formats/dump_builder.h"
+#include "formats/file_bytes.h"
+
+namespace titan::analyzer {
+namespace {
+
+namespace files = std::filesystem;
+using format::Error;
+using format::Result;
+
+int64_t realtime_now_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+// Anyone may create names in /dev/shm: a directory that is a link or belongs to someone else is not ours to read.
+bool is_private_directory(const std::string& path) {
+    struct stat status{};
+    return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+std::vector<std::string> ring_paths(const std::string& ring_directory) {
+    std::vector<std::string> paths;
+    const std::string directory = fmt::format("{}/titantrace-{}", ring_directory, ::geteuid());
+    if (!is_private_directory(directory)) {
+        return paths;
+    }
+    std::error_code failed;
+    for (const auto& item : files::directory_iterator(directory, failed)) {
+        struct stat status{};
+        const std::string path = item.path().string();
+        if (path.ends_with(".ring") && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+            status.st_uid == ::geteuid()) {
+            paths.push_back(path);
+        }
+    }
+    std::sort(paths.begin(), paths.end());
+    return paths;
+}
+
+NodeRing describe(const std::string& path, const OpenedSource& opened, size_t size_bytes) {
+    const format::RingHeader& header = opened.image.header();
+    NodeRing ring;
+    ring.path = path;
+    ring.pid = header.pid;
+    ring.rank = header.rank;
+    ring.attempt = header.attempt;
+    ring.run = printable(format::fixed_text(header.run));
+    ring.executable = printable(format::fixed_text(header.executable));
+    ring.liveness = opened.liveness;
+    ring.newest_ns = opened.image.clock().realtime_ns(opened.now_ticks);
+    ring.age_ns = opened.liveness == Liveness::kAlive ? 0 : realtime_now_ns() - ring.newest_ns;
+    ring.size_bytes = size_bytes;
+    return ring;
+}
+
+// A run name becomes a directory name: nothing of it may leave the directory.
+std::string path_part(const std::string& name) {
+    std::string part = name.empty() ? "run" : name;
+    for (char& c : part) {
+        const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+        c = plain ? c : '_';
+    }
+    return part == "." || part == ".." ? "_" : part;
+}
+
+std::string meta_json(const OpenedSource& opened) {
+    const bool alive = opened.liveness == Liveness::kAlive;
+    nlohmann::json meta{{"schema", 1},
+                        {"dump", opened.image.header().dumps_written},
+                        {"reason", "collected"},
+                        {"detail", "left on the node, collected by titan-analyze"},
+                        {"requested_by_rank", -1},
+                        {"realtime_ns", opened.image.clock().realtime_ns(opened.now_ticks)},
+                        {"ticks", opened.now_ticks},
+                        {"saved_by_rank", -1},
+                        {"process_alive", alive},
+                        {"environment", nlohmann::json::object()}};
+    return meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Complete under a temporary name first, so that nobody reads half a dump.
+std::string write_private(const std::string& path, const std::vector<std::byte>& bytes) {
+    const std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
+    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (descriptor < 0) {
+        return std::strerror(errno);
+    }
+    size_t done = 0;
+    while (done < bytes.size()) {
+        const ssize_t wrote = ::write(descriptor, bytes.data() + done, bytes.size() - done);
+        if (wrote < 0 && errno == EINTR) {
+            continue;
+        }
+        if (wrote <= 0) {
+            const std::string why = std::strerror(errno);
+            ::close(descriptor);
+            ::unlink(temporary.c_str());
+            return why;
+        }
+        done += static_cast<size_t>(wrote);
+    }
+    if (::close(descriptor) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
+        const std::string why = std::strerror(errno);
+        ::unlink(temporary.c_str());
+        return why;
+    }
+    return {};
+}
+
+std::string free_name(const std::string& directory, const NodeRing& ring) {
+    const std::string stem =
+        ring.rank >= 0 ? fmt::format("rank{:05}", ring.rank) : fmt::format("rank-unknown-{}", ring.pid);
+    for (int number = 0;; ++number) {
+        std::string path = fmt::format("{}/{}.{}.titan", directory, stem, number);
+        if (!files::exists(files::symlink_status(path))) {
+            return path;
+        }
+    }
+}
+
+void collect_one(const NodeRing& ring, const OpenedSource& opened, const format::ImageBuffer& memory,
+                 const CollectOptions& options, CollectResult& result) {
+    const std::string directory = fmt::format("{}/{}/{}", options.into, path_part(ring.run), ring.attempt);
+    std::error_code failed;
+    files::create_directories(directory, failed);
+    const auto dump = format::build_dump(memory.bytes(), meta_json(opened), 3);
+    if (!dump) {
+        result.problems.push_back(dump.error().within(ring.path).text());
+        return;
+    }
+    const std::string path = free_name(directory, ring);
+    const std::string why = write_private(path, *dump);
+    if (why.empty()) {
+        result.written.push_back(path);
+    } else {
+        result.problems.push_back(path + ": " + why);
+    }
+}
+
+}  // namespace
+
+std::string default_ring_directory() {
+    const char* directory = std::getenv("TITANTRACE_RING_DIR");
+    return directory != nullptr && *directory != '\0' ? directory : "/dev/shm";
+}
+
+const char* liveness_text(Liveness liveness) {
+    switch (liveness) {
+        case Liveness::kAlive:
+            return "alive";
+        case Liveness::kExited:
+            return "exited";
+        case Liveness::kCrashed:
+            return "crashed";
+        case Liveness::kKilled:
+            return "dead";
+        case Liveness::kUnknown:
+            break;
+    }
+    return "unknown";
+}
+
+std::vector<NodeRing> list_rings(const std::string& ring_directory) {
+    std::vector<NodeRing> rings;
+    format::ImageBuffer memory;
+    for (const std::string& path : ring_paths(ring_directory)) {
+        const Result<OpenedSource> opened = open_source(path, memory);
+        if (opened) {
+            rings.push_back(describe(path, *opened, memory.bytes().size()));
+        } else {
+            NodeRing broken;
+            broken.path = path;
+            broken.problem = opened.error().text();
+            rings.push_back(broken);
+        }
+    }
+    return rings;
+}
+
+CollectResult collect_rings(const CollectOptions& options) {
+    CollectResult result;
+    format::ImageBuffer memory;
+    for (const std::string& path : ring_paths(options.ring_directory)) {
+        const Result<OpenedSource> opened = open_source(path, memory);
+        if (!opened) {
+            result.problems.push_back(opened.error().text());
+            continue;
+        }
+        const NodeRing ring = describe(path, *opened, memory.bytes().size());
+        const bool wanted = options.run.empty() || options.run == ring.run;
+        if (wanted && (options.include_alive || ring.liveness != Liveness::kAlive)) {
+            collect_one(ring, *opened, memory, options, result);
+        }
+    }
+    return result;
+}
+
+}  // namespace titan::analyzer

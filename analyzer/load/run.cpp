@@ -1,0 +1,272 @@
+#include "analyzer/run.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace titan::analyzer {
+namespace {
+
+// Sizes are read from files: larger ones are damage, not jobs.
+constexpr int32_t kMaxRanks = 1 << 20;
+
+// Ids of communicators, joined where grow gave one communicator two of them.
+class IdUnion {
+  public:
+    uint64_t find(uint64_t id) {
+        uint64_t root = id;
+        for (auto it = parent_.find(root); it != parent_.end() && it->second != root; it = parent_.find(root)) {
+            root = it->second;
+        }
+        parent_[id] = root;
+        return root;
+    }
+    void join(uint64_t left, uint64_t right) {
+        const uint64_t a = find(left);
+        const uint64_t b = find(right);
+        parent_[std::max(a, b)] = std::min(a, b);
+    }
+
+  private:
+    std::unordered_map<uint64_t, uint64_t> parent_;
+};
+
+void add_member(Run& run, uint32_t index, MemberRef ref) {
+    Communicator& communicator = run.communicators[index];
+    Member& member = run.processes[ref.process].members[ref.row];
+    member.communicator = index;
+    communicator.members.push_back(ref);
+    if (member.size > communicator.size && member.size <= kMaxRanks) {
+        communicator.size = member.size;
+    }
+    if (communicator.name.empty()) {
+        communicator.name = run.processes[ref.process].text(member.name);
+    }
+    communicator.identity_guessed |= member.identity_guessed;
+}
+
+void build_communicators(Run& run) {
+    IdUnion ids;
+    for (const Process& process : run.processes) {
+        for (const Member& member : process.members) {
+            if (member.alias_id != 0) {
+                ids.join(member.id, member.alias_id);
+            }
+        }
+    }
+    for (uint32_t p = 0; p < run.processes.size(); ++p) {
+        auto& members = run.processes[p].members;
+        for (uint32_t row = 0; row < members.size(); ++row) {
+            if (members[row].id == 0) {
+                continue;
+            }
+            const uint64_t id = ids.find(members[row].id);
+            auto [found, fresh] = run.communicator_index.try_emplace(id, run.communicators.size());
+            if (fresh) {
+                Communicator communicator;
+                communicator.id = members[row].id;
+                communicator.parent_id = members[row].parent_id;
+                communicator.ordinal = members[row].ordinal;
+                communicator.origin = members[row].origin;
+                run.communicators.push_back(std::move(communicator));
+            }
+            run.communicator_index.try_emplace(members[row].id, found->second);
+            add_member(run, found->second, {p, row});
+        }
+    }
+}
+
+// The rank of a process that holds several members of a communicator is not the rank of each of them: the communicator of
+// ncclCommInitAll numbers them, and other communicators follow by device.
+void set_global_ranks(Run& run) {
+    for (Process& process : run.processes) {
+        std::map<uint64_t, int> rows_of_id;
+        uint64_t shared_id = 0;
+        for (const Member& member : process.members) {
+            if (++rows_of_id[member.id] > 1) {
+                shared_id = shared_id == 0 ? member.id : shared_id;
+            }
+        }
+        std::map<int32_t, int32_t> rank_of_device;
+        for (const Member& member : process.members) {
+            if (shared_id != 0 && member.id == shared_id) {
+                rank_of_device.emplace(member.device, member.rank);
+            }
+        }
+        for (Member& member : process.members) {
+            const auto by_device = rank_of_device.find(member.device);
+            member.global_rank = shared_id == 0                        ? process.rank
+                                 : member.id == shared_id              ? member.rank
+                                 : by_device == rank_of_device.end()   ? process.rank
+                                                                       : by_device->second;
+        }
+    }
+}
+
+void order_members(Run& run) {
+    for (Communicator& communicator : run.communicators) {
+        std::sort(communicator.members.begin(), communicator.members.end(), [&](MemberRef a, MemberRef b) {
+            const Member& left = run.member(a);
+            const Member& right = run.member(b);
+            return std::tie(left.rank, a.process, a.row) < std::tie(right.rank, b.process, b.row);
+        });
+        if (communicator.size > 0) {
+            communicator.by_rank.resize(static_cast<size_t>(communicator.size));
+            for (MemberRef ref : communicator.members) {
+                const int32_t rank = run.member(ref).rank;
+                if (rank >= 0 && rank < communicator.size) {
+                    communicator.by_rank[static_cast<size_t>(rank)] = ref;
+                }
+            }
+        }
+    }
+}
+
+void find_missing_ranks(Run& run) {
+    std::set<int> present;
+    std::map<int32_t, int> votes;
+    std::set<std::string> hosts;
+    for (const Process& process : run.processes) {
+        if (process.rank >= 0) {
+            present.insert(process.rank);
+        }
+        for (const Member& member : process.members) {
+            if (member.global_rank >= 0 && member.global_rank < kMaxRanks) {
+                present.insert(member.global_rank);
+            }
+        }
+        if (process.world_size > 0 && process.world_size <= kMaxRanks) {
+            ++votes[process.world_size];
+        }
+        if (!process.host.empty()) {
+            hosts.insert(process.host);
+        }
+        run.partial_recording |= process.partial_recording;
+    }
+    const auto most = std::max_element(votes.begin(), votes.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    run.world_size = most == votes.end() ? -1 : most->first;
+    if (run.world_size < 0) {
+        for (const Communicator& communicator : run.communicators) {
+            run.world_size = std::max(run.world_size, communicator.size);
+        }
+    }
+    run.ranks.assign(present.begin(), present.end());
+    for (int rank = 0; rank < run.world_size; ++rank) {
+        if (!present.contains(rank)) {
+            run.missing_ranks.push_back(rank);
+        }
+    }
+    run.hosts.assign(hosts.begin(), hosts.end());
+}
+
+bool is_missing(const Run& run, int rank) {
+    return std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), rank);
+}
+
+}  // namespace
+
+uint64_t Member::count_of(const std::vector<std::pair<int32_t, uint64_t>>& counts, int32_t peer) {
+    const auto found = std::lower_bound(counts.begin(), counts.end(), std::pair<int32_t, uint64_t>(peer, 0));
+    return found == counts.end() || found->first != peer ? 0 : found->second;
+}
+
+const Entry* Process::entry_of_ticket(uint64_t ticket) const {
+    if (!tickets.empty()) {
+        const auto found = std::lower_bound(tickets.begin(), tickets.end(), ticket);
+        return found == tickets.end() || *found != ticket ? nullptr : &entries[static_cast<size_t>(found - tickets.begin())];
+    }
+    return ticket < first_ticket || ticket - first_ticket >= entries.size() ? nullptr : &entries[ticket - first_ticket];
+}
+
+const Entry* Process::call_at(const Member& member, uint64_t sequence) const {
+    const auto& calls = member.calls;
+    if (calls.empty() || sequence < entries[calls.front()].sequence) {
+        return nullptr;
+    }
+    // Nearly always dense; torn slots leave gaps.
+    const uint64_t guess = sequence - entries[calls.front()].sequence;
+    if (guess < calls.size() && entries[calls[guess]].sequence == sequence) {
+        return &entries[calls[guess]];
+    }
+    const auto found = std::lower_bound(calls.begin(), calls.end(), sequence,
+                                        [&](uint32_t call, uint64_t wanted) { return entries[call].sequence < wanted; });
+    return found == calls.end() || entries[*found].sequence != sequence ? nullptr : &entries[*found];
+}
+
+int64_t Process::last_activity_ns() const {
+    int64_t newest = 0;
+    for (const ThreadState& thread : threads) {
+        newest = std::max({newest, thread.last_call_ns, thread.call != 0 ? thread.entered_ns : 0});
+    }
+    if (!entries.empty()) {
+        newest = std::max({newest, entries.back().entered_ns, entries.back().returned_ns});
+    }
+    return newest;
+}
+
+std::optional<uint32_t> Run::find_communicator(uint64_t wanted) const {
+    const auto found = communicator_index.find(wanted);
+    return found == communicator_index.end() ? std::nullopt : std::optional(found->second);
+}
+
+int Run::global_rank(const Communicator& communicator, int comm_rank) const {
+    if (comm_rank < 0 || static_cast<size_t>(comm_rank) >= communicator.by_rank.size()) {
+        return -1;
+    }
+    const MemberRef ref = communicator.by_rank[static_cast<size_t>(comm_rank)];
+    if (ref.known()) {
+        return member(ref).global_rank;
+    }
+    // Communicator ranks nearly always lie on a line over global ranks (the world, dp groups, tp groups). Two known members
+    // give the line; it must fit all of them and end at a rank that is missing.
+    int first = -1;
+    int slope = 1;
+    bool fits = communicator.size == world_size;
+    int unknown_members = 0;
+    for (int rank = 0; rank < communicator.size; ++rank) {
+        const MemberRef known = communicator.by_rank[static_cast<size_t>(rank)];
+        unknown_members += known.known() ? 0 : 1;
+        const int global = known.known() ? member(known).global_rank : -1;
+        if (global < 0) {
+            continue;
+        }
+        if (first < 0) {
+            first = rank;
+            continue;
+        }
+        const int base = member(communicator.by_rank[static_cast<size_t>(first)]).global_rank;
+        if (global - base != slope * (rank - first)) {
+            if (fits || (global - base) % (rank - first) != 0) {
+                fits = false;
+                break;
+            }
+            slope = (global - base) / (rank - first);
+        }
+        fits = true;
+    }
+    if (first >= 0 && fits) {
+        const int base = member(communicator.by_rank[static_cast<size_t>(first)]).global_rank;
+        const int predicted = base + slope * (comm_rank - first);
+        if (is_missing(*this, predicted)) {
+            return predicted;
+        }
+    }
+    return unknown_members == 1 && missing_ranks.size() == 1 ? missing_ranks.front() : -1;
+}
+
+void link(Run& run) {
+    std::stable_sort(run.processes.begin(), run.processes.end(), [](const Process& a, const Process& b) {
+        return std::tie(a.rank, a.pid) < std::tie(b.rank, b.pid);
+    });
+    run.communicators.clear();
+    run.communicator_index.clear();
+    run.missing_ranks.clear();
+    build_communicators(run);
+    set_global_ranks(run);
+    order_members(run);
+    find_missing_ranks(run);
+}
+
+}  // namespace titan::analyzer

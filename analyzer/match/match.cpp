@@ -1,0 +1,423 @@
+#include "analyzer/match.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "analyzer/habit.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kLookahead = 32;
+constexpr size_t kMaxPerCommunicator = 16;
+
+// What members must agree on. Fields without a meaning for the operation hold "none" since loading.
+auto signature(const Entry& entry) {
+    return std::tie(entry.kind, entry.datatype, entry.reduction, entry.peer, entry.count);
+}
+
+bool same_call(const Entry& a, const Entry& b) { return signature(a) == signature(b); }
+
+// The one word for a difference. The operation says most; a wrong datatype explains a wrong count (the same bytes), not the
+// other way round.
+FindingKind kind_of_difference(const Entry& a, const Entry& b) {
+    if (a.kind != b.kind) {
+        return FindingKind::kOpMismatch;
+    }
+    if (a.peer != b.peer) {
+        return FindingKind::kRootMismatch;
+    }
+    if (a.datatype != b.datatype) {
+        return FindingKind::kDtypeMismatch;
+    }
+    return a.count != b.count ? FindingKind::kSizeMismatch : FindingKind::kRedopMismatch;
+}
+
+struct Caller {
+    MemberRef ref;
+    const Entry* entry;
+};
+using Camp = std::vector<Caller>;  // callers with equal arguments
+
+std::vector<int> ranks_of(const Run& run, const std::vector<MemberRef>& refs) {
+    std::vector<int> ranks;
+    for (const MemberRef ref : refs) {
+        ranks.push_back(run.member(ref).global_rank);
+    }
+    return ranks;
+}
+
+std::vector<int> ranks_of(const Run& run, const Camp& camp) {
+    std::vector<int> ranks;
+    for (const Caller& caller : camp) {
+        ranks.push_back(run.member(caller.ref).global_rank);
+    }
+    return ranks;
+}
+
+std::vector<Camp> camps_of(const std::vector<Caller>& callers) {
+    std::vector<Camp> camps;
+    for (const Caller& caller : callers) {
+        const auto mine = std::find_if(camps.begin(), camps.end(), [&](const Camp& camp) { return same_call(*camp.front().entry, *caller.entry); });
+        if (mine == camps.end()) {
+            camps.push_back({caller});
+        } else {
+            mine->push_back(caller);
+        }
+    }
+    std::stable_sort(camps.begin(), camps.end(), [](const Camp& a, const Camp& b) { return a.size() > b.size(); });
+    return camps;
+}
+
+// How far two stretches of calls agree: calls of `a` from `from_a` on against calls of `b` from `from_b` on.
+struct Agreement {
+    size_t compared = 0;
+    size_t equal = 0;
+    bool all() const { return compared > 0 && equal == compared; }
+};
+
+Agreement compare_from(const Run& run, MemberRef a, uint64_t from_a, MemberRef b, uint64_t from_b) {
+    Agreement agreement;
+    for (size_t i = 0; i < kLookahead; ++i) {
+        const Entry* left = run.process(a).call_at(run.member(a), from_a + i);
+        const Entry* right = run.process(b).call_at(run.member(b), from_b + i);
+        if (left == nullptr || right == nullptr) {
+            break;
+        }
+        ++agreement.compared;
+        agreement.equal += same_call(*left, *right) ? 1 : 0;
+    }
+    return agreement;
+}
+
+// The call that a member's own history leads one to expect at `sequence`.
+const Entry* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
+    const Process& process = run.process(ref);
+    const Member& member = run.member(ref);
+    const auto begin = member.calls.begin();
+    const auto place = std::lower_bound(begin, member.calls.end(), sequence,
+                                        [&](uint32_t call, uint64_t wanted) { return process.entries[call].sequence < wanted; });
+    const auto position = static_cast<size_t>(place - begin);
+    const auto found = predict(position, [&](size_t i, size_t j) {
+        return same_call(process.entries[member.calls[i]], process.entries[member.calls[j]]);
+    });
+    return found ? &process.entries[member.calls[*found]] : nullptr;
+}
+
+struct ShiftVerdict {
+    Shift shift = Shift::kNone;
+    bool by_habit = false;
+};
+
+// One skipped or extra call explains a whole shifted sequence; a substituted call leaves the rest in step.
+ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, uint64_t at) {
+    const Agreement in_step = compare_from(run, suspect, at + 1, reference, at + 1);
+    const Agreement skipped = compare_from(run, suspect, at, reference, at + 1);
+    const Agreement extra = compare_from(run, suspect, at + 1, reference, at);
+    if (in_step.all() && in_step.compared >= std::max(skipped.equal, extra.equal)) {
+        return {};
+    }
+    if (skipped.all() && (!extra.all() || skipped.compared >= extra.compared)) {
+        return {Shift::kSkipped, false};
+    }
+    if (extra.all()) {
+        return {Shift::kExtra, false};
+    }
+    if (skipped.compared == 0) {
+        // The others have not issued the next call yet: would it be the one that the suspect makes now?
+        const Entry* suspect_call = run.process(suspect).call_at(run.member(suspect), at);
+        const Entry* next = expected_at(run, reference, at + 1);
+        if (suspect_call != nullptr && next != nullptr && same_call(*suspect_call, *next)) {
+            return {Shift::kSkipped, true};
+        }
+    }
+    return {};
+}
+
+// Communicators that play the same role for other ranks: children of one split, or names that differ in a number only.
+bool are_siblings(const Communicator& a, const Communicator& b) {
+    if (a.size != b.size || a.origin != b.origin) {
+        return false;
+    }
+    if (a.parent_id != 0 && a.parent_id == b.parent_id && a.ordinal == b.ordinal) {
+        return true;
+    }
+    const auto role = [](const std::string& name) { return name.substr(0, name.find_last_not_of("0123456789") + 1); };
+    return !a.name.empty() && !b.name.empty() && a.name != b.name && role(a.name) == role(b.name);
+}
+
+// Of equally large camps, the one that siblings agree with, or that does what was always done there.
+const Camp* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, const std::vector<Camp>& camps, size_t tied,
+                      std::string& how) {
+    std::vector<size_t> votes(tied, 0);
+    for (uint32_t other = 0; other < run.communicators.size(); ++other) {
+        if (other == communicator || !are_siblings(run.communicators[communicator], run.communicators[other])) {
+            continue;
+        }
+        for (const MemberRef ref : run.communicators[other].members) {
+            const Entry* call = run.process(ref).call_at(run.member(ref), sequence);
+            for (size_t camp = 0; call != nullptr && camp < tied; ++camp) {
+                votes[camp] += same_call(*call, *camps[camp].front().entry) ? 1 : 0;
+            }
+        }
+    }
+    const auto winner = [&]() -> const Camp* {
+        const auto best = std::max_element(votes.begin(), votes.end());
+        const bool unique = *best > 0 && std::count(votes.begin(), votes.end(), *best) == 1;
+        return unique ? &camps[static_cast<size_t>(best - votes.begin())] : nullptr;
+    };
+    if (const Camp* camp = winner()) {
+        how = "communicators of the same role do the same as " + ranks_text(ranks_of(run, *camp)) + " there";
+        return camp;
+    }
+    std::fill(votes.begin(), votes.end(), 0);
+    for (size_t camp = 0; camp < tied; ++camp) {
+        const Caller& caller = camps[camp].front();
+        const Entry* expected = expected_at(run, caller.ref, sequence);
+        votes[camp] = expected != nullptr && same_call(*expected, *caller.entry) ? 1 : 0;
+    }
+    const Camp* camp = winner();
+    if (camp != nullptr) {
+        how = ranks_text(ranks_of(run, *camp)) + " did what was always done in that place before";
+    }
+    return camp;
+}
+
+std::string list_and(const std::vector<std::string>& items) {
+    std::string text;
+    for (size_t i = 0; i < items.size(); ++i) {
+        text += i == 0 ? "" : i + 1 == items.size() ? " and " : ", ";
+        text += items[i];
+    }
+    return text;
+}
+
+std::string call_and_arguments(const Entry& entry) { return op_text(entry.kind) + " (" + arguments_text(entry) + ")"; }
+
+// What differs, in the words of the kind: "sum", "root 0", "1,024 elements".
+std::string difference_text(FindingKind kind, const Entry& entry) {
+    switch (kind) {
+        case FindingKind::kRootMismatch:
+            return fmt::format("root {}", entry.peer);
+        case FindingKind::kDtypeMismatch:
+            return datatype_text(entry.datatype);
+        case FindingKind::kSizeMismatch:
+            return grouped_digits(entry.count) + " elements";
+        case FindingKind::kRedopMismatch:
+            return reduction_text(entry.reduction);
+        default:
+            return op_text(entry.kind);
+    }
+}
+
+class CommunicatorMatcher {
+  public:
+    CommunicatorMatcher(const Run& run, uint32_t index) : run_(run), index_(index), communicator_(run.communicators[index]) {
+        for (const MemberRef ref : communicator_.members) {
+            if (!run.member(ref).calls.empty()) {
+                cursors_.push_back({ref, 0, false});
+            }
+        }
+    }
+
+    std::vector<Mismatch> run() {
+        while (!finished_ && found_.size() < kMaxPerCommunicator && step()) {
+        }
+        return std::move(found_);
+    }
+
+  private:
+    struct Cursor {
+        MemberRef ref;
+        size_t next;
+        bool left_out;  // shifted: from there on it is compared no more
+    };
+
+    const Entry* entry_at(const Cursor& cursor) const {
+        const Member& member = run_.member(cursor.ref);
+        return cursor.next < member.calls.size() ? &run_.process(cursor.ref).entries[member.calls[cursor.next]] : nullptr;
+    }
+
+    // Compares the lowest sequence number not compared yet. False when there is none.
+    bool step() {
+        uint64_t lowest = kNoSequence;
+        for (const Cursor& cursor : cursors_) {
+            const Entry* entry = cursor.left_out ? nullptr : entry_at(cursor);
+            lowest = entry == nullptr ? lowest : std::min(lowest, entry->sequence);
+        }
+        if (lowest == kNoSequence) {
+            return false;
+        }
+        const Entry* first = nullptr;
+        bool differs = false;
+        for (Cursor& cursor : cursors_) {
+            const Entry* entry = cursor.left_out ? nullptr : entry_at(cursor);
+            if (entry != nullptr && entry->sequence == lowest) {
+                ++cursor.next;
+                first = first == nullptr ? entry : first;
+                differs |= !same_call(*first, *entry);
+            }
+        }
+        if (differs) {
+            resolve(lowest);
+        }
+        return true;
+    }
+
+    void resolve(uint64_t sequence) {
+        std::vector<Caller> callers;
+        for (const Cursor& cursor : cursors_) {
+            const Entry* entry = cursor.left_out ? nullptr : run_.process(cursor.ref).call_at(run_.member(cursor.ref), sequence);
+            if (entry != nullptr) {
+                callers.push_back({cursor.ref, entry});
+            }
+        }
+        const std::vector<Camp> camps = camps_of(callers);
+        size_t tied = 1;
+        while (tied < camps.size() && camps[tied].size() == camps[0].size()) {
+            ++tied;
+        }
+        std::string how;
+        const Camp* right = tied == 1 ? &camps[0] : break_tie(run_, index_, sequence, camps, tied, how);
+        if (right == nullptr) {
+            found_.push_back(undecidable(sequence, camps));
+            finished_ = true;
+            return;
+        }
+        for (const Camp& camp : camps) {
+            if (&camp != right) {
+                accuse(sequence, camp, *right, tied > 1, how, callers.size());
+            }
+        }
+    }
+
+    Mismatch undecidable(uint64_t sequence, const std::vector<Camp>& camps) const {
+        Mismatch mismatch;
+        mismatch.communicator = index_;
+        mismatch.sequence = sequence;
+        mismatch.kind = kind_of_difference(*camps[0].front().entry, *camps[1].front().entry);
+        mismatch.undecidable = true;
+        mismatch.confidence = Confidence::kPossible;
+        std::vector<std::string> sides;
+        for (const Camp& camp : camps) {
+            for (const Caller& caller : camp) {
+                mismatch.culprits.push_back(caller.ref);
+            }
+            sides.push_back(fmt::format("{} {} {}", ranks_text(ranks_of(run_, camp)), camp.size() == 1 ? "calls" : "call",
+                                        call_and_arguments(*camp.front().entry)));
+            mismatch.evidence.push_back(sides.back());
+        }
+        mismatch.summary = fmt::format("members disagree at #{} on {}: {}; which side is wrong is undecidable", sequence,
+                                       communicator_text(communicator_), list_and(sides));
+        return mismatch;
+    }
+
+    void accuse(uint64_t sequence, const Camp& camp, const Camp& right, bool tie_broken, const std::string& how, size_t present) {
+        Mismatch mismatch;
+        mismatch.communicator = index_;
+        mismatch.sequence = sequence;
+        mismatch.kind = kind_of_difference(*right.front().entry, *camp.front().entry);
+        for (const Caller& caller : camp) {
+            mismatch.culprits.push_back(caller.ref);
+        }
+        for (const Caller& caller : right) {
+            mismatch.others.push_back(caller.ref);
+        }
+        const ShiftVerdict shift = find_shift(run_, camp.front().ref, right.front().ref, sequence);
+        mismatch.shift = shift.shift;
+        if (folds_into_known(mismatch)) {
+            return;
+        }
+        const size_t members = communicator_.size > 0 ? static_cast<size_t>(communicator_.size) : present;
+        const bool majority = right.size() * 2 > members && right.size() >= 2;
+        mismatch.confidence = majority && !tie_broken ? Confidence::kCertain : Confidence::kLikely;
+        if (!how.empty()) {
+            mismatch.evidence.push_back(how);
+        }
+        describe(mismatch, camp, right, shift);
+        if (shift.shift != Shift::kNone) {
+            for (Cursor& cursor : cursors_) {
+                cursor.left_out |= std::find(mismatch.culprits.begin(), mismatch.culprits.end(), cursor.ref) != mismatch.culprits.end();
+            }
+        }
+        found_.push_back(std::move(mismatch));
+    }
+
+    bool folds_into_known(const Mismatch& mismatch) {
+        for (Mismatch& known : found_) {
+            if (known.kind == mismatch.kind && known.culprits == mismatch.culprits && mismatch.shift == Shift::kNone) {
+                ++known.repeats;
+                return true;
+            }
+        }
+        return false;
+    }
+
+    void describe(Mismatch& mismatch, const Camp& camp, const Camp& right, const ShiftVerdict& shift) const {
+        const std::vector<int> culprits = ranks_of(run_, camp);
+        const std::vector<int> others = ranks_of(run_, right);
+        const Entry& wrong = *camp.front().entry;
+        const Entry& good = *right.front().entry;
+        const std::string who = ranks_text(culprits);
+        const std::string place = fmt::format("#{} on {}", mismatch.sequence, communicator_text(communicator_));
+        if (shift.shift == Shift::kSkipped) {
+            mismatch.summary = fmt::format("{} skipped {} {}: {} next call, {}, meets it there", who, op_text(good.kind), place,
+                                           culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
+            mismatch.evidence.push_back(shift.by_habit ? "what it calls there is what used to follow in earlier steps"
+                                                       : "moved by one call, its sequence agrees with the others'");
+        } else if (shift.shift == Shift::kExtra) {
+            mismatch.summary = fmt::format("{} issued an extra {} {}, where the others call {}", who, op_text(wrong.kind), place, op_text(good.kind));
+            mismatch.evidence.emplace_back("without that call, its sequence agrees with the others'");
+        } else if (mismatch.kind == FindingKind::kOpMismatch) {
+            mismatch.summary = fmt::format("{} called {} {} where {} called {}", who, op_text(wrong.kind), place, ranks_text(others), op_text(good.kind));
+        } else {
+            mismatch.summary = fmt::format("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place, difference_text(mismatch.kind, wrong),
+                                           ranks_text(others), difference_text(mismatch.kind, good));
+        }
+        mismatch.evidence.push_back(fmt::format("{}: {}", who, call_and_arguments(wrong)));
+        mismatch.evidence.push_back(fmt::format("{}: {}", ranks_text(others), call_and_arguments(good)));
+    }
+
+    const Run& run_;
+    uint32_t index_;
+    const Communicator& communicator_;
+    std::vector<Cursor> cursors_;
+    std::vector<Mismatch> found_;
+    bool finished_ = false;
+};
+
+}  // namespace
+
+std::vector<Mismatch> find_mismatches(const Run& run) {
+    std::vector<Mismatch> all;
+    for (uint32_t index = 0; index < run.communicators.size(); ++index) {
+        if (run.communicators[index].members.size() < 2) {
+            continue;
+        }
+        auto found = CommunicatorMatcher(run, index).run();
+        std::move(found.begin(), found.end(), std::back_inserter(all));
+    }
+    for (Mismatch& mismatch : all) {
+        if (mismatch.repeats != 0) {
+            mismatch.evidence.push_back(fmt::format("and {} more times after that", grouped_digits(mismatch.repeats)));
+        }
+    }
+    return all;
+}
+
+Habit habit_of(const Process& process, const Entry& entry) {
+    const auto position = static_cast<size_t>(&entry - process.entries.data());
+    const auto same = [&](size_t i, size_t j) {
+        const Entry& a = process.entries[i];
+        const Entry& b = process.entries[j];
+        return a.row == b.row && a.kind == b.kind;
+    };
+    const auto found = predict(position, same);
+    return !found ? Habit::kUnknown : same(*found, position) ? Habit::kAsBefore : Habit::kDeviates;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,149 @@
+#include "analyzer/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+namespace titan::analyzer {
+
+std::string rank_ranges(std::vector<int> ranks) {
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    std::string text;
+    for (size_t begin = 0; begin < ranks.size();) {
+        size_t end = begin + 1;
+        while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) {
+            ++end;
+        }
+        text += text.empty() ? "" : ",";
+        text += end - begin == 1 ? fmt::format("{}", ranks[begin]) : fmt::format("{}-{}", ranks[begin], ranks[end - 1]);
+        begin = end;
+    }
+    return text;
+}
+
+bool is_plural(const std::vector<int>& ranks) { return ranks.size() != 1; }
+
+std::string ranks_text(const std::vector<int>& ranks) {
+    if (ranks.empty()) {
+        return "no rank";
+    }
+    return (is_plural(ranks) ? "ranks " : "rank ") + rank_ranges(ranks);
+}
+
+std::string duration_text(int64_t nanoseconds) {
+    const double seconds = static_cast<double>(std::max<int64_t>(nanoseconds, 0)) * 1e-9;
+    if (seconds < 1.0) {
+        return fmt::format("{:.0f} ms", seconds * 1e3);
+    }
+    if (seconds < 120.0) {
+        return fmt::format("{:.1f} s", seconds);
+    }
+    const auto whole = static_cast<int64_t>(seconds);
+    return whole < 7200 ? fmt::format("{} min {:02} s", whole / 60, whole % 60)
+                        : fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
+}
+
+std::string grouped_digits(uint64_t number) {
+    std::string digits = std::to_string(number);
+    for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3) {
+        digits.insert(static_cast<size_t>(place), ",");
+    }
+    return digits;
+}
+
+namespace {
+
+// Length of the UTF-8 character that starts `text`, 0 where there is none.
+size_t utf8_length(std::string_view text) {
+    const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+    const unsigned char lead = byte(0);
+    const size_t length = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+    if (length == 0 || length > text.size()) {
+        return 0;
+    }
+    for (size_t i = 1; i < length; ++i) {
+        if ((byte(i) & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    const bool overlong_or_surrogate = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) >= 0xA0) ||
+                                       (lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) >= 0x90);
+    const bool c1_control = lead == 0xC2 && byte(1) < 0xA0;
+    return overlong_or_surrogate || c1_control ? 0 : length;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+    std::string clean;
+    clean.reserve(text.size());
+    while (!text.empty()) {
+        const auto first = static_cast<unsigned char>(text.front());
+        const size_t length = utf8_length(text);
+        if (length == 0 || first < 0x20 || first == 0x7F) {
+            clean += '?';
+            text.remove_prefix(1);
+        } else {
+            clean += text.substr(0, length);
+            text.remove_prefix(length);
+        }
+    }
+    return clean;
+}
+
+namespace {
+template <typename E>
+std::string known_or_number(E value, const char* what) {
+    const std::string_view name = format::name_of(value);
+    return name.empty() ? fmt::format("{} {}", what, static_cast<unsigned>(value)) : std::string(name);
+}
+}  // namespace
+
+std::string op_text(OpKind kind) { return known_or_number(kind, "operation"); }
+std::string datatype_text(Datatype datatype) { return known_or_number(datatype, "datatype"); }
+std::string reduction_text(Reduction reduction) { return known_or_number(reduction, "reduction"); }
+
+std::string id_text(uint64_t id) { return fmt::format("{:016x}", id); }
+
+std::string communicator_text(const Communicator& communicator) {
+    return communicator.name.empty() ? "communicator " + id_text(communicator.id).substr(0, 8) : communicator.name;
+}
+
+std::string call_text(const Communicator& communicator, OpKind kind, uint64_t sequence) {
+    const std::string number = sequence == kNoSequence ? std::string() : fmt::format(" #{}", sequence);
+    return op_text(kind) + number + " on " + communicator_text(communicator);
+}
+
+std::string arguments_text(const Entry& entry) {
+    std::string text = fmt::format("{} x {}", datatype_text(entry.datatype), grouped_digits(entry.count));
+    if (entry.reduction != Reduction::kNoReduction) {
+        text += ", " + reduction_text(entry.reduction);
+    }
+    if (entry.peer >= 0) {
+        text += fmt::format(", {} {}", format::class_of(entry.kind) == format::OpClass::rooted ? "root" : "peer", entry.peer);
+    }
+    return text;
+}
+
+std::string signal_text(int number) {
+    static constexpr std::array<std::pair<int, const char*>, 9> kNames{{{SIGSEGV, "SIGSEGV"},
+                                                                        {SIGABRT, "SIGABRT"},
+                                                                        {SIGBUS, "SIGBUS"},
+                                                                        {SIGFPE, "SIGFPE"},
+                                                                        {SIGILL, "SIGILL"},
+                                                                        {SIGKILL, "SIGKILL"},
+                                                                        {SIGTERM, "SIGTERM"},
+                                                                        {SIGINT, "SIGINT"},
+                                                                        {SIGTRAP, "SIGTRAP"}}};
+    for (const auto& [value, name] : kNames) {
+        if (value == number) {
+            return name;
+        }
+    }
+    return fmt::format("signal {}", number);
+}
+
+}  // namespace titan::analyzer
