@@ -15,6 +15,7 @@
 #include "remote_request.h"
 #include "requests.h"
 #include "session.h"
+#include "signals.h"
 #include "text.h"
 #include "watchdog.h"
 
@@ -252,7 +253,11 @@ bool wait_for_snapshot(uint64_t timeout_ns) { return someone_answers() && await_
 
 void session_exit() {
     Session* current = session();
-    if (current == nullptr || left.exchange(true, std::memory_order_relaxed)) {
+    // A vfork child shares our memory, and ends with _exit when its exec fails.
+    if (current == nullptr || current->identity.pid != getpid() || left.exchange(true, std::memory_order_relaxed)) {
+        return;
+    }
+    if (exiting_from_crash()) {
         return;
     }
     std::atomic_ref(current->ring_file.header->state).store(format::ProcessState::kExited, std::memory_order_release);

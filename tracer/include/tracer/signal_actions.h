@@ -1,0 +1,17 @@
+// What the wrappers of sigaction and its relatives ask of the tracer. signal-safe, any-thread.
+//
+// For the signals that it owns the tracer keeps its own handler in the kernel and the program's action in a table: the
+// program reads back what it wrote, and its handler runs as if it were alone.
+#pragma once
+
+#include <signal.h>
+
+namespace titan::tracer {
+
+// False before the session, for every signal that is not ours, and in a vfork child, whose actions are not its parent's.
+bool owns_signal(int number);
+
+// sigaction(2) on the program's action of an owned signal.
+int change_action(int number, const struct sigaction* action, struct sigaction* old);
+
+}  // namespace titan::tracer
