@@ -1,5 +1,6 @@
 /* Fills every collective slot of the ring with varied calls, then dumps: prints the dump's duration in milliseconds, waits
  * for a line on its input (so that the caller can look at the ring's memory), and ends. */
+#define _POSIX_C_SOURCE 200809L
 #include <nccl.h>
 #include <stdint.h>
 #include <stdio.h>
