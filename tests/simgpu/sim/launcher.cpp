@@ -140,12 +140,15 @@ int launch_ranks(const Options& options, char** argv) {
     for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
         sigaddset(&signals, signal);
     }
-    sigprocmask(SIG_BLOCK, &signals, &before);
+    sigset_t blocked = signals;
+    sigaddset(&blocked, SIGPIPE);  // the job is cleaned up even when nobody reads its messages any more
+    sigprocmask(SIG_BLOCK, &blocked, &before);
 
     const pid_t launcher = getpid();
     const std::string directory = make_job_directory();
     std::vector<RankProcess> ranks;
-    for (int rank = 0; rank < options.train.layout.world(); ++rank) {
+    const int processes = options.threads ? 1 : options.train.layout.world();
+    for (int rank = 0; rank < processes; ++rank) {
         const pid_t pid = fork();
         if (pid < 0) {
             std::fprintf(stderr, "titan-sim: fork: %s\n", std::strerror(errno));

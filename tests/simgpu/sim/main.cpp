@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
-#include <unistd.h>
 
 #include "check.h"
 #include "launcher.h"
@@ -56,9 +55,7 @@ int run_rank(const Options& options) {
 // All ranks in this process, one thread each, the world made by ncclCommInitAll.
 int run_threads(const Options& options) {
     const int world = options.train.layout.world();
-    setenv("SIMGPU_DEVICES", std::to_string(std::max(8, world)).c_str(), 0);
-    setenv("WORLD_SIZE", std::to_string(world).c_str(), 0);
-    const std::string directory = make_job_directory();
+    const char* directory = std::getenv("SIMGPU_RENDEZVOUS");
     std::vector<ncclComm_t> worlds(static_cast<size_t>(world));
     if (world > 1) {
         NCCL_CHECK(ncclCommInitAll(worlds.data(), world, nullptr));
@@ -76,7 +73,6 @@ int run_threads(const Options& options) {
     for (std::thread& thread : threads) {
         thread.join();
     }
-    clean_up_job(directory, getpid());
     return kExitOk;
 }
 
@@ -85,8 +81,8 @@ int run_threads(const Options& options) {
 int main(int argc, char** argv) {
     const Options options = parse_options(argc, argv);
     FaultScript::from_environment();  // a bad script ends here, once, before any rank exists
-    if (options.threads) {
-        return run_threads(options);
+    if (!std::getenv("SIMGPU_RENDEZVOUS")) {
+        return launch_ranks(options, argv);
     }
-    return std::getenv("SIMGPU_RENDEZVOUS") ? run_rank(options) : launch_ranks(options, argv);
+    return options.threads ? run_threads(options) : run_rank(options);
 }
