@@ -161,6 +161,32 @@ void find_missing_ranks(Run& run) {
     run.hosts.assign(hosts.begin(), hosts.end());
 }
 
+bool was_killed(const Process& process) {
+    return process.liveness == Liveness::kKilled || process.liveness == Liveness::kUnknown;
+}
+
+// When a scheduler ends a hanging job, every process is killed at once: that is the end of the story, not its cause. Then
+// only those count as dead that went silent before the others.
+void forget_common_death(Run& run) {
+    constexpr int64_t kSameMomentNs = 3'000'000'000;
+    int64_t latest = 0;
+    for (const Process& process : run.processes) {
+        if (!was_killed(process)) {
+            return;
+        }
+        latest = std::max(latest, process.now_ns);
+    }
+    if (run.processes.size() < 2) {
+        return;
+    }
+    for (Process& process : run.processes) {
+        if (process.now_ns > latest - kSameMomentNs) {
+            process.liveness = Liveness::kUnknown;
+        }
+    }
+    run.warnings.push_back({"job_ended", {}, "every process is gone: what they did in their last moment is analyzed"});
+}
+
 bool is_missing(const Run& run, int rank) {
     return std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), rank);
 }
@@ -267,6 +293,7 @@ void link(Run& run) {
     set_global_ranks(run);
     order_members(run);
     find_missing_ranks(run);
+    forget_common_death(run);
 }
 
 }  // namespace titan::analyzer

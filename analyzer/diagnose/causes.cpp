@@ -1,0 +1,213 @@
+#include "analyzer/causes.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+
+namespace titan::analyzer {
+namespace {
+
+constexpr int64_t kLeastHangNs = 1'000'000'000;
+// Bootstrapping a large communicator takes a while on a healthy machine.
+constexpr int64_t kLeastCreationHangNs = 10'000'000'000;
+constexpr int64_t kTypicalFactor = 5;
+constexpr size_t kHabitCalls = 64;
+
+bool is_gone(const Process& process) {
+    return process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled || process.liveness == Liveness::kExited;
+}
+
+// Median time from the call to its completion, over the newest calls of this member. 0 unknown.
+int64_t typical_ns(const Process& process, const Member& member) {
+    std::vector<int64_t> durations;
+    for (size_t i = member.calls.size(); i-- > 0 && durations.size() < kHabitCalls;) {
+        const Entry& entry = process.entries[member.calls[i]];
+        if (entry.finished_ns > entry.entered_ns && entry.entered_ns != 0) {
+            durations.push_back(entry.finished_ns - entry.entered_ns);
+        }
+    }
+    if (durations.empty()) {
+        return 0;
+    }
+    const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
+    std::nth_element(durations.begin(), middle, durations.end());
+    return *middle;
+}
+
+int64_t threshold_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options) {
+    if (options.hang_after_s > 0) {
+        return static_cast<int64_t>(std::min(options.hang_after_s, 1e9) * 1e9);
+    }
+    const MemberRef first = node.waiting.front().member;
+    const int64_t typical = typical_ns(run.process(first), run.member(first));
+    int64_t threshold = node.kind == WaitKind::kCreation ? kLeastCreationHangNs : kLeastHangNs;
+    threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
+    for (const Waiter& waiter : node.waiting) {
+        const Process& process = run.process(waiter.member);
+        if (process.source.reason == "timeout" && process.timeout_ns != 0) {
+            // The tracer itself found it too long.
+            threshold = std::min(threshold, static_cast<int64_t>(std::min<uint64_t>(process.timeout_ns, INT64_MAX) / 10 * 9));
+        }
+    }
+    return threshold;
+}
+
+// How long we know the member to be missing: from the start of the wait to its own dump, by the clock of its host, or by
+// its own silence, which needs no common clock.
+int64_t missing_for_ns(const Run& run, const Absence& absence, int64_t since_ns) {
+    const Process& process = run.processes[absence.member.process];
+    return std::max(process.now_ns - since_ns, process.now_ns - process.last_activity_ns());
+}
+
+bool hangs_by_itself(const Run& run, const WaitNode& node, int64_t threshold) {
+    int64_t longest = 0;
+    int64_t shortest = INT64_MAX;
+    int64_t since = INT64_MAX;
+    for (const Waiter& waiter : node.waiting) {
+        longest = std::max(longest, waiter.age_ns);
+        shortest = std::min(shortest, waiter.age_ns);
+        since = std::min(since, waiter.since_ns);
+    }
+    bool someone_missing = false;
+    for (const Absence& absence : node.absent) {
+        if (!absence.member.known() || absence.reason == AbsenceReason::kUnknown) {
+            someone_missing |= longest > threshold;
+            continue;
+        }
+        if (absence.reason == AbsenceReason::kFailed || is_gone(run.processes[absence.member.process])) {
+            return true;  // it will never come, however short the wait was
+        }
+        someone_missing |= longest > threshold && missing_for_ns(run, absence, since) > threshold;
+    }
+    return someone_missing || (node.absent.empty() && shortest > threshold);
+}
+
+}  // namespace
+
+std::vector<bool> find_hung(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options) {
+    std::vector<bool> hung(graph.nodes.size(), false);
+    std::vector<uint32_t> queue;
+    for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
+        if (hangs_by_itself(run, graph.nodes[node], threshold_ns(run, graph.nodes[node], options))) {
+            hung[node] = true;
+            queue.push_back(node);
+        }
+    }
+    // What a hanging rank is held in hangs too.
+    while (!queue.empty()) {
+        const uint32_t node = queue.back();
+        queue.pop_back();
+        for (const uint32_t edge : graph.edges_of[node]) {
+            const uint32_t to = graph.edges[edge].to;
+            if (!hung[to]) {
+                hung[to] = true;
+                queue.push_back(to);
+            }
+        }
+    }
+    return hung;
+}
+
+std::vector<uint32_t> find_components(const WaitGraph& graph) {
+    // Tarjan's algorithm with its own stack: a chain of p2p calls can be as long as the job is large.
+    const auto count = static_cast<uint32_t>(graph.nodes.size());
+    constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+    std::vector<uint32_t> component(count, kNone), order(count, kNone), low(count, 0), stack;
+    struct Frame {
+        uint32_t node;
+        size_t next_edge;
+    };
+    std::vector<Frame> frames;
+    uint32_t visited = 0, components = 0;
+    const auto enter = [&](uint32_t node) {
+        order[node] = low[node] = visited++;
+        stack.push_back(node);
+        frames.push_back({node, 0});
+    };
+    for (uint32_t root = 0; root < count; ++root) {
+        if (order[root] != kNone) {
+            continue;
+        }
+        enter(root);
+        while (!frames.empty()) {
+            const uint32_t node = frames.back().node;
+            if (frames.back().next_edge < graph.edges_of[node].size()) {
+                const uint32_t to = graph.edges[graph.edges_of[node][frames.back().next_edge++]].to;
+                if (order[to] == kNone) {
+                    enter(to);
+                } else if (component[to] == kNone) {
+                    low[node] = std::min(low[node], order[to]);
+                }
+                continue;
+            }
+            frames.pop_back();
+            if (!frames.empty()) {
+                low[frames.back().node] = std::min(low[frames.back().node], low[node]);
+            }
+            if (low[node] == order[node]) {
+                for (uint32_t member = kNone; member != node;) {
+                    member = stack.back();
+                    stack.pop_back();
+                    component[member] = components;
+                }
+                ++components;
+            }
+        }
+    }
+    return component;
+}
+
+std::vector<uint32_t> nodes_behind(const WaitGraph& graph, const std::vector<uint32_t>& targets) {
+    std::vector<std::vector<uint32_t>> before(graph.nodes.size());
+    for (const Edge& edge : graph.edges) {
+        before[edge.to].push_back(edge.from);
+    }
+    std::vector<bool> seen(graph.nodes.size(), false);
+    std::vector<uint32_t> reached;
+    for (const uint32_t target : targets) {
+        if (!seen[target]) {
+            seen[target] = true;
+            reached.push_back(target);
+        }
+    }
+    for (size_t i = 0; i < reached.size(); ++i) {
+        for (const uint32_t node : before[reached[i]]) {
+            if (!seen[node]) {
+                seen[node] = true;
+                reached.push_back(node);
+            }
+        }
+    }
+    return reached;
+}
+
+std::vector<Edge> shortest_cycle(const WaitGraph& graph, const std::vector<uint32_t>& components, uint32_t start) {
+    constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+    std::vector<uint32_t> came_by(graph.nodes.size(), kNone);  // edge
+    std::deque<uint32_t> queue{start};
+    while (!queue.empty()) {
+        const uint32_t node = queue.front();
+        queue.pop_front();
+        for (const uint32_t index : graph.edges_of[node]) {
+            const uint32_t to = graph.edges[index].to;
+            if (components[to] != components[start]) {
+                continue;
+            }
+            if (to == start) {
+                std::vector<Edge> cycle{graph.edges[index]};
+                for (uint32_t at = node; at != start; at = graph.edges[came_by[at]].from) {
+                    cycle.push_back(graph.edges[came_by[at]]);
+                }
+                std::reverse(cycle.begin(), cycle.end());
+                return cycle;
+            }
+            if (came_by[to] == kNone) {
+                came_by[to] = index;
+                queue.push_back(to);
+            }
+        }
+    }
+    return {};
+}
+
+}  // namespace titan::analyzer

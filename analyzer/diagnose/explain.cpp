@@ -1,0 +1,288 @@
+#include "analyzer/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "analyzer/match.h"
+#include "analyzer/rank_state.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+const char* verb(size_t count, const char* one, const char* many) { return count == 1 ? one : many; }
+
+std::string member_text(const Run& run, const WaitNode& node, int comm_rank) {
+    const Communicator& communicator = run.communicators[node.communicator];
+    const int global = run.global_rank(communicator, comm_rank);
+    return global >= 0 ? fmt::format("rank {}", global) : fmt::format("communicator rank {}", comm_rank);
+}
+
+// Known global ranks as ranges, the rest by their rank in the communicator.
+std::string absent_text(const std::vector<Absence>& absences) {
+    std::vector<int> global;
+    std::vector<int> comm_ranks;
+    for (const Absence& absence : absences) {
+        (absence.global_rank >= 0 ? global : comm_ranks).push_back(absence.global_rank >= 0 ? absence.global_rank : absence.comm_rank);
+    }
+    std::string text = global.empty() ? "" : ranks_text(global);
+    if (!comm_ranks.empty()) {
+        text += (text.empty() ? "" : " and ") + fmt::format("communicator rank{} {}", comm_ranks.size() == 1 ? "" : "s", rank_ranges(comm_ranks));
+    }
+    return text;
+}
+
+std::string waiters_clause(const Run& run, const WaitNode& node) {
+    const std::vector<int> ranks = waiting_ranks(run, node);
+    return ranks.empty() ? std::string()
+                         : fmt::format("; {} {} for {}", ranks_text(ranks), verb(ranks.size(), "waits", "wait"), duration_text(longest_wait_ns(node)));
+}
+
+bool is_dead(const Run& run, const Absence& absence) {
+    if (!absence.member.known()) {
+        return false;
+    }
+    const Liveness liveness = run.processes[absence.member.process].liveness;
+    return liveness == Liveness::kCrashed || liveness == Liveness::kKilled;
+}
+
+std::string death_text(const Run& run, const Absence& absence) {
+    const Process& process = run.processes[absence.member.process];
+    if (process.liveness != Liveness::kCrashed) {
+        return "dead";
+    }
+    return process.fatal_signal != 0 ? "dead (crashed with " + signal_text(process.fatal_signal) + ")" : "dead (crashed)";
+}
+
+// "never issued all_reduce #41 on dp:0", after the name of the ranks.
+std::string what_is_missing(const Run& run, const WaitNode& node, const Absence& absence, size_t count) {
+    const std::string what = node_text(run, node);
+    const Process* process = absence.member.known() ? &run.processes[absence.member.process] : nullptr;
+    switch (absence.reason) {
+        case AbsenceReason::kGrouped:
+            return fmt::format("called {} inside a group that {} never ended", what, verb(count, "it", "they"));
+        case AbsenceReason::kFailed:
+            return fmt::format("got an error from {}", what);
+        case AbsenceReason::kClosed:
+            return fmt::format("closed the communicator without {}", what);
+        default:
+            break;
+    }
+    if (process != nullptr && process->liveness == Liveness::kExited) {
+        return fmt::format("exited without issuing {}: {} has ended", what, verb(count, "its process", "their processes"));
+    }
+    if (absence.moved_on) {
+        return fmt::format("skipped {} and went on to step {}", what, process->entries.back().step);
+    }
+    if (node.kind == WaitKind::kCreation) {
+        return fmt::format("never entered {}", what);
+    }
+    if (node.kind == WaitKind::kPointToPoint) {
+        const bool misses_receive = absence.comm_rank == node.target;
+        return misses_receive ? fmt::format("never posted the receive for {}", what) : fmt::format("never posted the send for {}", what);
+    }
+    return fmt::format("never issued {}", what);
+}
+
+std::string dead_summary(const Run& run, const Culprits& culprits) {
+    const Absence& first = culprits.absences.front();
+    const size_t count = culprits.absences.size();
+    const std::string who = absent_text(culprits.absences) + " " + verb(count, "is ", "are ") + death_text(run, first);
+    const bool arrived = std::any_of(culprits.node->waiting.begin(), culprits.node->waiting.end(),
+                                     [&](const Waiter& waiter) { return waiter.member == first.member; });
+    return arrived ? fmt::format("{}: {} process ended inside {}", who, verb(count, "its", "their"), node_text(run, *culprits.node))
+                   : fmt::format("{} and {}", who, what_is_missing(run, *culprits.node, first, count));
+}
+
+std::string unknown_summary(const Run& run, const Culprits& culprits) {
+    const size_t count = culprits.absences.size();
+    return fmt::format("{} left no dump and may be missing in {}: all the other members arrived", absent_text(culprits.absences), node_text(run, *culprits.node)) +
+           (count == 1 ? "; it may be dead" : "; they may be dead");
+}
+
+void add_position_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding) {
+    if (absence.member.row == kNoIndex || !absence.member.known() || node.kind != WaitKind::kCollective) {
+        return;
+    }
+    const Process& process = run.processes[absence.member.process];
+    const Member& member = process.members[absence.member.row];
+    if (absence.reason == AbsenceReason::kFailed) {
+        const Entry* entry = process.call_at(member, node.sequence);
+        finding.evidence.push_back(fmt::format("rank {}: the call returned ncclResult_t {}", absence.global_rank, entry != nullptr ? entry->result : -1));
+        return;
+    }
+    std::string text = fmt::format("rank {} has issued {} collectives on {}", absence.global_rank, grouped_digits(member.issued),
+                                   communicator_text(run.communicators[node.communicator]));
+    if (!member.calls.empty()) {
+        const Entry& last = process.entries[member.calls.back()];
+        text += fmt::format(", the last is {} #{}, {} before its dump", op_text(last.kind), last.sequence, duration_text(process.now_ns - last.entered_ns));
+    }
+    if (member.issued <= node.sequence) {
+        const uint64_t behind = node.sequence + 1 - member.issued;
+        text += behind == 1 ? ": it is one call behind" : fmt::format(": it is {} calls behind", grouped_digits(behind));
+    }
+    finding.evidence.push_back(text);
+    const std::string shift = shift_by_step_text(run, node.communicator, absence.member);
+    if (!shift.empty()) {
+        finding.evidence.push_back(shift);
+    }
+}
+
+// The step that most members see at one sequence number, and whether all of them but `suspect` agree.
+struct StepVote {
+    int32_t others = -1;
+    int32_t suspect = -1;
+};
+
+StepVote steps_at(const Run& run, const Communicator& communicator, MemberRef suspect, uint64_t sequence) {
+    StepVote vote;
+    for (const MemberRef ref : communicator.members) {
+        const Entry* entry = run.process(ref).call_at(run.member(ref), sequence);
+        if (entry == nullptr || entry->step < 0) {
+            continue;
+        }
+        if (ref == suspect) {
+            vote.suspect = entry->step;
+        } else if (vote.others == -1 || vote.others == entry->step) {
+            vote.others = entry->step;
+        } else {
+            vote.others = -2;  // the others do not agree: steps say nothing here
+        }
+    }
+    return vote;
+}
+
+}  // namespace
+
+std::vector<int> waiting_ranks(const Run& run, const WaitNode& node) {
+    std::vector<int> ranks;
+    for (const Waiter& waiter : node.waiting) {
+        const Liveness liveness = run.process(waiter.member).liveness;
+        if (liveness != Liveness::kCrashed && liveness != Liveness::kKilled && liveness != Liveness::kExited) {
+            ranks.push_back(run.member(waiter.member).global_rank);
+        }
+    }
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return ranks;
+}
+
+int64_t longest_wait_ns(const WaitNode& node) {
+    int64_t longest = 0;
+    for (const Waiter& waiter : node.waiting) {
+        longest = std::max(longest, waiter.age_ns);
+    }
+    return longest;
+}
+
+std::string node_text(const Run& run, const WaitNode& node) {
+    const Communicator& communicator = run.communicators[node.communicator];
+    switch (node.kind) {
+        case WaitKind::kCollective:
+            return call_text(communicator, node.op, node.sequence);
+        case WaitKind::kPointToPoint:
+            return fmt::format("{} #{} from {} to {} on {}", op_text(node.op), node.sequence, member_text(run, node, node.source),
+                               member_text(run, node, node.target), communicator_text(communicator));
+        case WaitKind::kCreation:
+            break;
+    }
+    return node.sequence == kNoSequence ? fmt::format("the creation of {} ({} ranks)", communicator_text(communicator), communicator.size)
+                                        : fmt::format("{} number {} of {}", op_text(node.op), node.sequence, communicator_text(communicator));
+}
+
+std::string waiting_text(const Run& run, const WaitNode& node) {
+    const std::vector<int> ranks = waiting_ranks(run, node);
+    if (ranks.empty()) {
+        return {};
+    }
+    const Entry* entry = node.waiting.front().entry;
+    const std::string arguments = entry == nullptr ? std::string() : " (" + arguments_text(*entry) + ")";
+    return fmt::format("{} {} in {}{}, {}{}", ranks_text(ranks), verb(ranks.size(), "waits", "wait"), node_text(run, node), arguments,
+                       ranks.size() == 1 ? "for " : "the longest for ", duration_text(longest_wait_ns(node)));
+}
+
+std::string shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect) {
+    const Communicator& communicator = run.communicators[index];
+    const Process& process = run.process(suspect);
+    std::string text;
+    for (const uint32_t call : run.member(suspect).calls) {
+        const uint64_t sequence = process.entries[call].sequence;
+        const StepVote vote = steps_at(run, communicator, suspect, sequence);
+        if (vote.suspect < 0 || vote.others < 0) {
+            continue;
+        }
+        if (vote.suspect == vote.others) {
+            text.clear();  // back in step: the difference was the marker's, not a call's
+        } else if (text.empty()) {
+            text = vote.suspect > vote.others
+                       ? fmt::format("from #{} on its calls belong to later steps than the others' (step {} against {}): it skipped a call in step {}", sequence,
+                                     vote.suspect, vote.others, vote.others)
+                       : fmt::format("from #{} on its calls belong to earlier steps than the others' (step {} against {}): it made an extra call in step {}", sequence,
+                                     vote.suspect, vote.others, vote.suspect);
+        }
+    }
+    return text.empty() ? text : fmt::format("rank {}: {}", run.member(suspect).global_rank, text);
+}
+
+void explain_absence(const Run& run, const Culprits& culprits, Finding& finding) {
+    const WaitNode& node = *culprits.node;
+    const Absence& first = culprits.absences.front();
+    const bool unknown = first.reason == AbsenceReason::kUnknown;
+    if (is_dead(run, first)) {
+        finding.summary = dead_summary(run, culprits) + waiters_clause(run, node);
+    } else if (unknown) {
+        finding.summary = unknown_summary(run, culprits) + waiters_clause(run, node);
+    } else {
+        finding.summary = fmt::format("{} {}", absent_text(culprits.absences), what_is_missing(run, node, first, culprits.absences.size())) + waiters_clause(run, node);
+    }
+    if (const std::string waiting = waiting_text(run, node); !waiting.empty()) {
+        finding.evidence.push_back(waiting);
+    }
+    constexpr size_t kShown = 4;
+    for (size_t i = 0; i < std::min(kShown, culprits.absences.size()); ++i) {
+        add_position_evidence(run, node, culprits.absences[i], finding);
+    }
+    if (unknown) {
+        finding.evidence.emplace_back("nothing was recorded that could be read for " + absent_text(culprits.absences) +
+                                      ": a dump of it, or its ring, would make this sure");
+    }
+}
+
+void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
+    const std::vector<int> waiting = waiting_ranks(run, node);
+    const std::string what = node_text(run, node);
+    if (node.kind == WaitKind::kCreation) {
+        finding.summary = fmt::format("all members are inside {} and it does not end", what);
+    } else if (node.finished.empty()) {
+        finding.summary = fmt::format("all members issued {} with equal arguments, and it does not finish", what);
+    } else {
+        finding.summary = fmt::format("{} does not finish on {}; it finished on {}", what, ranks_text(waiting), ranks_text(node.finished));
+    }
+    if (const std::string text = waiting_text(run, node); !text.empty()) {
+        finding.evidence.push_back(text);
+    }
+    if (node.device_unknown) {
+        finding.evidence.emplace_back("the progress on the GPU was not watched on all members: that it is unfinished is inferred from the hosts");
+    }
+}
+
+void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding) {
+    // rank 0 waits in tp:0 #5 for rank 1, which waits in dp:0 #7 for rank 0.
+    const auto rank_of = [&](const Edge& edge) { return run.processes[edge.via.process].rank >= 0 && edge.via.row == kNoIndex ? run.processes[edge.via.process].rank : run.member(edge.via).global_rank; };
+    const int start = rank_of(cycle.back());
+    std::string text = fmt::format("rank {}", start);
+    for (size_t i = 0; i < cycle.size(); ++i) {
+        text += fmt::format("{} waits in {} for rank {}", i == 0 ? "" : ", which", node_text(run, graph.nodes[cycle[i].from]), rank_of(cycle[i]));
+    }
+    finding.evidence.push_back(text);
+    for (const Edge& edge : cycle) {
+        if (const std::string waiting = waiting_text(run, graph.nodes[edge.from]); !waiting.empty()) {
+            finding.evidence.push_back(waiting);
+        }
+    }
+    finding.summary = text;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,119 @@
+#include "analyzer/rank_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analyzer/text.h"
+#include "analyzer/wait_graph.h"
+
+namespace titan::analyzer {
+namespace {
+
+std::string in_step(const Process& process) {
+    return process.step >= 0 ? fmt::format(", step {}", process.step) : std::string();
+}
+
+std::string in_span(const Process& process, const ThreadState& thread) {
+    return thread.spans.empty() || thread.spans.back() == 0 ? std::string() : ", span " + process.text(thread.spans.back());
+}
+
+// The thread that tells most: one that is inside a call, else the one that was heard of last.
+const ThreadState* telling_thread(const Process& process) {
+    const ThreadState* best = nullptr;
+    for (const ThreadState* thread : issuing_threads(process)) {
+        const auto worth = [](const ThreadState& t) { return std::pair(t.call != 0, t.call != 0 ? -t.entered_ns : t.last_call_ns); };
+        if (best == nullptr || worth(*thread) > worth(*best)) {
+            best = thread;
+        }
+    }
+    if (best == nullptr && !process.threads.empty()) {
+        best = &process.threads.front();
+    }
+    return best;
+}
+
+std::string inside_call(const Run& run, const Process& process, const ThreadState& thread, bool times) {
+    std::string text = "inside " + process.text(thread.call);
+    const Entry* entry = process.text(thread.call).starts_with("nccl") && thread.ticket != 0 ? process.entry_of_ticket(thread.ticket - 1) : nullptr;
+    if (entry != nullptr && entry->row != kNoIndex && process.members[entry->row].communicator != kNoIndex) {
+        text += " (" + call_text(run.communicators[process.members[entry->row].communicator], entry->kind, entry->sequence) + ")";
+    }
+    if (times) {
+        text += " for " + duration_text(process.now_ns - thread.entered_ns);
+    }
+    return text + in_span(process, thread) + in_step(process);
+}
+
+std::string in_program(const Process& process, const ThreadState& thread, bool times) {
+    std::string text = "in program code" + in_span(process, thread) + in_step(process);
+    if (thread.group_depth > 0) {
+        text += ", an NCCL group is open";
+    }
+    if (thread.last_call != 0) {
+        text += "; last call " + process.text(thread.last_call);
+        if (times && thread.last_call_ns != 0) {
+            text += " returned " + duration_text(process.now_ns - thread.last_call_ns) + " before the dump";
+        }
+    }
+    return text;
+}
+
+std::string gone(const Run& run, const Process& process) {
+    const std::string last = last_call_text(run, process);
+    const std::string recorded = last.empty() ? "; nothing recorded" : "; last recorded: " + last;
+    switch (process.liveness) {
+        case Liveness::kCrashed:
+            return fmt::format("crashed ({}, pid {}){}", process.fatal_signal != 0 ? signal_text(process.fatal_signal) : "fatal signal", process.pid, recorded);
+        case Liveness::kKilled:
+            return fmt::format("dead (pid {} gone){}", process.pid, recorded);
+        default:
+            return fmt::format("exited (pid {}){}", process.pid, recorded);
+    }
+}
+
+std::string state(const Run& run, const Process& process, bool times) {
+    if (process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled || process.liveness == Liveness::kExited) {
+        return gone(run, process);
+    }
+    const ThreadState* thread = telling_thread(process);
+    if (thread == nullptr) {
+        const std::string last = last_call_text(run, process);
+        return last.empty() ? "nothing recorded" : "last recorded: " + last;
+    }
+    return thread->call != 0 ? inside_call(run, process, *thread, times) : in_program(process, *thread, times);
+}
+
+}  // namespace
+
+std::string last_call_text(const Run& run, const Process& process) {
+    for (size_t i = process.entries.size(); i-- > 0;) {
+        const Entry& entry = process.entries[i];
+        if (entry.row == kNoIndex || process.members[entry.row].communicator == kNoIndex) {
+            continue;
+        }
+        std::string text = call_text(run.communicators[process.members[entry.row].communicator], entry.kind,
+                                     format::class_of(entry.kind) == format::OpClass::lifecycle ? kNoSequence : entry.sequence);
+        return entry.step >= 0 ? text + fmt::format(" at step {}", entry.step) : text;
+    }
+    return {};
+}
+
+std::string rank_state(const Run& run, const Process& process) { return state(run, process, true); }
+
+std::string rank_state_without_times(const Run& run, const Process& process) { return state(run, process, false); }
+
+const Process* process_of_rank(const Run& run, int rank) {
+    const Process* found = nullptr;
+    for (const Process& process : run.processes) {
+        if (process.rank == rank) {
+            return &process;
+        }
+        for (const Member& member : process.members) {
+            found = member.global_rank == rank && found == nullptr ? &process : found;
+        }
+    }
+    return found;
+}
+
+}  // namespace titan::analyzer

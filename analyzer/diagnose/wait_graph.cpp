@@ -1,0 +1,476 @@
+#include "analyzer/wait_graph.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "analyzer/stream_order.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Threads that issued none of the last calls have nothing to do with the next one.
+constexpr size_t kRecentCalls = 512;
+// Clocks of hosts may differ; this much is not taken for order.
+constexpr int64_t kClockSlackNs = 100'000'000;
+
+bool is_creation(OpKind kind) {
+    return kind == OpKind::kCommInit || kind == OpKind::kCommInitAll || kind == OpKind::kCommSplit || kind == OpKind::kCommShrink ||
+           kind == OpKind::kCommGrow;
+}
+
+bool is_child(OpKind origin) { return origin == OpKind::kCommSplit || origin == OpKind::kCommShrink || origin == OpKind::kCommGrow; }
+
+bool is_being_created(const Member& member) {
+    return member.state == CommState::kCreating && member.issued == 0 && member.created_ns != 0;
+}
+
+using NodeKey = std::tuple<WaitKind, uint32_t, uint64_t, int, int, OpKind>;
+
+class GraphBuilder {
+  public:
+    explicit GraphBuilder(const Run& run) : run_(run) {}
+
+    WaitGraph build() {
+        find_least_issued();
+        orders_.reserve(run_.processes.size());
+        for (const Process& process : run_.processes) {
+            orders_.push_back(order_streams(run_, process, least_issued_));
+        }
+        node_of_entry_.resize(run_.processes.size());
+        holds_.resize(run_.processes.size());
+        holds_known_.resize(run_.processes.size(), false);
+        for (uint32_t process = 0; process < run_.processes.size(); ++process) {
+            add_heads(process);
+            add_creations(process);
+        }
+        // Nodes are all there: now who is missing in each, and what holds them.
+        for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
+            switch (graph_.nodes[node].kind) {
+                case WaitKind::kCollective:
+                    look_at_collective(node);
+                    break;
+                case WaitKind::kPointToPoint:
+                    look_at_pair(node);
+                    break;
+                case WaitKind::kCreation:
+                    look_at_creation(node);
+                    break;
+            }
+        }
+        add_edges();
+        return std::move(graph_);
+    }
+
+  private:
+    void find_least_issued() {
+        least_issued_.assign(run_.communicators.size(), UINT64_MAX);
+        for (uint32_t index = 0; index < run_.communicators.size(); ++index) {
+            for (const MemberRef ref : run_.communicators[index].members) {
+                least_issued_[index] = std::min(least_issued_[index], run_.member(ref).issued);
+            }
+        }
+    }
+
+    uint32_t node_for(const NodeKey& key) {
+        const auto [found, fresh] = index_.try_emplace(key, static_cast<uint32_t>(graph_.nodes.size()));
+        if (fresh) {
+            WaitNode node;
+            std::tie(node.kind, node.communicator, node.sequence, node.source, node.target, node.op) = key;
+            graph_.nodes.push_back(std::move(node));
+        }
+        return found->second;
+    }
+
+    void add_heads(uint32_t process) {
+        const Process& owner = run_.processes[process];
+        for (const StreamHead& head : orders_[process].heads) {
+            for (const uint32_t index : head.entries) {
+                const Entry& entry = owner.entries[index];
+                if (entry.row == kNoIndex || entry.sequence == kNoSequence || owner.members[entry.row].communicator == kNoIndex) {
+                    continue;
+                }
+                const Member& member = owner.members[entry.row];
+                const bool send = entry.kind == OpKind::kSend;
+                const uint32_t node =
+                    format::is_collective(entry.kind)
+                        ? node_for({WaitKind::kCollective, member.communicator, entry.sequence, -1, -1, OpKind{}})
+                        : node_for({WaitKind::kPointToPoint, member.communicator, entry.sequence, send ? member.rank : entry.peer,
+                                    send ? entry.peer : member.rank, OpKind{}});
+                WaitNode& target = graph_.nodes[node];
+                target.op = entry.kind;
+                target.device_unknown |= entry.state == CallState::kEnqueued;
+                const int64_t end_ns = member.state == CommState::kAborted && member.closed_ns != 0 ? member.closed_ns : owner.now_ns;
+                target.waiting.push_back({{process, entry.row}, &entry, entry.entered_ns, end_ns - entry.entered_ns});
+                node_of_entry_[process][index] = node;
+            }
+        }
+    }
+
+    uint32_t creation_node(const Member& member) {
+        const auto parent = is_child(member.origin) ? run_.find_communicator(member.parent_id) : std::nullopt;
+        return parent ? node_for({WaitKind::kCreation, *parent, member.ordinal, -1, -1, member.origin})
+                      : node_for({WaitKind::kCreation, member.communicator, kNoSequence, -1, -1, member.origin});
+    }
+
+    void add_creations(uint32_t process) {
+        const Process& owner = run_.processes[process];
+        for (uint32_t row = 0; row < owner.members.size(); ++row) {
+            const Member& member = owner.members[row];
+            if (member.communicator != kNoIndex && is_being_created(member)) {
+                const uint32_t node = creation_node(member);
+                graph_.nodes[node].waiting.push_back({{process, row}, nullptr, member.created_ns, owner.now_ns - member.created_ns});
+                creations_[process].push_back(node);
+            }
+        }
+    }
+
+    // What the host of a process is held in: nodes, none when it runs the program's own code.
+    const std::vector<uint32_t>& host_holds(uint32_t process) {
+        if (holds_known_[process]) {
+            return holds_[process];
+        }
+        holds_known_[process] = true;
+        const Process& owner = run_.processes[process];
+        std::set<uint32_t> nodes;
+        for (const ThreadState* thread : issuing_threads(owner)) {
+            if (thread->call == 0 || owner.liveness == Liveness::kCrashed || owner.liveness == Liveness::kKilled ||
+                owner.liveness == Liveness::kExited) {
+                continue;
+            }
+            const std::string& call = owner.text(thread->call);
+            if (call.starts_with("nccl")) {
+                hold_in_nccl(process, *thread, nodes);
+            } else if (is_sync_call(call)) {
+                hold_in_sync(process, *thread, call, nodes);
+            }
+        }
+        holds_[process].assign(nodes.begin(), nodes.end());
+        return holds_[process];
+    }
+
+    void hold_in_nccl(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
+        const Process& owner = run_.processes[process];
+        const Entry* entry = thread.ticket == 0 ? nullptr : owner.entry_of_ticket(thread.ticket - 1);
+        for (const auto& [index, node] : node_of_entry_[process]) {
+            const Entry& pending = owner.entries[index];
+            const bool in_group = thread.group != 0 && pending.group == static_cast<uint32_t>(thread.group) && pending.thread == thread.thread;
+            if (&pending == entry || in_group) {
+                nodes.insert(node);
+            }
+        }
+        const bool creating = entry != nullptr ? is_creation(entry->kind) : owner.text(thread.call).find("Init") != std::string::npos ||
+                                                                                owner.text(thread.call).find("Split") != std::string::npos ||
+                                                                                thread.group != 0;
+        if (creating) {
+            nodes.insert(creations_[process].begin(), creations_[process].end());
+        }
+    }
+
+    void hold_in_sync(uint32_t process, const ThreadState& thread, const std::string& call, std::set<uint32_t>& nodes) {
+        // Only a stream's own wait can be told apart; an event or the device may stand for any stream.
+        const bool one_stream = call.find("Stream") != std::string::npos && thread.object != 0;
+        const Process& owner = run_.processes[process];
+        const bool seen = std::any_of(owner.entries.begin(), owner.entries.end(), [&](const Entry& entry) { return entry.stream == thread.object; });
+        for (const auto& [index, node] : node_of_entry_[process]) {
+            if (!one_stream || !seen || owner.entries[index].stream == thread.object) {
+                nodes.insert(node);
+            }
+        }
+        // What queues on that stream behind the head of another one (same communicator, other stream).
+        for (const auto& [index, head] : orders_[process].behind) {
+            if (!one_stream || owner.entries[index].stream == thread.object) {
+                insert_head(process, head, nodes);
+            }
+        }
+    }
+
+    void insert_head(uint32_t process, uint32_t head, std::set<uint32_t>& nodes) {
+        for (const uint32_t index : orders_[process].heads[head].entries) {
+            if (const auto node = node_of_entry_[process].find(index); node != node_of_entry_[process].end()) {
+                nodes.insert(node->second);
+            }
+        }
+    }
+
+    // Did the record of this process end before the wait began? Then it says nothing about the wait.
+    bool is_stale(const Process& process, const WaitNode& node) const {
+        int64_t first = INT64_MAX;
+        for (const Waiter& waiter : node.waiting) {
+            first = std::min(first, waiter.since_ns);
+        }
+        const bool gone = process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled || process.liveness == Liveness::kExited;
+        return !gone && process.now_ns + kClockSlackNs < first && process.now_ns - process.last_activity_ns() < 1'000'000'000;
+    }
+
+    bool moved_on(const Process& process, const WaitNode& node) const {
+        int32_t step = INT32_MAX;
+        for (const Waiter& waiter : node.waiting) {
+            step = waiter.entry != nullptr && waiter.entry->step >= 0 ? std::min(step, waiter.entry->step) : step;
+        }
+        return step != INT32_MAX && !process.entries.empty() && process.entries.back().step > step;
+    }
+
+    Absence not_issued(const WaitNode& node, MemberRef ref, int comm_rank, int global_rank) {
+        const Process& process = run_.processes[ref.process];
+        Absence absence{ref, comm_rank, global_rank, AbsenceReason::kNotIssued, {}, false};
+        const Member* member = ref.row == kNoIndex ? nullptr : &process.members[ref.row];
+        if (is_stale(process, node)) {
+            absence.reason = AbsenceReason::kUnknown;
+        } else if (member != nullptr && (member->closed_ns != 0 || member->state == CommState::kDestroyed || member->state == CommState::kAborted)) {
+            absence.reason = AbsenceReason::kClosed;
+            absence.held_by = host_holds(ref.process);
+        } else {
+            absence.held_by = host_holds(ref.process);
+            absence.moved_on = moved_on(process, node);
+        }
+        return absence;
+    }
+
+    // A member whose call is recorded but does not wait at the head of its stream.
+    void place_recorded(WaitNode& node, MemberRef ref, const Entry& entry) {
+        const Member& member = run_.member(ref);
+        const auto index = static_cast<uint32_t>(&entry - run_.process(ref).entries.data());
+        Absence absence{ref, member.rank, member.global_rank, AbsenceReason::kQueued, {}, false};
+        const StreamOrder& order = orders_[ref.process];
+        if (entry.state == CallState::kFailed) {
+            absence.reason = AbsenceReason::kFailed;
+            node.absent.push_back(absence);
+        } else if (order.progress[index] == Progress::kUnlaunched) {
+            absence.reason = AbsenceReason::kGrouped;
+            absence.held_by = host_holds(ref.process);
+            node.absent.push_back(absence);
+        } else if (const auto head = order.behind.find(index); head != order.behind.end()) {
+            std::set<uint32_t> nodes;
+            insert_head(ref.process, head->second, nodes);
+            absence.held_by.assign(nodes.begin(), nodes.end());
+            node.absent.push_back(absence);
+        } else if (order.progress[index] == Progress::kUnknown) {
+            node.device_unknown = true;  // arrived; whether it is through, nobody saw
+        } else {
+            node.finished.push_back(member.global_rank);
+        }
+    }
+
+    bool waits_in(const WaitNode& node, MemberRef ref) const {
+        return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) { return waiter.member == ref; });
+    }
+
+    void look_at_collective(uint32_t index) {
+        WaitNode& node = graph_.nodes[index];
+        const Communicator& communicator = run_.communicators[node.communicator];
+        std::set<MemberRef, decltype([](MemberRef a, MemberRef b) { return std::tie(a.process, a.row) < std::tie(b.process, b.row); })> waiting;
+        for (const Waiter& waiter : node.waiting) {
+            waiting.insert(waiter.member);
+        }
+        for (const MemberRef ref : communicator.members) {
+            if (waiting.contains(ref)) {
+                continue;
+            }
+            const Member& member = run_.member(ref);
+            if (const Entry* entry = run_.process(ref).call_at(member, node.sequence)) {
+                place_recorded(node, ref, *entry);
+            } else if (node.sequence < member.issued) {
+                node.lost = true;  // issued, its entry is gone
+            } else {
+                node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));
+            }
+        }
+        if (!communicator.identity_guessed) {
+            add_unknown_members(node, communicator);
+        }
+    }
+
+    void add_unknown_members(WaitNode& node, const Communicator& communicator) {
+        for (size_t rank = 0; rank < communicator.by_rank.size(); ++rank) {
+            const auto comm_rank = static_cast<int>(rank);
+            if (!communicator.by_rank[rank].known()) {
+                node.absent.push_back({{}, comm_rank, run_.global_rank(communicator, comm_rank), AbsenceReason::kUnknown, {}, false});
+            }
+        }
+    }
+
+    // The n-th send or receive of a member with a peer.
+    const Entry* find_p2p(MemberRef ref, OpKind kind, int peer, uint64_t sequence) {
+        if (!p2p_indexed_.contains(ref.process)) {
+            p2p_indexed_.insert(ref.process);
+            for (const Entry& entry : run_.processes[ref.process].entries) {
+                if (entry.kind == OpKind::kSend || entry.kind == OpKind::kRecv) {
+                    p2p_[{ref.process, entry.row, entry.kind, entry.peer, entry.sequence}] = &entry;
+                }
+            }
+        }
+        const auto found = p2p_.find({ref.process, ref.row, kind, peer, sequence});
+        return found == p2p_.end() ? nullptr : found->second;
+    }
+
+    void look_at_pair(uint32_t index) {
+        WaitNode& node = graph_.nodes[index];
+        const Communicator& communicator = run_.communicators[node.communicator];
+        const Entry* halves[2] = {nullptr, nullptr};
+        for (const bool sender : {true, false}) {
+            const int self = sender ? node.source : node.target;
+            const int peer = sender ? node.target : node.source;
+            const OpKind kind = sender ? OpKind::kSend : OpKind::kRecv;
+            if (self < 0 || static_cast<size_t>(self) >= communicator.by_rank.size()) {
+                continue;
+            }
+            const MemberRef ref = communicator.by_rank[static_cast<size_t>(self)];
+            if (!ref.known()) {
+                if (!communicator.identity_guessed) {
+                    node.absent.push_back({{}, self, run_.global_rank(communicator, self), AbsenceReason::kUnknown, {}, false});
+                }
+                continue;
+            }
+            const Entry* entry = find_p2p(ref, kind, peer, node.sequence);
+            halves[sender ? 0 : 1] = entry;
+            if (waits_in(node, ref) && entry != nullptr && node_of(ref.process, *entry) == index) {
+                continue;
+            }
+            const Member& member = run_.member(ref);
+            const uint64_t issued = sender ? member.sent_to(peer) : member.received_from(peer);
+            if (entry != nullptr) {
+                place_recorded(node, ref, *entry);
+            } else if (member.p2p_counted && issued > node.sequence) {
+                node.lost = true;
+            } else {
+                node.lost |= !member.p2p_counted && run_.process(ref).overwritten != 0;
+                node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));
+            }
+        }
+        node.op = halves[0] != nullptr || node.waiting.front().entry->kind == OpKind::kSend ? OpKind::kSend : OpKind::kRecv;
+        if (halves[0] != nullptr && halves[1] != nullptr) {
+            node.sizes_differ = halves[0]->count * format::datatype_size_bytes(halves[0]->datatype) !=
+                                halves[1]->count * format::datatype_size_bytes(halves[1]->datatype);
+        }
+    }
+
+    uint32_t node_of(uint32_t process, const Entry& entry) const {
+        const auto index = static_cast<uint32_t>(&entry - run_.processes[process].entries.data());
+        const auto found = node_of_entry_[process].find(index);
+        return found == node_of_entry_[process].end() ? UINT32_MAX : found->second;
+    }
+
+    void look_at_creation(uint32_t index) {
+        WaitNode& node = graph_.nodes[index];
+        if (node.sequence == kNoSequence) {
+            look_at_init(node);
+        } else {
+            look_at_split(node);
+        }
+    }
+
+    // ncclCommInitRank and its kin: every rank of the new communicator must come.
+    void look_at_init(WaitNode& node) {
+        const Communicator& communicator = run_.communicators[node.communicator];
+        for (size_t rank = 0; rank < communicator.by_rank.size(); ++rank) {
+            const MemberRef ref = communicator.by_rank[rank];
+            const auto comm_rank = static_cast<int>(rank);
+            if (ref.known()) {
+                if (!waits_in(node, ref)) {
+                    node.finished.push_back(run_.member(ref).global_rank);
+                }
+                continue;
+            }
+            // A process with a dump that never came here: known when the communicator spans the world.
+            const int global = communicator.size == run_.world_size ? comm_rank : run_.global_rank(communicator, comm_rank);
+            const auto process = std::find_if(run_.processes.begin(), run_.processes.end(), [&](const Process& p) { return global >= 0 && p.rank == global; });
+            if (process == run_.processes.end()) {
+                node.absent.push_back({{}, comm_rank, global, AbsenceReason::kUnknown, {}, false});
+            } else {
+                node.absent.push_back(not_issued(node, {static_cast<uint32_t>(process - run_.processes.begin()), kNoIndex}, comm_rank, global));
+            }
+        }
+    }
+
+    bool entered_split(const WaitNode& node, MemberRef parent) const {
+        const Process& process = run_.process(parent);
+        const uint64_t parent_id = run_.communicators[node.communicator].id;
+        for (const Member& member : process.members) {
+            if (member.parent_id == parent_id && member.origin == node.op && member.ordinal == node.sequence) {
+                return true;
+            }
+        }
+        // A member that asks for no communicator leaves only its call.
+        uint64_t calls = 0;
+        for (const Entry& entry : process.entries) {
+            calls += entry.kind == node.op && entry.row == parent.row ? 1 : 0;
+        }
+        return calls > node.sequence || process.overwritten != 0;
+    }
+
+    void look_at_split(WaitNode& node) {
+        const Communicator& parent = run_.communicators[node.communicator];
+        for (const MemberRef ref : parent.members) {
+            const bool waits = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) { return waiter.member.process == ref.process; });
+            const Member& member = run_.member(ref);
+            if (waits) {
+                continue;
+            }
+            if (entered_split(node, ref)) {
+                node.finished.push_back(member.global_rank);
+            } else {
+                node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));
+            }
+        }
+        add_unknown_members(node, parent);
+    }
+
+    void add_edges() {
+        graph_.edges_of.resize(graph_.nodes.size());
+        for (uint32_t from = 0; from < graph_.nodes.size(); ++from) {
+            for (Absence& absence : graph_.nodes[from].absent) {
+                // A member that waits in the very thing it is missing in (one thread for several devices) is held by itself.
+                std::erase(absence.held_by, from);
+                for (const uint32_t to : absence.held_by) {
+                    graph_.edges_of[from].push_back(static_cast<uint32_t>(graph_.edges.size()));
+                    graph_.edges.push_back({from, to, absence.member});
+                }
+            }
+        }
+    }
+
+    const Run& run_;
+    WaitGraph graph_;
+    std::vector<uint64_t> least_issued_;
+    std::vector<StreamOrder> orders_;
+    std::map<NodeKey, uint32_t> index_;
+    std::vector<std::unordered_map<uint32_t, uint32_t>> node_of_entry_;  // process -> entry -> node
+    std::unordered_map<uint32_t, std::vector<uint32_t>> creations_;      // process -> nodes
+    std::vector<std::vector<uint32_t>> holds_;
+    std::vector<bool> holds_known_;
+    std::set<uint32_t> p2p_indexed_;
+    std::map<std::tuple<uint32_t, uint32_t, OpKind, int, uint64_t>, const Entry*> p2p_;
+};
+
+}  // namespace
+
+std::vector<const ThreadState*> issuing_threads(const Process& process) {
+    std::set<uint32_t> ids{static_cast<uint32_t>(process.pid)};
+    const size_t count = process.entries.size();
+    for (size_t i = count > kRecentCalls ? count - kRecentCalls : 0; i < count; ++i) {
+        ids.insert(process.entries[i].thread);
+    }
+    for (const Member& member : process.members) {
+        if (is_being_created(member)) {
+            ids.insert(member.create_thread);
+        }
+    }
+    std::vector<const ThreadState*> threads;
+    for (const ThreadState& thread : process.threads) {
+        if (ids.contains(thread.thread)) {
+            threads.push_back(&thread);
+        }
+    }
+    return threads;
+}
+
+bool is_sync_call(const std::string& name) {
+    // Synchronisation, and the calls that synchronise on the way.
+    static constexpr const char* kParts[] = {"Synchronize", "Memcpy", "Memset", "Free", "Malloc", "HostAlloc", "ModuleLoad"};
+    return name.starts_with("cu") && name.find("Async") == std::string::npos &&
+           std::any_of(std::begin(kParts), std::end(kParts), [&](const char* part) { return name.find(part) != std::string::npos; });
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,30 @@
+// Words for causes: summary and evidence of a finding, from the nodes of the wait-for graph that it explains.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analyzer/finding.h"
+#include "analyzer/wait_graph.h"
+
+namespace titan::analyzer {
+
+// Members that are missing in a node for one and the same reason.
+struct Culprits {
+    std::vector<Absence> absences;
+    const WaitNode* node = nullptr;  // the one that is waited in for longest
+};
+
+// "all_reduce #41 on dp:0", "recv #5 from rank 2 to rank 3 on pp:0", "the creation of dp:0".
+std::string node_text(const Run& run, const WaitNode& node);
+std::string waiting_text(const Run& run, const WaitNode& node);
+std::vector<int> waiting_ranks(const Run& run, const WaitNode& node);
+int64_t longest_wait_ns(const WaitNode& node);
+
+void explain_absence(const Run& run, const Culprits& culprits, Finding& finding);
+void explain_stuck(const Run& run, const WaitNode& node, Finding& finding);
+void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding);
+// Where the calls of a rank left step with the others', judged by the step numbers of the calls. Empty when they did not.
+std::string shift_by_step_text(const Run& run, uint32_t communicator, MemberRef suspect);
+
+}  // namespace titan::analyzer

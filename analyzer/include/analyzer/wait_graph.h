@@ -1,0 +1,74 @@
+// Who waits for whom. A node is one thing that ranks wait in: a collective, a point-to-point call, the creation of a
+// communicator. It waits (AND) for every member that has not arrived; an edge leads to what such a member is held in. A
+// node whose absent members are held by nothing is a cause; a cycle is a deadlock; the rest are victims.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/run.h"
+
+namespace titan::analyzer {
+
+enum class WaitKind : uint8_t { kCollective, kPointToPoint, kCreation };
+
+enum class AbsenceReason : uint8_t {
+    kNotIssued,  // never made the call
+    kGrouped,    // made it inside a group that is not ended
+    kQueued,     // made it, but its stream is held by an earlier one
+    kFailed,     // its call returned an error
+    kClosed,     // destroyed or aborted the communicator
+    kUnknown,    // no record, or one from before the wait began
+};
+
+struct Absence {
+    MemberRef member;             // row may be kNoIndex: the process is known, it never made this communicator
+    int comm_rank = -1;
+    int global_rank = -1;
+    AbsenceReason reason{};
+    std::vector<uint32_t> held_by;  // nodes
+    bool moved_on = false;          // went on to a later step without the call
+};
+
+struct Waiter {
+    MemberRef member;
+    const Entry* entry = nullptr;  // null in a creation
+    int64_t since_ns = 0;
+    int64_t age_ns = 0;  // by the waiter's own clock
+};
+
+struct WaitNode {
+    WaitKind kind{};
+    uint32_t communicator = kNoIndex;  // of a creation by split: the parent
+    uint64_t sequence = kNoSequence;   // of a creation by split: its ordinal
+    int source = -1;                   // point-to-point, communicator ranks
+    int target = -1;
+    OpKind op{};
+    std::vector<Waiter> waiting;
+    std::vector<Absence> absent;
+    std::vector<int> finished;  // global ranks that are through
+    bool device_unknown = false;  // nobody saw the GPU: that it is unfinished is inferred
+    bool lost = false;            // the entry of some member is overwritten
+    bool sizes_differ = false;    // point-to-point
+};
+
+struct Edge {
+    uint32_t from;
+    uint32_t to;
+    MemberRef via;  // absent in `from`, held in `to`
+};
+
+struct WaitGraph {
+    std::vector<WaitNode> nodes;
+    std::vector<Edge> edges;
+    std::vector<std::vector<uint32_t>> edges_of;  // node -> indices into edges
+};
+
+WaitGraph build_wait_graph(const Run& run);
+
+// Threads of the process that issue NCCL calls: only what holds them keeps a call from being issued.
+std::vector<const ThreadState*> issuing_threads(const Process& process);
+bool is_sync_call(const std::string& name);
+
+}  // namespace titan::analyzer
