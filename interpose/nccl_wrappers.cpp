@@ -83,16 +83,16 @@ Function* find(Api api, const void* return_address, Function* if_missing) {
     TITAN_WRAPPER(name, params, args,                                                                           \
                   enter_create(call, TITAN_API(name),                                                           \
                                {__VA_ARGS__, .queries = titan::interpose::queries_of(reinterpret_cast<void*>(real))}), \
-                  leave_create(call, result))
+                  leave_create(call, handle(newcomm), result))
 #define CREATE_ALL(id, since, name, params, args)                                                           \
     TITAN_WRAPPER(name, params, args,                                                                       \
-                  enter_create_all(call, TITAN_API(name), handle(comm), ndev, devlist,                      \
+                  enter_create_all(call, TITAN_API(name), ndev, devlist,                                    \
                                    titan::interpose::queries_of(reinterpret_cast<void*>(real))),            \
                   leave_create_all(call, handle(comm), ndev, result))
 #define MARK(id, since, name, params, args) \
     TITAN_WRAPPER(name, params, args, enter_mark(call, TITAN_API(name), nullptr), leave_mark(call))
 #define GROUP_START(id, since, name, params, args) \
-    TITAN_WRAPPER(name, params, args, enter_group_start(call, TITAN_API(name)), leave_group_start(call, result))
+    TITAN_WRAPPER(name, params, args, enter_group_start(call), leave_group_start(call, result))
 #define GROUP_END(id, since, name, params, args, simulate) \
     TITAN_WRAPPER(name, params, args, enter_group_end(call, TITAN_API(name), simulate), leave_group_end(call, result))
 #define ASYNC_ERROR(id, since, name, params, args)                                                   \

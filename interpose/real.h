@@ -20,7 +20,7 @@ struct CallSite {
 inline constexpr uint32_t kSitesPerApi = 64;
 inline constexpr uint32_t kSiteProbes = 8;
 
-extern CallSite call_sites[kApiIds][kSitesPerApi];
+[[gnu::visibility("hidden")]] extern CallSite call_sites[kApiIds][kSitesPerApi];
 
 inline uint32_t first_site(const void* return_address) {
     return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(return_address) * 0x9E3779B97F4A7C15) >> 58);

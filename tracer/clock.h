@@ -13,7 +13,7 @@
 namespace titan::tracer {
 
 namespace detail {
-extern constinit bool clock_is_tsc;
+[[gnu::visibility("hidden")]] extern constinit bool clock_is_tsc;
 }
 
 inline uint64_t clock_ns(clockid_t id) {

@@ -147,27 +147,6 @@ void Communicators::start(format::CommunicatorRecord* records, uint32_t rows, fo
     p2p_cursor_ = &p2p_cursor;
 }
 
-namespace {
-uint32_t first_slot(const void* handle, uint32_t slots) {
-    const uint64_t hash = (reinterpret_cast<uintptr_t>(handle) >> 4) * 0x9E3779B97F4A7C15;
-    return static_cast<uint32_t>(hash >> 40) & (slots - 1);
-}
-}  // namespace
-
-Communicator* Communicators::find(const void* handle) {
-    for (uint32_t slot = first_slot(handle, kSlots), probes = 0; probes < kSlots; ++probes) {
-        const void* const found = slots_[slot].handle.load(std::memory_order_acquire);
-        if (found == handle) [[likely]] {
-            return &rows_[slots_[slot].index.load(std::memory_order_relaxed)];
-        }
-        if (found == nullptr) {
-            return nullptr;
-        }
-        slot = (slot + 1) & (kSlots - 1);
-    }
-    return nullptr;
-}
-
 Communicator* Communicators::free_row() {
     if (used_rows_ < row_count_) {
         return &rows_[used_rows_++];
@@ -231,6 +210,7 @@ Communicator* Communicators::add(Session& session, const CreateArgs& args, uint6
     const NcclConfig config = read_nccl_config(args.config);
     if (config.nonblocking) {
         fresh.flags |= format::kCommNonblocking;
+        communicator->call_flags = format::kNonblockingComm;
     }
     derive_identity(session, args, private_salt, fresh);
     fresh.name = session.strings.intern(config.name);
@@ -245,11 +225,11 @@ Communicator* Communicators::add(Session& session, const CreateArgs& args, uint6
 void Communicators::bind(Communicator& communicator, const void* handle) {
     communicator.pending_result = nullptr;
     store_field(communicator.record->pointer, reinterpret_cast<uint64_t>(handle));
-    uint32_t slot = first_slot(handle, kSlots);
-    for (uint32_t probes = 0; probes < kSlots; ++probes, slot = (slot + 1) & (kSlots - 1)) {
+    uint32_t slot = first_slot(handle);
+    for (uint32_t probes = 0; probes < kSlots; ++probes, slot = (slot + 1) % kSlots) {
         const void* const found = slots_[slot].handle.load(std::memory_order_relaxed);
         if (found == nullptr || found == kTombstone || found == handle) {
-            slots_[slot].index.store(communicator.index, std::memory_order_relaxed);
+            slots_[slot].communicator.store(&communicator, std::memory_order_relaxed);
             slots_[slot].handle.store(handle, std::memory_order_release);
             return;
         }
@@ -274,8 +254,8 @@ Communicator* Communicators::find_created(const void* handle) {
 
 void Communicators::forget(Communicator& communicator) {
     const void* const handle = reinterpret_cast<const void*>(communicator.record->pointer);
-    uint32_t slot = first_slot(handle, kSlots);
-    for (uint32_t probes = 0; probes < kSlots; ++probes, slot = (slot + 1) & (kSlots - 1)) {
+    uint32_t slot = first_slot(handle);
+    for (uint32_t probes = 0; probes < kSlots; ++probes, slot = (slot + 1) % kSlots) {
         const void* const found = slots_[slot].handle.load(std::memory_order_relaxed);
         if (found == handle) {
             slots_[slot].handle.store(kTombstone, std::memory_order_relaxed);

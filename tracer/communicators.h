@@ -20,6 +20,7 @@ struct Communicator {
     const CommQueries* queries;
     const void* parent_handle;
     std::atomic<bool> incomplete;     // size or rank must still be asked of NCCL
+    uint16_t call_flags;              // format::CollectiveFlags of every call on it
     std::atomic<uint32_t> in_flight;  // calls handed to the device and not seen finished
     void** pending_result;            // where NCCL will store the handle, null once it is known
     uint32_t splits;
@@ -38,7 +39,19 @@ class Communicators {
                uint64_t p2p_counters, format::RegionCursor& p2p_cursor);
 
     // The communicator behind NCCL's handle, null when it is not known. hot, any-thread.
-    Communicator* find(const void* handle);
+    Communicator* find(const void* handle) {
+        for (uint32_t slot = first_slot(handle), probes = 0; probes < kSlots; ++probes) {
+            const void* const found = slots_[slot].handle.load(std::memory_order_acquire);
+            if (found == handle) [[likely]] {
+                return slots_[slot].communicator.load(std::memory_order_relaxed);
+            }
+            if (found == nullptr) {
+                return nullptr;
+            }
+            slot = (slot + 1) % kSlots;
+        }
+        return nullptr;
+    }
 
     // A new row in state kCreating; null when every row is in use by a living communicator.
     Communicator* add(Session& session, const CreateArgs& args, uint64_t private_salt, uint64_t now);
@@ -60,8 +73,14 @@ class Communicators {
     static constexpr uint32_t kSlots = 4096;
     struct Slot {
         std::atomic<const void*> handle;
-        std::atomic<uint32_t> index;
+        std::atomic<Communicator*> communicator;
     };
+
+    // NCCL's handles are heap addresses: their low bits say nothing.
+    static uint32_t first_slot(const void* handle) {
+        return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(handle) * 0x9E3779B97F4A7C15) >> 52);
+    }
+    static_assert(kSlots == 1u << 12, "first_slot takes the top 12 bits");
 
     Communicator* free_row();
 

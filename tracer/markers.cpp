@@ -25,7 +25,7 @@ struct Marker {
     uint32_t depth = 0;
 };
 
-void record_marker(Thread& thread, const Marker& marker, uint64_t now) {
+[[gnu::always_inline]] inline void record_marker(Thread& thread, const Marker& marker, uint64_t now) {
     Session& session = *thread.session;
     const uint64_t ticket = session.markers.claim();
     format::MarkerEntry& entry = session.markers.begin(ticket);
@@ -80,7 +80,7 @@ using titan::format::MarkerKind;
 using namespace titan::tracer;
 
 void titan_step(int64_t step) {
-    if (Thread* const thread = attached_thread_for_marker(); thread != nullptr) {
+    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
         const uint64_t now = now_ticks();
         store_field(thread->session->header->step, step);
         store_field(thread->session->header->step_ticks, now);
@@ -89,25 +89,25 @@ void titan_step(int64_t step) {
 }
 
 void titan_span_begin(const char* name) {
-    if (Thread* const thread = attached_thread_for_marker(); thread != nullptr) {
+    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
         begin_span(*thread, name);
     }
 }
 
 void titan_span_end(void) {
-    if (Thread* const thread = attached_thread_for_marker(); thread != nullptr) {
+    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
         end_span(*thread);
     }
 }
 
 void titan_event(const char* name) {
-    if (Thread* const thread = attached_thread_for_marker(); thread != nullptr) {
+    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
         record_marker(*thread, {.kind = MarkerKind::kEvent, .name = thread->session->strings.intern(name)}, now_ticks());
     }
 }
 
 void titan_metric(const char* name, double value) {
-    if (Thread* const thread = attached_thread_for_marker(); thread != nullptr) {
+    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);
         const uint32_t id = thread->session->strings.intern(name);
@@ -116,7 +116,7 @@ void titan_metric(const char* name, double value) {
 }
 
 void titan_label(const char* key, const char* value) {
-    if (Thread* const thread = attached_thread_for_marker(); thread != nullptr) {
+    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
         StringTable& strings = thread->session->strings;
         const Marker marker{.kind = MarkerKind::kLabel, .name = strings.intern(key), .text = strings.intern(value)};
         record_marker(*thread, marker, now_ticks());

@@ -30,7 +30,7 @@ struct KernelDirent {
     int64_t offset;
     unsigned short record_bytes;
     unsigned char type;
-    char name[];
+    __extension__ char name[];
 };
 
 }  // namespace

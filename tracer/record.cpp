@@ -22,14 +22,16 @@ constexpr int kInProgress = 7;
 constexpr int kFirstUserReduction = 5;  // ncclNumOps: from here on handles are private to a rank
 constexpr uint64_t kAbortSnapshotWait_ns = 1'000'000'000;
 
-constexpr bool runs_on_device(OpKind kind) {
-    return format::is_collective(kind) || format::class_of(kind) == OpClass::p2p || kind == OpKind::kWaitSignal;
+constexpr bool is_counted(OpClass op_class) { return op_class == OpClass::collective || op_class == OpClass::rooted; }
+
+constexpr bool runs_on_device(OpClass op_class, OpKind kind) {
+    return is_counted(op_class) || op_class == OpClass::p2p || kind == OpKind::kWaitSignal;
 }
 
 constexpr bool ends_communicator(OpKind kind) { return kind == OpKind::kCommDestroy || kind == OpKind::kCommAbort; }
 
 // Cold: the first call on a handle that enter_create did not learn (a group, a non-blocking split, or out of our sight).
-Communicator* learn_communicator(Session& session, const void* handle, uint64_t now) {
+[[gnu::cold, gnu::noinline]] Communicator* learn_communicator(Session& session, const void* handle, uint64_t now) {
     const ColdLock lock;
     Communicator* communicator = session.communicators.find(handle);
     if (communicator != nullptr) {
@@ -57,11 +59,7 @@ Communicator* communicator_of(Session& session, const void* handle, uint64_t now
     return communicator != nullptr ? communicator : learn_communicator(session, handle, now);
 }
 
-uint64_t take_sequence(Session& session, Communicator& communicator, OpKind kind, int peer) {
-    const std::atomic_ref<uint64_t> next(communicator.record->next_sequence);
-    if (format::is_collective(kind)) {
-        return next.fetch_add(1, std::memory_order_relaxed);
-    }
+[[gnu::noinline]] uint64_t take_other_sequence(Session& session, Communicator& communicator, OpKind kind, OpClass op_class, int peer) {
     if (kind == OpKind::kSend || kind == OpKind::kRecv) {
         uint64_t* const counters = kind == OpKind::kSend ? communicator.sent : communicator.received;
         if (counters == nullptr || peer < 0 || peer >= communicator.record->size) {
@@ -70,11 +68,21 @@ uint64_t take_sequence(Session& session, Communicator& communicator, OpKind kind
         }
         return std::atomic_ref(counters[peer]).fetch_add(1, std::memory_order_relaxed);
     }
-    return format::class_of(kind) == OpClass::lifecycle ? next.load(std::memory_order_relaxed) : format::kNoSequence;
+    return op_class == OpClass::lifecycle ? load_field(communicator.record->next_sequence) : format::kNoSequence;
 }
 
-void fill_communicator(CollectiveEntry& entry, Session& session, Communicator* communicator, const CallArgs& args) {
-    if (communicator == nullptr) {
+uint64_t take_sequence(Session& session, Communicator& communicator, OpKind kind, OpClass op_class, int peer) {
+    if (is_counted(op_class)) [[likely]] {
+        return std::atomic_ref(communicator.record->next_sequence).fetch_add(1, std::memory_order_relaxed);
+    }
+    return take_other_sequence(session, communicator, kind, op_class, peer);
+}
+
+void fill_communicator(CollectiveEntry& entry, Session& session, Communicator* communicator, const CallArgs& args,
+                       OpClass op_class) {
+    const unsigned call_flags = args.config_call ? format::kConfigCall : 0;
+    if (communicator == nullptr) [[unlikely]] {
+        entry.flags = static_cast<uint16_t>(call_flags);
         entry.communicator_id = 0;
         entry.sequence = format::kNoSequence;
         entry.communicator = format::kNoIndex;
@@ -82,25 +90,12 @@ void fill_communicator(CollectiveEntry& entry, Session& session, Communicator* c
         return;
     }
     const format::CommunicatorRecord& record = *communicator->record;
+    entry.flags = static_cast<uint16_t>(call_flags | communicator->call_flags);
     entry.communicator_id = record.id;
-    entry.sequence = take_sequence(session, *communicator, args.kind, args.peer);
+    entry.sequence = take_sequence(session, *communicator, args.kind, op_class, args.peer);
     entry.communicator = communicator->index;
     entry.comm_rank = record.rank;
     entry.device = record.device;
-}
-
-uint16_t flags_of(const Thread& thread, Communicator* communicator, const CallArgs& args) {
-    unsigned flags = args.config_call ? format::kConfigCall : 0;
-    if (thread.group_depth > 0) {
-        flags |= format::kInGroup;
-    }
-    if (args.send != nullptr && args.send == args.receive) {
-        flags |= format::kInPlace;
-    }
-    if (communicator != nullptr && (communicator->record->flags & format::kCommNonblocking) != 0) {
-        flags |= format::kNonblockingComm;
-    }
-    return static_cast<uint16_t>(flags);
 }
 
 format::Reduction reduction_of(int reduction) {
@@ -110,17 +105,26 @@ format::Reduction reduction_of(int reduction) {
     return reduction >= kFirstUserReduction ? format::Reduction::kPremulSum : static_cast<format::Reduction>(reduction);
 }
 
+void join_group(Thread& thread, CollectiveEntry& entry, uint64_t ticket) {
+    entry.flags = static_cast<uint16_t>(entry.flags | format::kInGroup);
+    entry.group_index = thread.group_calls++;
+    if (entry.group_index == 0) {
+        thread.group_first_ticket = ticket;
+    }
+    thread.group_last_ticket = ticket;
+}
+
 // Claims the entry and fills it in. One pass of plain stores: this is the cost of a record.
-uint64_t write_entry(Thread& thread, Communicator* communicator, const CallArgs& args, uint64_t now) {
+uint64_t write_entry(Thread& thread, Communicator* communicator, const CallArgs& args, OpClass op_class, uint64_t now) {
     Session& session = *thread.session;
     const uint64_t ticket = session.collectives.claim();
     CollectiveEntry& entry = session.collectives.begin(ticket);
-    fill_communicator(entry, session, communicator, args);
+    fill_communicator(entry, session, communicator, args, op_class);
     entry.count = args.count;
     entry.send_buffer = reinterpret_cast<uint64_t>(args.send);
     entry.receive_buffer = reinterpret_cast<uint64_t>(args.receive);
     entry.stream = reinterpret_cast<uint64_t>(args.stream);
-    entry.group = thread.group_depth > 0 ? thread.group : 0;
+    entry.group = thread.group;
     entry.step = load_field(session.header->step);
     entry.entered_ticks = now;
     entry.returned_ticks = entry.gpu_started_ticks = entry.gpu_finished_ticks = 0;
@@ -129,27 +133,23 @@ uint64_t write_entry(Thread& thread, Communicator* communicator, const CallArgs&
     entry.span = thread.span;
     entry.stack = 0;
     entry.peer = args.peer;
-    entry.group_index = thread.group_depth > 0 ? thread.group_calls++ : 0;
+    entry.group_index = 0;
     entry.kind = args.kind;
     entry.datatype = static_cast<format::Datatype>(args.datatype);
     entry.reduction = reduction_of(args.reduction);
-    entry.flags = flags_of(thread, communicator, args);
     entry.state = CallState::kEntered;
     entry.result = -1;
     entry.color = 0;
-    session.collectives.publish(entry, ticket);
     if (thread.group_depth > 0) {
-        if (entry.group_index == 0) {
-            thread.group_first_ticket = ticket;
-        }
-        thread.group_last_ticket = ticket;
+        join_group(thread, entry, ticket);
     }
+    session.collectives.publish(entry, ticket);
     return ticket;
 }
 
 // The communicator's own story, told by the calls that change it. Before the real call: after a destroy NCCL may hand the
 // same address out again at once.
-void note_lifecycle_entered(Session& session, Communicator& communicator, OpKind kind, uint64_t now) {
+[[gnu::cold, gnu::noinline]] void note_lifecycle_entered(Session& session, Communicator& communicator, OpKind kind, uint64_t now) {
     if (!ends_communicator(kind)) {
         return;
     }
@@ -166,7 +166,7 @@ void note_lifecycle_entered(Session& session, Communicator& communicator, OpKind
     store_field(communicator.record->closed_ticks, now);
 }
 
-void note_lifecycle_left(Communicator& communicator, OpKind kind, int result) {
+[[gnu::cold, gnu::noinline]] void note_lifecycle_left(Communicator& communicator, OpKind kind, int result) {
     if (result != kSuccess && result != kInProgress) {
         return;
     }
@@ -204,14 +204,14 @@ void unmark_pending(CollectiveEntry& entry, Communicators& communicators, Observ
     }
 }
 
-void leave_ungrouped(Session& session, CollectiveEntry& entry, uint64_t ticket, int result, uint64_t now) {
+void leave_ungrouped(Session& session, CollectiveEntry& entry, const Call& call, int result, uint64_t now) {
     store_field(entry.returned_ticks, now);
     store_field(entry.result, result);
     if (result != kSuccess && result != kInProgress) {
         store_field(entry.state, CallState::kFailed);
         return;
     }
-    if (!runs_on_device(entry.kind)) {
+    if (!runs_on_device(call.op_class, entry.kind)) {
         store_field(entry.state, CallState::kReturned);
         return;
     }
@@ -222,7 +222,7 @@ void leave_ungrouped(Session& session, CollectiveEntry& entry, uint64_t ticket, 
     }
     mark_pending(entry, session.communicators);  // first: the observer may be quicker than we are
     const Observation seen = session.gpu_progress.observe(
-        {ticket, ticket, 0, reinterpret_cast<const void*>(entry.stream), entry.entered_ticks});
+        {call.ticket, call.ticket, 0, reinterpret_cast<const void*>(entry.stream), entry.entered_ticks});
     if (seen != Observation::kWatched) {
         unmark_pending(entry, session.communicators, seen);
     }
@@ -230,8 +230,8 @@ void leave_ungrouped(Session& session, CollectiveEntry& entry, uint64_t ticket, 
 
 }  // namespace
 
-bool enter_call(Call& call, uint16_t api, const CallArgs& args) {
-    Thread* const thread = attached_thread(true);
+bool enter_call(Call& call, uint16_t api, const CallArgs& args, OpClass op_class) {
+    Thread* const thread = outermost_thread(MayStart::kAlways);
     if (thread == nullptr) {
         return false;
     }
@@ -242,9 +242,9 @@ bool enter_call(Call& call, uint16_t api, const CallArgs& args) {
     if (communicator != nullptr && communicator->incomplete.load(std::memory_order_relaxed)) [[unlikely]] {
         complete_communicator(session, *communicator);
     }
-    call = {thread, write_entry(*thread, communicator, args, now), communicator, nullptr, api};
+    call = {thread, write_entry(*thread, communicator, args, op_class, now), communicator, op_class};
     mark_inside(*thread, api, communicator != nullptr ? communicator->record->id : 0, call.ticket + 1, now);
-    if (communicator != nullptr && format::class_of(args.kind) == OpClass::lifecycle) [[unlikely]] {
+    if (communicator != nullptr && op_class == OpClass::lifecycle) [[unlikely]] {
         note_lifecycle_entered(session, *communicator, args.kind, now);
     }
     return true;
@@ -258,24 +258,24 @@ void leave_call(Call& call, int result) {
     CollectiveEntry* const entry = session.collectives.find(call.ticket);
     if (entry == nullptr) {
         count_loss(session, format::Loss::kLateUpdates);
-    } else if (thread.group_depth > 0 && result == kSuccess && runs_on_device(entry->kind)) {
+    } else if (thread.group_depth > 0 && result == kSuccess && runs_on_device(call.op_class, entry->kind)) {
         store_field(entry->state, CallState::kGrouped);
     } else {
-        leave_ungrouped(session, *entry, call.ticket, result, now);
+        leave_ungrouped(session, *entry, call, result, now);
     }
-    if (call.communicator != nullptr && entry != nullptr && format::class_of(entry->kind) == OpClass::lifecycle) {
+    if (call.op_class == OpClass::lifecycle && call.communicator != nullptr && entry != nullptr) [[unlikely]] {
         note_lifecycle_left(*call.communicator, entry->kind, result);
     }
     --thread.nested;
 }
 
 bool enter_mark(Call& call, uint16_t api, const void* object) {
-    Thread* const thread = attached_thread(true);
+    Thread* const thread = outermost_thread(MayStart::kAlways);
     if (thread == nullptr) {
         return false;
     }
     ++thread->nested;
-    call = {thread, 0, nullptr, nullptr, api};
+    call = {thread, 0, nullptr, OpClass::none};
     mark_inside(*thread, api, reinterpret_cast<uint64_t>(object), 0, now_ticks());
     return true;
 }
@@ -286,7 +286,7 @@ void leave_mark(Call& call) {
 }
 
 bool enter_cuda(Call& call, uint16_t api, const void* object) {
-    Thread* const thread = attached_thread(false);
+    Thread* const thread = outermost_thread(MayStart::kNever);
     if (thread == nullptr) {
         return false;
     }
@@ -304,7 +304,7 @@ bool enter_cuda(Call& call, uint16_t api, const void* object) {
     entry.result = -1;
     entry.span = thread->span;
     session.cuda_calls.publish(entry, ticket);
-    call = {thread, ticket, nullptr, nullptr, api};
+    call = {thread, ticket, nullptr, OpClass::none};
     mark_inside(*thread, api, entry.object, ticket + 1, now);
     return true;
 }

@@ -31,7 +31,7 @@ uint64_t write_entry(Thread& thread, const CreateArgs& args, Communicator* child
     entry.sequence = owner != nullptr ? load_field(owner->record->next_sequence) : format::kNoSequence;
     entry.related_id = child != nullptr ? child->record->id : 0;
     entry.count = args.size > 0 ? static_cast<uint64_t>(args.size) : 0;
-    entry.group = thread.group_depth > 0 ? thread.group : 0;
+    entry.group = thread.group;
     entry.flags = thread.group_depth > 0 ? format::kInGroup : 0;
     entry.step = load_field(session.header->step);
     entry.entered_ticks = now;
@@ -123,7 +123,7 @@ void settle_pending_creates(Thread& thread, int result) {
 }
 
 bool enter_create(Call& call, uint16_t api, const CreateArgs& args) {
-    Thread* const thread = attached_thread(true);
+    Thread* const thread = outermost_thread(MayStart::kAlways);
     if (thread == nullptr) {
         return false;
     }
@@ -138,12 +138,12 @@ bool enter_create(Call& call, uint16_t api, const CreateArgs& args) {
     if (communicator == nullptr) {
         count_loss(session, format::Loss::kCommunicatorsUntracked);
     }
-    call = {thread, write_entry(*thread, args, communicator, now), communicator, args.result, api};
+    call = {thread, write_entry(*thread, args, communicator, now), communicator, format::OpClass::lifecycle};
     mark_inside(*thread, api, communicator != nullptr ? communicator->record->id : 0, call.ticket + 1, now);
     return true;
 }
 
-void leave_create(Call& call, int result) {
+void leave_create(Call& call, void** handle, int result) {
     Thread& thread = *call.thread;
     Session& session = *thread.session;
     const uint64_t now = now_ticks();
@@ -154,28 +154,27 @@ void leave_create(Call& call, int result) {
         const bool grouped = thread.group_depth > 0 && !is_error(result);
         if (grouped && thread.pending_creates < kMaxPendingCreates) {
             // The handle is handed out, or only usable, when the group ends.
-            communicator.pending_result = call.result;
-            thread.creates[thread.pending_creates++] = {&communicator, call.result};
+            communicator.pending_result = handle;
+            thread.creates[thread.pending_creates++] = {&communicator, handle};
         } else {
             if (result == kInProgress || grouped) {
-                communicator.pending_result = call.result;
+                communicator.pending_result = handle;
             }
-            settle_creation(session, communicator, is_error(result) ? nullptr : *call.result, result, now);
+            settle_creation(session, communicator, is_error(result) ? nullptr : *handle, result, now);
         }
     }
     --thread.nested;
 }
 
-bool enter_create_all(Call& call, uint16_t api, void** comms, int count, const int* devices,
-                      const CommQueries* queries) {
-    Thread* const thread = attached_thread(true);
+bool enter_create_all(Call& call, uint16_t api, int count, const int* devices, const CommQueries* queries) {
+    Thread* const thread = outermost_thread(MayStart::kAlways);
     if (thread == nullptr) {
         return false;
     }
     Session& session = *thread->session;
     const uint64_t now = now_ticks();
     ++thread->nested;
-    CreateArgs args{.kind = format::OpKind::kCommInitAll, .result = comms, .size = count, .queries = queries};
+    CreateArgs args{.kind = format::OpKind::kCommInitAll, .size = count, .queries = queries};
     Communicator* first = nullptr;
     for (int rank = 0; rank < count; ++rank) {
         args.rank = rank;
@@ -190,7 +189,7 @@ bool enter_create_all(Call& call, uint16_t api, void** comms, int count, const i
         first = first != nullptr ? first : communicator;
     }
     args.rank = -1;
-    call = {thread, write_entry(*thread, args, first, now), first, comms, api};
+    call = {thread, write_entry(*thread, args, first, now), first, format::OpClass::lifecycle};
     mark_inside(*thread, api, first != nullptr ? first->record->id : 0, call.ticket + 1, now);
     return true;
 }

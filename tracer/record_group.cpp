@@ -121,13 +121,13 @@ void launch_group(Thread& thread, int result, uint64_t entered, uint64_t now) {
 
 }  // namespace
 
-bool enter_group_start(Call& call, uint16_t api) {
-    Thread* const thread = attached_thread(true);
+bool enter_group_start(Call& call) {
+    Thread* const thread = outermost_thread(MayStart::kAlways);
     if (thread == nullptr) {
         return false;
     }
     ++thread->nested;
-    call = {thread, 0, nullptr, nullptr, api};
+    call = {thread, 0, nullptr, format::OpClass::none};
     return true;
 }
 
@@ -147,13 +147,13 @@ void leave_group_start(Call& call, int result) {
 }
 
 bool enter_group_end(Call& call, uint16_t api, bool simulate) {
-    Thread* const thread = attached_thread(true);
+    Thread* const thread = outermost_thread(MayStart::kAlways);
     if (thread == nullptr) {
         return false;
     }
     ++thread->nested;
     const uint64_t now = now_ticks();
-    call = {thread, now, nullptr, nullptr, api};  // the ticket's place carries when the end was entered
+    call = {thread, now, nullptr, format::OpClass::none};  // the ticket's place carries when the end was entered
     if (thread->group_depth == 1) {
         // A simulated end launches nothing: its calls are over.
         const CallState next = simulate ? CallState::kReturned : CallState::kLaunching;
@@ -175,6 +175,7 @@ void leave_group_end(Call& call, int result) {
         if (thread.pending_creates > 0) [[unlikely]] {
             settle_pending_creates(thread, result);
         }
+        thread.group = 0;
         store_field(thread.record->group, uint64_t{0});
     }
     store_field(thread.record->group_depth, thread.group_depth);

@@ -15,28 +15,19 @@
 
 namespace titan::tracer {
 
+constinit std::atomic<ForkPage*> fork_page{nullptr};
+
 namespace {
 
-enum class Phase : uint32_t { kAsleep = 0, kStarting, kRunning, kOff };
-
-// The kernel gives a forked child a zeroed copy of this page, whatever way it was forked: the child is asleep and its
-// cold lock is free.
-struct ForkPage {
-    std::atomic<Session*> session;
-    std::atomic<Phase> phase;
-    std::atomic<pid_t> starter;
-    std::atomic<uint32_t> cold_lock;
-};
-
-constinit std::atomic<ForkPage*> fork_page{nullptr};
 constinit bool forked_from_recorded = false;
 constinit std::atomic<bool> markers_declined{false};  // this process is no rank, and asking again costs
 constinit Bindings bindings{};
 
 void wipe_in_child() {
     ForkPage* const page = fork_page.load(std::memory_order_relaxed);
-    if (page != nullptr) {
+    if (page->phase.load(std::memory_order_relaxed) != Phase::kAsleep) {  // the kernel has not wiped it
         memset(static_cast<void*>(page), 0, sizeof *page);
+        wipe_threads_table();
     }
     forked_from_recorded = true;
 }
@@ -155,11 +146,6 @@ Session* wait_for_start(ForkPage& page) {
 }
 
 }  // namespace
-
-Session* session() {
-    ForkPage* const page = fork_page.load(std::memory_order_acquire);
-    return page != nullptr ? page->session.load(std::memory_order_acquire) : nullptr;
-}
 
 Session* start_session() {
     ForkPage* page = fork_page.load(std::memory_order_acquire);

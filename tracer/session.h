@@ -38,8 +38,23 @@ struct Session {
     uint32_t api_names[kMaxApis];  // string id of each function's name
 };
 
-// Null while asleep, off, or in a forked child that has not used NCCL itself. any-thread, signal-safe.
-Session* session();
+enum class Phase : uint32_t { kAsleep = 0, kStarting, kRunning, kOff };
+
+// The kernel gives a forked child a zeroed copy of this page, whatever way it was forked: the child is asleep and its
+// cold lock is free.
+struct ForkPage {
+    std::atomic<Session*> session;
+    std::atomic<Phase> phase;
+    std::atomic<int> starter;  // thread id
+    std::atomic<uint32_t> cold_lock;
+};
+[[gnu::visibility("hidden")]] extern constinit std::atomic<ForkPage*> fork_page;
+
+// Null while asleep, off, or in a forked child that has not used NCCL itself. hot, any-thread, signal-safe.
+inline Session* session() {
+    ForkPage* const page = fork_page.load(std::memory_order_acquire);
+    return page != nullptr ? page->session.load(std::memory_order_acquire) : nullptr;
+}
 
 // The session, started if this process has none yet. Null when recording is off or could not start. cold.
 Session* start_session();

@@ -1,57 +1,35 @@
 #include "thread_state.h"
 
-#include <pthread.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
 #include "threads_table.h"
 
 namespace titan::tracer {
 
+constinit __attribute__((tls_model("initial-exec"))) thread_local Thread* this_thread = nullptr;
+
 namespace {
 
-// initial-exec: the library is in the process from its start, so the access is one instruction and never allocates.
-__attribute__((tls_model("initial-exec"))) thread_local Thread* this_thread = nullptr;
-__attribute__((tls_model("initial-exec"))) thread_local bool thread_is_ours = false;
+constinit __attribute__((tls_model("initial-exec"))) thread_local bool thread_is_ours = false;
 
-Thread* attach(Session& session) {
-    if (thread_is_ours) {
-        return nullptr;
+Session* session_for(MayStart may_start) {
+    Session* const current = session();
+    if (current != nullptr || may_start == MayStart::kNever) {
+        return current;
     }
-    this_thread = take_thread(session);
-    return this_thread;
+    return may_start == MayStart::kAlways ? start_session() : start_session_of_rank();
 }
 
 }  // namespace
 
-Thread* attached_thread(bool may_start) {
-    Session* current = session();
-    if (current == nullptr) [[unlikely]] {
-        current = may_start ? start_session() : nullptr;
-        if (current == nullptr) {
-            return nullptr;
-        }
+Thread* attach_thread(MayStart may_start) {
+    if (thread_is_ours) {
+        return nullptr;
     }
-    Thread* thread = this_thread;
-    if (thread == nullptr || thread->session != current) [[unlikely]] {
-        thread = attach(*current);
-        if (thread == nullptr) {
-            return nullptr;
-        }
+    Session* const current = session_for(may_start);
+    if (current == nullptr) {
+        return nullptr;
     }
-    return thread->nested == 0 ? thread : nullptr;
-}
-
-Thread* attached_thread_for_marker() {
-    Session* current = session();
-    if (current == nullptr) [[unlikely]] {
-        current = start_session_of_rank();
-        if (current == nullptr) {
-            return nullptr;
-        }
-    }
-    if (this_thread == nullptr || this_thread->session != current) [[unlikely]] {
-        return attach(*current);
+    if (this_thread == nullptr || this_thread->session != current) {
+        this_thread = take_thread(*current);
     }
     return this_thread;
 }

@@ -26,16 +26,36 @@ struct Thread {
     uint32_t group_depth;
     uint32_t group_calls;
     uint32_t pending_creates;
-    uint64_t group;
+    uint64_t group;  // 0 outside groups
     uint64_t group_first_ticket;
     uint64_t group_last_ticket;
     PendingCreate creates[kMaxPendingCreates];
 };
 
-// The calling thread's state, ready to record; null when nothing may be recorded. hot once attached.
-Thread* attached_thread(bool may_start);
-// For markers: recorded also inside recorded calls, and they start the session only of a rank.
-Thread* attached_thread_for_marker();
+// initial-exec: the library is in the process from its start, so the access is one instruction and never allocates.
+extern constinit __attribute__((tls_model("initial-exec"), visibility("hidden"))) thread_local Thread* this_thread;
+
+// Who may start a session: NCCL's calls always, markers only in a rank's process, CUDA's calls never.
+enum class MayStart : uint8_t { kAlways, kRank, kNever };
+
+// Cold: the calling thread's first call in this session, or no session yet. Null when nothing may be recorded.
+Thread* attach_thread(MayStart may_start);
+
+// The calling thread's state; null when nothing may be recorded. hot once attached.
+inline Thread* attached_thread(MayStart may_start) {
+    Thread* const thread = this_thread;
+    // The kernel wipes the states in a forked child: no session there either.
+    if (thread == nullptr || thread->session == nullptr) [[unlikely]] {
+        return attach_thread(may_start);
+    }
+    return thread;
+}
+
+// For calls that may be nested in one another: null inside a recorded one.
+inline Thread* outermost_thread(MayStart may_start) {
+    Thread* const thread = attached_thread(may_start);
+    return thread != nullptr && thread->nested == 0 ? thread : nullptr;
+}
 
 // The tracer's own threads record nothing, whatever they call.
 void mark_thread_as_ours();

@@ -48,17 +48,24 @@ void on_thread_end(void* opaque) { give_back_thread(*static_cast<Thread*>(opaque
 }  // namespace
 
 bool start_threads_table(Session&) {
-    // A forked child has inherited its parent's states; it gets new ones and leaves those alone.
+    if (states != nullptr) {
+        return true;  // a forked child's own session: the kernel has wiped its parent's states
+    }
     void* const memory = mmap(nullptr, kMaxThreads * sizeof(State), PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         return false;
     }
+    madvise(memory, kMaxThreads * sizeof(State), MADV_WIPEONFORK);
     states = static_cast<State*>(memory);
-    if (!key_made) {
-        key_made = pthread_key_create(&thread_end_key, on_thread_end) == 0;
-    }
+    key_made = pthread_key_create(&thread_end_key, on_thread_end) == 0;
     return true;
+}
+
+void wipe_threads_table() {
+    if (states != nullptr) {
+        memset(static_cast<void*>(states), 0, kMaxThreads * sizeof(State));
+    }
 }
 
 Thread* take_thread(Session& session) {
@@ -87,7 +94,7 @@ Thread* take_thread(Session& session) {
 }
 
 void give_back_thread(Thread& thread) {
-    if (thread.session != session()) {
+    if (thread.session == nullptr) {
         return;  // of the process that we were forked from
     }
     forget_this_thread();

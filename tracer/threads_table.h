@@ -16,4 +16,7 @@ bool start_threads_table(Session& session);
 
 void forget_this_thread();
 
+// In a forked child, where the kernel (before 4.14) could not do it.
+void wipe_threads_table();
+
 }  // namespace titan::tracer

@@ -17,18 +17,28 @@ uint64_t mix(uint64_t hash, uint64_t word) {
     return hash ^ (hash >> 29);
 }
 
+template <typename Word>
+uint64_t load(const char* at) {
+    Word word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+// Words of eight bytes; the last one overlaps the one before it, so that no byte is read one by one.
 uint64_t hash_of(const char* text, size_t length) {
-    uint64_t hash = length + 1;
-    uint64_t word;
-    for (; length >= sizeof word; length -= sizeof word, text += sizeof word) {
-        memcpy(&word, text, sizeof word);
-        hash = mix(hash, word);
+    uint64_t hash = length;
+    if (length >= sizeof(uint64_t)) {
+        const char* const last = text + length - sizeof(uint64_t);
+        for (; text < last; text += sizeof(uint64_t)) {
+            hash = mix(hash, load<uint64_t>(text));
+        }
+        hash = mix(hash, load<uint64_t>(last));
+    } else if (length >= sizeof(uint32_t)) {
+        hash = mix(hash, load<uint32_t>(text) << 32 | load<uint32_t>(text + length - sizeof(uint32_t)));
+    } else {
+        const auto byte = [text](size_t i) { return static_cast<uint64_t>(static_cast<unsigned char>(text[i])); };
+        hash = mix(hash, byte(0) << 16 | byte(length / 2) << 8 | byte(length - 1));
     }
-    word = 0;
-    for (size_t i = 0; i < length; ++i) {
-        word = word << 8 | static_cast<unsigned char>(text[i]);
-    }
-    hash = mix(hash, word);
     return hash != 0 ? hash : 1;  // 0 marks a free row
 }
 
@@ -38,13 +48,22 @@ uint32_t StringTable::intern(const char* text) {
     if (text == nullptr || *text == '\0') {
         return 0;
     }
-    const size_t length = strnlen(text, kMaxStringBytes);
+    const size_t whole_length = strlen(text);
+    const size_t length = whole_length < kMaxStringBytes ? whole_length : kMaxStringBytes;
     const uint64_t hash = hash_of(text, length);
+    const uint64_t row = hash & mask_;
+    if (std::atomic_ref(records_[row].hash).load(std::memory_order_relaxed) == hash) [[likely]] {
+        return static_cast<uint32_t>(row + 1);  // equal 64-bit hashes: taken as the same string
+    }
+    return intern_slow(hash, text, length);
+}
+
+[[gnu::cold]] uint32_t StringTable::intern_slow(uint64_t hash, const char* text, size_t length) {
     for (uint64_t probe = 0; probe < kMaxProbes; ++probe) {
         const uint64_t row = (hash + probe) & mask_;
         const uint64_t found = std::atomic_ref(records_[row].hash).load(std::memory_order_relaxed);
         if (found == hash) {
-            return static_cast<uint32_t>(row + 1);  // equal 64-bit hashes: taken as the same string
+            return static_cast<uint32_t>(row + 1);
         }
         if (found == 0) {
             const uint32_t id = insert(row, hash, text, length);

@@ -23,6 +23,7 @@ class StringTable {
     uint32_t intern(const char* text);
 
   private:
+    uint32_t intern_slow(uint64_t hash, const char* text, size_t length);
     uint32_t insert(uint64_t row, uint64_t hash, const char* text, size_t length);
 
     format::StringRecord* records_ = nullptr;

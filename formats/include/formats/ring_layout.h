@@ -126,7 +126,6 @@ enum CollectiveFlags : uint16_t {
     kCaptured = 1 << 1,          // its stream was being captured into a CUDA graph: it did not run then
     kNonblockingComm = 1 << 2,   // the communicator was configured non-blocking
     kConfigCall = 1 << 3,        // the *Config form of the call (NCCL 2.31)
-    kInPlace = 1 << 4,           // send and receive buffer are the same pointer
 };
 
 struct CollectiveEntry {

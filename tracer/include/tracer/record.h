@@ -47,10 +47,9 @@ struct CallArgs {
     bool config_call = false;  // the *Config form of the call
 };
 
-// A call that makes a communicator. `result` is where NCCL stores the handle, now or (groups) at ncclGroupEnd.
+// A call that makes a communicator.
 struct CreateArgs {
     format::OpKind kind;
-    void** result = nullptr;
     const void* parent = nullptr;     // split, shrink, grow
     const void* unique_id = nullptr;  // 128 bytes, or null
     int size = -1;
@@ -69,8 +68,7 @@ struct Call {
     Thread* thread;
     uint64_t ticket;
     Communicator* communicator;
-    void** result;
-    uint16_t api;
+    format::OpClass op_class;
 };
 
 // The tables of names and the library's own functions, set once by the constructor, before any call.
@@ -82,16 +80,18 @@ struct Bindings {
 };
 void set_bindings(const Bindings& bindings);
 
-// hot after the first call of a thread, any-thread.
-bool enter_call(Call& call, uint16_t api, const CallArgs& args);
+// hot after the first call of a thread, any-thread. The class is a constant of every wrapper, so it is found there.
+bool enter_call(Call& call, uint16_t api, const CallArgs& args, format::OpClass op_class);
+inline bool enter_call(Call& call, uint16_t api, const CallArgs& args) {
+    return enter_call(call, api, args, format::class_of(args.kind));
+}
 void leave_call(Call& call, int result);
 
-// cold, any-thread.
+// cold, any-thread. `handle` is where NCCL stores the handle, now or (groups, non-blocking) later.
 bool enter_create(Call& call, uint16_t api, const CreateArgs& args);
-void leave_create(Call& call, int result);
-// ncclCommInitAll: `comms` has `count` handles, member i on devices[i] (null: device i).
-bool enter_create_all(Call& call, uint16_t api, void** comms, int count, const int* devices,
-                      const CommQueries* queries);
+void leave_create(Call& call, void** handle, int result);
+// ncclCommInitAll: `count` members, member i on devices[i] (null: device i), its handle in comms[i].
+bool enter_create_all(Call& call, uint16_t api, int count, const int* devices, const CommQueries* queries);
 void leave_create_all(Call& call, void** comms, int count, int result);
 
 // A call without an entry of its own: only "this thread is inside it". `starts` says whether it may wake the tracer.
@@ -102,7 +102,7 @@ bool enter_cuda(Call& call, uint16_t api, const void* object);
 void leave_cuda(Call& call, int result);
 
 // hot, any-thread. The group's entries are updated when the outermost end is entered and when it returns.
-bool enter_group_start(Call& call, uint16_t api);
+bool enter_group_start(Call& call);
 void leave_group_start(Call& call, int result);
 bool enter_group_end(Call& call, uint16_t api, bool simulate);
 void leave_group_end(Call& call, int result);

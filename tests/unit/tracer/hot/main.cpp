@@ -27,12 +27,11 @@ const tracer::CommQueries kQueries{
 
 void* create_with(tracer::CreateArgs args) {
     void* handle = nullptr;
-    args.result = &handle;
     args.queries = &kQueries;
     tracer::Call call;
     REQUIRE(enter_create(call, kAnyApi, args));
     handle = new_handle();
-    leave_create(call, 0);
+    leave_create(call, &handle, 0);
     return handle;
 }
 

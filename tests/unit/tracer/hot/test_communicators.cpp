@@ -55,9 +55,9 @@ TEST_CASE("a destroyed communicator's handle can come back as another communicat
     void* result = nullptr;
     tracer::Call call;
     REQUIRE(tracer::enter_create(call, test::kAnyApi,
-                                 {.kind = OpKind::kCommInit, .result = &result, .unique_id = unique_id, .size = 2, .rank = 0}));
+                                 {.kind = OpKind::kCommInit, .unique_id = unique_id, .size = 2, .rank = 0}));
     result = handle;
-    tracer::leave_create(call, 0);
+    tracer::leave_create(call, &result, 0);
     CHECK(test::record_of(handle).id != id);
     CHECK(test::record_of(handle).next_sequence == 0);
 }
@@ -76,8 +76,8 @@ TEST_CASE("a failed creation is no communicator") {
     void* result = nullptr;
     tracer::Call call;
     REQUIRE(tracer::enter_create(call, test::kAnyApi,
-                                 {.kind = OpKind::kCommInit, .result = &result, .unique_id = unique_id, .size = 2, .rank = 0}));
-    tracer::leave_create(call, 5);
+                                 {.kind = OpKind::kCommInit, .unique_id = unique_id, .size = 2, .rank = 0}));
+    tracer::leave_create(call, &result, 5);
     CHECK(call.communicator->record->state == CommState::kFailed);
     CHECK(call.communicator->record->create_result == 5);
 }

@@ -1,0 +1,128 @@
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "config.h"
+#include "scratch.h"
+
+using namespace titan::tracer;
+using titan::format::DumpReason;
+using titan::test::Scratch;
+
+namespace {
+
+// Loads with these variables and no other of ours.
+std::unique_ptr<Config> load(const titan::test::Environment& environment) {
+    size_t count = 0;
+    const ConfigVariable* variables = config_variables(count);
+    for (size_t i = 0; i < count; ++i) {
+        unsetenv(variables[i].name);
+    }
+    titan::test::apply(environment);
+    auto config = std::make_unique<Config>();
+    load_config(*config);
+    return config;
+}
+
+bool selects(const char* ranks, int rank) { return rank_selected(*load({{"TITANTRACE_RANKS", ranks}}), rank); }
+
+}  // namespace
+
+TEST_CASE("defaults") {
+    auto config = load({});
+    CHECK(config->enabled);
+    CHECK(std::string(config->dir).ends_with("/dumps"));
+    CHECK(config->dir[0] == '/');
+    CHECK(std::string(config->ring_dir) == "/dev/shm");
+    CHECK(config->timeout_ns == 300'000'000'000);
+    CHECK(config->dump_signal == SIGUSR1);
+    CHECK(config->dump_on == (dump_bit(DumpReason::kSignal) | dump_bit(DumpReason::kTimeout) |
+                              dump_bit(DumpReason::kAbort) | dump_bit(DumpReason::kCrash)));
+    CHECK(config->keep == 3);
+    CHECK(config->collectives == 16384);
+    CHECK(config->cuda_calls == 4096);
+    CHECK(config->markers == 8192);
+    CHECK(config->gpu_progress);
+    CHECK(rank_selected(*config, 12));
+}
+
+TEST_CASE("good values") {
+    auto config = load({{"TITANTRACE_TIMEOUT_S", "0.25"},
+                        {"TITANTRACE_SIGNAL", "sigusr2"},
+                        {"TITANTRACE_DUMP_ON", "exit,crash"},
+                        {"TITANTRACE_COLLECTIVES", "1000"},
+                        {"TITANTRACE_GPU_PROGRESS", "off"},
+                        {"TITANTRACE_DIR", "/a/b"},
+                        {"TITANTRACE", "0"}});
+    CHECK(config->timeout_ns == 250'000'000);
+    CHECK(config->dump_signal == SIGUSR2);
+    CHECK(config->dump_on == (dump_bit(DumpReason::kExit) | dump_bit(DumpReason::kCrash)));
+    CHECK(config->collectives == 1024);
+    CHECK_FALSE(config->gpu_progress);
+    CHECK(std::string(config->dir) == "/a/b");
+    CHECK_FALSE(config->enabled);
+    CHECK(load({{"TITANTRACE_SIGNAL", "off"}})->dump_signal == 0);
+    CHECK(load({{"TITANTRACE_SIGNAL", "RTMIN+3"}})->dump_signal == SIGRTMIN + 3);
+    CHECK(load({{"TITANTRACE_DUMP_ON", "none"}})->dump_on == 0);
+    CHECK(load({{"TITANTRACE_TIMEOUT_S", "0"}})->timeout_ns == 0);
+}
+
+TEST_CASE("bad values leave the default") {
+    for (const char* bad : {"x", "-1", "1.", "1.2.3", ".", "99999999999999999999", "1e3"}) {
+        CHECK(load({{"TITANTRACE_TIMEOUT_S", bad}})->timeout_ns == 300'000'000'000);
+    }
+    for (const char* bad : {"KILL", "SEGV", "9", "0", "65", "33", "USR", "RTMIN+99"}) {
+        CHECK(load({{"TITANTRACE_SIGNAL", bad}})->dump_signal == SIGUSR1);
+    }
+    for (const char* bad : {"signal,", "signal,peer", "Signal", ","}) {
+        CHECK(load({{"TITANTRACE_DUMP_ON", bad}})->dump_on != dump_bit(DumpReason::kSignal));
+    }
+    CHECK(load({{"TITANTRACE_COLLECTIVES", "0"}})->collectives == 16384);
+    CHECK(load({{"TITANTRACE_COLLECTIVES", "99999999"}})->collectives == 16384);
+    CHECK(load({{"TITANTRACE_KEEP", "0"}})->keep == 3);
+    CHECK(load({{"TITANTRACE", "maybe"}})->enabled);
+    CHECK(load({{"TITANTRACE_DIR", std::string(5000, 'x')}})->dir[5] != 'x');
+}
+
+TEST_CASE("a bad value is reported once, escaped") {
+    Scratch scratch;
+    titan::test::run_child({{"TITANTRACE_KEEP", "\x1b[31mred"}},
+                           [] {
+                               auto config = std::make_unique<Config>();
+                               load_config(*config);
+                               load_config(*config);
+                               return 0;
+                           },
+                           scratch.path("errors"));
+    CHECK(titan::test::read_file(scratch.path("errors")) ==
+          "titantrace: TITANTRACE_KEEP=\"\\x1b[31mred\" cannot be used, taking 3\n");
+}
+
+TEST_CASE("which ranks record") {
+    CHECK(selects("0-7,64", 0));
+    CHECK(selects("0-7,64", 7));
+    CHECK_FALSE(selects("0-7,64", 8));
+    CHECK(selects("0-7,64", 64));
+    CHECK(selects("%8", 0));
+    CHECK(selects("%8", 16));
+    CHECK_FALSE(selects("%8", 7));
+    CHECK(selects("3,%100", 3));
+    CHECK(selects("5", -1));
+    for (const char* bad : {"7-0", "a", "1,,2", "%0", "1-", "-1", "%", "1 2", "0-99999999999"}) {
+        CHECK(selects(bad, 12345));  // the default: all
+    }
+}
+
+TEST_CASE("every variable has a sentence of help") {
+    size_t count = 0;
+    const ConfigVariable* variables = config_variables(count);
+    CHECK(count == 13);
+    for (size_t i = 0; i < count; ++i) {
+        CHECK(std::string(variables[i].help).ends_with("."));
+    }
+    load({});
+}

@@ -1,0 +1,208 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "dumper.h"
+#include "scratch.h"
+#include "session.h"
+#include "watch.h"
+
+using namespace titan::tracer;
+using titan::format::DumpReason;
+using titan::test::has;
+using titan::test::rank_environment;
+using titan::test::read_dump;
+using titan::test::read_file;
+using titan::test::run_child;
+using titan::test::Scratch;
+namespace fs = std::filesystem;
+namespace format = titan::format;
+
+namespace {
+
+constexpr uint64_t kPatience_ns = 20'000'000'000;
+
+int dump_times(int times) {
+    if (start_session() == nullptr) {
+        return 10;
+    }
+    for (int i = 0; i < times; ++i) {
+        request_dump(DumpReason::kApi, "for the test");
+        if (!wait_for_dump(kPatience_ns)) {
+            return 11;
+        }
+    }
+    return 0;
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a dump is complete, private and says what it is") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 3, 8);
+    environment["NCCL_DEBUG"] = "WARN";
+    CHECK(run_child(environment, [] { return dump_times(1); }, scratch.path("errors")) == 0);
+    CHECK(scratch.dump_names() == Names{"rank00003.0.titan"});
+    CHECK(titan::test::list_dir(scratch.dumps() + "/test/0").size() == 1);  // no temporary file stays
+    struct stat file {};
+    stat(scratch.dump_path("rank00003.0.titan").c_str(), &file);
+    CHECK((file.st_mode & 0777) == 0600);
+    auto dump = read_dump(scratch.dump_path("rank00003.0.titan"));
+    CHECK(dump.complete);
+    CHECK(has(dump.meta, "{\"schema\":1,\"dump\":0,\"reason\":\"api\",\"detail\":\"for the test\",\"requested_by_rank\":3,"));
+    CHECK(has(dump.meta, "\"saved_by_rank\":-1,\"process_alive\":true,\"environment\":{"));
+    CHECK(has(dump.meta, "\"NCCL_DEBUG\":\"WARN\""));
+    REQUIRE(dump.ring.size() > sizeof(format::RingHeader));
+    const auto& header = *reinterpret_cast<const format::RingHeader*>(dump.ring.data());
+    CHECK(header.magic == format::kRingMagic);
+    CHECK(header.rank == 3);
+    CHECK(header.file_bytes == dump.ring.size());
+    CHECK(read_file(scratch.path("errors")) == "titantrace: rank 3: dump written to " +
+                                                   scratch.dump_path("rank00003.0.titan") + " (api: for the test)\n");
+}
+
+TEST_CASE("numbers go on, the last three stay, nothing is overwritten") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    CHECK(run_child(environment, [] { return dump_times(2); }) == 0);
+    CHECK(scratch.dump_names() == Names{"rank00000.0.titan", "rank00000.1.titan"});
+    CHECK(run_child(environment, [] { return dump_times(3); }) == 0);
+    CHECK(scratch.dump_names() == Names{"rank00000.2.titan", "rank00000.3.titan", "rank00000.4.titan"});
+    auto other = rank_environment(scratch, 1);
+    CHECK(run_child(other, [] { return dump_times(1); }) == 0);
+    CHECK(scratch.dump_names().size() == 4);
+    // A number that somebody else took meanwhile is passed over.
+    CHECK(run_child(environment, [&] {
+              int status = dump_times(1);
+              close(open(scratch.dump_path("rank00000.6.titan").c_str(), O_CREAT | O_RDWR, 0600));
+              return status != 0 ? status : dump_times(1);
+          }) == 0);
+    CHECK(fs::file_size(scratch.dump_path("rank00000.6.titan")) == 0);
+    CHECK(fs::exists(scratch.dump_path("rank00000.7.titan")));
+}
+
+TEST_CASE("an unusable directory: the dump goes elsewhere and says where") {
+    Scratch scratch;
+    bool mounted = false;
+    SUBCASE("a file in its place") { close(open(scratch.dumps().c_str(), O_CREAT | O_RDWR, 0600)); }
+    SUBCASE("read-only") {
+        fs::create_directory(scratch.dumps());
+        mounted = mount("tmpfs", scratch.dumps().c_str(), "tmpfs", MS_RDONLY, nullptr) == 0;
+        if (!mounted) {
+            MESSAGE("skipped: mounting a tmpfs needs root");
+            return;
+        }
+    }
+    SUBCASE("full") {
+        fs::create_directory(scratch.dumps());
+        mounted = mount("tmpfs", scratch.dumps().c_str(), "tmpfs", 0, "size=8k") == 0;
+        if (!mounted) {
+            MESSAGE("skipped: mounting a tmpfs needs root");
+            return;
+        }
+    }
+    SUBCASE("the run's directory is a link") {
+        fs::create_directory(scratch.dumps());
+        fs::create_directory(scratch.path("elsewhere"));
+        fs::create_symlink(scratch.path("elsewhere"), scratch.dumps() + "/test");
+    }
+    CHECK(run_child(rank_environment(scratch, 2), [] { return dump_times(1); }, scratch.path("errors")) == 0);
+    std::string fallback = scratch.path("/titantrace-") + std::to_string(geteuid()) + "/test/0/rank00002.0.titan";
+    CHECK(read_dump(fallback).complete);
+    std::string errors = read_file(scratch.path("errors"));
+    CHECK(has(errors, "rank 2: dump written to "));
+    CHECK(has(errors, "cannot be written: "));
+    if (!mounted) {
+        CHECK_FALSE(fs::exists(scratch.path("elsewhere/0")));
+    } else {
+        CHECK(scratch.dump_names().empty());
+        CHECK(titan::test::list_dir(scratch.dumps() + "/test/0").empty());
+        umount2(scratch.dumps().c_str(), MNT_DETACH);
+    }
+}
+
+TEST_CASE("a relative directory is the one of the start; closed descriptors change nothing") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    environment["TITANTRACE_DIR"] = "dumps";
+    int status = run_child(environment, [&] {
+        [[maybe_unused]] int moved = chdir(scratch.path("").c_str());
+        if (start_session() == nullptr) {
+            return 1;
+        }
+        moved = chdir("/");
+        for (int fd = 0; fd < 1024; ++fd) {
+            close(fd);
+        }
+        return dump_times(1);
+    });
+    CHECK(status == 0);
+    CHECK(read_dump(scratch.dump_path("rank00000.0.titan")).complete);
+}
+
+TEST_CASE("a full ring: under 2 MiB and 300 ms") {
+    Scratch scratch;
+    int status = run_child(rank_environment(scratch, 0, 8), [&] {
+        Session* session = start_session();
+        format::RingHeader& header = *session->ring_file.header;
+        const format::RegionDescriptor* region = nullptr;
+        format::RegionCursor* cursor = nullptr;
+        auto* entries = reinterpret_cast<format::CollectiveEntry*>(
+            region_bytes(header, format::RegionKind::kCollectives, &region, &cursor));
+        unsigned seed = 1;
+        for (uint64_t i = 0; i < region->count; ++i) {
+            format::CollectiveEntry& entry = entries[i];
+            entry.slot_sequence = 2 * i + 2;
+            entry.communicator_id = 0x1234567890abcdef * (1 + i % 6);
+            entry.sequence = i / 6;
+            entry.count = 1024u << (i % 8);
+            entry.send_buffer = 0x7f0000000000 + static_cast<uint64_t>(rand_r(&seed)) * 512;
+            entry.receive_buffer = 0x7f0000000000 + static_cast<uint64_t>(rand_r(&seed)) * 512;
+            entry.entered_ticks = 1000000000 + i * 200000 + static_cast<uint64_t>(rand_r(&seed)) % 100000;
+            entry.returned_ticks = entry.entered_ticks + static_cast<uint64_t>(rand_r(&seed)) % 30000;
+            entry.gpu_finished_ticks = entry.returned_ticks + static_cast<uint64_t>(rand_r(&seed)) % 900000;
+            entry.step = static_cast<int64_t>(i / 100);
+            entry.kind = format::OpKind::kAllReduce;
+            entry.state = format::CallState::kFinished;
+        }
+        cursor->head = region->count;
+        auto* calls = reinterpret_cast<format::CudaCallEntry*>(region_bytes(header, format::RegionKind::kCudaCalls, &region));
+        for (uint64_t i = 0; i < region->count; ++i) {
+            calls[i] = {2 * i + 2, 5000000 + i * 3000 + static_cast<uint64_t>(rand_r(&seed)) % 1000,
+                        5000900 + i * 3000 + static_cast<uint64_t>(rand_r(&seed)) % 1000, 0x5500, 1, 3, 77, 0, 0, 0};
+        }
+        auto* markers = reinterpret_cast<format::MarkerEntry*>(region_bytes(header, format::RegionKind::kMarkers, &region));
+        for (uint64_t i = 0; i < region->count; ++i) {
+            markers[i] = {2 * i + 2, 900000 + i * 7000 + static_cast<uint64_t>(rand_r(&seed)) % 5000,
+                          static_cast<uint64_t>(rand_r(&seed)), 1, 4, 0, 77, format::MarkerKind::kMetric, 0, 0};
+        }
+        auto begin = std::chrono::steady_clock::now();
+        int result = dump_times(1);
+        double milliseconds =
+            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+        FILE* figures = fopen(scratch.path("figures").c_str(), "w");
+        fprintf(figures, "%f", milliseconds);
+        fclose(figures);
+        return result;
+    });
+    CHECK(status == 0);
+    double milliseconds = atof(read_file(scratch.path("figures")).c_str());
+    auto bytes = fs::file_size(scratch.dump_path("rank00000.0.titan"));
+    MESSAGE("full ring: ", bytes, " bytes in ", milliseconds, " ms");
+    CHECK(bytes < (2 << 20));
+    CHECK(milliseconds < 300);
+    auto dump = read_dump(scratch.dump_path("rank00000.0.titan"));
+    CHECK(dump.complete);
+    const auto* first = reinterpret_cast<const format::CollectiveEntry*>(dump.ring.data() + format::kHeaderBytes);
+    CHECK(first[16383].slot_sequence == 2 * 16383 + 2);
+}

@@ -1,0 +1,84 @@
+#include <doctest/doctest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "identity.h"
+#include "process.h"
+#include "scratch.h"
+
+using namespace titan::tracer;
+
+namespace {
+
+Identity identify(const titan::test::Environment& environment) {
+    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "TITANTRACE_RUN_ID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID",
+                             "SLURM_STEP_ID", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR",
+                             "MASTER_PORT", "LOCAL_WORLD_SIZE", "JOB_NAME"}) {
+        unsetenv(name);
+    }
+    titan::test::apply(environment);
+    auto config = std::make_unique<Config>();
+    load_config(*config);
+    Identity identity{};
+    read_identity(*config, identity);
+    return identity;
+}
+
+}  // namespace
+
+TEST_CASE("the innermost launcher is believed") {
+    Identity identity = identify({{"RANK", "5"},
+                                  {"WORLD_SIZE", "16"},
+                                  {"LOCAL_RANK", "1"},
+                                  {"SLURM_PROCID", "1"},
+                                  {"SLURM_NTASKS", "4"},
+                                  {"SLURM_JOB_ID", "77"},
+                                  {"SLURM_STEP_ID", "2"},
+                                  {"TORCHELASTIC_RUN_ID", "none"},
+                                  {"TORCHELASTIC_RESTART_COUNT", "3"}});
+    CHECK(identity.rank == 5);
+    CHECK(identity.world_size == 16);
+    CHECK(identity.local_rank == 1);
+    CHECK(identity.attempt == 3);
+    CHECK(std::string(identity.run) == "slurm-77.2");
+    CHECK(environment_names_rank());
+}
+
+TEST_CASE("a launcher with a rank that is no number is passed over") {
+    Identity identity = identify({{"RANK", "-1"}, {"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}});
+    CHECK(identity.rank == 2);
+    CHECK(identity.world_size == 4);
+}
+
+TEST_CASE("the run is one harmless path component") {
+    CHECK(std::string(identify({{"TITANTRACE_RUN_ID", "../a b/\xc3\xa4.x"}}).run) == "_._a_b___.x");
+    CHECK(std::string(identify({{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}}).run) ==
+          "n1-29500");
+    CHECK(std::string(identify({{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "8"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "1"}}).run)
+              .starts_with("local-"));
+    CHECK(std::string(identify({}).run).starts_with("process-"));
+}
+
+TEST_CASE("what tells this process from all others") {
+    Identity identity = identify({});
+    CHECK(identity.pid == getpid());
+    CHECK(identity.rank == -1);
+    CHECK(identity.pid_start_ticks != 0);
+    CHECK(identity.pid_namespace != 0);
+    CHECK(std::string(identity.boot_id).size() == 36);
+    CHECK(std::string(identity.executable).ends_with("unit_tracer_cold"));
+    CHECK(process_alive(getpid(), identity.pid_start_ticks));
+    CHECK_FALSE(process_alive(getpid(), identity.pid_start_ticks + 1));
+}
+
+TEST_CASE("a zombie is dead") {
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    CHECK(titan::test::eventually([&] { return process_start_ticks(child) == 0; }));
+    titan::test::wait_child(child);
+}

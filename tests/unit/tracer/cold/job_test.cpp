@@ -1,0 +1,207 @@
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "job.h"
+#include "remote_request.h"
+#include "scratch.h"
+#include "session.h"
+#include "watch.h"
+
+using namespace titan::tracer;
+using titan::format::DumpReason;
+using titan::test::eventually;
+using titan::test::has;
+using titan::test::rank_environment;
+using titan::test::read_dump;
+using titan::test::Scratch;
+using titan::test::start_child;
+using titan::test::wait_child;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A rank that records until it is told to end by SIGTERM.
+volatile sig_atomic_t told = 0;
+int live() {
+    signal(SIGTERM, [](int) { told = 1; });
+    if (start_session() == nullptr) {
+        return 1;
+    }
+    while (told == 0) {
+        usleep(10'000);
+    }
+    session_exit();
+    return 0;
+}
+
+struct Ranks {
+    std::vector<pid_t> pids;
+    ~Ranks() {
+        for (pid_t pid : pids) {
+            kill(pid, SIGKILL);
+            wait_child(pid);
+        }
+    }
+    void start(const Scratch& scratch, int count) {
+        for (int rank = 0; rank < count; ++rank) {
+            pids.push_back(start_child(rank_environment(scratch, rank, count), live, scratch.path("errors")));
+        }
+        CHECK(eventually([&] { return titan::test::list_dir(scratch.ring_dir()).size() == pids.size() + 1; }));
+        usleep(200'000);
+    }
+    void end_in_order() {
+        for (pid_t pid : pids) {
+            kill(pid, SIGTERM);
+        }
+        for (pid_t pid : pids) {
+            CHECK(wait_child(pid) == 0);
+        }
+        pids.clear();
+    }
+};
+
+std::string meta(const Scratch& scratch, const std::string& name) { return read_dump(scratch.dump_path(name)).meta; }
+
+}  // namespace
+
+TEST_CASE("one rank of the node is asked, all dump once") {
+    Scratch scratch;
+    Ranks ranks;
+    ranks.start(scratch, 4);
+    kill(ranks.pids[2], SIGUSR1);
+    CHECK(eventually([&] { return scratch.dump_names().size() == 4; }));
+    usleep(300'000);
+    CHECK(scratch.dump_names().size() == 4);
+    CHECK(has(meta(scratch, "rank00002.0.titan"), "\"reason\":\"signal\""));
+    CHECK(has(meta(scratch, "rank00000.0.titan"), "\"reason\":\"peer\",\"detail\":\"asked by rank 2, signal: SIGUSR1 from pid "));
+    CHECK(has(meta(scratch, "rank00000.0.titan"), "\"requested_by_rank\":2,"));
+    CHECK_FALSE(fs::exists(scratch.dumps() + "/test/0/dump-request"));  // all on one node
+
+    // The whole group is asked at once, later: no echoes.
+    usleep(2'200'000);
+    for (pid_t pid : ranks.pids) {
+        kill(pid, SIGUSR1);
+    }
+    CHECK(eventually([&] { return scratch.dump_names().size() >= 8; }));
+    ranks.end_in_order();
+    CHECK(titan::test::list_dir(scratch.ring_dir()).size() == 5);  // dumps were written: the rings stay
+}
+
+TEST_CASE("a job that ends in order leaves nothing") {
+    Scratch scratch;
+    Ranks ranks;
+    ranks.start(scratch, 3);
+    ranks.end_in_order();
+    CHECK(titan::test::list_dir(scratch.ring_dir()).empty());
+    CHECK_FALSE(fs::exists(scratch.dumps()));
+}
+
+TEST_CASE("a rank that is killed is noticed, and a survivor writes its dump") {
+    Scratch scratch;
+    Ranks ranks;
+    ranks.start(scratch, 3);
+    pid_t victim = ranks.pids[1];
+    kill(victim, SIGKILL);  // not reaped: a zombie is dead
+    CHECK(eventually([&] { return scratch.dump_names().size() == 3; }));
+    std::string collected = meta(scratch, "rank00001.0.titan");
+    CHECK(has(collected, "\"reason\":\"collected\""));
+    CHECK(has(collected, "\"process_alive\":false"));
+    CHECK_FALSE(has(collected, "\"saved_by_rank\":-1"));
+    auto ring = read_dump(scratch.dump_path("rank00001.0.titan")).ring;
+    CHECK(reinterpret_cast<const titan::format::RingHeader*>(ring.data())->pid == victim);
+    std::string detail = "rank 1 (pid " + std::to_string(victim) + ") died";
+    CHECK((has(meta(scratch, "rank00000.0.titan"), detail) && has(meta(scratch, "rank00002.0.titan"), detail)));
+    CHECK(has(titan::test::read_file(scratch.path("errors")), "dump of rank 1 written to "));
+    usleep(1'500'000);
+    CHECK(scratch.dump_names().size() == 3);
+}
+
+TEST_CASE("a rank that ended in order is in the dump of the others") {
+    Scratch scratch;
+    Ranks ranks;
+    ranks.start(scratch, 2);
+    kill(ranks.pids[1], SIGTERM);
+    CHECK(wait_child(ranks.pids[1]) == 0);
+    ranks.pids.pop_back();
+    kill(ranks.pids[0], SIGUSR1);
+    CHECK(eventually([&] { return scratch.dump_names().size() == 2; }));
+    CHECK(has(meta(scratch, "rank00001.0.titan"), "had exited"));
+}
+
+TEST_CASE("a crash of one rank dumps all, the crashed one by itself") {
+    Scratch scratch;
+    Ranks ranks;
+    ranks.start(scratch, 2);
+    kill(ranks.pids[0], SIGSEGV);
+    CHECK(eventually([&] { return scratch.dump_names().size() == 2; }));
+    usleep(2'500'000);
+    CHECK(scratch.dump_names() == std::vector<std::string>{"rank00000.0.titan", "rank00001.0.titan"});
+    CHECK(has(meta(scratch, "rank00000.0.titan"), "\"reason\":\"crash\",\"detail\":\"SIGSEGV"));
+    CHECK(has(meta(scratch, "rank00001.0.titan"), "asked by rank 0, crash: SIGSEGV"));
+}
+
+TEST_CASE("the page of an earlier run of the same name does not speak") {
+    Scratch scratch;
+    {
+        Ranks ranks;
+        ranks.start(scratch, 2);
+        kill(ranks.pids[0], SIGUSR1);
+        CHECK(eventually([&] { return scratch.dump_names().size() == 2; }));
+    }  // both killed
+    pid_t again = start_child(rank_environment(scratch, 1, 2), live);
+    usleep(2'500'000);
+    CHECK(scratch.dump_names().size() == 2);  // neither the old request nor the old dead
+    kill(again, SIGTERM);
+    CHECK(wait_child(again) == 0);
+}
+
+TEST_CASE("another node hears of a dump through the dump directory") {
+    Scratch scratch;
+    fs::create_directories(scratch.path("node0"));
+    fs::create_directories(scratch.path("node1"));
+    fs::create_directories(scratch.dumps() + "/test/0");
+    // A request from before this job is history.
+    FILE* old = fopen((scratch.dumps() + "/test/0/dump-request").c_str(), "w");
+    fputs("titantrace-dump-request 1 00000000deadbeef 7 signal 1000 old\n", old);
+    fclose(old);
+    Ranks ranks;
+    for (int rank = 0; rank < 4; ++rank) {
+        auto environment = rank_environment(scratch, rank, 4);
+        environment["TITANTRACE_RING_DIR"] = scratch.path(rank < 2 ? "node0" : "node1");
+        ranks.pids.push_back(start_child(environment, live, scratch.path("errors")));
+    }
+    usleep(2'500'000);
+    CHECK(scratch.dump_names().empty());
+    kill(ranks.pids[0], SIGUSR1);
+    CHECK(eventually([&] { return scratch.dump_names().size() == 4; }));
+    CHECK(has(meta(scratch, "rank00001.0.titan"), "asked by rank 0, signal"));
+    CHECK(has(meta(scratch, "rank00003.0.titan"), "asked by rank 0, signal: SIGUSR1 from pid "));
+    usleep(2'500'000);
+    CHECK(scratch.dump_names().size() == 4);
+}
+
+TEST_CASE("the request file is read as strictly as it is written") {
+    RemoteRequest request{0x1234, {DumpReason::kTimeout, 17, 99, 123456789, "stuck\nfor 300 s"}};
+    char text[512];
+    write_remote_request(request, text, sizeof(text));
+    CHECK(std::string(text) == "titantrace-dump-request 1 0000000000001234 17 timeout 123456789 stuck for 300 s\n");
+    RemoteRequest parsed{};
+    REQUIRE(parse_remote_request(text, parsed));
+    CHECK(parsed.id == 0x1234);
+    CHECK(parsed.request.rank == 17);
+    CHECK(parsed.request.pid == 0);
+    CHECK(parsed.request.reason == DumpReason::kTimeout);
+    CHECK(std::string(parsed.request.detail) == "stuck for 300 s");
+    for (const char* bad : {"", "\n", "titantrace-dump-request 1", "titantrace-dump-request 1 12 3 timeout 5 cut off",
+                            "titantrace-dump-request 2 12 3 timeout 5 x\n", "titantrace-dump-request 1 xyz 3 timeout 5 x\n",
+                            "titantrace-dump-request 1 12 -3 timeout 5 x\n", "titantrace-dump-request 1 12 3 lunch 5 x\n",
+                            "titantrace-dump-request 1 0 3 timeout 5 x\n", "titantrace-dump-request 1 12 3 timeout x y\n"}) {
+        CHECK_FALSE(parse_remote_request(bad, parsed));
+    }
+}

@@ -1,0 +1,107 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+
+#include "clock.h"
+#include "scratch.h"
+#include "session.h"
+#include "watch.h"
+
+using namespace titan::tracer;
+using titan::test::eventually;
+using titan::test::has;
+using titan::test::rank_environment;
+using titan::test::read_dump;
+using titan::test::run_child;
+using titan::test::Scratch;
+namespace format = titan::format;
+
+namespace {
+
+// As if a thread had entered a blocking call just now.
+format::ThreadRecord& enter_stuck_call(Session& session, uint64_t row, const char* name) {
+    format::ThreadRecord& record = session.threads[row];
+    record.thread = 4711;
+    record.call = session.strings.intern(name);
+    std::atomic_ref(record.entered_ticks).store(now_ticks(), std::memory_order_release);
+    return record;
+}
+
+}  // namespace
+
+TEST_CASE("the heart beats and the anchor moves") {
+    Scratch scratch;
+    CHECK(run_child(rank_environment(scratch, 0), [] {
+              Session* session = start_session();
+              format::RingHeader& header = *session->ring_file.header;
+              uint64_t beat = header.heartbeat_ticks;
+              uint64_t moment = header.last_anchor.realtime_ns;
+              return eventually([&] {
+                  return std::atomic_ref(header.heartbeat_ticks).load() > beat + ns_to_ticks(900'000'000) &&
+                         std::atomic_ref(header.last_anchor.realtime_ns).load() > moment;
+              }, 4) ? 0 : 1;
+          }) == 0);
+}
+
+TEST_CASE("a call past the timeout is dumped once, the next one again") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    environment["TITANTRACE_TIMEOUT_S"] = "0.4";
+    CHECK(run_child(environment, [&] {
+              Session* session = start_session();
+              auto& record = enter_stuck_call(*session, 500, "ncclCommInitRank");
+              if (!eventually([&] { return scratch.dump_names().size() == 1; }, 4)) {
+                  return 1;
+              }
+              usleep(1'000'000);
+              if (scratch.dump_names().size() != 1) {
+                  return 2;
+              }
+              usleep(5'000'000);  // else it would join the first dump
+              std::atomic_ref(record.entered_ticks).store(now_ticks());
+              return eventually([&] { return scratch.dump_names().size() == 2; }, 4) ? 0 : 3;
+          }) == 0);
+    auto dump = read_dump(scratch.dump_path("rank00000.0.titan"));
+    CHECK(has(dump.meta, "\"reason\":\"timeout\",\"detail\":\"thread 4711 inside ncclCommInitRank for 0 s\""));
+}
+
+TEST_CASE("reasons that are not asked for are not heard") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    environment["TITANTRACE_DUMP_ON"] = "none";
+    environment["TITANTRACE_TIMEOUT_S"] = "0.2";
+    CHECK(run_child(environment, [&] {
+              Session* session = start_session();
+              enter_stuck_call(*session, 500, "ncclCommInitRank");
+              request_dump(format::DumpReason::kAbort, "");
+              usleep(700'000);
+              return wait_for_dump(0) && scratch.dump_names().empty() ? 0 : 1;
+          }) == 0);
+}
+
+TEST_CASE("a dump at exit, on request") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    environment["TITANTRACE_DUMP_ON"] = "exit";
+    CHECK(run_child(environment, [&] {
+              start_session();
+              session_exit();
+              return 0;
+          }) == 0);
+    CHECK(has(read_dump(scratch.dump_path("rank00000.0.titan")).meta, "\"reason\":\"exit\""));
+}
+
+TEST_CASE("after a clean end without a dump nothing is left") {
+    Scratch scratch;
+    CHECK(run_child(rank_environment(scratch, 0), [&] {
+              start_session();
+              if (titan::test::list_dir(scratch.ring_dir()).size() != 2) {
+                  return 1;
+              }
+              session_exit();
+              return 0;
+          }) == 0);
+    CHECK(titan::test::list_dir(scratch.ring_dir()).empty());
+}
