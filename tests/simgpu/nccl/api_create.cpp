@@ -185,10 +185,10 @@ NCCL_EXPORT(ncclResult_t, ncclCommShrink,
             return ncclInvalidArgument;
         }
         if (flags & NCCL_SHRINK_ABORT) {
-            // Operations in flight end, then the parent can be used for the meeting; its streams are free again.
+            // Everything launched so far ends, what is still queued included: with the flag down again it would hang anew.
             parent->abort = true;
             std::unique_lock lock(parent->lock);
-            parent->plan_ended.wait(lock, [&] { return parent->plans_running == 0; });
+            parent->plan_ended.wait(lock, [&] { return parent->plans_queued == 0; });
             lock.unlock();
             parent->abort = false;
         }

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Whole jobs of titan-sim: healthy ones in every layout, each fault of the script, and what a job leaves behind.
+
+    test_jobs.py BUILD_DIR      (the directory with titan-sim and the libraries)
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HUNG = 124
+GRID = "--ranks 8 --tp 2 --pp 2 --steps 6 --step-ms 1"
+SMALL = "--ranks 4 --tp 2 --steps 6 --step-ms 1"
+
+# options, faults, expected status
+CASES = [
+    ("--ranks 1 --steps 3", "", 0),
+    ("--ranks 2 --steps 3 --checkpoint-every 1", "", 0),
+    (GRID, "", 0),
+    (GRID + " --use-split --bytes 200k", "", 0),
+    (GRID + " --hosts 2 --gradients allreduce", "", 0),
+    (SMALL + " --threads", "", 0),
+    (GRID + " --threads --use-split", "", 0),
+    ("--ranks 16 --tp 4 --pp 2 --steps 3", "", 0),
+    (SMALL, "sleep rank=1 step=2-3 ms=100", 0),
+    (SMALL, "skip rank=3 comm=dp step=3", HUNG),
+    (SMALL, "skip rank=3 comm=tp seq=7", HUNG),
+    (SMALL, "extra rank=3 comm=dp step=3", HUNG),
+    (SMALL, "other rank=2 comm=tp step=3 kind=allgather", HUNG),
+    (SMALL, "count rank=2 comm=tp step=3 factor=0.5", HUNG),
+    (SMALL, "dtype rank=2 comm=tp step=3 type=float64", HUNG),
+    (SMALL + " --fail-fast", "redop rank=2 comm=dp step=3 op=max", 3),
+    (SMALL + " --checkpoint-every 1", "root rank=3 comm=world step=3 nth=1 root=2", HUNG),
+    (SMALL, "swap rank=1 comm=dp step=3 nth=1 with=world", HUNG),
+    (GRID, "skip rank=0 comm=pp step=2", HUNG),
+    (SMALL, "spin rank=1 step=3", HUNG),
+    (SMALL, "hang-kernel rank=1 comm=tp step=3", HUNG),
+    (SMALL, "stuck rank=1 comm=tp step=3", HUNG),
+    (SMALL, "no-init rank=1 comm=dp", HUNG),
+    (SMALL + " --use-split", "no-init rank=1 comm=tp", HUNG),
+    (SMALL + " --threads", "skip rank=3 comm=dp step=3", HUNG),
+    (SMALL + " --fail-fast", "kill rank=1 step=3", 137),
+    (SMALL + " --fail-fast", "segv rank=1 step=3", 139),
+    (SMALL + " --fail-fast", "exit rank=1 step=3 code=9", 9),
+    (SMALL + " --fail-fast", "async-error rank=1 comm=tp step=3", 4),
+    (SMALL + " --hang-timeout-s 0.5", "skip rank=3 comm=dp step=3", 5),
+    (SMALL, "skip rank=3", 2),
+    (SMALL, "bogus", 2),
+    ("--ranks 5 --tp 2", "", 2),
+]
+
+failures = []
+
+
+def check(condition, text):
+    if not condition:
+        failures.append(text)
+        print("FAILED:", text)
+
+
+def environment(build, faults=""):
+    env = dict(os.environ, SIMGPU_FAULTS=faults, LD_LIBRARY_PATH=str(build))
+    for name in ("SIMGPU_RENDEZVOUS", "SIMGPU_JOB_PID", "SIMGPU_DEVICES", "SIMGPU_FAULT_FILE"):
+        env.pop(name, None)
+    return env
+
+
+def run_case(build, scratch, case):
+    options, faults, expected = case
+    limit = "1.5" if expected == HUNG else "50"
+    env = dict(environment(build, faults), TMPDIR=scratch)
+    job = subprocess.Popen(
+        [build / "titan-sim", *options.split(), "--timeout-s", limit],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )
+    output, _ = job.communicate()
+    left = [name for name in os.listdir("/dev/shm") if name.startswith(f"simgpu-{os.getuid()}-{job.pid}-")]
+    check(job.returncode == expected,
+          f"titan-sim {options} with '{faults}': status {job.returncode}, expected {expected}\n{output}")
+    check(not left, f"titan-sim {options} with '{faults}' left {left}")
+    if faults and expected not in (0, 2):
+        check(f"fault: {faults}" in output, f"the fault '{faults}' was not announced:\n{output}")
+
+
+def test_signals(build, scratch):
+    """The launcher forwards signals; a killed launcher takes its ranks along."""
+    pid_file = pathlib.Path(scratch) / "pids"
+    command = [build / "titan-sim", "--ranks", "4", "--steps", "100000", "--pid-file", str(pid_file)]
+    job = subprocess.Popen(command, env=dict(environment(build), TMPDIR=scratch), stderr=subprocess.PIPE, text=True)
+    pids = wait_for_pids(pid_file, 4)
+    os.kill(pids[2], signal.SIGKILL)
+    time.sleep(0.3)
+    check(job.poll() is None, "one dead rank ended the job without --fail-fast")
+    job.send_signal(signal.SIGTERM)
+    output = job.communicate(timeout=20)[1]
+    check(job.returncode == 137, f"a killed rank decides the status, not {job.returncode}: {output}")
+    check("rank 0" in output and "signal 15" in output, f"ranks did not get SIGTERM: {output}")
+    pid_file.unlink()
+    job = subprocess.Popen(command, env=dict(environment(build), TMPDIR=scratch), stderr=subprocess.DEVNULL)
+    pids = wait_for_pids(pid_file, 4)
+    job.kill()
+    job.wait()
+    deadline = time.time() + 5
+    while any(alive(pid) for pid in pids.values()) and time.time() < deadline:
+        time.sleep(0.05)
+    check(not any(alive(pid) for pid in pids.values()), "ranks outlived their launcher")
+
+
+def wait_for_pids(path, count):
+    deadline = time.time() + 10
+    while time.time() < deadline:
+        if path.exists():
+            pids = dict(tuple(map(int, line.split())) for line in path.read_text().splitlines())
+            if len(pids) == count:
+                time.sleep(0.3)
+                return pids
+        time.sleep(0.02)
+    sys.exit("no pid file")
+
+
+def alive(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        return state != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_elf(build):
+    """What makes the libraries stand-ins: sonames, names, and no link between NCCL and CUDA."""
+    for name in ("libcuda.so.1", "libcudart.so.12", "libcudart.so.13", "libnccl.so.2"):
+        dynamic = subprocess.run(["readelf", "-d", build / name], capture_output=True, text=True).stdout
+        check(f"soname: [{name}]" in dynamic, f"{name}: wrong soname\n{dynamic}")
+        needed = re.findall(r"NEEDED.*\[(.*)\]", dynamic)
+        check(not any("cuda" in other for other in needed), f"{name} needs {needed}")
+    symbols = subprocess.run(["nm", "-D", "--defined-only", build / "libnccl.so.2"], capture_output=True, text=True).stdout
+    table = {line.split()[2]: line.split()[:2] for line in symbols.splitlines()}
+    plain = [name for name in table if name.startswith("nccl")]
+    check(len(plain) > 90, f"only {len(plain)} NCCL functions")
+    for name in plain:
+        address, kind = table[name]
+        check(kind == "W" and table.get("p" + name) == [address, "T"], f"{name} is not weak beside a strong p{name}")
+    relocations = subprocess.run(["readelf", "-rW", build / "libnccl.so.2"], capture_output=True, text=True).stdout
+    for name in ("ncclBroadcast", "ncclGetUniqueId"):
+        check(re.search(rf"JUMP_SLO.*\b{name}\b", relocations), f"{name} is not called through the PLT")
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    test_elf(build)
+    with tempfile.TemporaryDirectory() as scratch:
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            list(pool.map(lambda case: run_case(build, scratch, case), CASES))
+        test_signals(build, scratch)
+        left = [name for name in os.listdir(scratch) if name.startswith("titan-sim-")]
+        check(len(left) <= 1, f"directories left behind: {left}")  # of the launcher that was killed
+    print(f"{len(CASES)} jobs, {len(failures)} failures")
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
