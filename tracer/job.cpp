@@ -124,6 +124,24 @@ bool lock(int file) {
     return false;
 }
 
+// The mapping keeps the open file alive, and with it the lock: closing the descriptor would not release it.
+class PageFile {
+  public:
+    explicit PageFile(Fd file) : file_(std::move(file)) {}
+    ~PageFile() {
+        if (file_.valid()) {
+            flock(file_.get(), LOCK_UN);
+        }
+    }
+    PageFile(const PageFile&) = delete;
+    PageFile& operator=(const PageFile&) = delete;
+    bool valid() const { return file_.valid(); }
+    int get() const { return file_.get(); }
+
+  private:
+    Fd file_;
+};
+
 // Opens the page's file and locks it for the moment of joining or leaving; the name still means this file afterwards.
 Fd open_locked(int dir, const char* name, bool create) {
     for (int attempt = 0; attempt < kJoinTries; ++attempt) {
@@ -140,6 +158,7 @@ Fd open_locked(int dir, const char* name, bool create) {
         if (fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == opened.st_ino) {
             return file;
         }
+        flock(file.get(), LOCK_UN);
     }
     return Fd();
 }
@@ -181,7 +200,7 @@ bool join_job(const Config&, const Identity& identity, const RingFile& ring_file
     format_text(member.page_name, sizeof(member.page_name), "%s.%d.job", identity.run, identity.attempt);
     member.pid_namespace = identity.pid_namespace;
     Fd dir(open(member.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    Fd file = dir.valid() ? open_locked(dir.get(), member.page_name, true) : Fd();
+    PageFile file(dir.valid() ? open_locked(dir.get(), member.page_name, true) : Fd());
     JobPage* page = file.valid() ? map_page(file.get(), identity) : nullptr;
     if (page == nullptr || !enter_process(*page, identity, ring_file)) {
         warn_once("cannot share %s/%s with the other ranks of this node: each dumps on its own", member.directory,
@@ -343,7 +362,7 @@ void leave_job() {
         page.lease.store(0, std::memory_order_relaxed);
     }
     Fd dir(open(member.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    Fd file = dir.valid() ? open_locked(dir.get(), member.page_name, false) : Fd();
+    PageFile file(dir.valid() ? open_locked(dir.get(), member.page_name, false) : Fd());
     if (!file.valid()) {
         return;
     }

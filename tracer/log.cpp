@@ -77,6 +77,14 @@ void emit(const char* pattern, va_list arguments, bool once) {
 
 void set_log_rank(int32_t rank) { log_rank.store(rank, std::memory_order_relaxed); }
 
+void forget_logged() {
+    window_start_ns.store(0, std::memory_order_relaxed);
+    window_lines.store(0, std::memory_order_relaxed);
+    for (auto& place : warned) {
+        place.store(0, std::memory_order_relaxed);
+    }
+}
+
 void log_line(const char* pattern, ...) {
     va_list arguments;
     va_start(arguments, pattern);

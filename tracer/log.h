@@ -18,4 +18,7 @@ __attribute__((format(printf, 1, 2))) void log_line(const char* pattern, ...);
 // As log_line, but the same text comes out once in the life of the process.
 __attribute__((format(printf, 1, 2))) void warn_once(const char* pattern, ...);
 
+// What was said is forgotten: a forked child speaks for itself.
+void forget_logged();
+
 }  // namespace titan::tracer

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "formats/dump_layout.h"
+#include "log.h"
 
 namespace titan::test {
 
@@ -63,6 +64,7 @@ void apply(const Environment& environment) {
 pid_t start_child(const Environment& environment, const std::function<int()>& body, const std::string& error_path) {
     pid_t child = fork();
     if (child == 0) {
+        titan::tracer::forget_logged();
         apply(environment);
         int errors = open(error_path.empty() ? "/dev/null" : error_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
         dup2(errors, STDERR_FILENO);
