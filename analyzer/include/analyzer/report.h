@@ -1,0 +1,19 @@
+// Writers of a diagnosis. They see findings and the run's outline, and decide nothing.
+#pragma once
+
+#include <string>
+
+#include "analyzer/finding.h"
+#include "analyzer/run.h"
+
+namespace titan::analyzer {
+
+struct TextStyle {
+    bool colour = false;
+    size_t width = 100;
+};
+
+std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style);
+std::string json_report(const Run& run, const Diagnosis& diagnosis);
+
+}  // namespace titan::analyzer

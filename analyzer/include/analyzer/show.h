@@ -1,0 +1,29 @@
+// Lists recorded calls, for people or as JSON Lines. Reads the images again, because a Run keeps only what a diagnosis
+// needs, and streams: one process at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "analyzer/run.h"
+
+namespace titan::analyzer {
+
+struct ShowOptions {
+    std::set<int> ranks;        // empty: all
+    std::string communicator;   // name or id or the start of an id
+    std::optional<std::pair<uint64_t, uint64_t>> sequences;
+    std::optional<std::pair<int64_t, int64_t>> steps;
+    std::string state;
+    std::string op;
+    size_t last = 0;            // of each rank, 0: all
+    bool json = false;
+};
+
+// Calls write(text) with whole lines.
+void show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,71 @@
+#include <nlohmann/json.hpp>
+
+#include "analyzer/report.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json communicator_json(const Run& run, uint32_t index) {
+    if (index == kNoIndex) {
+        return nullptr;
+    }
+    const Communicator& communicator = run.communicators[index];
+    return {{"id", id_text(communicator.id)}, {"name", communicator.name}, {"size", communicator.size}};
+}
+
+ordered_json finding_json(const Run& run, const Finding& finding) {
+    ordered_json json;
+    json["kind"] = name_of(finding.kind);
+    json["ranks"] = finding.ranks;
+    json["victims"] = finding.victims;
+    json["communicator"] = communicator_json(run, finding.communicator);
+    json["seq"] = finding.sequence == kNoSequence ? ordered_json(nullptr) : ordered_json(finding.sequence);
+    json["op"] = finding.op.empty() ? ordered_json(nullptr) : ordered_json(finding.op);
+    json["confidence"] = name_of(finding.confidence);
+    json["summary"] = finding.summary;
+    json["evidence"] = finding.evidence;
+    ordered_json states = ordered_json::object();
+    for (const auto& [rank, state] : finding.rank_state) {
+        states[std::to_string(rank)] = state;
+    }
+    json["rank_state"] = states;
+    json["hangs"] = finding.hangs;
+    json["remedy"] = row_of(finding.kind).remedy;
+    return json;
+}
+
+ordered_json verdict_json(const Diagnosis& diagnosis) {
+    if (diagnosis.findings.empty()) {
+        return nullptr;
+    }
+    const Finding& head = diagnosis.findings.front();
+    return {{"kind", name_of(head.kind)}, {"ranks", head.ranks}, {"summary", head.summary}, {"confidence", name_of(head.confidence)}};
+}
+
+}  // namespace
+
+std::string json_report(const Run& run, const Diagnosis& diagnosis) {
+    ordered_json json;
+    json["schema"] = 1;
+    json["run"] = {{"id", run.id},
+                   {"attempt", run.attempt},
+                   {"world_size", run.world_size},
+                   {"ranks", run.ranks},
+                   {"missing_ranks", run.missing_ranks},
+                   {"hosts", run.hosts}};
+    json["verdict"] = verdict_json(diagnosis);
+    json["findings"] = ordered_json::array();
+    for (const Finding& finding : diagnosis.findings) {
+        json["findings"].push_back(finding_json(run, finding));
+    }
+    json["warnings"] = ordered_json::array();
+    for (const Warning& warning : diagnosis.warnings) {
+        json["warnings"].push_back({{"kind", warning.kind}, {"ranks", warning.ranks}, {"summary", warning.summary}});
+    }
+    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace titan::analyzer

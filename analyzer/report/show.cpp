@@ -1,0 +1,144 @@
+#include "analyzer/show.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "analyzer/load.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::CollectiveEntry;
+using nlohmann::ordered_json;
+
+std::string clock_text(int64_t realtime_ns) {
+    if (realtime_ns <= 0) {
+        return "-";
+    }
+    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
+    tm parts{};
+    localtime_r(&seconds, &parts);
+    return fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec, realtime_ns / 1000 % 1'000'000);
+}
+
+ordered_json number_or_null(uint64_t value) { return value == kNoSequence ? ordered_json(nullptr) : ordered_json(value); }
+
+ordered_json time_or_null(uint64_t ticks) { return ticks == 0 ? ordered_json(nullptr) : ordered_json(ticks); }
+
+class Lister {
+  public:
+    Lister(const Run& run, const ShowOptions& options) : run_(run), options_(options) {}
+
+    void list(const OpenedSource& opened, const std::function<void(const std::string&)>& write) {
+        image_ = &opened.image;
+        std::deque<std::string> lines;
+        opened.image.for_each_collective([&](uint64_t ticket, const CollectiveEntry& entry) {
+            if (!wanted(entry)) {
+                return;
+            }
+            lines.push_back(options_.json ? json_line(ticket, entry) : text_line(entry));
+            if (options_.last != 0 && lines.size() > options_.last) {
+                lines.pop_front();
+            }
+        });
+        for (const std::string& line : lines) {
+            write(line);
+        }
+    }
+
+  private:
+    std::string communicator_name(const CollectiveEntry& entry) const {
+        const auto index = run_.find_communicator(entry.communicator_id);
+        return index && !run_.communicators[*index].name.empty() ? run_.communicators[*index].name : id_text(entry.communicator_id).substr(0, 8);
+    }
+
+    bool wanted(const CollectiveEntry& entry) const {
+        const auto within = [](const auto& range, auto value) { return !range || (value >= range->first && value <= range->second); };
+        const std::string& communicator = options_.communicator;
+        const bool communicator_fits = communicator.empty() || communicator_name(entry) == communicator || id_text(entry.communicator_id).starts_with(communicator);
+        return communicator_fits && within(options_.sequences, entry.sequence) && within(options_.steps, entry.step) &&
+               (options_.state.empty() || format::name_of(entry.state) == options_.state) &&
+               (options_.op.empty() || format::name_of(entry.kind) == options_.op);
+    }
+
+    // One object per entry with the raw values of the ring: the independent decoder of the tests prints the same.
+    std::string json_line(uint64_t ticket, const CollectiveEntry& entry) const {
+        ordered_json json;
+        json["rank"] = image_->header().rank;
+        json["ticket"] = ticket;
+        json["communicator"] = id_text(entry.communicator_id);
+        json["seq"] = number_or_null(entry.sequence);
+        json["op"] = op_text(entry.kind);
+        json["count"] = entry.count;
+        json["datatype"] = datatype_text(entry.datatype);
+        json["reduction"] = reduction_text(entry.reduction);
+        json["peer"] = entry.peer;
+        json["comm_rank"] = entry.comm_rank;
+        json["state"] = std::string(format::name_of(entry.state));
+        json["result"] = entry.result;
+        json["step"] = entry.step;
+        json["span"] = printable(image_->text(entry.span));
+        json["stream"] = entry.stream;
+        json["group"] = entry.group;
+        json["group_index"] = entry.group_index;
+        json["thread"] = entry.thread;
+        json["device"] = entry.device;
+        json["send_buffer"] = entry.send_buffer;
+        json["receive_buffer"] = entry.receive_buffer;
+        json["flags"] = entry.flags;
+        json["entered_ticks"] = time_or_null(entry.entered_ticks);
+        json["returned_ticks"] = time_or_null(entry.returned_ticks);
+        json["gpu_finished_ticks"] = time_or_null(entry.gpu_finished_ticks);
+        json["communicator_name"] = communicator_name(entry);
+        json["entered_realtime_ns"] = time_or_null(static_cast<uint64_t>(image_->clock().realtime_ns(entry.entered_ticks)));
+        return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    }
+
+    std::string text_line(const CollectiveEntry& entry) const {
+        const format::RingClock& clock = image_->clock();
+        const std::string number = entry.sequence == kNoSequence ? "-" : fmt::format("#{}", entry.sequence);
+        std::string arguments = entry.datatype == Datatype::kNoDatatype ? std::string() : fmt::format("{} x {}", datatype_text(entry.datatype), grouped_digits(entry.count));
+        if (entry.reduction != Reduction::kNoReduction) {
+            arguments += " " + reduction_text(entry.reduction);
+        }
+        if (entry.peer >= 0) {
+            arguments += fmt::format(" {} {}", format::class_of(entry.kind) == format::OpClass::rooted ? "root" : "peer", entry.peer);
+        }
+        const bool finished = entry.gpu_finished_ticks != 0;
+        const std::string took = finished ? duration_text(clock.span_ns(entry.entered_ticks, entry.gpu_finished_ticks)) : "";
+        const std::string span = printable(image_->text(entry.span));
+        return fmt::format("{:>5}  {}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}{}\n", image_->header().rank, clock_text(clock.realtime_ns(entry.entered_ticks)),
+                           communicator_name(entry), number, op_text(entry.kind), arguments, format::name_of(entry.state), took,
+                           entry.step >= 0 ? fmt::format("step {}", entry.step) : "", span.empty() ? "" : " " + span);
+    }
+
+    const Run& run_;
+    const ShowOptions& options_;
+    const format::RingImage* image_ = nullptr;
+};
+
+}  // namespace
+
+void show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write) {
+    if (!options.json) {
+        write(fmt::format("{:>5}  {:<15}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}\n", "rank", "entered", "communicator", "seq", "operation", "arguments", "state", "took",
+                          "where"));
+    }
+    format::ImageBuffer memory;
+    Lister lister(run, options);
+    for (const Process& process : run.processes) {
+        if (!options.ranks.empty() && !options.ranks.contains(process.rank)) {
+            continue;
+        }
+        const auto opened = open_source(process.source.path, memory);
+        if (opened) {
+            lister.list(*opened, write);
+        }
+    }
+}
+
+}  // namespace titan::analyzer

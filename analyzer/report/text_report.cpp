@@ -1,0 +1,195 @@
+// The report for people: the verdict first, then why, then who does what, then what could not be seen, then what to do.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "analyzer/rank_state.h"
+#include "analyzer/report.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kShownFindings = 8;
+constexpr size_t kShownEvidence = 10;
+constexpr size_t kShownStates = 12;
+constexpr size_t kShownWarnings = 12;
+
+// Characters, not bytes: names may be in any language.
+size_t length_of(const std::string& text) {
+    return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string wrap(const std::string& text, size_t width, const std::string& first, const std::string& rest) {
+    std::string result;
+    std::string line = first;
+    bool empty_line = true;
+    for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(' ', begin), text.size());
+        const std::string word = text.substr(begin, end - begin);
+        if (!empty_line && length_of(line) + 1 + length_of(word) > width) {
+            result += line + "\n";
+            line = rest;
+            empty_line = true;
+        }
+        line += (empty_line ? "" : " ") + word;
+        empty_line = false;
+        begin = end + 1;
+    }
+    return result + line + "\n";
+}
+
+class TextReport {
+  public:
+    TextReport(const Run& run, const Diagnosis& diagnosis, const TextStyle& style) : run_(run), diagnosis_(diagnosis), style_(style) {}
+
+    std::string write() {
+        header();
+        if (diagnosis_.findings.empty()) {
+            healthy();
+        }
+        for (size_t i = 0; i < std::min(kShownFindings, diagnosis_.findings.size()); ++i) {
+            finding(i);
+        }
+        if (diagnosis_.findings.size() > kShownFindings) {
+            out_ += fmt::format("\n{} more findings: --json lists all of them\n", diagnosis_.findings.size() - kShownFindings);
+        }
+        warnings();
+        next_steps();
+        return std::move(out_);
+    }
+
+  private:
+    std::string paint(const char* code, const std::string& text) const { return style_.colour ? fmt::format("\033[{}m{}\033[0m", code, text) : text; }
+    void section(const std::string& title) { out_ += "\n" + paint("1", title) + "\n"; }
+    void item(const std::string& text, const std::string& bullet = "  - ") {
+        out_ += wrap(text, style_.width, bullet, std::string(length_of(bullet), ' '));
+    }
+
+    void header() {
+        std::string text = fmt::format("run {} attempt {}: ", run_.id.empty() ? "(unnamed)" : run_.id, run_.attempt);
+        text += run_.world_size > 0 ? fmt::format("{} of {} ranks", run_.ranks.size(), run_.world_size) : fmt::format("{} ranks", run_.processes.size());
+        text += fmt::format(" on {} host{}", run_.hosts.size(), run_.hosts.size() == 1 ? "" : "s");
+        std::map<std::string, int> reasons;
+        for (const Process& process : run_.processes) {
+            ++reasons[process.source.is_ring ? "ring read directly" : process.source.reason.empty() ? "unknown" : process.source.reason];
+        }
+        std::string list;
+        for (const auto& [reason, count] : reasons) {
+            list += fmt::format("{}{} {}", list.empty() ? "" : ", ", reason, count);
+        }
+        out_ += wrap(text + " (" + list + ")", style_.width, "", "  ");
+    }
+
+    void healthy() {
+        out_ += "\n" + paint("1;32", "NOTHING WRONG") + "  nothing was pending for longer than usual at the moment of the dumps, and all calls match\n";
+        int64_t step = -1;
+        for (const Process& process : run_.processes) {
+            step = std::max(step, process.step);
+        }
+        if (step >= 0) {
+            out_ += fmt::format("  newest step: {}\n", step);
+        }
+    }
+
+    void finding(size_t index) {
+        const Finding& finding = diagnosis_.findings[index];
+        const std::string title = index == 0 ? "VERDICT" : "ALSO";
+        const std::string label = fmt::format("{}  {} ({})", title, name_of(finding.kind), name_of(finding.confidence));
+        out_ += "\n" + paint(index == 0 ? "1;31" : "1;33", label) + "\n";
+        out_ += wrap(finding.summary, style_.width, "  ", "  ");
+        section("  How we know");
+        for (size_t i = 0; i < std::min(kShownEvidence, finding.evidence.size()); ++i) {
+            item(finding.evidence[i], "   - ");
+        }
+        if (finding.evidence.size() > kShownEvidence) {
+            item(fmt::format("and {} more (--json)", finding.evidence.size() - kShownEvidence), "   - ");
+        }
+        states(finding);
+    }
+
+    // Ranks that do the same are one line; culprits come first and keep their times.
+    void states(const Finding& finding) {
+        if (finding.rank_state.empty()) {
+            return;
+        }
+        section("  What the ranks do");
+        std::map<std::string, std::vector<int>> culprits;
+        for (const int rank : finding.ranks) {
+            culprits[folded_state(rank, finding)].push_back(rank);
+        }
+        std::map<std::string, std::vector<int>> victims;
+        for (const int rank : finding.victims) {
+            victims[folded_state(rank, finding)].push_back(rank);
+        }
+        size_t shown = 0;
+        for (const auto* group : {&culprits, &victims}) {
+            for (const auto& [state, ranks] : *group) {
+                if (shown++ < kShownStates) {
+                    state_line(ranks, ranks.size() == 1 ? finding.rank_state.at(ranks.front()) : state, group == &culprits);
+                }
+            }
+        }
+        if (shown > kShownStates) {
+            item(fmt::format("and {} more groups of ranks (--json)", shown - kShownStates), "     ");
+        }
+    }
+
+    std::string folded_state(int rank, const Finding& finding) const {
+        const Process* process = process_of_rank(run_, rank);
+        return process == nullptr ? finding.rank_state.at(rank) : rank_state_without_times(run_, *process);
+    }
+
+    void state_line(const std::vector<int>& ranks, const std::string& state, bool culprit) {
+        const std::string who = ranks_text(ranks);
+        const std::string mark = culprit ? "  => " : "     ";
+        const std::string line = wrap(who + ": " + state, style_.width, mark, "       ");
+        out_ += culprit ? paint("1", line.substr(0, line.size() - 1)) + "\n" : line;
+    }
+
+    void warnings() {
+        if (diagnosis_.warnings.empty()) {
+            return;
+        }
+        section("What could not be seen");
+        for (size_t i = 0; i < std::min(kShownWarnings, diagnosis_.warnings.size()); ++i) {
+            item(diagnosis_.warnings[i].kind + ": " + diagnosis_.warnings[i].summary);
+        }
+        if (diagnosis_.warnings.size() > kShownWarnings) {
+            item(fmt::format("and {} more (--json)", diagnosis_.warnings.size() - kShownWarnings));
+        }
+    }
+
+    void next_steps() {
+        if (diagnosis_.findings.empty()) {
+            return;
+        }
+        section("What next");
+        const Finding& head = diagnosis_.findings.front();
+        item(std::string(row_of(head.kind).remedy));
+        for (const int rank : head.ranks) {
+            const Process* process = process_of_rank(run_, rank);
+            if (process != nullptr && process->liveness == Liveness::kAlive && head.ranks.size() <= 4) {
+                item(fmt::format("rank {} is pid {} on {}", rank, process->pid, process->host.empty() ? "its host" : process->host));
+            }
+        }
+        if (head.communicator != kNoIndex && head.sequence != kNoSequence) {
+            item(fmt::format("titan-analyze show PATH --comm {} --seq {}-{}   the calls around it",
+                             run_.communicators[head.communicator].name.empty() ? id_text(run_.communicators[head.communicator].id) : run_.communicators[head.communicator].name,
+                             head.sequence > 2 ? head.sequence - 2 : 0, head.sequence + 1));
+        }
+    }
+
+    const Run& run_;
+    const Diagnosis& diagnosis_;
+    const TextStyle& style_;
+    std::string out_;
+};
+
+}  // namespace
+
+std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style) { return TextReport(run, diagnosis, style).write(); }
+
+}  // namespace titan::analyzer
