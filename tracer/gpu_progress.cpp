@@ -1,5 +1,6 @@
 #include "gpu_progress.h"
 
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -119,6 +120,12 @@ void GpuProgress::start(Session& session) {
     }
     session.header->gpu_progress = 1;
     active_.store(true, std::memory_order_release);
+    // Handlers run last in, first out: ours comes before that of the CUDA that is already loaded.
+    atexit([] {
+        if (Session* const current = tracer::session(); current != nullptr) {
+            current->gpu_progress.stop();
+        }
+    });
 }
 
 GpuProgress::ContextPool* GpuProgress::pool_of(void* context) {
@@ -202,10 +209,21 @@ void GpuProgress::run() {
     // Queries on this thread must not invalidate a capture that another thread has under way.
     int mode = kCaptureModeRelaxed;
     driver_.exchange_capture_mode(&mode);
-    for (;;) {
+    while (!stopping_.load(std::memory_order_acquire)) {
         poll_once();
         publish_oldest();
         const timespec pause{.tv_sec = 0, .tv_nsec = outstanding_count_ > 0 ? kBusyPause_ns : kIdlePause_ns};
+        nanosleep(&pause, nullptr);
+    }
+    stopped_.store(true, std::memory_order_release);
+}
+
+void GpuProgress::stop() {
+    constexpr int kMaxRounds = 50;  // of 2 ms: a thread that hangs in the driver must not keep the process
+    active_.store(false, std::memory_order_release);
+    stopping_.store(true, std::memory_order_release);
+    for (int round = 0; round < kMaxRounds && !stopped_.load(std::memory_order_acquire); ++round) {
+        const timespec pause{.tv_sec = 0, .tv_nsec = kBusyPause_ns};
         nanosleep(&pause, nullptr);
     }
 }
@@ -219,7 +237,7 @@ void GpuProgress::poll_once() {
     const void* waiting[kMaxWaiting];
     uint32_t waiting_count = 0;
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < outstanding_count_; ++i) {
+    for (uint32_t i = 0; i < outstanding_count_ && !stopping_.load(std::memory_order_relaxed); ++i) {
         const Watched watched = outstanding_[i];
         bool behind = false;
         for (uint32_t w = 0; w < waiting_count; ++w) {

@@ -47,6 +47,9 @@ class GpuProgress {
     // The observing thread's body.
     void run();
 
+    // The process is about to take the driver down: no call into it from now on. Waits for the thread, bounded.
+    void stop();
+
   private:
     static constexpr uint32_t kMaxContexts = 32;
     static constexpr uint32_t kQueueSlots = 4096;
@@ -86,6 +89,8 @@ class GpuProgress {
     Session* session_;
     DriverApi driver_;
     std::atomic<bool> active_;
+    std::atomic<bool> stopping_;
+    std::atomic<bool> stopped_;
     std::atomic<uint64_t> oldest_ticket_plus_one_;
     std::atomic<uint64_t> oldest_entered_ticks_;
     Queue<Watched> submitted_;
