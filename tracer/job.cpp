@@ -4,11 +4,9 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -22,10 +20,10 @@ namespace {
 constexpr uint64_t kJobMagic = 0x31424F4A41544954;  // "TITAJOB1"
 constexpr uint64_t kLeaseLost_ms = 3000;
 constexpr uint64_t kStaleJob_ns = 24ull * 3600 * 1'000'000'000;
-// Ranks of one attempt start within minutes of each other: dead entries younger than this are this attempt's dead.
+// Ranks of one attempt start within minutes of each other: dead entries younger than this are this attempt's
+// dead.
 constexpr uint64_t kSameAttempt_ns = 600ull * 1'000'000'000;
 constexpr int kJoinTries = 8;
-constexpr int kLockTries = 200;
 
 // Same protocol as a ring's slot: odd while it is written.
 struct RequestSlot {
@@ -40,7 +38,8 @@ struct JobPage {
     std::atomic<uint32_t> dumps_written;
     std::atomic<uint64_t> generation;
     std::atomic<uint64_t> newest_remote_id;
-    std::atomic<uint64_t> lease;  // holder's place + 1 in the upper 16 bits, below them its last sign of life in ms
+    std::atomic<uint64_t>
+        lease;  // holder's place + 1 in the upper 16 bits, below them its last sign of life in ms
     std::atomic<uint64_t> asked_others_ms;
     std::atomic<uint64_t> last_life_realtime_ns;
     std::atomic<uint32_t> process_count;
@@ -112,55 +111,22 @@ bool enter_process(JobPage& page, const Identity& identity, const RingFile& ring
     return true;
 }
 
-// Bounded: whoever holds the lock may have been stopped by a debugger, and the job must go on.
-bool lock(int file) {
-    for (int attempt = 0; attempt < kLockTries; ++attempt) {
-        if (flock(file, LOCK_EX | LOCK_NB) == 0) {
-            return true;
-        }
-        const timespec pause{.tv_sec = 0, .tv_nsec = 5'000'000};
-        nanosleep(&pause, nullptr);
-    }
-    return false;
-}
-
-// The mapping keeps the open file alive, and with it the lock: closing the descriptor would not release it.
-class PageFile {
-  public:
-    explicit PageFile(Fd file) : file_(std::move(file)) {}
-    ~PageFile() {
-        if (file_.valid()) {
-            flock(file_.get(), LOCK_UN);
-        }
-    }
-    PageFile(const PageFile&) = delete;
-    PageFile& operator=(const PageFile&) = delete;
-    bool valid() const { return file_.valid(); }
-    int get() const { return file_.get(); }
-
-  private:
-    Fd file_;
-};
-
-// Opens the page's file and locks it for the moment of joining or leaving; the name still means this file afterwards.
-Fd open_locked(int dir, const char* name, bool create) {
+// The page's file, locked for the moment of joining or leaving; the name still means this file afterwards.
+LockedFile open_locked(int dir, const char* name, bool create) {
     for (int attempt = 0; attempt < kJoinTries; ++attempt) {
-        Fd file(openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (create ? O_CREAT : 0), 0600));
+        LockedFile file(Fd(
+            openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (create ? O_CREAT : 0), 0600)));
         struct stat opened {};
         struct stat named {};
-        if (!file.valid() || !lock(file.get()) || fstat(file.get(), &opened) != 0) {
-            return Fd();
-        }
-        if (!S_ISREG(opened.st_mode) || opened.st_uid != geteuid()) {
-            errno = EPERM;
-            return Fd();
+        if (!file.valid() || fstat(file.get(), &opened) != 0 || !S_ISREG(opened.st_mode) ||
+            opened.st_uid != geteuid()) {
+            break;
         }
         if (fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == opened.st_ino) {
             return file;
         }
-        flock(file.get(), LOCK_UN);
     }
-    return Fd();
+    return LockedFile();
 }
 
 JobPage* map_page(int file, const Identity& identity) {
@@ -183,9 +149,13 @@ JobPage* map_page(int file, const Identity& identity) {
     return page;
 }
 
-void futex_wake_all(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0); }
+void futex_wake_all(std::atomic<uint32_t>& word) {
+    syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
 
-uint64_t make_lease(uint64_t now_ms) { return (uint64_t{member.place} + 1) << 48 | (now_ms & ((uint64_t{1} << 48) - 1)); }
+uint64_t make_lease(uint64_t now_ms) {
+    return (uint64_t{member.place} + 1) << 48 | (now_ms & ((uint64_t{1} << 48) - 1));
+}
 
 }  // namespace
 
@@ -200,11 +170,11 @@ bool join_job(const Config&, const Identity& identity, const RingFile& ring_file
     format_text(member.page_name, sizeof(member.page_name), "%s.%d.job", identity.run, identity.attempt);
     member.pid_namespace = identity.pid_namespace;
     Fd dir(open(member.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    PageFile file(dir.valid() ? open_locked(dir.get(), member.page_name, true) : Fd());
+    LockedFile file = dir.valid() ? open_locked(dir.get(), member.page_name, true) : LockedFile();
     JobPage* page = file.valid() ? map_page(file.get(), identity) : nullptr;
     if (page == nullptr || !enter_process(*page, identity, ring_file)) {
-        warn_once("cannot share %s/%s with the other ranks of this node: each dumps on its own", member.directory,
-                  member.page_name);
+        warn_once("cannot share %s/%s with the other ranks of this node: each dumps on its own",
+                  member.directory, member.page_name);
         if (page != nullptr) {
             munmap(page, sizeof(JobPage));
         }
@@ -216,7 +186,9 @@ bool join_job(const Config&, const Identity& identity, const RingFile& ring_file
     return true;
 }
 
-bool in_job() { return member.page != nullptr; }
+bool in_job() {
+    return member.page != nullptr;
+}
 
 void forget_job() {
     if (member.page != nullptr) {
@@ -225,7 +197,9 @@ void forget_job() {
     member = Membership{};
 }
 
-std::atomic<uint32_t>& wake_word() { return member.page == nullptr ? private_wake_word : member.page->wake; }
+std::atomic<uint32_t>& wake_word() {
+    return member.page == nullptr ? private_wake_word : member.page->wake;
+}
 
 void wake_watchers() {
     std::atomic<uint32_t>& word = wake_word();
@@ -305,7 +279,9 @@ bool first_to_ask_others() {
            asked.compare_exchange_strong(before_ms, now_ms, std::memory_order_acq_rel);
 }
 
-uint32_t processes_here() { return member.page == nullptr ? 1 : used_places(*member.page); }
+uint32_t processes_here() {
+    return member.page == nullptr ? 1 : used_places(*member.page);
+}
 
 void note_dump_written() {
     if (member.page != nullptr) {
@@ -362,7 +338,7 @@ void leave_job() {
         page.lease.store(0, std::memory_order_relaxed);
     }
     Fd dir(open(member.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    PageFile file(dir.valid() ? open_locked(dir.get(), member.page_name, false) : Fd());
+    LockedFile file = dir.valid() ? open_locked(dir.get(), member.page_name, false) : LockedFile();
     if (!file.valid()) {
         return;
     }

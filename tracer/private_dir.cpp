@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "text.h"
 
@@ -35,6 +37,24 @@ struct KernelDirent {
 
 }  // namespace
 
+LockedFile::LockedFile(Fd file) {
+    constexpr int kTries = 200;
+    for (int attempt = 0; file.valid() && attempt < kTries; ++attempt) {
+        if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+            file_ = std::move(file);
+            return;
+        }
+        const timespec pause{.tv_sec = 0, .tv_nsec = 5'000'000};
+        nanosleep(&pause, nullptr);
+    }
+}
+
+LockedFile::~LockedFile() {
+    if (file_.valid()) {
+        flock(file_.get(), LOCK_UN);
+    }
+}
+
 PrivateDirName private_dir_name() {
     PrivateDirName name{};
     format_text(name.text, sizeof(name.text), "titantrace-%u", geteuid());
@@ -44,14 +64,17 @@ PrivateDirName private_dir_name() {
 Fd open_private_dir(int parent, const char* name) {
     Fd dir = make_and_open(parent, name, 0700);
     struct stat status {};
-    if (dir.valid() && (fstat(dir.get(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0)) {
+    if (dir.valid() &&
+        (fstat(dir.get(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0)) {
         Fd refused = std::move(dir);
         errno = EPERM;
     }
     return dir;
 }
 
-Fd open_plain_dir(int parent, const char* name) { return make_and_open(parent, name, 0777); }
+Fd open_plain_dir(int parent, const char* name) {
+    return make_and_open(parent, name, 0777);
+}
 
 Fd open_user_path(const char* path) {
     char prefix[PATH_MAX];
@@ -90,7 +113,8 @@ bool each_entry(int dir_fd, bool (*visit)(void* context, const char* name), void
         for (long at = 0; at < got;) {
             const auto* entry = reinterpret_cast<const KernelDirent*>(entries + at);
             at += entry->record_bytes;
-            if (!same_text(entry->name, ".") && !same_text(entry->name, "..") && !visit(context, entry->name)) {
+            if (!same_text(entry->name, ".") && !same_text(entry->name, "..") &&
+                !visit(context, entry->name)) {
                 return true;
             }
         }

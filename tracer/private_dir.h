@@ -1,7 +1,7 @@
 // Directories in places that others can write to (/dev/shm, /tmp): ours alone, or not used.
 //
-// A directory is only trusted through the descriptor that was checked, and files in it are reached with *at() calls, so a
-// link planted meanwhile changes nothing. signal-safe; no allocation (readdir would).
+// A directory is only trusted through the descriptor that was checked, and files in it are reached with *at()
+// calls, so a link planted meanwhile changes nothing. signal-safe; no allocation (readdir would).
 #pragma once
 
 #include <fcntl.h>
@@ -35,30 +35,48 @@ class Fd {
     int number_ = -1;
 };
 
+// An exclusive lock on a file, let go at the end of the scope: a mapping of the file keeps the open file
+// alive, and with it the lock, so closing the descriptor would not do. Not valid when the lock is not to be
+// had within a second: its holder may have been stopped by a debugger, and the job must go on.
+class LockedFile {
+  public:
+    LockedFile() = default;
+    explicit LockedFile(Fd file);
+    LockedFile(LockedFile&&) = default;
+    ~LockedFile();
+    int get() const { return file_.get(); }
+    bool valid() const { return file_.valid(); }
+
+  private:
+    Fd file_;
+};
+
 // "titantrace-1000"
 struct PrivateDirName {
     char text[32];
 };
 PrivateDirName private_dir_name();
 
-// Opens `name` below `parent`, making it if needed. Refuses (errno ELOOP, ENOTDIR, EPERM) links, files, directories of
-// other users and ones that others can enter.
+// Opens `name` below `parent`, making it if needed. Refuses (errno ELOOP, ENOTDIR, EPERM) links, files,
+// directories of other users and ones that others can enter.
 Fd open_private_dir(int parent, const char* name);
 
 // As above for a directory that others may read: made with mode 0777 less the umask, must not be a link.
 Fd open_plain_dir(int parent, const char* name);
 
-// Makes every missing directory of an absolute path (0777 less the umask) and opens the last. Links are followed: the path
-// is the user's own word.
+// Makes every missing directory of an absolute path (0777 less the umask) and opens the last. Links are
+// followed: the path is the user's own word.
 Fd open_user_path(const char* path);
 
-// Calls visit(name) for every entry but "." and "..", until it returns false. Safe when entries are removed meanwhile.
+// Calls visit(name) for every entry but "." and "..", until it returns false. Safe when entries are removed
+// meanwhile.
 bool each_entry(int dir_fd, bool (*visit)(void* context, const char* name), void* context);
 
 template <typename Visit>
 bool each_entry(int dir_fd, Visit&& visit) {
     return each_entry(
-        dir_fd, [](void* context, const char* name) { return (*static_cast<Visit*>(context))(name); }, &visit);
+        dir_fd, [](void* context, const char* name) { return (*static_cast<Visit*>(context))(name); },
+        &visit);
 }
 
 }  // namespace titan::tracer

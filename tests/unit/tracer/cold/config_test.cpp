@@ -32,7 +32,9 @@ std::unique_ptr<Config> load(const titan::test::Environment& environment) {
     return config;
 }
 
-bool selects(const char* ranks, int rank) { return rank_selected(*load({{"TITANTRACE_RANKS", ranks}}), rank); }
+bool selects(const char* ranks, int rank) {
+    return rank_selected(*load({{"TITANTRACE_RANKS", ranks}}), rank);
+}
 
 }  // namespace
 
@@ -94,14 +96,15 @@ TEST_CASE("bad values leave the default") {
 
 TEST_CASE("a bad value is reported once, escaped") {
     Scratch scratch;
-    titan::test::run_child({{"TITANTRACE_KEEP", "\x1b[31mred"}},
-                           [] {
-                               auto config = std::make_unique<Config>();
-                               load_config(*config);
-                               load_config(*config);
-                               return 0;
-                           },
-                           scratch.path("errors"));
+    titan::test::run_child(
+        {{"TITANTRACE_KEEP", "\x1b[31mred"}},
+        [] {
+            auto config = std::make_unique<Config>();
+            load_config(*config);
+            load_config(*config);
+            return 0;
+        },
+        scratch.path("errors"));
     CHECK(titan::test::read_file(scratch.path("errors")) ==
           "titantrace: TITANTRACE_KEEP=\"\\x1b[31mred\" cannot be used, taking 3\n");
 }

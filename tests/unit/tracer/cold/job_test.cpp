@@ -52,7 +52,8 @@ struct Ranks {
         for (int rank = 0; rank < count; ++rank) {
             pids.push_back(start_child(rank_environment(scratch, rank, count), live, scratch.path("errors")));
         }
-        CHECK(eventually([&] { return titan::test::list_dir(scratch.ring_dir()).size() == pids.size() + 1; }));
+        CHECK(
+            eventually([&] { return titan::test::list_dir(scratch.ring_dir()).size() == pids.size() + 1; }));
         usleep(200'000);
     }
     void end_in_order() {
@@ -66,7 +67,9 @@ struct Ranks {
     }
 };
 
-std::string meta(const Scratch& scratch, const std::string& name) { return read_dump(scratch.dump_path(name)).meta; }
+std::string meta(const Scratch& scratch, const std::string& name) {
+    return read_dump(scratch.dump_path(name)).meta;
+}
 
 }  // namespace
 
@@ -79,7 +82,8 @@ TEST_CASE("one rank of the node is asked, all dump once") {
     usleep(300'000);
     CHECK(scratch.dump_names().size() == 4);
     CHECK(has(meta(scratch, "rank00002.0.titan"), "\"reason\":\"signal\""));
-    CHECK(has(meta(scratch, "rank00000.0.titan"), "\"reason\":\"peer\",\"detail\":\"asked by rank 2, signal: SIGUSR1 from pid "));
+    CHECK(has(meta(scratch, "rank00000.0.titan"),
+              "\"reason\":\"peer\",\"detail\":\"asked by rank 2, signal: SIGUSR1 from pid "));
     CHECK(has(meta(scratch, "rank00000.0.titan"), "\"requested_by_rank\":2,"));
     CHECK_FALSE(fs::exists(scratch.dumps() + "/test/0/dump-request"));  // all on one node
 
@@ -116,7 +120,8 @@ TEST_CASE("a rank that is killed is noticed, and a survivor writes its dump") {
     auto ring = read_dump(scratch.dump_path("rank00001.0.titan")).ring;
     CHECK(reinterpret_cast<const titan::format::RingHeader*>(ring.data())->pid == victim);
     std::string detail = "rank 1 (pid " + std::to_string(victim) + ") died";
-    CHECK((has(meta(scratch, "rank00000.0.titan"), detail) && has(meta(scratch, "rank00002.0.titan"), detail)));
+    CHECK(
+        (has(meta(scratch, "rank00000.0.titan"), detail) && has(meta(scratch, "rank00002.0.titan"), detail)));
     CHECK(has(titan::test::read_file(scratch.path("errors")), "dump of rank 1 written to "));
     usleep(1'500'000);
     CHECK(scratch.dump_names().size() == 3);
@@ -190,7 +195,8 @@ TEST_CASE("the request file is read as strictly as it is written") {
     RemoteRequest request{0x1234, {DumpReason::kTimeout, 17, 99, 123456789, "stuck\nfor 300 s"}};
     char text[512];
     write_remote_request(request, text, sizeof(text));
-    CHECK(std::string(text) == "titantrace-dump-request 1 0000000000001234 17 timeout 123456789 stuck for 300 s\n");
+    CHECK(std::string(text) ==
+          "titantrace-dump-request 1 0000000000001234 17 timeout 123456789 stuck for 300 s\n");
     RemoteRequest parsed{};
     REQUIRE(parse_remote_request(text, parsed));
     CHECK(parsed.id == 0x1234);
@@ -198,10 +204,11 @@ TEST_CASE("the request file is read as strictly as it is written") {
     CHECK(parsed.request.pid == 0);
     CHECK(parsed.request.reason == DumpReason::kTimeout);
     CHECK(std::string(parsed.request.detail) == "stuck for 300 s");
-    for (const char* bad : {"", "\n", "titantrace-dump-request 1", "titantrace-dump-request 1 12 3 timeout 5 cut off",
-                            "titantrace-dump-request 2 12 3 timeout 5 x\n", "titantrace-dump-request 1 xyz 3 timeout 5 x\n",
-                            "titantrace-dump-request 1 12 -3 timeout 5 x\n", "titantrace-dump-request 1 12 3 lunch 5 x\n",
-                            "titantrace-dump-request 1 0 3 timeout 5 x\n", "titantrace-dump-request 1 12 3 timeout x y\n"}) {
+    for (const char* bad :
+         {"", "\n", "titantrace-dump-request 1", "titantrace-dump-request 1 12 3 timeout 5 cut off",
+          "titantrace-dump-request 2 12 3 timeout 5 x\n", "titantrace-dump-request 1 xyz 3 timeout 5 x\n",
+          "titantrace-dump-request 1 12 -3 timeout 5 x\n", "titantrace-dump-request 1 12 3 lunch 5 x\n",
+          "titantrace-dump-request 1 0 3 timeout 5 x\n", "titantrace-dump-request 1 12 3 timeout x y\n"}) {
         CHECK_FALSE(parse_remote_request(bad, parsed));
     }
 }

@@ -33,7 +33,9 @@ Scratch::~Scratch() {
     fs::remove_all(root_, ignored);
 }
 
-std::string Scratch::ring_dir() const { return rings() + "/titantrace-" + std::to_string(geteuid()); }
+std::string Scratch::ring_dir() const {
+    return rings() + "/titantrace-" + std::to_string(geteuid());
+}
 
 std::vector<std::string> Scratch::dump_names(int attempt, const std::string& run) const {
     std::vector<std::string> names;
@@ -46,12 +48,9 @@ std::vector<std::string> Scratch::dump_names(int attempt, const std::string& run
 }
 
 Environment rank_environment(const Scratch& scratch, int rank, int world_size) {
-    return {{"RANK", std::to_string(rank)},
-            {"WORLD_SIZE", std::to_string(world_size)},
-            {"LOCAL_RANK", std::to_string(rank)},
-            {"TITANTRACE_RUN_ID", "test"},
-            {"TITANTRACE_DIR", scratch.dumps()},
-            {"TITANTRACE_RING_DIR", scratch.rings()},
+    return {{"RANK", std::to_string(rank)},       {"WORLD_SIZE", std::to_string(world_size)},
+            {"LOCAL_RANK", std::to_string(rank)}, {"TITANTRACE_RUN_ID", "test"},
+            {"TITANTRACE_DIR", scratch.dumps()},  {"TITANTRACE_RING_DIR", scratch.rings()},
             {"TMPDIR", scratch.path("")}};
 }
 
@@ -61,12 +60,14 @@ void apply(const Environment& environment) {
     }
 }
 
-pid_t start_child(const Environment& environment, const std::function<int()>& body, const std::string& error_path) {
+pid_t start_child(const Environment& environment, const std::function<int()>& body,
+                  const std::string& error_path) {
     pid_t child = fork();
     if (child == 0) {
         titan::tracer::forget_logged();
         apply(environment);
-        int errors = open(error_path.empty() ? "/dev/null" : error_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+        int errors =
+            open(error_path.empty() ? "/dev/null" : error_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
         dup2(errors, STDERR_FILENO);
         close(errors);
         alarm(60);
@@ -81,7 +82,8 @@ int wait_child(pid_t child) {
     return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int run_child(const Environment& environment, const std::function<int()>& body, const std::string& error_path) {
+int run_child(const Environment& environment, const std::function<int()>& body,
+              const std::string& error_path) {
     return wait_child(start_child(environment, body, error_path));
 }
 
@@ -138,7 +140,8 @@ ReadDump read_dump(const std::string& path) {
             return dump;
         }
         std::string raw(section.raw_bytes, '\0');
-        if (ZSTD_decompress(raw.data(), raw.size(), bytes.data() + at, section.stored_bytes) != section.raw_bytes) {
+        if (ZSTD_decompress(raw.data(), raw.size(), bytes.data() + at, section.stored_bytes) !=
+            section.raw_bytes) {
             return dump;
         }
         at += section.stored_bytes;
@@ -152,6 +155,8 @@ ReadDump read_dump(const std::string& path) {
     return dump;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
 }  // namespace titan::test

@@ -1,4 +1,5 @@
-// What the tests of the cold side share: a directory that goes away, processes of their own, and dumps read back.
+// What the tests of the cold side share: a directory that goes away, processes of their own, and dumps read
+// back.
 #pragma once
 
 #include <sys/types.h>
@@ -35,11 +36,14 @@ using Environment = std::map<std::string, std::string>;
 Environment rank_environment(const Scratch& scratch, int rank, int world_size = 1);
 void apply(const Environment& environment);
 
-// A process running `body` with that environment, stderr in `error_path` if given. It ends with body's result, by _exit.
-pid_t start_child(const Environment& environment, const std::function<int()>& body, const std::string& error_path = "");
+// A process running `body` with that environment, stderr in `error_path` if given. It ends with body's
+// result, by _exit.
+pid_t start_child(const Environment& environment, const std::function<int()>& body,
+                  const std::string& error_path = "");
 // Exit status, or 1000 + the signal that ended it.
 int wait_child(pid_t child);
-int run_child(const Environment& environment, const std::function<int()>& body, const std::string& error_path = "");
+int run_child(const Environment& environment, const std::function<int()>& body,
+              const std::string& error_path = "");
 
 // Waits until `condition` holds; false after `seconds`.
 bool eventually(const std::function<bool()>& condition, double seconds = 10);

@@ -69,7 +69,8 @@ TEST_CASE("the signal dumps, and without a handler of the program ends nothing")
               raise(SIGUSR1);
               return errno == 99 && dumped(scratch, 1) ? 0 : 1;
           }) == 0);
-    CHECK(has(read_dump(scratch.dump_path("rank00000.0.titan")).meta, "\"reason\":\"signal\",\"detail\":\"SIGUSR1 from pid "));
+    CHECK(has(read_dump(scratch.dump_path("rank00000.0.titan")).meta,
+              "\"reason\":\"signal\",\"detail\":\"SIGUSR1 from pid "));
 }
 
 TEST_CASE("a handler from before the session is chained; what the program reads back is its own") {
@@ -84,7 +85,8 @@ TEST_CASE("a handler from before the session is chained; what the program reads 
                   return 1;
               }
               raise(SIGUSR1);
-              return calls == 1 && code_seen == SI_TKILL && context_seen != nullptr && mask_good == 1 && dumped(scratch, 1)
+              return calls == 1 && code_seen == SI_TKILL && context_seen != nullptr && mask_good == 1 &&
+                             dumped(scratch, 1)
                          ? 0
                          : 2;
           }) == 0);
@@ -117,7 +119,8 @@ TEST_CASE("a handler from after the session is chained, by whatever function it 
                   return 5;
               }
               // Signals in a row may share a dump.
-              return signal(SIGUSR2, plain_handler) == SIG_DFL && eventually([&] { return !scratch.dump_names().empty(); })
+              return signal(SIGUSR2, plain_handler) == SIG_DFL &&
+                             eventually([&] { return !scratch.dump_names().empty(); })
                          ? 0
                          : 6;
           }) == 0);

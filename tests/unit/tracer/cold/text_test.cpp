@@ -20,7 +20,8 @@ TEST_CASE("text is cut, never overrun") {
 
 TEST_CASE("numbers come out as printf would write them") {
     char out[128];
-    format_text(out, sizeof(out), "%d %lu %x %016lx %05d %c %%", -12, 18446744073709551615ul, 255u, 0xabcul, 3, 'z');
+    format_text(out, sizeof(out), "%d %lu %x %016lx %05d %c %%", -12, 18446744073709551615ul, 255u, 0xabcul,
+                3, 'z');
     CHECK(std::string(out) == "-12 18446744073709551615 ff 0000000000000abc 00003 z %");
 }
 
@@ -40,10 +41,13 @@ TEST_CASE("whole numbers only") {
 }
 
 TEST_CASE("what the environment says becomes valid JSON") {
-    const char* variables[] = {"NCCL_DEBUG=IN\"FO\\\n\x01", "HOME=/root", "CUDA_X=\xff\xc3\xa4\xed\xa0\x80", "NCCL_NOVALUE", nullptr};
+    const char* variables[] = {"NCCL_DEBUG=IN\"FO\\\n\x01", "HOME=/root", "CUDA_X=\xff\xc3\xa4\xed\xa0\x80",
+                               "NCCL_NOVALUE", nullptr};
     char out[16 << 10];
     write_environment(out, sizeof(out), variables);
-    CHECK(std::string(out) == "{\"NCCL_DEBUG\":\"IN\\\"FO\\\\\\u000a\\u0001\",\"CUDA_X\":\"\\ufffd\xc3\xa4\\ufffd\\ufffd\\ufffd\"}");
+    CHECK(std::string(out) ==
+          "{\"NCCL_DEBUG\":\"IN\\\"FO\\\\\\u000a\\u0001\",\"CUDA_X\":"
+          "\"\\ufffd\xc3\xa4\\ufffd\\ufffd\\ufffd\"}");
     char small[7000];
     const char* many[] = {"NCCL_A=1", "NCCL_B=2", nullptr};
     write_environment(small, sizeof(small), many);

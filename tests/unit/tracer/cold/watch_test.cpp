@@ -38,10 +38,15 @@ TEST_CASE("the heart beats and the anchor moves") {
               format::RingHeader& header = *session->ring_file.header;
               uint64_t beat = header.heartbeat_ticks;
               uint64_t moment = header.last_anchor.realtime_ns;
-              return eventually([&] {
-                  return std::atomic_ref(header.heartbeat_ticks).load() > beat + ns_to_ticks(900'000'000) &&
-                         std::atomic_ref(header.last_anchor.realtime_ns).load() > moment;
-              }, 4) ? 0 : 1;
+              return eventually(
+                         [&] {
+                             return std::atomic_ref(header.heartbeat_ticks).load() >
+                                        beat + ns_to_ticks(900'000'000) &&
+                                    std::atomic_ref(header.last_anchor.realtime_ns).load() > moment;
+                         },
+                         4)
+                         ? 0
+                         : 1;
           }) == 0);
 }
 
@@ -64,7 +69,8 @@ TEST_CASE("a call past the timeout is dumped once, the next one again") {
               return eventually([&] { return scratch.dump_names().size() == 2; }, 4) ? 0 : 3;
           }) == 0);
     auto dump = read_dump(scratch.dump_path("rank00000.0.titan"));
-    CHECK(has(dump.meta, "\"reason\":\"timeout\",\"detail\":\"thread 4711 inside ncclCommInitRank for 0 s\""));
+    CHECK(
+        has(dump.meta, "\"reason\":\"timeout\",\"detail\":\"thread 4711 inside ncclCommInitRank for 0 s\""));
 }
 
 TEST_CASE("reasons that are not asked for are not heard") {
