@@ -1,4 +1,6 @@
 // Driver API: contexts. Each device has one primary context; the current one is the top of the thread's stack.
+#include <atomic>
+
 #include "objects.h"
 
 using namespace simgpu;
@@ -17,7 +19,7 @@ CUcontext new_context(CUdevice device, unsigned flags) {  // lock held
 // Kernels that poll are told to stop; others keep their worker thread, which only the end of the process ends. The
 // object itself is never freed: streams and running kernels may still point to it.
 void retire_context(CUcontext context) {  // lock held
-    *context->cancelled = 1;
+    std::atomic_ref<int32_t>(*context->cancelled).store(1);
     Driver& state = driver();
     for (auto it = state.streams.begin(); it != state.streams.end();) {
         if (it->second->context == context) {
