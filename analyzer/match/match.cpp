@@ -43,14 +43,6 @@ struct Caller {
 };
 using Camp = std::vector<Caller>;  // callers with equal arguments
 
-std::vector<int> ranks_of(const Run& run, const std::vector<MemberRef>& refs) {
-    std::vector<int> ranks;
-    for (const MemberRef ref : refs) {
-        ranks.push_back(run.member(ref).global_rank);
-    }
-    return ranks;
-}
-
 std::vector<int> ranks_of(const Run& run, const Camp& camp) {
     std::vector<int> ranks;
     for (const Caller& caller : camp) {

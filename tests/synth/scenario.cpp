@@ -1,0 +1,508 @@
+#include "scenario.h"
+
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <stdexcept>
+
+namespace titan::synth {
+
+using namespace titan::format;
+
+// --- programs -------------------------------------------------------------------------------------------------------
+
+Program& Program::step(int64_t number) {
+    actions.push_back({.kind = Action::kStep, .step = number});
+    return *this;
+}
+Program& Program::span(const std::string& name) {
+    actions.push_back({.kind = Action::kSpan, .text = name});
+    return *this;
+}
+Program& Program::call(const std::string& communicator, OpKind op, uint64_t count, int root) {
+    actions.push_back({.kind = Action::kCall, .communicator = communicator, .op = op, .count = count, .peer = root});
+    return *this;
+}
+Program& Program::on_stream(uint64_t stream) {
+    actions.back().stream = stream;
+    return *this;
+}
+Program& Program::sync(uint64_t stream) {
+    actions.push_back({.kind = Action::kSync, .stream = stream});
+    return *this;
+}
+Program& Program::group_start() {
+    actions.push_back({.kind = Action::kGroupStart});
+    return *this;
+}
+Program& Program::group_end() {
+    actions.push_back({.kind = Action::kGroupEnd});
+    return *this;
+}
+Program& Program::sleep() {
+    actions.push_back({.kind = Action::kSleep});
+    return *this;
+}
+Program& Program::die() {
+    actions.push_back({.kind = Action::kDie});
+    return *this;
+}
+Program& Program::crash() {
+    actions.push_back({.kind = Action::kCrash});
+    return *this;
+}
+Program& Program::exit() {
+    actions.push_back({.kind = Action::kExit});
+    return *this;
+}
+Program& Program::init(const std::string& communicator) {
+    actions.push_back({.kind = Action::kInit, .communicator = communicator});
+    return *this;
+}
+Program& Program::split(const std::string& child) {
+    actions.push_back({.kind = Action::kSplit, .communicator = child});
+    return *this;
+}
+
+size_t Program::find_call(const std::string& communicator, size_t n) const {
+    for (size_t i = 0; i < actions.size(); ++i) {
+        if (actions[i].kind == Action::kCall && actions[i].communicator == communicator && n-- == 0) {
+            return i;
+        }
+    }
+    throw std::out_of_range("no such call on " + communicator);
+}
+
+Action& Program::nth_call(const std::string& communicator, size_t n) { return actions[find_call(communicator, n)]; }
+
+Program& Program::skip(const std::string& communicator, size_t n) {
+    actions.erase(actions.begin() + static_cast<std::ptrdiff_t>(find_call(communicator, n)));
+    return *this;
+}
+
+Program& Program::insert_before(const std::string& communicator, size_t n, const Program& what) {
+    actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(find_call(communicator, n)), what.actions.begin(), what.actions.end());
+    return *this;
+}
+
+// --- the play -------------------------------------------------------------------------------------------------------
+
+struct Scenario::CommunicatorSpec {
+    uint64_t id = 0;
+    std::vector<int> ranks;
+    bool created_by_program = false;
+    std::string parent;
+    uint32_t ordinal = 0;
+    std::set<int> entered;
+
+    int rank_of(int global) const {
+        const auto found = std::find(ranks.begin(), ranks.end(), global);
+        return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
+    }
+};
+
+struct Scenario::Queued {
+    Action action;
+    uint64_t ticket = 0;
+    uint64_t sequence = 0;
+};
+
+struct Scenario::Group {
+    std::vector<Queued> calls;
+};
+
+struct Scenario::Host {
+    size_t position = 0;
+    enum { kRunning, kSleeping, kDead, kCrashed, kExited, kDone } state = kRunning;
+    std::string inside;       // the call it is blocked in
+    uint64_t inside_since = 0;
+    uint64_t inside_object = 0;
+    uint64_t inside_ticket = 0;
+    uint64_t ended = 0;
+    uint64_t last_call_ticks = 0;
+    std::string last_call;
+    std::string span;
+    uint64_t group_depth = 0;
+    std::vector<Queued> open_group;
+    std::map<uint64_t, std::deque<Group>> streams;
+    std::map<std::string, uint32_t> rows;
+    std::map<std::tuple<std::string, bool, int>, uint64_t> p2p_counts;
+};
+
+Scenario::Scenario(int ranks, ScenarioOptions options) : options_(std::move(options)) {
+    now_ = kEpochTicks + static_cast<uint64_t>(options_.start_s * 1e9);
+    for (int rank = 0; rank < ranks; ++rank) {
+        RingSpec spec;
+        spec.rank = rank;
+        spec.world_size = ranks;
+        spec.run = options_.run;
+        spec.attempt = options_.attempt;
+        spec.pid = static_cast<int>(options_.first_pid) + rank;
+        spec.collectives = options_.collectives;
+        spec.host = "node-" + std::to_string(rank / 8);
+        programs_.emplace_back();
+        rings_.push_back(std::make_shared<RingBuilder>(spec));
+        RingHeader& header = rings_.back()->header();
+        header.gpu_progress = options_.gpu_progress ? 1 : 0;
+        header.timeout_ns = static_cast<uint64_t>(options_.hang_s * 1e9 / 2);
+        header.first_anchor = {2, now_, now_, kEpochRealtimeNs + (now_ - kEpochTicks)};
+        header.last_anchor = header.first_anchor;
+        hosts_.push_back(std::make_shared<Host>());
+    }
+    std::vector<int> world(static_cast<size_t>(ranks));
+    std::iota(world.begin(), world.end(), 0);
+    communicator("world", world);
+}
+
+void Scenario::communicator(const std::string& name, std::vector<int> ranks, bool created_by_program) {
+    CommunicatorSpec spec;
+    spec.id = (std::hash<std::string>{}(name) ^ options_.id_salt) | 1;
+    spec.ranks = std::move(ranks);
+    spec.created_by_program = created_by_program;
+    communicators_[name] = spec;
+}
+
+void Scenario::split_of(const std::string& parent, const std::string& child, std::vector<int> ranks) {
+    communicator(child, std::move(ranks), true);
+    communicators_[child].parent = parent;
+}
+
+void Scenario::every_rank(const std::function<void(int, Program&)>& write) {
+    for (int rank = 0; rank < size(); ++rank) {
+        write(rank, program(rank));
+    }
+}
+
+void Scenario::create(int rank, const std::string& name) {
+    const CommunicatorSpec& spec = communicators_.at(name);
+    RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
+    const uint32_t row = ring.add_communicator(spec.id, static_cast<int>(spec.ranks.size()), spec.rank_of(rank), name);
+    CommunicatorRecord& record = ring.communicator(row);
+    record.created_ticks = now_;
+    record.ready_ticks = now_ + 1000;
+    if (!spec.parent.empty()) {
+        const CommunicatorSpec& parent = communicators_.at(spec.parent);
+        record.origin = OpKind::kCommSplit;
+        record.parent_id = parent.id;
+        record.parent_rank = parent.rank_of(rank);
+        record.ordinal = spec.ordinal;
+    }
+    hosts_[static_cast<size_t>(rank)]->rows[name] = row;
+}
+
+void Scenario::play() {
+    for (auto& [name, spec] : communicators_) {
+        for (const int rank : spec.ranks) {
+            if (!spec.created_by_program) {
+                create(rank, name);
+            }
+        }
+    }
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int rank = 0; rank < size(); ++rank) {
+            while (advance_host(rank)) {
+                moved = true;
+                now_ += 10'000;
+            }
+        }
+        moved |= advance_streams();
+        now_ += 1'000'000;
+    }
+    record_threads();
+}
+
+bool Scenario::advance_host(int rank) {
+    Host& host = *hosts_[static_cast<size_t>(rank)];
+    Program& program = programs_[static_cast<size_t>(rank)];
+    if (host.state != Host::kRunning) {
+        return false;
+    }
+    if (host.position == program.actions.size()) {
+        host.state = Host::kDone;
+        return false;
+    }
+    if (!run_action(rank, program.actions[host.position])) {
+        return false;
+    }
+    host.inside.clear();
+    ++host.position;
+    return true;
+}
+
+bool Scenario::run_action(int rank, const Action& action) {
+    Host& host = *hosts_[static_cast<size_t>(rank)];
+    RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
+    switch (action.kind) {
+        case Action::kCall:
+            issue(rank, action);
+            return true;
+        case Action::kSync:
+            if (host.streams[action.stream].empty()) {
+                host.last_call = "cudaStreamSynchronize";
+                host.last_call_ticks = now_;
+                return true;
+            }
+            host.inside_since = host.inside.empty() ? now_ : host.inside_since;
+            host.inside = "cudaStreamSynchronize";
+            host.inside_object = action.stream;
+            return false;
+        case Action::kStep:
+            ring.header().step = action.step;
+            ring.header().step_ticks = now_;
+            return true;
+        case Action::kSpan:
+            host.span = action.text;
+            return true;
+        case Action::kGroupStart:
+            ++host.group_depth;
+            ++ring.header().groups;
+            return true;
+        case Action::kGroupEnd:
+            if (--host.group_depth == 0) {
+                launch_group(rank);
+            }
+            return true;
+        case Action::kInit:
+        case Action::kSplit:
+            return enter_creation(rank, action);
+        case Action::kSleep:
+            host.state = Host::kSleeping;
+            return false;
+        case Action::kDie:
+            host.state = Host::kDead;
+            break;
+        case Action::kCrash:
+            host.state = Host::kCrashed;
+            ring.header().state = ProcessState::kCrashed;
+            ring.header().fatal_signal = 11;
+            break;
+        case Action::kExit:
+            host.state = Host::kExited;
+            ring.header().state = ProcessState::kExited;
+            break;
+    }
+    host.ended = now_;
+    ring.header().heartbeat_ticks = now_;
+    return false;
+}
+
+void Scenario::issue(int rank, const Action& action) {
+    Host& host = *hosts_[static_cast<size_t>(rank)];
+    RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
+    const uint32_t row = host.rows.at(action.communicator);
+    CommunicatorRecord& record = ring.communicator(row);
+    const bool p2p = class_of(action.op) == OpClass::p2p;
+    Queued queued{action, ring.next_ticket(), 0};
+    CollectiveEntry& entry = ring.add_call(row, action.op);
+    if (p2p) {
+        const bool send = action.op == OpKind::kSend;
+        queued.sequence = host.p2p_counts[{action.communicator, send, action.peer}]++;
+        ring.count_p2p(row, send, action.peer);
+    } else {
+        queued.sequence = record.next_sequence++;
+    }
+    entry.sequence = queued.sequence;
+    entry.count = action.count;
+    entry.datatype = action.datatype;
+    const bool reduces = action.op == OpKind::kAllReduce || action.op == OpKind::kReduce || action.op == OpKind::kReduceScatter;
+    entry.reduction = reduces ? action.reduction : Reduction::kNoReduction;
+    entry.peer = action.peer;
+    entry.stream = action.stream;
+    entry.entered_ticks = now_;
+    entry.returned_ticks = now_ + 5000;
+    entry.result = action.fails ? 4 : 0;
+    entry.span = ring.text(host.span);
+    entry.state = action.fails ? CallState::kFailed : host.group_depth != 0 ? CallState::kGrouped : options_.gpu_progress ? CallState::kPending : CallState::kEnqueued;
+    host.last_call = action.op == OpKind::kAllReduce ? "ncclAllReduce" : "nccl" + std::string(name_of(action.op));
+    host.last_call_ticks = now_ + 5000;
+    if (action.fails) {
+        return;
+    }
+    if (host.group_depth != 0) {
+        entry.group = ring.header().groups;
+        entry.flags |= kInGroup;
+        host.open_group.push_back(queued);
+    } else {
+        host.streams[action.stream].push_back({{queued}});
+    }
+}
+
+void Scenario::launch_group(int rank) {
+    Host& host = *hosts_[static_cast<size_t>(rank)];
+    for (const Queued& queued : host.open_group) {
+        rings_[static_cast<size_t>(rank)]->call(queued.ticket).state = options_.gpu_progress ? CallState::kPending : CallState::kEnqueued;
+    }
+    if (!host.open_group.empty()) {
+        host.streams[host.open_group.front().action.stream].push_back({std::move(host.open_group)});
+    }
+    host.open_group.clear();
+}
+
+const Scenario::Queued* Scenario::head_of(int rank, const std::string& communicator, OpKind op, int peer, uint64_t sequence) const {
+    const Host& host = *hosts_[static_cast<size_t>(rank)];
+    if (host.state == Host::kDead || host.state == Host::kCrashed) {
+        return nullptr;
+    }
+    for (const auto& [stream, queue] : host.streams) {
+        if (queue.empty()) {
+            continue;
+        }
+        for (const Queued& queued : queue.front().calls) {
+            const bool p2p = class_of(queued.action.op) == OpClass::p2p;
+            const bool fits = p2p ? queued.action.op == op && queued.action.peer == peer : class_of(op) != OpClass::p2p;
+            if (queued.action.communicator == communicator && queued.sequence == sequence && fits) {
+                return &queued;
+            }
+        }
+    }
+    return nullptr;
+}
+
+bool Scenario::is_ready(int rank, const Queued& queued) const {
+    const CommunicatorSpec& spec = communicators_.at(queued.action.communicator);
+    if (class_of(queued.action.op) == OpClass::p2p) {
+        const bool send = queued.action.op == OpKind::kSend;
+        const int peer = spec.ranks[static_cast<size_t>(queued.action.peer)];
+        const Queued* other = head_of(peer, queued.action.communicator, send ? OpKind::kRecv : OpKind::kSend, spec.rank_of(rank), queued.sequence);
+        return other != nullptr && other->action.count == queued.action.count;
+    }
+    for (const int member : spec.ranks) {
+        const Queued* other = head_of(member, queued.action.communicator, queued.action.op, -1, queued.sequence);
+        // Another reduction goes unnoticed in NCCL; everything else does not.
+        if (other == nullptr || other->action.never_finishes || other->action.op != queued.action.op || other->action.count != queued.action.count ||
+            other->action.peer != queued.action.peer || other->action.datatype != queued.action.datatype) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void Scenario::finish(int rank, const Queued& queued) {
+    RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
+    CollectiveEntry& entry = ring.call(queued.ticket);
+    if (!options_.gpu_progress || entry.slot_sequence != 2 * queued.ticket + 2) {
+        return;
+    }
+    entry.state = CallState::kFinished;
+    entry.gpu_finished_ticks = now_;
+    if (class_of(queued.action.op) != OpClass::p2p) {
+        CommunicatorRecord& record = ring.communicator(entry.communicator);
+        record.finished = std::max(record.finished, queued.sequence + 1);
+    }
+}
+
+bool Scenario::advance_streams() {
+    std::vector<std::pair<int, uint64_t>> ready;
+    for (int rank = 0; rank < size(); ++rank) {
+        for (const auto& [stream, queue] : hosts_[static_cast<size_t>(rank)]->streams) {
+            if (!queue.empty() && std::all_of(queue.front().calls.begin(), queue.front().calls.end(), [&](const Queued& queued) { return is_ready(rank, queued); })) {
+                ready.emplace_back(rank, stream);
+            }
+        }
+    }
+    for (const auto& [rank, stream] : ready) {
+        auto& queue = hosts_[static_cast<size_t>(rank)]->streams[stream];
+        for (const Queued& queued : queue.front().calls) {
+            finish(rank, queued);
+        }
+        queue.pop_front();
+    }
+    return !ready.empty();
+}
+
+bool Scenario::enter_creation(int rank, const Action& action) {
+    Host& host = *hosts_[static_cast<size_t>(rank)];
+    CommunicatorSpec& spec = communicators_.at(action.communicator);
+    RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
+    if (!host.rows.contains(action.communicator)) {
+        create(rank, action.communicator);
+        spec.entered.insert(rank);
+        CommunicatorRecord& record = ring.communicator(host.rows[action.communicator]);
+        record.state = CommState::kCreating;
+        record.ready_ticks = 0;
+        record.create_result = -1;
+        if (!spec.parent.empty()) {
+            record.size = -1;
+            record.rank = -1;
+        }
+        const uint32_t row = spec.parent.empty() ? host.rows[action.communicator] : host.rows.at(spec.parent);
+        host.inside_ticket = ring.next_ticket() + 1;
+        CollectiveEntry& entry = ring.add_call(row, spec.parent.empty() ? OpKind::kCommInit : OpKind::kCommSplit);
+        entry.entered_ticks = now_;
+        entry.state = CallState::kEntered;
+        entry.result = -1;
+        entry.related_id = spec.id;
+        host.inside = spec.parent.empty() ? "ncclCommInitRank" : "ncclCommSplit";
+        host.inside_since = now_;
+        host.inside_object = spec.id;
+    }
+    const std::vector<int>& needed = spec.parent.empty() ? spec.ranks : communicators_.at(spec.parent).ranks;
+    const bool all_there = std::all_of(needed.begin(), needed.end(), [&](int member) {
+        return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& item) {
+            return (item.first == action.communicator || (!spec.parent.empty() && item.second.parent == spec.parent)) && item.second.entered.contains(member);
+        });
+    });
+    if (all_there) {
+        CommunicatorRecord& record = ring.communicator(host.rows[action.communicator]);
+        record.state = CommState::kLive;
+        record.ready_ticks = now_;
+        record.create_result = 0;
+        record.size = static_cast<int>(spec.ranks.size());
+        record.rank = spec.rank_of(rank);
+        ring.call(host.inside_ticket - 1).state = CallState::kReturned;
+        host.inside_ticket = 0;
+    }
+    return all_there;
+}
+
+bool Scenario::is_dead(int rank) const {
+    const auto state = hosts_[static_cast<size_t>(rank)]->state;
+    return state == Host::kDead || state == Host::kCrashed || state == Host::kExited;
+}
+
+uint64_t Scenario::now_ticks(int rank) const {
+    const Host& host = *hosts_[static_cast<size_t>(rank)];
+    return is_dead(rank) ? host.ended : now_ + static_cast<uint64_t>((options_.hang_s + options_.dump_skew_s * rank) * 1e9);
+}
+
+void Scenario::record_threads() {
+    for (int rank = 0; rank < size(); ++rank) {
+        Host& host = *hosts_[static_cast<size_t>(rank)];
+        RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
+        ThreadRecord& thread = ring.add_thread(static_cast<uint32_t>(ring.header().pid));
+        thread.call = ring.text(host.inside);
+        thread.entered_ticks = host.inside.empty() ? 0 : host.inside_since;
+        thread.object = host.inside.empty() ? 0 : host.inside_object;
+        thread.ticket = host.inside_ticket;
+        thread.last_call = ring.text(host.last_call);
+        thread.last_call_ticks = host.last_call_ticks;
+        thread.group_depth = static_cast<uint32_t>(host.group_depth);
+        if (!host.span.empty()) {
+            thread.span_depth = 1;
+            thread.spans[0] = ring.text(host.span);
+        }
+        if (!is_dead(rank)) {
+            ring.header().heartbeat_ticks = now_ticks(rank);
+        }
+    }
+}
+
+std::string Scenario::meta(int rank) const {
+    const Host& host = *hosts_[static_cast<size_t>(rank)];
+    const bool killed = host.state == Host::kDead || host.state == Host::kCrashed;
+    const std::string reason = killed ? "collected" : host.state == Host::kExited ? "exit" : options_.reason;
+    return dump_meta(now_ticks(rank), reason, !killed);
+}
+
+void Scenario::write(const std::string& directory, const std::set<int>& without, uint64_t dump_number) {
+    for (int rank = 0; rank < size(); ++rank) {
+        if (!without.contains(rank)) {
+            char name[40];
+            std::snprintf(name, sizeof(name), "rank%05d.%llu.titan", rank, static_cast<unsigned long long>(dump_number));
+            write_file(directory + "/" + options_.run + "/" + std::to_string(options_.attempt) + "/" + name, make_dump(ring(rank), meta(rank)));
+        }
+    }
+}
+
+}  // namespace titan::synth

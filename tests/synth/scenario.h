@@ -1,0 +1,131 @@
+// A job on paper: ranks with programs, played by rules as simple as they can be (a collective finishes when all members
+// have it at the head of their streams), until nothing moves. Then everybody dumps. What a test reads is the program and
+// the fault; rings and dumps come out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ring_builder.h"
+
+namespace titan::synth {
+
+using format::Datatype;
+using format::OpKind;
+using format::Reduction;
+
+struct Action {
+    enum Kind { kCall, kSync, kStep, kSpan, kGroupStart, kGroupEnd, kSleep, kDie, kCrash, kExit, kInit, kSplit } kind = kCall;
+    std::string communicator;
+    OpKind op{};
+    uint64_t count = 0;
+    Datatype datatype = Datatype::kFloat32;
+    Reduction reduction = Reduction::kSum;
+    int peer = -1;        // communicator rank
+    uint64_t stream = 0x51;
+    int64_t step = 0;
+    std::string text;     // of a span
+    bool never_finishes = false;  // the collective arrives everywhere and hangs on this rank
+    bool fails = false;           // the call returns an error
+};
+
+// What one rank does. Calls chain: program.step(1).all_reduce("dp:0", 1024).sync().
+class Program {
+  public:
+    Program& step(int64_t number);
+    Program& span(const std::string& name);  // empty ends it
+    Program& call(const std::string& communicator, OpKind op, uint64_t count = 1024, int root = -1);
+    Program& all_reduce(const std::string& communicator, uint64_t count = 1024) { return call(communicator, OpKind::kAllReduce, count); }
+    Program& all_gather(const std::string& communicator, uint64_t count = 1024) { return call(communicator, OpKind::kAllGather, count); }
+    Program& reduce_scatter(const std::string& communicator, uint64_t count = 1024) { return call(communicator, OpKind::kReduceScatter, count); }
+    Program& broadcast(const std::string& communicator, int root, uint64_t count = 1024) { return call(communicator, OpKind::kBroadcast, count, root); }
+    Program& send(const std::string& communicator, int peer, uint64_t count = 64) { return call(communicator, OpKind::kSend, count, peer); }
+    Program& recv(const std::string& communicator, int peer, uint64_t count = 64) { return call(communicator, OpKind::kRecv, count, peer); }
+    Program& on_stream(uint64_t stream);  // of the last call
+    Program& sync(uint64_t stream = 0x51);
+    Program& group_start();
+    Program& group_end();
+    Program& sleep();   // in program code, for ever
+    Program& die();     // kill -9
+    Program& crash();   // SIGSEGV
+    Program& exit();
+    Program& init(const std::string& communicator);
+    Program& split(const std::string& child);
+
+    // The n-th call of the program on a communicator, from 0: where faults are planted.
+    Action& nth_call(const std::string& communicator, size_t n);
+    Program& skip(const std::string& communicator, size_t n);
+    Program& insert_before(const std::string& communicator, size_t n, const Program& what);
+
+    std::vector<Action> actions;
+
+  private:
+    size_t find_call(const std::string& communicator, size_t n) const;
+};
+
+struct ScenarioOptions {
+    std::string run = "synth";
+    int attempt = 0;
+    uint64_t collectives = 256;  // slots of each ring
+    bool gpu_progress = true;
+    double hang_s = 20;          // how long nothing has moved when the dumps are written
+    double dump_skew_s = 0;      // rank r dumps r times this later
+    std::string reason = "timeout";
+    uint64_t first_pid = 1000;
+    uint64_t id_salt = 0;        // other communicator ids: another job
+    double start_s = 0;          // the whole job happens this much later
+};
+
+class Scenario {
+  public:
+    explicit Scenario(int ranks, ScenarioOptions options = {});
+
+    // Must be declared before the programs run. Created when the job starts, unless programs init() or split() it.
+    void communicator(const std::string& name, std::vector<int> ranks, bool created_by_program = false);
+    void split_of(const std::string& parent, const std::string& child, std::vector<int> ranks);
+    void every_rank(const std::function<void(int rank, Program& program)>& write);
+    Program& program(int rank) { return programs_[static_cast<size_t>(rank)]; }
+
+    // Plays the programs. Rings exist afterwards.
+    void play();
+    int size() const { return static_cast<int>(programs_.size()); }
+    RingBuilder& ring(int rank) { return *rings_[static_cast<size_t>(rank)]; }
+    std::string meta(int rank) const;
+    bool is_dead(int rank) const;
+    uint64_t now_ticks(int rank) const;
+    // DIR/<run>/<attempt>/rank<NNNNN>.0.titan, without the ranks in `without`.
+    void write(const std::string& directory, const std::set<int>& without = {}, uint64_t dump_number = 0);
+
+  private:
+    struct Group;
+    struct Queued;
+    struct Host;
+    struct CommunicatorSpec;
+
+    void create(int rank, const std::string& name);
+    bool advance_host(int rank);
+    bool run_action(int rank, const Action& action);
+    void issue(int rank, const Action& action);
+    void launch_group(int rank);
+    bool advance_streams();
+    bool is_ready(int rank, const Queued& queued) const;
+    const Queued* head_of(int rank, const std::string& communicator, OpKind op, int peer, uint64_t sequence) const;
+    bool enter_creation(int rank, const Action& action);
+    void finish(int rank, const Queued& queued);
+    void record_threads();
+
+    ScenarioOptions options_;
+    std::vector<Program> programs_;
+    std::vector<std::shared_ptr<RingBuilder>> rings_;
+    std::vector<std::shared_ptr<Host>> hosts_;
+    std::map<std::string, CommunicatorSpec> communicators_;
+    uint64_t now_ = 0;
+};
+
+}  // namespace titan::synth

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""A second reader of rings and dumps, written from formats/FORMAT.md alone: it shares no line with the C++ one.
+
+titan_decode.py FILE...   prints the collectives of each file as JSON Lines, in the fields of `titan-analyze show --json`.
+Exit status 77 (skip) when there is nothing here that unpacks zstd.
+"""
+import json
+import shutil
+import struct
+import subprocess
+import sys
+
+try:
+    import zstandard  # type: ignore
+except ImportError:
+    zstandard = None
+
+NONE64 = 0xFFFFFFFFFFFFFFFF
+KINDS = {1: "all_reduce", 2: "reduce", 3: "broadcast", 4: "all_gather", 5: "reduce_scatter", 6: "all_to_all", 7: "gather",
+         8: "scatter", 9: "send", 10: "recv", 11: "put_signal", 12: "signal", 13: "wait_signal", 20: "comm_init",
+         21: "comm_init_all", 22: "comm_split", 23: "comm_shrink", 24: "comm_grow", 25: "comm_finalize", 26: "comm_destroy",
+         27: "comm_abort", 28: "comm_revoke", 29: "comm_suspend", 30: "comm_resume", 31: "window_register",
+         32: "window_deregister", 33: "buffer_register", 34: "buffer_deregister", 35: "dev_comm_create",
+         36: "dev_comm_destroy", 37: "redop_create", 38: "redop_destroy"}
+DATATYPES = {0: "int8", 1: "uint8", 2: "int32", 3: "uint32", 4: "int64", 5: "uint64", 6: "float16", 7: "float32",
+             8: "float64", 9: "bfloat16", 10: "float8e4m3", 11: "float8e5m2", 255: "none"}
+REDUCTIONS = {0: "sum", 1: "prod", 2: "max", 3: "min", 4: "avg", 5: "premul_sum", 255: "none"}
+STATES = {0: "none", 1: "entered", 2: "grouped", 3: "launching", 4: "enqueued", 5: "pending", 6: "started",
+          7: "finished", 8: "failed", 9: "returned"}
+
+
+class Damaged(Exception):
+    pass
+
+
+def fnv1a64(data):
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = ((value ^ byte) * 0x100000001B3) & NONE64
+    return value
+
+
+def unzstd(data, raw_bytes):
+    if zstandard is not None:
+        return zstandard.ZstdDecompressor().decompress(data, max_output_size=raw_bytes)
+    if shutil.which("zstd") is None:
+        print("neither the zstd program nor the zstandard package is here", file=sys.stderr)
+        sys.exit(77)
+    done = subprocess.run(["zstd", "-d", "-c", "-q"], input=data, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise Damaged("zstd: " + done.stderr.decode(errors="replace"))
+    return done.stdout
+
+
+def read_dump(data):
+    magic, major, _minor, header_bytes, _reserved, check = struct.unpack_from("<8sHHIQQ", data)
+    if magic != b"TITANDMP" or major != 1 or check != fnv1a64(data[:24]):
+        raise Damaged("not a dump of major version 1")
+    image = bytearray()
+    offset = header_bytes
+    while True:
+        kind, _reserved, stored, raw, ring_offset, check = struct.unpack_from("<IIQQQQ", data, offset)
+        if check != fnv1a64(data[offset:offset + 32]):
+            raise Damaged("bad section header")
+        if kind == 0:
+            return bytes(image)
+        offset += 40
+        if kind == 2:
+            bytes_of_ring = unzstd(data[offset:offset + stored], raw)
+            if len(bytes_of_ring) != raw:
+                raise Damaged("section of another size")
+            image.extend(bytes(max(0, ring_offset + raw - len(image))))
+            image[ring_offset:ring_offset + raw] = bytes_of_ring
+        offset += stored
+
+
+class Ring:
+    def __init__(self, image):
+        self.image = image
+        if image[:8] != b"TITANRNG" or struct.unpack_from("<HHI", image, 8)[::2] != (1, 0x01020304):
+            raise Damaged("not a ring of major version 1")
+        file_bytes = struct.unpack_from("<Q", image, 24)[0]
+        self.image = image + bytes(max(0, min(file_bytes, 1 << 30) - len(image)))
+        self.rank = struct.unpack_from("<i", image, 88)[0]
+        count = min(12, struct.unpack_from("<I", image, 20)[0])
+        self.regions = {}
+        for i in range(count):
+            kind, stride, offset, elements, _ = struct.unpack_from("<IIQQQ", image, 872 + 32 * i)
+            head = struct.unpack_from("<Q", image, 3328 + 64 * i)[0]
+            self.regions[kind] = (stride, offset, elements, head)
+
+    def text(self, number):
+        if number == 0 or 6 not in self.regions or 7 not in self.regions:
+            return ""
+        stride, offset, count, _ = self.regions[6]
+        if number > count:
+            return ""
+        start, length = struct.unpack_from("<II", self.image, offset + (number - 1) * stride + 8)
+        heap = self.regions[7]
+        if length == 0 or start + length - 1 > heap[2]:
+            return ""
+        return self.image[heap[1] + start:heap[1] + start + length - 1].decode(errors="replace")
+
+    def collectives(self):
+        stride, offset, count, head = self.regions[1]
+        for ticket in range(max(0, head - count), head):
+            place = offset + (ticket % count) * stride
+            if struct.unpack_from("<Q", self.image, place)[0] == 2 * ticket + 2:
+                yield ticket, place
+
+    def entry(self, ticket, place):
+        (_, communicator, sequence, elements, send, receive, stream, group, step, entered, returned, _started,
+         finished, _related) = struct.unpack_from("<8Qq5Q", self.image, place)
+        (_row, thread, span, _stack, peer, comm_rank, device, group_index, kind, datatype, reduction, flags, state, _r,
+         result, _color) = struct.unpack_from("<IIIIiiiIHBBHBBii", self.image, place + 112)
+        return {"rank": self.rank, "ticket": ticket, "communicator": f"{communicator:016x}",
+                "seq": None if sequence == NONE64 else sequence, "op": KINDS.get(kind, f"operation {kind}"),
+                "count": elements, "datatype": DATATYPES.get(datatype, f"datatype {datatype}"),
+                "reduction": REDUCTIONS.get(reduction, f"reduction {reduction}"), "peer": peer, "comm_rank": comm_rank,
+                "state": STATES.get(state, ""), "result": result, "step": step, "span": self.text(span), "stream": stream,
+                "group": group, "group_index": group_index, "thread": thread, "device": device, "send_buffer": send,
+                "receive_buffer": receive, "flags": flags, "entered_ticks": entered or None,
+                "returned_ticks": returned or None, "gpu_finished_ticks": finished or None}
+
+
+def main():
+    for path in sys.argv[1:]:
+        with open(path, "rb") as file:
+            data = file.read()
+        ring = Ring(read_dump(data) if data[:8] == b"TITANDMP" else data)
+        for ticket, place in ring.collectives():
+            print(json.dumps(ring.entry(ticket, place), separators=(",", ":"), ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

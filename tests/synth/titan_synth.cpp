@@ -1,0 +1,132 @@
+// Writes the dumps of an invented job: titan-synth DIR --ranks 8 --steps 20 --fault sleep --rank 3 --at 41.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "jobs.h"
+
+namespace {
+
+using namespace titan::synth;
+
+struct Options {
+    std::string directory;
+    int ranks = 8;
+    int steps = 20;
+    std::string fault = "sleep";
+    int rank = 3;
+    size_t at = 10;
+    ScenarioOptions scenario;
+};
+
+// Faults are planted before the `at`-th call of the rank on the world communicator.
+bool plant(Scenario& job, const Options& options) {
+    Program& program = job.program(options.rank);
+    const std::string& fault = options.fault;
+    if (fault == "none") {
+        return true;
+    }
+    if (fault == "sleep" || fault == "die" || fault == "crash" || fault == "exit") {
+        Program what;
+        fault == "sleep" ? what.sleep() : fault == "die" ? what.die() : fault == "crash" ? what.crash() : what.exit();
+        program.insert_before("world", options.at, what);
+        return true;
+    }
+    Action& call = program.nth_call("world", options.at);
+    if (fault == "skip") {
+        program.skip("world", options.at);
+    } else if (fault == "op") {
+        call.op = OpKind::kAllReduce;
+    } else if (fault == "size") {
+        call.count /= 2;
+    } else if (fault == "dtype") {
+        call.datatype = Datatype::kBfloat16;
+    } else if (fault == "stuck") {
+        call.never_finishes = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+// Many ranks, one communicator, played by hand: the simulation is quadratic in ranks and not needed for a benchmark.
+void write_large(const Options& options, int calls) {
+    for (int rank = 0; rank < options.ranks; ++rank) {
+        RingSpec spec;
+        spec.rank = rank;
+        spec.world_size = options.ranks;
+        spec.run = options.scenario.run;
+        spec.pid = 1000 + rank;
+        spec.collectives = 16384;
+        spec.p2p_bytes = 1 << 20;
+        spec.host = "node-" + std::to_string(rank / 8);
+        RingBuilder ring(spec);
+        const uint32_t world = ring.add_communicator(0xabc, options.ranks, rank, "world");
+        const uint32_t group = ring.add_communicator(0x1000 + static_cast<uint64_t>(rank / 8), 8, rank % 8, "tp:" + std::to_string(rank / 8));
+        const bool late = rank == options.rank && options.fault == "sleep";
+        for (int i = 0; i < (late ? calls - 1 : calls); ++i) {
+            const uint32_t row = i % 4 == 3 ? world : group;
+            ring.header().step = i / 16;
+            auto& entry = ring.add_call(row, OpKind::kAllReduce);
+            auto& record = ring.communicator(row);
+            entry.sequence = record.next_sequence++;
+            entry.count = 1024U << (i % 7);
+            entry.datatype = Datatype::kBfloat16;
+            entry.reduction = Reduction::kSum;
+            entry.entered_ticks = kEpochTicks + static_cast<uint64_t>(i) * 1'000'000 + static_cast<uint64_t>(rank) * 131;
+            entry.returned_ticks = entry.entered_ticks + 7000 + static_cast<uint64_t>((rank * 7919 + i * 104729) % 9973);
+            entry.gpu_finished_ticks = entry.returned_ticks + 300'000 + static_cast<uint64_t>((rank * 31 + i * 17) % 1009);
+            entry.send_buffer = 0x7f0000000000 + static_cast<uint64_t>(i % 64) * 65536;
+            entry.receive_buffer = entry.send_buffer;
+            if (i + 1 == calls && options.fault == "sleep") {
+                entry.state = titan::format::CallState::kPending;
+                entry.gpu_finished_ticks = 0;
+            } else {
+                record.finished = record.next_sequence;
+            }
+        }
+        auto& thread = ring.add_thread(static_cast<uint32_t>(spec.pid));
+        thread.last_call = ring.text("ncclAllReduce");
+        thread.last_call_ticks = kEpochTicks + static_cast<uint64_t>(calls) * 1'000'000;
+        const uint64_t now = kEpochTicks + static_cast<uint64_t>(calls) * 1'000'000 + 20 * kSecond;
+        char name[48];
+        std::snprintf(name, sizeof(name), "/%s/0/rank%05d.0.titan", spec.run.c_str(), rank);
+        write_file(options.directory + name, make_dump(ring, dump_meta(now, "timeout", true)));
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    CLI::App app{"Writes the dumps of an invented training job, with a fault."};
+    Options options;
+    int large_calls = 0;
+    app.add_option("DIR", options.directory, "dump directory to write")->required();
+    app.add_option("--ranks", options.ranks)->check(CLI::Range(1, 65536));
+    app.add_option("--steps", options.steps);
+    app.add_option("--fault", options.fault, "none, sleep, die, crash, exit, skip, op, size, dtype, stuck");
+    app.add_option("--rank", options.rank, "the guilty rank");
+    app.add_option("--at", options.at, "its n-th call on the world communicator");
+    app.add_option("--run", options.scenario.run);
+    app.add_option("--large", large_calls, "no simulation: this many calls on every rank (faults: none, sleep)");
+    CLI11_PARSE(app, argc, argv);
+    try {
+        if (large_calls > 0) {
+            write_large(options, large_calls);
+            return 0;
+        }
+        options.scenario.collectives = 1024;
+        Scenario job(options.ranks, options.scenario);
+        write_training(job, options.steps);
+        if (options.rank < 0 || options.rank >= options.ranks || !plant(job, options)) {
+            std::fprintf(stderr, "titan-synth: no such fault or rank\n");
+            return 2;
+        }
+        job.play();
+        job.write(options.directory);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "titan-synth: %s\n", error.what());
+        return 2;
+    }
+    return 0;
+}
