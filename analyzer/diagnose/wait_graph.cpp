@@ -446,6 +446,8 @@ class GraphBuilder {
 
 }  // namespace
 
+WaitGraph build_wait_graph(const Run& run) { return GraphBuilder(run).build(); }
+
 std::vector<const ThreadState*> issuing_threads(const Process& process) {
     std::set<uint32_t> ids{static_cast<uint32_t>(process.pid)};
     const size_t count = process.entries.size();

@@ -11,58 +11,66 @@ using namespace titan::format;
 
 // --- programs -------------------------------------------------------------------------------------------------------
 
+namespace {
+
+Action plain(Action::Kind kind) {
+    Action action;
+    action.kind = kind;
+    return action;
+}
+
+Action named(Action::Kind kind, const std::string& communicator) {
+    Action action = plain(kind);
+    action.communicator = communicator;
+    return action;
+}
+
+}  // namespace
+
+Program& Program::add(Action action) {
+    actions.push_back(std::move(action));
+    return *this;
+}
+
 Program& Program::step(int64_t number) {
-    actions.push_back({.kind = Action::kStep, .step = number});
-    return *this;
+    Action action = plain(Action::kStep);
+    action.step = number;
+    return add(action);
 }
+
 Program& Program::span(const std::string& name) {
-    actions.push_back({.kind = Action::kSpan, .text = name});
-    return *this;
+    Action action = plain(Action::kSpan);
+    action.text = name;
+    return add(action);
 }
+
 Program& Program::call(const std::string& communicator, OpKind op, uint64_t count, int root) {
-    actions.push_back({.kind = Action::kCall, .communicator = communicator, .op = op, .count = count, .peer = root});
-    return *this;
+    Action action = named(Action::kCall, communicator);
+    action.op = op;
+    action.count = count;
+    action.peer = root;
+    return add(action);
 }
+
 Program& Program::on_stream(uint64_t stream) {
     actions.back().stream = stream;
     return *this;
 }
+
 Program& Program::sync(uint64_t stream) {
-    actions.push_back({.kind = Action::kSync, .stream = stream});
-    return *this;
+    Action action = plain(Action::kSync);
+    action.stream = stream;
+    return add(action);
 }
-Program& Program::group_start() {
-    actions.push_back({.kind = Action::kGroupStart});
-    return *this;
-}
-Program& Program::group_end() {
-    actions.push_back({.kind = Action::kGroupEnd});
-    return *this;
-}
-Program& Program::sleep() {
-    actions.push_back({.kind = Action::kSleep});
-    return *this;
-}
-Program& Program::die() {
-    actions.push_back({.kind = Action::kDie});
-    return *this;
-}
-Program& Program::crash() {
-    actions.push_back({.kind = Action::kCrash});
-    return *this;
-}
-Program& Program::exit() {
-    actions.push_back({.kind = Action::kExit});
-    return *this;
-}
-Program& Program::init(const std::string& communicator) {
-    actions.push_back({.kind = Action::kInit, .communicator = communicator});
-    return *this;
-}
-Program& Program::split(const std::string& child) {
-    actions.push_back({.kind = Action::kSplit, .communicator = child});
-    return *this;
-}
+
+Program& Program::group_start() { return add(plain(Action::kGroupStart)); }
+Program& Program::group_end() { return add(plain(Action::kGroupEnd)); }
+Program& Program::sleep() { return add(plain(Action::kSleep)); }
+Program& Program::die() { return add(plain(Action::kDie)); }
+Program& Program::crash() { return add(plain(Action::kCrash)); }
+Program& Program::exit() { return add(plain(Action::kExit)); }
+Program& Program::init(const std::string& communicator) { return add(named(Action::kInit, communicator)); }
+Program& Program::split(const std::string& child) { return add(named(Action::kSplit, child)); }
 
 size_t Program::find_call(const std::string& communicator, size_t n) const {
     for (size_t i = 0; i < actions.size(); ++i) {
@@ -87,19 +95,10 @@ Program& Program::insert_before(const std::string& communicator, size_t n, const
 
 // --- the play -------------------------------------------------------------------------------------------------------
 
-struct Scenario::CommunicatorSpec {
-    uint64_t id = 0;
-    std::vector<int> ranks;
-    bool created_by_program = false;
-    std::string parent;
-    uint32_t ordinal = 0;
-    std::set<int> entered;
-
-    int rank_of(int global) const {
-        const auto found = std::find(ranks.begin(), ranks.end(), global);
-        return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
-    }
-};
+int Scenario::CommunicatorSpec::rank_of(int global) const {
+    const auto found = std::find(ranks.begin(), ranks.end(), global);
+    return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
+}
 
 struct Scenario::Queued {
     Action action;
@@ -324,7 +323,7 @@ void Scenario::issue(int rank, const Action& action) {
         entry.flags |= kInGroup;
         host.open_group.push_back(queued);
     } else {
-        host.streams[action.stream].push_back({{queued}});
+        host.streams[action.stream].push_back(Group{{queued}});
     }
 }
 
@@ -334,7 +333,8 @@ void Scenario::launch_group(int rank) {
         rings_[static_cast<size_t>(rank)]->call(queued.ticket).state = options_.gpu_progress ? CallState::kPending : CallState::kEnqueued;
     }
     if (!host.open_group.empty()) {
-        host.streams[host.open_group.front().action.stream].push_back({std::move(host.open_group)});
+        const uint64_t stream = host.open_group.front().action.stream;
+        host.streams[stream].push_back(Group{std::move(host.open_group)});
     }
     host.open_group.clear();
 }

@@ -66,6 +66,7 @@ class Program {
     std::vector<Action> actions;
 
   private:
+    Program& add(Action action);
     size_t find_call(const std::string& communicator, size_t n) const;
 };
 
@@ -106,7 +107,16 @@ class Scenario {
     struct Group;
     struct Queued;
     struct Host;
-    struct CommunicatorSpec;
+    struct CommunicatorSpec {
+        uint64_t id = 0;
+        std::vector<int> ranks;
+        bool created_by_program = false;
+        std::string parent;
+        uint32_t ordinal = 0;
+        std::set<int> entered;
+
+        int rank_of(int global) const;
+    };
 
     void create(int rank, const std::string& name);
     bool advance_host(int rank);

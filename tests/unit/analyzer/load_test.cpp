@@ -1,0 +1,206 @@
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "analyzer/rings.h"
+#include "played.h"
+
+using namespace titan::test;
+using namespace titan::analyzer;
+using titan::synth::write_training;
+namespace files = std::filesystem;
+
+namespace {
+
+struct TemporaryDirectory {
+    TemporaryDirectory() {
+        char name[] = "/tmp/titan-load-XXXXXX";
+        path = ::mkdtemp(name);
+    }
+    ~TemporaryDirectory() { files::remove_all(path); }
+    std::string path;
+};
+
+LoadOptions options_for(const std::string& path) {
+    LoadOptions options;
+    options.paths = {path};
+    return options;
+}
+
+Scenario sleeping_job(ScenarioOptions options, int culprit = 3, int ranks = 4) {
+    Scenario job(ranks, std::move(options));
+    write_training(job, 4);
+    Program sleep;
+    sleep.sleep();
+    job.program(culprit).insert_before("world", 2, sleep);
+    job.play();
+    return job;
+}
+
+bool warns(const Run& run, const std::string& kind, const std::string& part = "") {
+    for (const Warning& warning : run.warnings) {
+        if (warning.kind == kind && warning.summary.find(part) != std::string::npos) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void spoil(const std::string& path, size_t size) { files::resize_file(path, size); }
+
+std::string dump_path(const std::string& directory, int rank, const std::string& run = "synth", int attempt = 0, int number = 0) {
+    return directory + "/" + run + "/" + std::to_string(attempt) + "/rank0000" + std::to_string(rank) + "." + std::to_string(number) + ".titan";
+}
+
+}  // namespace
+
+TEST_CASE("a directory gives the run in it, and its verdict") {
+    TemporaryDirectory place;
+    sleeping_job({}).write(place.path);
+    const auto run = load_run(options_for(place.path));
+    REQUIRE(run);
+    CHECK(run->id == "synth");
+    CHECK(run->world_size == 4);
+    CHECK(run->ranks == ranks({0, 1, 2, 3}));
+    const Diagnosis diagnosis = diagnose(*run);
+    REQUIRE(diagnosis.findings.size() == 1);
+    CHECK(diagnosis.findings[0].ranks == ranks({3}));
+    CHECK(diagnosis.findings[0].confidence == Confidence::kCertain);
+}
+
+TEST_CASE("paths that are nothing are errors that say so") {
+    TemporaryDirectory place;
+    CHECK(load_run(options_for(place.path + "/none")).error().text().find("no such file") != std::string::npos);
+    CHECK(load_run(options_for(place.path)).error().text().find("no dumps") != std::string::npos);
+}
+
+TEST_CASE("the newest attempt is taken, others on request") {
+    TemporaryDirectory place;
+    ScenarioOptions second;
+    second.attempt = 1;
+    second.start_s = 1000;
+    sleeping_job({}, 1).write(place.path);
+    sleeping_job(second, 2).write(place.path);
+    CHECK(load_run(options_for(place.path))->attempt == 1);
+    LoadOptions options = options_for(place.path);
+    options.attempt = 0;
+    CHECK(load_run(options)->attempt == 0);
+    options.run = "other";
+    const auto missing = load_run(options);
+    REQUIRE_FALSE(missing);
+    CHECK(missing.error().text().find("synth/1") != std::string::npos);
+}
+
+TEST_CASE("of several dumps of a rank the newest usable one counts") {
+    TemporaryDirectory place;
+    Scenario job = sleeping_job({});
+    job.write(place.path, {}, 0);
+    job.write(place.path, {}, 1);
+    spoil(dump_path(place.path, 2, "synth", 0, 1), 40);
+    const auto run = load_run(options_for(place.path));
+    REQUIRE(run);
+    CHECK(run->ranks.size() == 4);
+    CHECK(warns(*run, "damaged_file", "rank00002.1.titan"));
+    CHECK(run->processes[2].source.label == "rank00002.0.titan");
+}
+
+TEST_CASE("damaged files are named and skipped") {
+    TemporaryDirectory place;
+    sleeping_job({}).write(place.path);
+    spoil(dump_path(place.path, 0), 20);
+    std::ofstream(dump_path(place.path, 1), std::ios::trunc) << "this is no dump at all, it is a text";
+    spoil(dump_path(place.path, 2), 0);
+    const auto run = load_run(options_for(place.path));
+    REQUIRE(run);
+    CHECK(run->ranks == ranks({3}));
+    CHECK(run->missing_ranks == ranks({0, 1, 2}));
+    CHECK(warns(*run, "damaged_file", "rank00000.0.titan: truncated"));
+    CHECK(warns(*run, "damaged_file", "magic"));
+    CHECK(warns(*run, "damaged_file", "empty file"));
+    CHECK(warns(*run, "missing_dump"));
+}
+
+TEST_CASE("ten thousand empty files are one line") {
+    TemporaryDirectory place;
+    sleeping_job({}).write(place.path);
+    for (int i = 0; i < 10'000; ++i) {
+        std::ofstream(place.path + "/synth/0/rank" + std::to_string(20'000 + i) + ".0.titan");
+    }
+    const auto run = load_run(options_for(place.path));
+    REQUIRE(run);
+    CHECK(warns(*run, "damaged_file", "10,000 empty files"));
+    size_t damage = 0;
+    for (const Warning& warning : run->warnings) {
+        damage += warning.kind == "damaged_file" ? 1 : 0;
+    }
+    CHECK(damage == 1);
+}
+
+TEST_CASE("two jobs with one run id in one directory are told apart") {
+    TemporaryDirectory place;
+    ScenarioOptions later;
+    later.first_pid = 5000;
+    later.id_salt = 0xfeed00;
+    later.start_s = 1000;
+    sleeping_job({}, 1).write(place.path);                      // four ranks, the older job
+    sleeping_job(later, 0, 2).write(place.path, {}, 7);         // two ranks, the newer
+    const auto run = load_run(options_for(place.path));
+    REQUIRE(run);
+    CHECK(run->ranks == ranks({0, 1}));
+    CHECK(run->world_size == 2);
+    CHECK(warns(*run, "other_run"));
+    CHECK(diagnose(*run).findings[0].ranks == ranks({0}));
+}
+
+TEST_CASE("rings are read directly, and those of missing ranks are found on the node") {
+    TemporaryDirectory dumps;
+    TemporaryDirectory rings;
+    Scenario job = sleeping_job({});
+    job.write(dumps.path, {2, 3});
+    const std::string directory = rings.path + "/titantrace-" + std::to_string(::geteuid());
+    for (const int rank : {2, 3}) {
+        titan::synth::write_file(directory + "/" + std::to_string(1000 + rank) + "-77.ring", job.ring(rank).bytes());
+    }
+    files::create_symlink(directory + "/1002-77.ring", directory + "/planted.ring");
+    LoadOptions options = options_for(dumps.path);
+    options.ring_directory = rings.path;
+    const auto run = load_run(options);
+    REQUIRE(run);
+    CHECK(run->ranks == ranks({0, 1, 2, 3}));
+    CHECK(run->processes[3].source.is_ring);
+    CHECK(diagnose(*run).findings[0].ranks == ranks({3}));
+    CHECK(list_rings(rings.path).size() == 2);
+
+    CollectOptions collect;
+    collect.ring_directory = rings.path;
+    collect.into = dumps.path;
+    const CollectResult collected = collect_rings(collect);
+    CHECK(collected.problems.empty());
+    REQUIRE(collected.written.size() == 2);
+    struct stat status{};
+    REQUIRE(::stat(collected.written[0].c_str(), &status) == 0);
+    CHECK((status.st_mode & 0777) == 0600);
+    options.ring_directory.clear();
+    CHECK(load_run(options)->ranks.size() == 4);
+}
+
+TEST_CASE("a ring directory that is a link or belongs to others is not read") {
+    TemporaryDirectory rings;
+    TemporaryDirectory elsewhere;
+    Scenario job = sleeping_job({});
+    titan::synth::write_file(elsewhere.path + "/1-1.ring", job.ring(0).bytes());
+    files::create_directory_symlink(elsewhere.path, rings.path + "/titantrace-" + std::to_string(::geteuid()));
+    CHECK(list_rings(rings.path).empty());
+}
+
+TEST_CASE("a process of another boot that never said goodbye is not called dead") {
+    TemporaryDirectory place;
+    Scenario job = sleeping_job({});
+    titan::synth::write_file(place.path + "/1-1.ring", job.ring(0).bytes());
+    const auto run = load_run(options_for(place.path));
+    REQUIRE(run);
+    CHECK(run->processes[0].liveness == Liveness::kUnknown);
+}

@@ -1,0 +1,84 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "analyzer/report.h"
+#include "played.h"
+
+using namespace titan::test;
+using namespace titan::analyzer;
+using nlohmann::json;
+
+namespace {
+
+Played sleeping() {
+    Scenario job(8);
+    titan::synth::write_training(job, 4);
+    Program sleep;
+    sleep.sleep();
+    job.program(3).insert_before("world", 2, sleep);
+    return play(job);
+}
+
+}  // namespace
+
+TEST_CASE("the JSON has the fields that others rely on") {
+    const Played played = sleeping();
+    const json report = json::parse(json_report(played.run, played.diagnosis));
+    CHECK(report["schema"] == 1);
+    CHECK(report["run"]["id"] == "synth");
+    CHECK(report["run"]["attempt"] == 0);
+    CHECK(report["run"]["world_size"] == 8);
+    CHECK(report["run"]["ranks"].size() == 8);
+    CHECK(report["run"]["missing_ranks"].empty());
+    CHECK(report["run"]["hosts"] == json::array({"node-0"}));
+    CHECK(report["verdict"]["kind"] == "rank_not_arrived");
+    CHECK(report["verdict"]["ranks"] == json::array({3}));
+    CHECK(report["verdict"]["confidence"] == "certain");
+    const json& finding = report["findings"][0];
+    CHECK(finding["summary"] == report["verdict"]["summary"]);
+    CHECK(finding["victims"] == json::array({0, 1, 2, 4, 5, 6, 7}));
+    CHECK(finding["communicator"]["name"] == "world");
+    CHECK(finding["communicator"]["size"] == 8);
+    CHECK(finding["communicator"]["id"].get<std::string>().size() == 16);
+    CHECK(finding["seq"] == 2);
+    CHECK(finding["op"] == "all_gather");
+    CHECK(finding["evidence"].size() >= 2);
+    CHECK(finding["rank_state"].contains("3"));
+}
+
+TEST_CASE("a healthy run has no verdict") {
+    Scenario job(2);
+    titan::synth::write_training(job, 2);
+    const Played played = play(job);
+    const json report = json::parse(json_report(played.run, played.diagnosis));
+    CHECK(report["verdict"].is_null());
+    CHECK(report["findings"].empty());
+    CHECK(text_report(played.run, played.diagnosis, {}).find("NOTHING WRONG") != std::string::npos);
+}
+
+TEST_CASE("the text fits the terminal, folds victims and begins with the verdict") {
+    const Played played = sleeping();
+    for (const size_t width : {80, 100, 120}) {
+        const std::string text = text_report(played.run, played.diagnosis, {.colour = false, .width = width});
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);) {
+            CHECK(line.size() <= width);
+        }
+        CHECK(text.find("VERDICT  rank_not_arrived (certain)") != std::string::npos);
+        CHECK(text.find("ranks 0-2,4-7: inside cudaStreamSynchronize") != std::string::npos);
+        CHECK(text.find("\033[") == std::string::npos);
+    }
+    CHECK(text_report(played.run, played.diagnosis, {.colour = true, .width = 80}).find("\033[1;31m") != std::string::npos);
+}
+
+TEST_CASE("names out of strangers' processes cannot write to the terminal") {
+    Scenario job(2);
+    job.communicator("evil\033]0;title\007", {0, 1});
+    job.program(0).all_reduce("evil\033]0;title\007").sync();
+    job.program(1).sleep();
+    const Played played = play(job);
+    CHECK_FALSE(played.healthy());
+    CHECK(text_report(played.run, played.diagnosis, {}).find('\033') == std::string::npos);
+}

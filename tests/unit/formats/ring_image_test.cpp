@@ -1,0 +1,178 @@
+#include "formats/ring_image.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "ring_builder.h"
+
+using namespace titan::format;
+using namespace titan::synth;
+
+namespace {
+
+std::vector<uint64_t> tickets_of(const RingImage& image, RingLosses* losses = nullptr) {
+    std::vector<uint64_t> tickets;
+    const RingLosses found = image.for_each_collective([&](uint64_t ticket, const CollectiveEntry&) { tickets.push_back(ticket); });
+    if (losses != nullptr) {
+        *losses = found;
+    }
+    return tickets;
+}
+
+RingBuilder with_calls(int calls, uint64_t slots) {
+    RingSpec spec;
+    spec.collectives = slots;
+    RingBuilder ring(spec);
+    const uint32_t row = ring.add_communicator(0x1234, 2, 0, "dp:0");
+    for (int i = 0; i < calls; ++i) {
+        ring.add_call(row, OpKind::kAllReduce).sequence = ring.communicator(row).next_sequence++;
+    }
+    return ring;
+}
+
+}  // namespace
+
+TEST_CASE("a ring gives back what was written, oldest first") {
+    RingBuilder ring = with_calls(3, 8);
+    const auto image = RingImage::open(ring.bytes());
+    REQUIRE(image);
+    CHECK(tickets_of(*image) == std::vector<uint64_t>{0, 1, 2});
+    const auto records = image->communicators();
+    REQUIRE(records.size() == 1);
+    CHECK(image->text(records[0].second.name) == "dp:0");
+    CHECK(records[0].second.next_sequence == 3);
+}
+
+TEST_CASE("a wrapped ring starts at the oldest entry and counts what it no longer holds") {
+    RingBuilder ring = with_calls(21, 8);
+    const auto image = RingImage::open(ring.bytes());
+    REQUIRE(image);
+    RingLosses losses;
+    const auto tickets = tickets_of(*image, &losses);
+    CHECK(tickets.front() == 13);
+    CHECK(tickets.back() == 20);
+    CHECK(tickets.size() == 8);
+    CHECK(losses.overwritten == 13);
+    CHECK(losses.torn == 0);
+}
+
+TEST_CASE("a slot that is being written is left out and counted") {
+    RingBuilder ring = with_calls(5, 8);
+    ring.call(2).slot_sequence = 2 * 2 + 1;
+    const auto image = RingImage::open(ring.bytes());
+    RingLosses losses;
+    CHECK(tickets_of(*image, &losses) == std::vector<uint64_t>{0, 1, 3, 4});
+    CHECK(losses.torn == 1);
+}
+
+TEST_CASE("entries newer than the copied head are seen") {
+    RingBuilder ring = with_calls(5, 8);
+    ring.header().cursors[0].head = 3;
+    const auto image = RingImage::open(ring.bytes());
+    CHECK(tickets_of(*image).size() == 5);
+}
+
+TEST_CASE("slots that were handed out again during the copy are dropped") {
+    RingBuilder ring = with_calls(20, 8);  // tickets 12..19
+    RegionHeads later{};
+    later[0] = 23;  // 12, 13 and 14 were being overwritten
+    const auto image = RingImage::open(ring.bytes(), later);
+    REQUIRE(image);
+    RingLosses losses;
+    const auto tickets = tickets_of(*image, &losses);
+    CHECK(tickets == std::vector<uint64_t>{15, 16, 17, 18, 19});
+    CHECK(losses.torn == 3);
+}
+
+TEST_CASE("foreign, unfinished, newer and cut rings are refused with the reason") {
+    RingBuilder ring = with_calls(1, 8);
+    const auto refused = [&](auto&& change) {
+        RingBuilder copy = ring;
+        change(copy);
+        const auto image = RingImage::open(copy.bytes());
+        REQUIRE_FALSE(image);
+        return image.error().text();
+    };
+    CHECK(refused([](RingBuilder& r) { r.header().magic = 0; }).find("never finished") != std::string::npos);
+    CHECK(refused([](RingBuilder& r) { r.header().magic = 7; }).find("not a titantrace ring") != std::string::npos);
+    CHECK(refused([](RingBuilder& r) { r.header().endian_tag = 0x04030201; }).find("byte order") != std::string::npos);
+    const std::string newer = refused([](RingBuilder& r) { r.header().major = 2; });
+    CHECK(newer.find("2.0") != std::string::npos);
+    CHECK(newer.find("1.0") != std::string::npos);
+    CHECK(newer.find("titan-synth") != std::string::npos);
+    CHECK(refused([](RingBuilder& r) { r.bytes().resize(kHeaderBytes + 100); }).find("past the end") != std::string::npos);
+    CHECK(refused([](RingBuilder& r) { r.bytes().resize(100); }).find("too short") != std::string::npos);
+}
+
+TEST_CASE("a newer minor version is read") {
+    RingBuilder ring = with_calls(2, 8);
+    ring.header().minor = 9;
+    CHECK(RingImage::open(ring.bytes()));
+}
+
+TEST_CASE("hostile offsets, counts and texts stay inside the bytes") {
+    RingBuilder ring = with_calls(4, 8);
+    RingHeader& header = ring.header();
+    for (uint32_t i = 3; i < header.region_count; ++i) {
+        header.regions[i].count = UINT64_MAX;
+        header.cursors[i].head = UINT64_MAX;
+    }
+    header.cursors[0].head = UINT64_MAX - 3;
+    ring.communicator(0).p2p_offset_bytes = UINT64_MAX - 8;
+    ring.communicator(0).size = INT32_MAX;
+    const auto image = RingImage::open(ring.bytes());
+    REQUIRE(image);
+    tickets_of(*image);
+    for (const auto& [row, record] : image->communicators()) {
+        CHECK_FALSE(image->sent(record, INT32_MAX - 1));
+        image->text(record.name);
+    }
+    for (uint32_t id = 0; id < 5000; ++id) {
+        image->text(id);
+        image->text(UINT32_MAX - id);
+    }
+    CHECK(image->threads().size() < ring.bytes().size());
+}
+
+TEST_CASE("random damage never leads outside") {
+    RingBuilder ring = with_calls(30, 16);
+    std::mt19937 random(7);
+    for (int round = 0; round < 2000; ++round) {
+        std::vector<std::byte> bytes = ring.bytes();
+        for (int i = 0; i < 8; ++i) {
+            bytes[random() % kHeaderBytes] = static_cast<std::byte>(random());
+            bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+        }
+        bytes[0] = std::byte{'T'};
+        if (const auto image = RingImage::open(bytes)) {
+            tickets_of(*image);
+            image->communicators();
+            image->threads();
+        }
+    }
+}
+
+TEST_CASE("clock: anchors give the rate, hostile anchors give no harm") {
+    RingHeader header{};
+    header.clock_source = ClockSource::kTsc;
+    header.ticks_per_second = 2'000'000'000;
+    header.first_anchor = {2, 1'000, 5'000, 1'000'000'000};
+    header.last_anchor = {2, 1'000 + 20'000'000'000, 5'000 + 10'000'000'000, 11'000'000'000};
+    const RingClock clock(header);
+    CHECK(clock.ns_per_tick() == doctest::Approx(0.5));
+    CHECK(clock.realtime_ns(1'000) == 1'000'000'000);
+    CHECK(clock.realtime_ns(0) == 0);
+    CHECK(clock.span_ns(1'000, 3'000) == 1'000);
+    CHECK(clock.span_ns(3'000, 1'000) == -1'000);
+
+    header.last_anchor.ticks = 1;  // backwards: the estimate holds
+    CHECK(RingClock(header).ns_per_tick() == doctest::Approx(0.5));
+    header.ticks_per_second = 0;
+    CHECK(RingClock(header).ns_per_tick() == doctest::Approx(1.0));
+    header.last_anchor = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    const RingClock far(header);
+    far.realtime_ns(UINT64_MAX);
+    far.realtime_ns(1);
+    far.ticks_at_monotonic(UINT64_MAX);
+}
