@@ -1,0 +1,264 @@
+"""What all end-to-end tests share: a directory of their own, the preload, jobs that end with the test, and the analyzer.
+
+    test_x.py --build DIR [unittest arguments]       run by hand, e.g. with -v or a test's name
+
+A test that fails prints every command that it ran, its status and what it said.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = None
+SLOW = 1  # what limits are multiplied by: sanitizers take their time
+
+HEALTHY, FINDINGS, UNUSABLE = 0, 1, 2
+RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID",
+                  "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "TORCHELASTIC_RUN_ID", "LD_PRELOAD", "LD_LIBRARY_PATH")
+
+
+def tracer():
+    return BUILD / "interpose" / "libtitantrace.so"
+
+
+def stand_ins():
+    return BUILD / "tests" / "simgpu"
+
+
+def client(name):
+    return BUILD / "tests" / "e2e" / name
+
+
+def wait_for(condition, limit_s, what):
+    """Polls until condition() is true and returns that; fails the test otherwise."""
+    deadline = time.monotonic() + limit_s * SLOW
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {limit_s} s: {what}")
+        time.sleep(0.02)
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def threads_of(pid):
+    """Names of a process' threads."""
+    names = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            names.append((task / "comm").read_text().strip())
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return sorted(names)
+
+
+class Ran:
+    """A command that was started; its output goes to files, so that no pipe can fill up."""
+
+    def __init__(self, place, argv, env, cwd, **options):
+        self.argv = [str(word) for word in argv]
+        self.changed = {k: v for k, v in env.items() if os.environ.get(k) != v}
+        number = len(list(place.glob("ran-*.out")))
+        self._out, self._err = place / f"ran-{number}.out", place / f"ran-{number}.err"
+        with open(self._out, "wb") as out, open(self._err, "wb") as err:
+            self.process = subprocess.Popen(self.argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                            start_new_session=True, **options)
+        self.pid = self.process.pid
+
+    @property
+    def stdout(self):
+        return self._out.read_text(errors="replace")
+
+    @property
+    def stderr(self):
+        return self._err.read_text(errors="replace")
+
+    @property
+    def status(self):
+        return self.process.poll()
+
+    def wait(self, limit_s=30):
+        try:
+            return self.process.wait(limit_s * SLOW)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {limit_s} s: {shlex.join(self.argv)}") from None
+
+    def wait_says(self, text, limit_s=20):
+        wait_for(lambda: text in self.stdout or self.status is not None, limit_s, f"'{text}' from {shlex.join(self.argv)}")
+        if text not in self.stdout:
+            raise AssertionError(f"ended with {self.status} before it said '{text}'")
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        """Softly first, so that titan-sim cleans up; then everything in the process group."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(3)
+            except subprocess.TimeoutExpired:
+                pass
+        try:
+            os.killpg(self.pid, signal.SIGKILL)  # the group is ours: start_new_session
+        except (ProcessLookupError, PermissionError):
+            pass
+        self.process.wait()
+
+    def report(self):
+        settings = " ".join(f"{k}={shlex.quote(v)}" for k, v in sorted(self.changed.items()))
+        return (f"$ {settings} {shlex.join(self.argv)}\nstatus {self.process.poll()}\n"
+                f"--- stdout\n{self.stdout[-6000:]}\n--- stderr\n{self.stderr[-6000:]}")
+
+
+Analysis = collections.namedtuple("Analysis", "status json stdout stderr")
+
+
+class Place:
+    """A directory with rings, dumps and temporary files, and what runs in it."""
+
+    def __init__(self):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="titan-e2e-"))
+        self.rings, self.dumps, self.tmp, self.meet = (self.path / name for name in ("rings", "dumps", "tmp", "meet"))
+        for directory in (self.rings, self.dumps, self.tmp, self.meet):
+            directory.mkdir()
+        self.ran = []
+
+    def env(self, preload=True, **settings):
+        """Only what a test says reaches the program. A setting of None is removed."""
+        env = {k: v for k, v in os.environ.items()
+               if k not in RANK_VARIABLES and not k.startswith(("TITANTRACE", "SIMGPU_"))}
+        env.update(LD_LIBRARY_PATH=str(stand_ins()), TMPDIR=str(self.tmp), TITANTRACE_DIR=str(self.dumps),
+                   TITANTRACE_RING_DIR=str(self.rings), TITANTRACE_RUN_ID="e2e", E2E_MEET=str(self.meet),
+                   PYTHONDONTWRITEBYTECODE="1")
+        if preload:
+            env["LD_PRELOAD"] = str(tracer())
+        env.update({k: str(v) for k, v in settings.items() if v is not None})
+        for name in [k for k, v in settings.items() if v is None]:
+            env.pop(name, None)
+        return env
+
+    def start(self, argv, env=None, **options):
+        started = Ran(self.path, argv, env or self.env(), options.pop("cwd", self.path), **options)
+        self.ran.append(started)
+        return started
+
+    def run(self, argv, env=None, limit_s=30, **options):
+        started = self.start(argv, env, **options)
+        started.wait(limit_s)
+        return started
+
+    def start_rank(self, program, scenario, rank=0, size=1, **settings):
+        """A program of clients/ as one rank of a job."""
+        identity = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size}
+        return self.start([client(program), scenario], self.env(**{**identity, **settings}))
+
+    def run_rank(self, program, scenario, **settings):
+        started = self.start_rank(program, scenario, **settings)
+        started.wait()
+        return started
+
+    def start_ranks(self, program, scenario, size, **settings):
+        return [self.start_rank(program, scenario, rank, size, **settings) for rank in range(size)]
+
+    def go(self, name="go"):
+        """What the programs of clients/ wait for."""
+        (self.meet / name).touch()
+
+    def analyze(self, *arguments, limit_s=60):
+        """titan-analyze --json, with this place's rings as those of the node."""
+        done = self.run([BUILD / "analyzer" / "titan-analyze", *arguments, "--json", "--ring-dir", self.rings],
+                        self.env(preload=False), limit_s)
+        parsed = json.loads(done.stdout) if done.stdout.startswith("{") else None
+        return Analysis(done.status, parsed, done.stdout, done.stderr)
+
+    def show(self, *arguments):
+        """Recorded calls as dictionaries."""
+        done = self.run([BUILD / "analyzer" / "titan-analyze", "show", *arguments, "--json", "--ring-dir", self.rings],
+                        self.env(preload=False))
+        if done.status != 0:
+            raise AssertionError(f"titan-analyze show: status {done.status}: {done.stderr}")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def dump_files(self, run="e2e", attempt=0):
+        return sorted((self.dumps / run / str(attempt)).glob("*.titan"))
+
+    def dumped_ranks(self, run="e2e"):
+        return {int(path.name[4:9]) for path in self.dump_files(run) if path.name.startswith("rank")}
+
+    def ring_files(self):
+        return sorted(self.rings.glob("titantrace-*/*.ring"))
+
+    def traces(self):
+        """Everything that the tracer left in this place."""
+        return sorted(str(path.relative_to(self.path)) for top in (self.rings, self.dumps, self.tmp) for path in top.rglob("*"))
+
+    def close(self):
+        for started in self.ran:
+            started.end()
+        for name in os.listdir("/dev/shm"):
+            # What a launcher that was killed could not clean up.
+            if any(name.startswith(f"simgpu-{os.getuid()}-{started.pid}-") for started in self.ran):
+                os.unlink(f"/dev/shm/{name}")
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.addCleanup(self._leave)
+        self.places = []
+        self.place = self.new_place()
+
+    def new_place(self):
+        self.places.append(Place())
+        return self.places[-1]
+
+    # The commands of a failed test are its story.
+    def _leave(self):
+        errors = [pair for pair in getattr(self._outcome, "errors", []) if pair[1]]
+        if errors or not self._outcome.success:
+            print(f"\n===== {self.id()} failed; it ran:", file=sys.stderr)
+            for place in self.places:
+                for started in place.ran:
+                    print(started.report(), file=sys.stderr)
+                print("files:", *place.traces(), sep="\n  ", file=sys.stderr)
+        for place in self.places:
+            place.close()
+
+    def same_but_for_the_tracer(self, argv, **settings):
+        """Runs a program with and without the preload: same status, same stdout. Returns the traced one."""
+        plain = self.place.run(argv, self.place.env(preload=False, **settings))
+        traced = self.place.run(argv, self.place.env(**settings))
+        self.assertNotEqual(plain.stdout, "")
+        self.assertEqual((traced.status, traced.stdout), (plain.status, plain.stdout))
+        return traced
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True, help="meson's build directory")
+    parser.add_argument("--slow", type=float, default=1, help="what limits of time are multiplied by")
+    options, rest = parser.parse_known_args()
+    global BUILD, SLOW
+    BUILD, SLOW = pathlib.Path(options.build).resolve(), options.slow
+    unittest.main(module="__main__", argv=[sys.argv[0], *rest])

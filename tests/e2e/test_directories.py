@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Directories that are full, read-only, files, links or somebody else's: the job is unharmed and says where things went."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+import harness
+
+ROOT_NEEDED = "needs root: a small tmpfs is mounted, files are given away"
+is_root = os.geteuid() == 0
+
+
+@contextlib.contextmanager
+def tmpfs(directory, size):
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "titan-e2e", str(directory)],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise unittest.SkipTest(f"cannot mount a tmpfs: {done.stderr.strip()}")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "-l", str(directory)], check=False)
+
+
+class Case(harness.Case):
+    def fallback_dumps(self):
+        return sorted(self.place.tmp.glob("titantrace-*/e2e/0/*.titan"))
+
+    def expect_fallback(self, run):
+        self.assertEqual((run.status, run.stdout), (0, "dump 0\n"))
+        self.assertEqual(len(self.fallback_dumps()), 1)
+        self.assertIn(str(self.place.tmp), run.stderr, "it says where the dump went")
+        self.assertEqual(self.place.analyze(self.fallback_dumps()[0]).status, harness.HEALTHY)
+
+
+class DumpDirectory(Case):
+    def test_is_a_file(self):
+        self.place.dumps.rmdir()
+        self.place.dumps.write_text("a file\n")
+        self.expect_fallback(self.place.run_rank("e2e-processes", "dump-by-hand"))
+        self.assertEqual(self.place.dumps.read_text(), "a file\n")
+
+    def test_below_a_file(self):
+        (self.place.path / "file").write_text("")
+        self.expect_fallback(self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_DIR=self.place.path / "file" / "x"))
+
+    def test_read_only(self):
+        """On proc nobody may create a directory, not even root."""
+        self.expect_fallback(self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_DIR="/proc/titan-e2e"))
+
+    @unittest.skipUnless(is_root, ROOT_NEEDED)
+    def test_full(self):
+        with tmpfs(self.place.dumps, "64k") as full:
+            with contextlib.suppress(OSError), open(full / "filler", "wb") as filler:
+                while True:
+                    filler.write(b"x" * 4096)
+                    filler.flush()
+            self.expect_fallback(self.place.run_rank("e2e-processes", "dump-by-hand"))
+            self.assertEqual([path.name for path in full.rglob("*") if path.is_file()], ["filler"])
+
+    def test_nowhere_to_go(self):
+        run = self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_DIR="/proc/titan-e2e", TMPDIR="/proc/titan-e2e-too")
+        fallen = pathlib.Path(f"/tmp/titantrace-{os.geteuid()}/e2e")
+        self.assertEqual((run.status, run.stdout), (0, "dump -1\n"), fallen)
+        self.assertIn("/proc/titan-e2e", run.stderr)
+
+    def test_dangling_link_to_a_dump_is_not_followed(self):
+        """Somebody guessed the temporary name."""
+        run = self.place.start_rank("e2e-processes", "linger")
+        run.wait_says("done")
+        directory = self.place.dumps / "e2e" / "0"
+        directory.mkdir(parents=True)
+        bait = self.place.path / "bait"
+        (directory / f".rank00000.titan.{run.pid}.tmp").symlink_to(bait)
+        (directory / "rank00000.0.titan").symlink_to(bait)
+        run.signal(signal.SIGUSR1)
+        harness.wait_for(lambda: [path for path in self.place.dump_files() if path.is_file()], 10, "a dump")
+        self.assertFalse(bait.exists())
+        self.place.go()
+        self.assertEqual(run.wait(), 0)
+
+
+class RingDirectory(Case):
+    def private(self):
+        return self.place.rings / f"titantrace-{os.geteuid()}"
+
+    def expect_unharmed(self, words, **settings):
+        """The job runs, the rings lie elsewhere, and it is said once."""
+        run = self.place.start_rank("e2e-processes", "linger", **settings)
+        run.wait_says("done")
+        lines = [line for line in run.stderr.splitlines() if words in line]
+        self.assertEqual(len(lines), 1, run.stderr)
+        self.assertEqual([line for line in run.stderr.splitlines() if not line.startswith("titantrace: ")], [])
+        run.signal(signal.SIGUSR1)
+        harness.wait_for(self.place.dump_files, 10, "dumps work nevertheless")
+        self.place.go()
+        self.assertEqual(run.wait(), 0)
+        return run
+
+    def test_planted_link(self):
+        bait = self.place.path / "bait"
+        bait.mkdir()
+        self.private().symlink_to(bait)
+        self.expect_unharmed(str(self.private()))
+        self.assertEqual(list(bait.iterdir()), [])
+
+    def test_planted_file(self):
+        self.private().write_text("mine\n")
+        self.expect_unharmed(str(self.private()))
+        self.assertEqual(self.private().read_text(), "mine\n")
+
+    def test_open_to_others(self):
+        self.private().mkdir()
+        self.private().chmod(0o777)
+        self.expect_unharmed(str(self.private()))
+        self.assertEqual(list(self.private().iterdir()), [])
+
+    @unittest.skipUnless(is_root, ROOT_NEEDED)
+    def test_of_another_user(self):
+        self.private().mkdir(mode=0o700)
+        os.chown(self.private(), 12345, 12345)
+        self.expect_unharmed(str(self.private()))
+        self.assertEqual(list(self.private().iterdir()), [])
+
+    def test_missing(self):
+        self.expect_unharmed("is not used", TITANTRACE_RING_DIR=self.place.path / "nowhere")
+
+    @unittest.skipUnless(is_root, ROOT_NEEDED)
+    def test_full(self):
+        with tmpfs(self.place.rings, "1m"):
+            self.expect_unharmed(str(self.place.rings))
+            self.assertEqual(self.place.ring_files(), [], "no half-made ring takes the last room")
+
+    @unittest.skipUnless(is_root, ROOT_NEEDED)
+    def test_small(self):
+        """Room for a smaller ring only."""
+        with tmpfs(self.place.rings, "64m"):
+            run = self.place.start_rank("e2e-processes", "linger")
+            run.wait_says("done")
+            self.assertIn("little room", run.stderr)
+            self.assertEqual(len(self.place.ring_files()), 1)
+            self.assertEqual(len(self.place.show(self.place.rings, "--op", "all_reduce")), 5)
+            self.place.go()
+            self.assertEqual(run.wait(), 0)
+
+    def test_stale_rings_of_dead_processes_survive_until_they_are_old(self):
+        """A ring of a killed rank is evidence: the next start must not remove it."""
+        run = self.place.start_rank("e2e-processes", "linger")
+        run.wait_says("done")
+        run.signal(signal.SIGKILL)
+        run.wait()
+        killed = self.place.ring_files()
+        self.place.run_rank("e2e-nccl-use", "healthy", TITANTRACE_RUN_ID="next")
+        self.assertEqual(self.place.ring_files(), killed)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Dumps on request: how many, where, and who may read them."""
+
+import os
+import signal
+import stat
+
+import harness
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+class Dumps(harness.Case):
+    def test_by_the_c_abi(self):
+        run = self.place.run_rank("e2e-processes", "dump-by-hand")
+        self.assertEqual((run.status, run.stdout), (0, "dump 0\n"))
+        self.assertEqual([path.name for path in self.place.dump_files()], ["rank00000.0.titan"])
+
+    def test_the_last_three_are_kept(self):
+        run = self.place.run_rank("e2e-processes", "five-dumps")
+        self.assertEqual(run.stdout, "dump 0\n" * 5)
+        self.assertEqual([path.name for path in self.place.dump_files()], [f"rank00000.{n}.titan" for n in (2, 3, 4)])
+
+    def test_as_many_as_asked_for_are_kept(self):
+        self.place.run_rank("e2e-processes", "five-dumps", TITANTRACE_KEEP="1")
+        self.assertEqual([path.name for path in self.place.dump_files()], ["rank00000.4.titan"])
+
+    def test_a_restarted_rank_counts_on(self):
+        for _ in range(2):
+            self.place.run_rank("e2e-processes", "dump-by-hand")
+        self.assertEqual([path.name for path in self.place.dump_files()], ["rank00000.0.titan", "rank00000.1.titan"])
+
+    def test_attempts_are_kept_apart(self):
+        for attempt in "01":
+            self.place.run_rank("e2e-processes", "dump-by-hand", TORCHELASTIC_RESTART_COUNT=attempt)
+        self.assertEqual([len(self.place.dump_files(attempt=n)) for n in (0, 1)], [1, 1])
+
+    def test_private(self):
+        run = self.place.start_rank("e2e-processes", "linger")
+        run.wait_says("done")
+        run.signal(signal.SIGUSR1)
+        harness.wait_for(self.place.dump_files, 10, "a dump")
+        ring = self.place.ring_files()[0]
+        self.assertEqual([mode(ring), mode(ring.parent), mode(self.place.dump_files()[0])], [0o600, 0o700, 0o600])
+
+    def test_with_a_loose_umask(self):
+        before = os.umask(0)
+        try:
+            self.test_private()
+        finally:
+            os.umask(before)
+
+    def test_no_half_written_file_remains(self):
+        self.place.run_rank("e2e-processes", "five-dumps")
+        self.assertEqual([path.name for path in self.place.dumps.rglob("*") if path.name.endswith("tmp")], [])
+
+    def test_relative_directory(self):
+        self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_DIR="here/dumps")
+        self.assertEqual([path.name for path in (self.place.path / "here").rglob("*.titan")], ["rank00000.0.titan"])
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Every fault, three times each: the verdict of titan-analyze against what was injected."""
+
+import concurrent.futures
+import re
+import time
+
+import fault_cases
+import harness
+
+REPEATS = 3
+TIMEOUT_S = 2
+
+
+def expected_records(case):
+    return case.records or int(re.search(r"--ranks (\d+)", case.options).group(1))
+
+
+def let_it_happen(place, case):
+    """Runs the job until every rank has left a record of what came after the fault; then ends the job."""
+    job = place.start([harness.stand_ins() / "titan-sim", *case.options.split(), "--steps", "100000", "--step-ms", "1",
+                       *([] if "checkpoint" in case.options else ["--checkpoint-every", "0"])],
+                      place.env(SIMGPU_FAULTS=case.faults, TITANTRACE_TIMEOUT_S=TIMEOUT_S * harness.SLOW, **case.settings))
+    harness.wait_for(lambda: job.stderr.count("fault:") == len(case.faults.split(";")), 30, "the fault strikes")
+    struck = time.time() - 0.2
+    records = expected_records(case)
+    fresh = lambda: {path.name.split(".")[0] for path in place.dump_files() if path.stat().st_mtime >= struck}
+    harness.wait_for(lambda: len(fresh()) >= records, 30, f"{records} dumps")
+    time.sleep(0.2)
+    job.end()
+
+
+class Faults(harness.Case):
+    def check(self, case, analysis):
+        self.assertEqual(analysis.status, harness.FINDINGS, analysis.stderr)
+        verdict, head = analysis.json["verdict"], analysis.json["findings"][0]
+        got = (verdict["kind"], tuple(verdict["ranks"]), (head["communicator"] or {}).get("name"), head["seq"], head["op"])
+        story = f"{got}: {verdict['summary']}"
+        self.assertIn(verdict["kind"], case.kinds, story)
+        if case.ranks is not None:
+            self.assertEqual(tuple(verdict["ranks"]), case.ranks, story)
+        if case.comm is not None:
+            self.assertEqual(head["communicator"]["name"].split(":")[0], case.comm, story)
+        if case.seq is not None:
+            self.assertEqual(head["seq"], case.seq, story)
+        if case.op is not None:
+            self.assertEqual(head["op"], case.op, story)
+        if case.confidence is not None:
+            self.assertIn(verdict["confidence"], case.confidence, story)
+        for word in case.words:
+            self.assertIn(word, verdict["summary"], story)
+        self.assertEqual((head["kind"], head["ranks"]), (verdict["kind"], verdict["ranks"]))
+        self.assertTrue(head["evidence"], story)
+        self.assertEqual(analysis.json["run"]["missing_ranks"], [], story)
+
+    def run_case(self, case):
+        places = [self.new_place() for _ in range(REPEATS)]
+        with concurrent.futures.ThreadPoolExecutor(REPEATS) as pool:
+            list(pool.map(lambda place: let_it_happen(place, case), places))
+        for place in places:
+            self.check(case, place.analyze(place.dumps))
+
+
+def add_test(case):
+    def test(self):
+        self.run_case(case)
+
+    test.__doc__ = f"{case.options}: {case.faults}"
+    setattr(Faults, f"test_{case.name}", test)
+
+
+for row in fault_cases.CASES:
+    add_test(row)
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Healthy jobs: nothing is found, nothing is left behind, and nothing is said."""
+
+import os
+import signal
+import time
+
+import harness
+
+SIM = ["--steps", "100000", "--step-ms", "2"]
+
+
+def pids_of(path):
+    return dict(tuple(map(int, line.split())) for line in path.read_text().splitlines())
+
+
+class Healthy(harness.Case):
+    def start_job(self, *options, **settings):
+        pid_file = self.place.path / "pids"
+        self.job = self.place.start([harness.stand_ins() / "titan-sim", *options, *SIM, "--pid-file", pid_file],
+                                    self.place.env(**settings))
+        harness.wait_for(pid_file.exists, 20, "the job starts")
+        self.pids = pids_of(pid_file)
+        harness.wait_for(lambda: len(self.place.ring_files()) == len(self.pids), 20, "every rank records")
+        time.sleep(0.5)
+
+    def dump_and_analyze(self, *options):
+        self.start_job(*options)
+        for number in range(5):
+            os.kill(self.pids[number % len(self.pids)], signal.SIGUSR1)
+            harness.wait_for(lambda: len(self.place.dump_files()) >= len(self.pids) * min(number + 1, 3), 20, "all ranks dump")
+            wanted = f".{number}.titan"
+            harness.wait_for(lambda: sum(wanted in path.name for path in self.place.dump_files()) == len(self.pids), 20, wanted)
+            analysis = self.place.analyze(self.place.dumps)
+            self.assertEqual((analysis.status, analysis.json["findings"], analysis.json["verdict"]), (harness.HEALTHY, [], None))
+            self.assertEqual(analysis.json["run"]["ranks"], sorted(self.pids))
+            time.sleep(2.1)  # a dump joins one that was made for a peer in the last two seconds
+        self.assertIsNone(self.job.status, "the job goes on")
+
+    def test_dump_in_mid_run(self):
+        self.dump_and_analyze("--ranks", "8", "--tp", "2", "--pp", "2")
+
+    def test_dump_in_mid_run_with_splits(self):
+        self.dump_and_analyze("--ranks", "4", "--tp", "2", "--use-split")
+
+    def test_dump_of_threads_as_ranks(self):
+        self.start_job("--ranks", "4", "--tp", "2", "--threads")
+        os.kill(self.pids[0], signal.SIGUSR1)
+        harness.wait_for(self.place.dump_files, 20, "a dump")
+        analysis = self.place.analyze(self.place.dumps)
+        self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
+        self.assertEqual((analysis.json["run"]["ranks"], analysis.json["run"]["missing_ranks"]), ([0, 1, 2, 3], []))
+
+    def test_rings_of_a_running_job(self):
+        self.start_job("--ranks", "4", "--tp", "2")
+        analysis = self.place.analyze(self.place.rings)
+        self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
+
+    def run_to_the_end(self, *options, **settings):
+        argv = [harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "20", "--step-ms", "1", *options]
+        return self.place.run(argv, self.place.env(**settings))
+
+    def test_clean_end_leaves_nothing(self):
+        job = self.run_to_the_end()
+        self.assertEqual((job.status, job.stdout, job.stderr), (0, "", ""))
+        self.assertEqual(self.place.traces(), ["rings/" + path.name for path in self.place.rings.iterdir()])
+        self.assertEqual(self.place.ring_files(), [])
+
+    def test_dump_at_exit_on_request(self):
+        job = self.run_to_the_end(TITANTRACE_DUMP_ON="exit")
+        self.assertEqual((job.status, job.stdout), (0, ""))
+        self.assertEqual(self.place.dumped_ranks(), {0, 1, 2, 3})
+        self.assertEqual(self.place.analyze(self.place.dumps).status, harness.HEALTHY)
+
+
+if __name__ == "__main__":
+    harness.main()
