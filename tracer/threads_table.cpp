@@ -37,10 +37,17 @@ format::ThreadRecord* take_row(Session& session, uint32_t tid) {
     return nullptr;
 }
 
+// The watchdog may be reading: field by field, and first the one that says whether the rest means anything.
 void clear_row(format::ThreadRecord& record) {
-    const uint32_t owner = record.thread;
-    record = format::ThreadRecord{};
-    record.thread = owner;
+    store_field(record.entered_ticks, uint64_t{0});
+    store_field(record.call, uint32_t{0});
+    store_field(record.object, uint64_t{0});
+    store_field(record.ticket, uint64_t{0});
+    store_field(record.group, uint64_t{0});
+    store_field(record.group_depth, uint32_t{0});
+    store_field(record.last_call, uint32_t{0});
+    store_field(record.last_call_ticks, uint64_t{0});
+    store_field(record.span_depth, uint32_t{0});
 }
 
 void on_thread_end(void* opaque) { give_back_thread(*static_cast<Thread*>(opaque)); }
