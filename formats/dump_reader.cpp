@@ -170,15 +170,18 @@ void grow_to_ring_size(ImageBuffer& image) {
     }
 }
 
+// Problems of a section come before the problem of where the file ends.
 void keep_plausible(SectionList& list) {
+    std::vector<std::string> problems;
     std::erase_if(list.sections, [&](const Section& section) {
         const bool known = section.header.kind == SectionKind::kMeta || section.header.kind == SectionKind::kRing;
         const std::string problem = known ? implausible(section) : std::string();
         if (!problem.empty()) {
-            list.problems.push_back(in_section(section.number, problem));
+            problems.push_back(in_section(section.number, problem));
         }
         return !known || !problem.empty();
     });
+    list.problems.insert(list.problems.begin(), problems.begin(), problems.end());
 }
 
 }  // namespace

@@ -133,12 +133,10 @@ class Diagnoser {
         const CulpritKey key{absence.member.process, absence.global_rank, named ? kNoIndex : graph_.nodes[node].communicator,
                              named ? -1 : absence.comm_rank};
         Cause& cause = causes[key];
-        if (cause.nodes.empty() || since(node) < since(cause.nodes.front())) {
+        if (cause.nodes.empty()) {
             cause.absence = absence;
-            cause.nodes.insert(cause.nodes.begin(), node);
-        } else {
-            cause.nodes.push_back(node);
         }
+        cause.nodes.push_back(node);
     }
 
     void note_dead_waiters(uint32_t index, std::map<CulpritKey, Cause>& causes) {
@@ -195,9 +193,30 @@ class Diagnoser {
         return FindingKind::kRankNotArrived;
     }
 
-    void report_causes(const std::map<CulpritKey, Cause>& causes) {
+    // A rank is missing in several places at once; the one that it would have come to first is the cause of the others: where
+    // they lead to, else the oldest.
+    void put_first_place_first(Cause& cause) const {
+        const auto leads_on = [&](uint32_t node) {
+            return std::any_of(graph_.edges_of[node].begin(), graph_.edges_of[node].end(), [&](uint32_t edge) {
+                return std::find(cause.nodes.begin(), cause.nodes.end(), graph_.edges[edge].to) != cause.nodes.end();
+            });
+        };
+        const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(), [&](uint32_t a, uint32_t b) {
+            return std::pair(leads_on(a), since(a)) < std::pair(leads_on(b), since(b));
+        });
+        std::iter_swap(cause.nodes.begin(), first);
+        for (const Absence& absence : graph_.nodes[cause.nodes.front()].absent) {
+            if (absence.member.process == cause.absence.member.process && absence.global_rank == cause.absence.global_rank) {
+                cause.absence = absence;
+                return;
+            }
+        }
+    }
+
+    void report_causes(std::map<CulpritKey, Cause>& causes) {
         std::map<std::tuple<FindingKind, uint32_t, AbsenceReason, bool>, std::vector<const Cause*>> groups;
-        for (const auto& [key, cause] : causes) {
+        for (auto& [key, cause] : causes) {
+            put_first_place_first(cause);
             groups[{kind_of(cause), cause.nodes.front(), cause.absence.reason, cause.absence.moved_on}].push_back(&cause);
         }
         for (const auto& [key, members] : groups) {

@@ -206,24 +206,35 @@ std::string waiting_text(const Run& run, const WaitNode& node) {
 std::string shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect) {
     const Communicator& communicator = run.communicators[index];
     const Process& process = run.process(suspect);
+    // Shifted by one call, steps differ only around the step's ends: at every one of them, and always the same way.
     std::string text;
+    bool ahead = false;
+    size_t differences = 0;
+    size_t ends = 0;
+    int32_t previous = -1;
     for (const uint32_t call : run.member(suspect).calls) {
         const uint64_t sequence = process.entries[call].sequence;
         const StepVote vote = steps_at(run, communicator, suspect, sequence);
         if (vote.suspect < 0 || vote.others < 0) {
             continue;
         }
+        ends += !text.empty() && vote.others != previous ? 1 : 0;
+        previous = vote.others;
         if (vote.suspect == vote.others) {
-            text.clear();  // back in step: the difference was the marker's, not a call's
-        } else if (text.empty()) {
-            text = vote.suspect > vote.others
-                       ? fmt::format("from #{} on its calls belong to later steps than the others' (step {} against {}): it skipped a call in step {}", sequence,
-                                     vote.suspect, vote.others, vote.others)
-                       : fmt::format("from #{} on its calls belong to earlier steps than the others' (step {} against {}): it made an extra call in step {}", sequence,
-                                     vote.suspect, vote.others, vote.suspect);
+            continue;
+        }
+        ++differences;
+        if (!text.empty() && ahead != (vote.suspect > vote.others)) {
+            return {};
+        }
+        if (text.empty()) {
+            ahead = vote.suspect > vote.others;
+            text = fmt::format("from #{} on its calls belong to {} steps than the others' (step {} against {}): it {} in step {}", sequence,
+                               ahead ? "later" : "earlier", vote.suspect, vote.others, ahead ? "skipped a call" : "made an extra call",
+                               std::min(vote.suspect, vote.others));
         }
     }
-    return text.empty() ? text : fmt::format("rank {}: {}", run.member(suspect).global_rank, text);
+    return text.empty() || differences < ends ? std::string() : fmt::format("rank {}: {}", run.member(suspect).global_rank, text);
 }
 
 void explain_absence(const Run& run, const Culprits& culprits, Finding& finding) {

@@ -46,11 +46,22 @@ uint64_t dump_time_ns(const Candidate& candidate) {
     return digits == std::string::npos ? 0 : std::strtoull(meta->c_str() + digits, nullptr, 10);
 }
 
-void sort_newest_first(std::vector<Candidate>& candidates) {
+// Dumps that do not even tell their time come last, and are named if they turn out to be broken.
+void sort_newest_first(std::vector<Candidate>& candidates, ImageBuffer& memory, std::vector<std::string>& problems) {
     std::map<std::string, uint64_t> times;
     for (const Candidate& candidate : candidates) {
         times[candidate.path] = dump_time_ns(candidate);
     }
+    std::erase_if(candidates, [&](const Candidate& candidate) {
+        if (times[candidate.path] != 0) {
+            return false;
+        }
+        const Result<OpenedSource> opened = open_source(candidate.path, memory);
+        if (!opened) {
+            problems.push_back(opened.error().text() + "; skipped");
+        }
+        return !opened;
+    });
     std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
         return std::pair(times[a.path], a.number) > std::pair(times[b.path], b.number);
     });
@@ -74,7 +85,7 @@ std::vector<LoadJob> jobs_of(const std::vector<CandidateGroup>& groups) {
 LoadOutcome load_one(LoadJob& job, ImageBuffer& memory) {
     LoadOutcome outcome;
     if (job.files.size() > 1) {
-        sort_newest_first(job.files);
+        sort_newest_first(job.files, memory, outcome.problems);
     }
     for (const Candidate& candidate : job.files) {
         const Result<OpenedSource> opened = open_source(candidate.path, memory);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "analyzer/report.h"
@@ -45,6 +46,42 @@ ordered_json verdict_json(const Diagnosis& diagnosis) {
     return {{"kind", name_of(head.kind)}, {"ranks", head.ranks}, {"summary", head.summary}, {"confidence", name_of(head.confidence)}};
 }
 
+size_t end_of_string(const std::string& text, size_t begin) {
+    size_t end = begin + 1;
+    while (end < text.size() && text[end] != '"') {
+        end += text[end] == '\\' ? 2 : 1;
+    }
+    return std::min(end, text.size() - 1);
+}
+
+// Lists of ranks on one line: a thousand lines of numbers hide the rest from a person.
+std::string with_short_lists(const std::string& text) {
+    std::string result;
+    result.reserve(text.size());
+    for (size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != '[') {
+            // Strings are copied whole: they may hold brackets.
+            const size_t end = text[i] == '"' ? end_of_string(text, i) : i;
+            result.append(text, i, end - i + 1);
+            i = end;
+            continue;
+        }
+        const size_t close = text.find_first_not_of("0123456789-, \n", i + 1);
+        if (close == std::string::npos || text[close] != ']') {
+            result += '[';
+            continue;
+        }
+        for (; i <= close; ++i) {
+            if (text[i] != ' ' && text[i] != '\n') {
+                result += text[i];
+                result += text[i] == ',' ? " " : "";
+            }
+        }
+        i = close;
+    }
+    return result;
+}
+
 }  // namespace
 
 std::string json_report(const Run& run, const Diagnosis& diagnosis) {
@@ -65,7 +102,7 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     for (const Warning& warning : diagnosis.warnings) {
         json["warnings"].push_back({{"kind", warning.kind}, {"ranks", warning.ranks}, {"summary", warning.summary}});
     }
-    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return with_short_lists(json.dump(2, ' ', false, ordered_json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace titan::analyzer

@@ -66,7 +66,10 @@ TEST_CASE("a killed rank is dead, a crashed one says its signal") {
     for (const bool crash : {false, true}) {
         Scenario job(8);
         write_training(job, 6);
-        job.program(5).insert_before("world", 4, only(crash ? &Program::crash : &Program::die));
+        Program end;
+        end.sync();
+        crash ? end.crash() : end.die();
+        job.program(5).insert_before("world", 4, end);
         const Played played = play(job);
         REQUIRE(played.diagnosis.findings.size() == 1);
         CHECK(played.head().kind == FindingKind::kRankDead);
