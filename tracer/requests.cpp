@@ -31,6 +31,7 @@ constinit RequestPlace places[16]{};  // by number of the reason
 constinit std::atomic<uint32_t> asked{0};
 constinit std::atomic<uint32_t> copied{0};
 constinit std::atomic<uint32_t> completed{0};
+constinit std::atomic<uint32_t> written{0};  // completed with a file to show for it
 
 bool reached(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now - wanted) >= 0; }
 
@@ -41,9 +42,8 @@ void publish(std::atomic<uint32_t>& word, uint32_t covered) {
     syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-bool await(std::atomic<uint32_t>& word, uint64_t timeout_ns) {
+bool await(std::atomic<uint32_t>& word, uint32_t wanted, uint64_t timeout_ns) {
     const int saved_errno = errno;
-    const uint32_t wanted = asked.load(std::memory_order_acquire);
     const uint64_t deadline_ns = monotonic_now_ns() + timeout_ns;
     bool done = false;
     for (;;) {
@@ -96,13 +96,22 @@ bool take_requests(PendingDump& pending, uint32_t& covered) {
 }
 
 void mark_snapshot(uint32_t covered) { publish(copied, covered); }
-void mark_complete(uint32_t covered) {
+void mark_complete(uint32_t covered, bool has_file) {
     publish(copied, covered);
+    if (has_file) {
+        publish(written, covered);
+    }
     publish(completed, covered);
 }
 
-bool await_snapshot(uint64_t timeout_ns) { return await(copied, timeout_ns); }
-bool await_complete(uint64_t timeout_ns) { return await(completed, timeout_ns); }
+bool await_snapshot(uint64_t timeout_ns) {
+    return await(copied, asked.load(std::memory_order_acquire), timeout_ns);
+}
+
+bool await_complete(uint64_t timeout_ns) {
+    const uint32_t wanted = asked.load(std::memory_order_acquire);
+    return await(completed, wanted, timeout_ns) && reached(written.load(std::memory_order_acquire), wanted);
+}
 
 void reset_requests() {
     for (RequestPlace& place : places) {
@@ -111,6 +120,7 @@ void reset_requests() {
     const uint32_t now = asked.load(std::memory_order_relaxed);
     copied.store(now, std::memory_order_relaxed);
     completed.store(now, std::memory_order_relaxed);
+    written.store(now, std::memory_order_relaxed);
 }
 
 }  // namespace titan::tracer

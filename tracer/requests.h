@@ -22,9 +22,10 @@ void leave_request(format::DumpReason reason, int32_t rank, const char* detail);
 // under.
 bool take_requests(PendingDump& pending, uint32_t& covered);
 void mark_snapshot(uint32_t covered);
-void mark_complete(uint32_t covered);
+void mark_complete(uint32_t covered, bool has_file);
 
 bool await_snapshot(uint64_t timeout_ns);
+// False too when the dump was made and could not be written anywhere.
 bool await_complete(uint64_t timeout_ns);
 
 // Nothing was asked and nothing answered: a forked child that starts a session of its own.

@@ -111,7 +111,7 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered) {
     if (written && crashed_itself(session)) {
         set_job_state(JobState::kCrashed);  // what it had to say is said
     }
-    mark_complete(covered);
+    mark_complete(covered, written);
 }
 
 void collect_gone(Session& session) {
@@ -150,7 +150,7 @@ void serve(Session& session) {
         describe_peer(request, pending);
         dump(session, pending, covered);
     } else if (asked) {
-        mark_complete(covered);
+        mark_complete(covered, true);
     }
     if (asked || peer_asked) {
         report_dead(session);

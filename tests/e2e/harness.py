@@ -224,26 +224,32 @@ class Place:
 class Case(unittest.TestCase):
     maxDiff = None
 
-    def setUp(self):
-        self.addCleanup(self._leave)
+    def run(self, result=None):
+        """Each test has a place; the commands of a failed one are its story."""
+        result = result if result is not None else self.defaultTestResult()
+        bad = lambda: len(result.failures) + len(result.errors)
+        before = bad()
         self.places = []
         self.place = self.new_place()
+        try:
+            super().run(result)
+            if bad() > before:
+                self.report()
+        finally:
+            for place in self.places:
+                place.close()
+        return result
 
     def new_place(self):
         self.places.append(Place())
         return self.places[-1]
 
-    # The commands of a failed test are its story.
-    def _leave(self):
-        errors = [pair for pair in getattr(self._outcome, "errors", []) if pair[1]]
-        if errors or not self._outcome.success:
-            print(f"\n===== {self.id()} failed; it ran:", file=sys.stderr)
-            for place in self.places:
-                for started in place.ran:
-                    print(started.report(), file=sys.stderr)
-                print("files:", *place.traces(), sep="\n  ", file=sys.stderr)
+    def report(self):
+        print(f"\n===== {self.id()} failed; it ran:", file=sys.stderr)
         for place in self.places:
-            place.close()
+            for started in place.ran:
+                print(started.report(), file=sys.stderr)
+            print("files:", *place.traces(), sep="\n  ", file=sys.stderr)
 
     def same_but_for_the_tracer(self, argv, **settings):
         """Runs a program with and without the preload: same status, same stdout. Returns the traced one."""

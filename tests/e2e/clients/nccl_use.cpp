@@ -27,8 +27,24 @@ int broadcast_once() {
 }
 
 int init_all() {
-    ncclComm_t comms[4];
-    NCCL(ncclCommInitAll(comms, 4, nullptr));
+    constexpr int kDevices = 4;
+    ncclComm_t comms[kDevices];
+    cudaStream_t streams[kDevices];
+    float* buffers[kDevices];
+    NCCL(ncclCommInitAll(comms, kDevices, nullptr));
+    for (int i = 0; i < kDevices; ++i) {
+        CUDA(cudaSetDevice(i));
+        CUDA(cudaStreamCreate(&streams[i]));
+        CUDA(cudaMalloc(reinterpret_cast<void**>(&buffers[i]), 1024));
+    }
+    NCCL(ncclGroupStart());
+    for (int i = 0; i < kDevices; ++i) {
+        NCCL(ncclAllReduce(buffers[i], buffers[i], 16, ncclFloat32, ncclSum, comms[i], streams[i]));
+    }
+    NCCL(ncclGroupEnd());
+    for (cudaStream_t stream : streams) {
+        CUDA(cudaStreamSynchronize(stream));
+    }
     return hold();
 }
 

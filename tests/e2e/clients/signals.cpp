@@ -118,7 +118,7 @@ int raised() {
 }
 
 // A runtime that repairs what its fault handler finds (JVMs, sanitizers): no crash at all.
-void* repaired = nullptr;
+void* volatile repaired = nullptr;  // written before the fault, not after
 void repair(int, siginfo_t*, void*) { mprotect(repaired, 4096, PROT_READ | PROT_WRITE); }
 int recovers() {
     Rank r;
