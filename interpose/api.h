@@ -7,20 +7,12 @@
 namespace titan::interpose {
 
 enum class Api : uint16_t {
-#define TITAN_API_ID(id, since, name, ...) name = id,
-#define CALL TITAN_API_ID
-#define CREATE TITAN_API_ID
-#define CREATE_ALL TITAN_API_ID
-#define MARK TITAN_API_ID
-#define GROUP_START TITAN_API_ID
-#define GROUP_END TITAN_API_ID
-#define ASYNC_ERROR TITAN_API_ID
-#define GROW_ID TITAN_API_ID
+#define TITAN_ROW(id, since, name, ...) name = id,
+#include "every_nccl_row.h"
 #define SYNC(id, name, ...) name = id,
 #include "cuda_driver.def"
 #include "cuda_runtime.def"
-#include "nccl.def"
-#include "undef_rows.h"
+#undef SYNC
 };
 
 inline constexpr size_t kApiIds = 160;  // above every id

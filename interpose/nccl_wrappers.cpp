@@ -16,18 +16,8 @@ using titan::tracer::Call;
 
 // The table against the vendor's header: a row whose parameters differ from nccl.h does not compile.
 extern "C" {
-#define TITAN_DECLARE(id, since, name, params, ...) ncclResult_t name params;
-#define CALL TITAN_DECLARE
-#define CREATE TITAN_DECLARE
-#define CREATE_ALL TITAN_DECLARE
-#define MARK TITAN_DECLARE
-#define GROUP_START TITAN_DECLARE
-#define GROUP_END TITAN_DECLARE
-#define ASYNC_ERROR TITAN_DECLARE
-#define GROW_ID TITAN_DECLARE
-#include "nccl.def"
-#include "undef_rows.h"
-#undef TITAN_DECLARE
+#define TITAN_ROW(id, since, name, params, ...) ncclResult_t name params;
+#include "every_nccl_row.h"
 }
 
 namespace {
@@ -38,19 +28,9 @@ void** handle(ncclComm_t* comm) { return reinterpret_cast<void**>(comm); }
 
 // What the caller gets where no loaded library has the function: NCCL's own word for a call it cannot serve.
 namespace missing {
-#define TITAN_MISSING(id, since, name, params, ...) \
+#define TITAN_ROW(id, since, name, params, ...) \
     ncclResult_t name params { return ncclInvalidUsage; }
-#define CALL TITAN_MISSING
-#define CREATE TITAN_MISSING
-#define CREATE_ALL TITAN_MISSING
-#define MARK TITAN_MISSING
-#define GROUP_START TITAN_MISSING
-#define GROUP_END TITAN_MISSING
-#define ASYNC_ERROR TITAN_MISSING
-#define GROW_ID TITAN_MISSING
-#include "nccl.def"
-#include "undef_rows.h"
-#undef TITAN_MISSING
+#include "every_nccl_row.h"
 }  // namespace missing
 
 template <typename Function>
