@@ -141,6 +141,37 @@ std::string unpack(ZSTD_DCtx* context, const Section& section, std::byte* into) 
     return {};
 }
 
+// Most of a ring is zero, and all zero sections of one size pack to the same few bytes. They are unpacked once, into the
+// cache of the processor, and then known: their place in the image is zero already and stays an untouched page.
+class ZeroSections {
+  public:
+    bool is_zero(ZSTD_DCtx* context, const Section& section) {
+        if (section.stored.size() > kMaxStoredBytes || section.header.raw_bytes > kMaxRawBytes) {
+            return false;
+        }
+        const bool known = section.header.raw_bytes == raw_bytes_ &&
+                           std::equal(section.stored.begin(), section.stored.end(), stored_.begin(), stored_.end());
+        if (known) {
+            return true;
+        }
+        scratch_.resize(section.header.raw_bytes);
+        if (!unpack(context, section, scratch_.data()).empty() ||
+            std::any_of(scratch_.begin(), scratch_.end(), [](std::byte byte) { return byte != std::byte{0}; })) {
+            return false;
+        }
+        raw_bytes_ = section.header.raw_bytes;
+        stored_.assign(section.stored.begin(), section.stored.end());
+        return true;
+    }
+
+  private:
+    static constexpr size_t kMaxStoredBytes = 256;
+    static constexpr size_t kMaxRawBytes = size_t{8} << 20;
+    uint64_t raw_bytes_ = 0;
+    std::vector<std::byte> stored_;
+    std::vector<std::byte> scratch_;
+};
+
 std::string unpack_meta(ZSTD_DCtx* context, const Section& section, std::string& meta) {
     std::string text(section.header.raw_bytes, '\0');
     std::string problem = unpack(context, section, reinterpret_cast<std::byte*>(text.data()));
@@ -203,12 +234,23 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
     }
     Dump dump;
     size_t whole = 0;
+    ZeroSections zeros;
+    std::vector<std::pair<uint64_t, uint64_t>> filled;
     for (const Section& section : list.sections) {
         const SectionHeader& header = section.header;
         std::string problem;
         if (header.kind == SectionKind::kMeta) {
             problem = unpack_meta(context.get(), section, dump.meta_json);
         } else {
+            // Only the header page may come twice; zeros must not be skipped over something that was written before.
+            const bool fresh = std::none_of(filled.begin(), filled.end(), [&](const auto& range) {
+                return header.ring_offset_bytes < range.second && range.first < header.ring_offset_bytes + header.raw_bytes;
+            });
+            if (fresh && zeros.is_zero(context.get(), section)) {
+                ++whole;
+                continue;
+            }
+            filled.emplace_back(header.ring_offset_bytes, header.ring_offset_bytes + header.raw_bytes);
             std::byte* place = image.write_at(header.ring_offset_bytes, header.raw_bytes);
             problem = unpack(context.get(), section, place);
             if (problem.empty()) {

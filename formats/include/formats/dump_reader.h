@@ -15,7 +15,7 @@ namespace titan::format {
 
 inline constexpr uint64_t kMaxImageBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxMetaBytes = uint64_t{16} << 20;
-inline constexpr uint32_t kMaxSections = 65536;
+inline constexpr uint32_t kMaxSections = 16384;
 
 struct Dump {
     std::string meta_json;              // empty where the section is lost
