@@ -113,7 +113,8 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
     const format::RingHeader& header = image->header();
     if (!meta->process_alive) {
         opened.liveness = dead_how(header);
-    } else if (meta->reason == "crash" || header.state == format::ProcessState::kCrashed) {
+    } else if (header.state == format::ProcessState::kCrashed || (meta->reason == "crash" && header.fatal_signal != 0)) {
+        // The reason alone does not tell: a rank that saw another one die dumps for that reason, too.
         opened.liveness = Liveness::kCrashed;
     } else if (meta->reason == "exit" || header.state == format::ProcessState::kExited) {
         opened.liveness = Liveness::kExited;
