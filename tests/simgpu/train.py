@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node=4 tests/simgpu/train.py --steps 10 --tp 2
 
-torch.distributed (gloo) only carries NCCL's unique ids. The NCCL and CUDA calls are made by libsimtrain.so, which is loaded
+torch.distributed only carries NCCL's unique ids, in the store that torchrun made (no tensors, so NumPy is not needed). The NCCL and CUDA calls are made by libsimtrain.so, which is loaded
 RTLD_LOCAL as PyTorch loads its own libraries. Faults come from SIMGPU_FAULTS or SIMGPU_FAULT_FILE, as for titan-sim; exit
 statuses are titan-sim's. The library is looked for in --lib, $SIMGPU_DIR, and the usual build directories.
 """
@@ -72,20 +72,18 @@ class Job:
             )
         )
 
-    def init_comms(self):
+    def init_comms(self, store):
         for index in range(self.lib.simtrain_comm_count()):
             color, rank, size = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
             self.lib.simtrain_membership(
                 self.handle, index, ctypes.byref(color), ctypes.byref(rank), ctypes.byref(size)
             )
-            mine = None
+            key = f"unique_id.{index}.{color.value}"
             if rank.value == 0:
                 buffer = (ctypes.c_ubyte * 128)()
                 self.lib.simtrain_new_id(self.handle, buffer)
-                mine = (color.value, bytes(buffer))
-            offers = [None] * self.world
-            dist.all_gather_object(offers, mine)
-            unique_id = dict(offer for offer in offers if offer)[color.value]
+                store.set(key, bytes(buffer).hex())
+            unique_id = bytes.fromhex(store.get(key).decode())
             self.lib.simtrain_init_comm(self.handle, index, (ctypes.c_ubyte * 128)(*unique_id))
 
     def call(self, name):
@@ -138,11 +136,12 @@ def main():
     if "RANK" not in os.environ:
         sys.exit("train.py: start it with torchrun --nproc-per-node=N tests/simgpu/train.py")
 
-    dist.init_process_group("gloo")
+    store, rank, world_size = next(dist.rendezvous("env://"))
+    dist.init_process_group("gloo", store=dist.PrefixStore("gloo", store), rank=rank, world_size=world_size)
     job = Job(find_library(args.lib), args)
     markers = Markers()
     markers.label(b"framework", b"train.py")
-    job.init_comms()
+    job.init_comms(dist.PrefixStore("nccl", store))
     for step in range(args.steps):
         train_step(job, markers, step, args)
     job.call("destroy")
