@@ -162,6 +162,11 @@ std::vector<uint32_t> nodes_behind(const WaitGraph& graph, const std::vector<uin
     for (const Edge& edge : graph.edges) {
         before[edge.to].push_back(edge.from);
     }
+    for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
+        for (const uint32_t earlier : graph.may_follow[node]) {
+            before[earlier].push_back(node);
+        }
+    }
     std::vector<bool> seen(graph.nodes.size(), false);
     std::vector<uint32_t> reached;
     for (const uint32_t target : targets) {

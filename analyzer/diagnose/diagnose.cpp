@@ -39,7 +39,8 @@ class Diagnoser {
           graph_(build_wait_graph(run)),
           hung_(find_hung(run, graph_, options)),
           components_(find_components(graph_)),
-          explained_(graph_.nodes.size(), false) {}
+          explained_(graph_.nodes.size(), false),
+          is_cause_(graph_.nodes.size(), false) {}
 
     Diagnosis diagnose() {
         add_mismatches();
@@ -193,17 +194,34 @@ class Diagnoser {
         return FindingKind::kRankNotArrived;
     }
 
-    // A rank is missing in several places at once; the one that it would have come to first is the cause of the others: where
-    // they lead to, else the oldest.
+    // Was it inside a call at its end? Then that call is where it ended; else it is the next call that it never made.
+    static bool is_blocked(const Process& process) {
+        const auto threads = issuing_threads(process);
+        return std::any_of(threads.begin(), threads.end(), [](const ThreadState* thread) { return thread->call != 0; });
+    }
+
+    // A rank is missing in several places at once; the one that it would have come to first is the cause of the others: by
+    // what it used to do next, else where the waits lead to, else the oldest.
     void put_first_place_first(Cause& cause) const {
+        const Process* process = cause.absence.member.known() ? &run_.processes[cause.absence.member.process] : nullptr;
+        const Entry* next = process == nullptr ? nullptr : expected_next(*process);
+        const bool prefers_absence = process != nullptr && !is_blocked(*process);
+        const auto arrived = [&](uint32_t node) {
+            const auto& waiting = graph_.nodes[node].waiting;
+            return prefers_absence && std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) { return waiter.member == cause.absence.member; });
+        };
+        const auto expected = [&](uint32_t node) {
+            const WaitNode& place = graph_.nodes[node];
+            return next != nullptr && next->row != kNoIndex && process->members[next->row].communicator == place.communicator &&
+                   (place.kind == WaitKind::kCollective) == format::is_collective(next->kind);
+        };
         const auto leads_on = [&](uint32_t node) {
             return std::any_of(graph_.edges_of[node].begin(), graph_.edges_of[node].end(), [&](uint32_t edge) {
                 return std::find(cause.nodes.begin(), cause.nodes.end(), graph_.edges[edge].to) != cause.nodes.end();
             });
         };
-        const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(), [&](uint32_t a, uint32_t b) {
-            return std::pair(leads_on(a), since(a)) < std::pair(leads_on(b), since(b));
-        });
+        const auto worth = [&](uint32_t node) { return std::tuple(arrived(node), !expected(node), leads_on(node), since(node)); };
+        const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(), [&](uint32_t a, uint32_t b) { return worth(a) < worth(b); });
         std::iter_swap(cause.nodes.begin(), first);
         for (const Absence& absence : graph_.nodes[cause.nodes.front()].absent) {
             if (absence.member.process == cause.absence.member.process && absence.global_rank == cause.absence.global_rank) {
@@ -234,6 +252,7 @@ class Diagnoser {
             }
             explain_absence(run_, culprits, finding);
             for (const uint32_t node : nodes) {
+                is_cause_[node] = true;
                 if (const std::string waiting = waiting_text(run_, graph_.nodes[node]); node != primary && !waiting.empty()) {
                     finding.evidence.push_back("also missing: " + waiting);
                 }
@@ -298,6 +317,7 @@ class Diagnoser {
         choose_culprits(cycle, only_p2p, finding);
         for (const uint32_t node : nodes) {
             in_cycle_.insert(node);
+            is_cause_[node] = true;
         }
         add_victims(nodes, finding);
         diagnosis_.findings.push_back(std::move(finding));
@@ -391,11 +411,35 @@ class Diagnoser {
         }
     }
 
-    void add_stuck() {
+    // Everybody is there and it does not finish: either it is stuck itself, or its stream waits for another one that is. So
+    // only waits that can follow from no other cause count, and of those the first.
+    std::vector<uint32_t> find_stuck() const {
+        std::vector<uint32_t> candidates;
         for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
-            if (!all_arrived(index)) {
-                continue;
+            if (all_arrived(index)) {
+                candidates.push_back(index);
             }
+        }
+        std::stable_sort(candidates.begin(), candidates.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+        std::vector<uint32_t> stuck;
+        std::vector<bool> behind_stuck(graph_.nodes.size(), false);
+        for (const uint32_t index : candidates) {
+            const std::vector<bool> reached = may_be_behind(graph_, index);
+            bool follows = false;
+            for (uint32_t node = 0; node < graph_.nodes.size() && !follows; ++node) {
+                const bool other_stuck = node != index && all_arrived(node) && (behind_stuck[node] || !may_be_behind(graph_, node)[index]);
+                follows = reached[node] && (is_cause_[node] || explained_[node] || other_stuck);
+            }
+            if (!follows) {
+                stuck.push_back(index);
+                behind_stuck[index] = true;
+            }
+        }
+        return stuck;
+    }
+
+    void add_stuck() {
+        for (const uint32_t index : find_stuck()) {
             const WaitNode& node = graph_.nodes[index];
             Finding finding = finding_at(node.kind == WaitKind::kCreation ? FindingKind::kCommInitStuck : FindingKind::kStuckInFlight, index);
             const bool guessed = run_.communicators[node.communicator].identity_guessed;
@@ -488,7 +532,8 @@ class Diagnoser {
     WaitGraph graph_;
     std::vector<bool> hung_;
     std::vector<uint32_t> components_;
-    std::vector<bool> explained_;
+    std::vector<bool> explained_;  // by a mismatch
+    std::vector<bool> is_cause_;   // by an absence or a cycle
     std::set<uint32_t> in_cycle_;
     std::set<uint32_t> skipped_in_;
     RankIndex process_of_rank_{run_};

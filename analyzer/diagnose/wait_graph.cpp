@@ -60,6 +60,7 @@ class GraphBuilder {
             }
         }
         add_edges();
+        add_program_order();
         return std::move(graph_);
     }
 
@@ -431,6 +432,25 @@ class GraphBuilder {
         }
     }
 
+    void add_program_order() {
+        graph_.may_follow.resize(graph_.nodes.size());
+        for (uint32_t process = 0; process < run_.processes.size(); ++process) {
+            std::map<uint32_t, uint32_t> in_order(node_of_entry_[process].begin(), node_of_entry_[process].end());
+            const std::vector<Entry>& entries = run_.processes[process].entries;
+            uint32_t previous = UINT32_MAX;
+            for (const auto& [index, node] : in_order) {
+                if (previous != UINT32_MAX) {
+                    const uint32_t earlier = in_order[previous];
+                    graph_.may_follow[node].push_back(earlier);
+                    if (entries[index].group != 0 && entries[index].group == entries[previous].group) {
+                        graph_.may_follow[earlier].push_back(node);
+                    }
+                }
+                previous = index;
+            }
+        }
+    }
+
     const Run& run_;
     WaitGraph graph_;
     std::vector<uint64_t> least_issued_;
@@ -447,6 +467,29 @@ class GraphBuilder {
 }  // namespace
 
 WaitGraph build_wait_graph(const Run& run) { return GraphBuilder(run).build(); }
+
+std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start) {
+    std::vector<bool> seen(graph.nodes.size(), false);
+    std::vector<uint32_t> queue{start};
+    seen[start] = true;
+    const auto visit = [&](uint32_t node) {
+        if (!seen[node]) {
+            seen[node] = true;
+            queue.push_back(node);
+        }
+    };
+    while (!queue.empty()) {
+        const uint32_t node = queue.back();
+        queue.pop_back();
+        for (const uint32_t edge : graph.edges_of[node]) {
+            visit(graph.edges[edge].to);
+        }
+        for (const uint32_t earlier : graph.may_follow[node]) {
+            visit(earlier);
+        }
+    }
+    return seen;
+}
 
 std::vector<const ThreadState*> issuing_threads(const Process& process) {
     std::set<uint32_t> ids{static_cast<uint32_t>(process.pid)};

@@ -401,6 +401,15 @@ std::vector<Mismatch> find_mismatches(const Run& run) {
     return all;
 }
 
+const Entry* expected_next(const Process& process) {
+    const auto found = predict(process.entries.size(), [&](size_t i, size_t j) {
+        const Entry& a = process.entries[i];
+        const Entry& b = process.entries[j];
+        return a.row == b.row && a.kind == b.kind && a.peer == b.peer;
+    });
+    return found ? &process.entries[*found] : nullptr;
+}
+
 Habit habit_of(const Process& process, const Entry& entry) {
     const auto position = static_cast<size_t>(&entry - process.entries.data());
     const auto same = [&](size_t i, size_t j) {

@@ -63,9 +63,15 @@ struct WaitGraph {
     std::vector<WaitNode> nodes;
     std::vector<Edge> edges;
     std::vector<std::vector<uint32_t>> edges_of;  // node -> indices into edges
+    // node -> nodes that a waiter issued before it (on other streams) or together with it. A stream may wait for another one
+    // by an event that we do not see, so this is no proof of waiting; but what may follow from something else is no cause.
+    std::vector<std::vector<uint32_t>> may_follow;
 };
 
 WaitGraph build_wait_graph(const Run& run);
+
+// Nodes that are reached from `start` over edges and may_follow, itself included.
+std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start);
 
 // Threads of the process that issue NCCL calls: only what holds them keeps a call from being issued.
 std::vector<const ThreadState*> issuing_threads(const Process& process);
