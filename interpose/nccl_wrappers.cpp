@@ -7,8 +7,8 @@
 #include "real.h"
 #include "tracer/record.h"
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"              // of the rows, in `missing`
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers"    // rows name the fields that their call has
+#pragma GCC diagnostic ignored "-Wunused-parameter"            // of the rows, in `missing`
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"  // rows name the fields that their call has
 
 using titan::format::OpKind;
 using titan::interpose::Api;
@@ -57,17 +57,17 @@ Function* find(Api api, const void* return_address, Function* if_missing) {
         return result;                                  \
     }
 
-#define CALL(id, since, name, params, args, ...)                                                                  \
+#define CALL(id, since, name, params, args, ...) \
     TITAN_WRAPPER(name, params, args, enter_call(call, TITAN_API(name), {__VA_ARGS__}), leave_call(call, result))
-#define CREATE(id, since, name, params, args, ...)                                                              \
-    TITAN_WRAPPER(name, params, args,                                                                           \
-                  enter_create(call, TITAN_API(name),                                                           \
+#define CREATE(id, since, name, params, args, ...)                                                                     \
+    TITAN_WRAPPER(name, params, args,                                                                                  \
+                  enter_create(call, TITAN_API(name),                                                                  \
                                {__VA_ARGS__, .queries = titan::interpose::queries_of(reinterpret_cast<void*>(real))}), \
                   leave_create(call, handle(newcomm), result))
-#define CREATE_ALL(id, since, name, params, args)                                                           \
-    TITAN_WRAPPER(name, params, args,                                                                       \
-                  enter_create_all(call, TITAN_API(name), ndev, devlist,                                    \
-                                   titan::interpose::queries_of(reinterpret_cast<void*>(real))),            \
+#define CREATE_ALL(id, since, name, params, args)                                                \
+    TITAN_WRAPPER(name, params, args,                                                            \
+                  enter_create_all(call, TITAN_API(name), ndev, devlist,                         \
+                                   titan::interpose::queries_of(reinterpret_cast<void*>(real))), \
                   leave_create_all(call, handle(comm), ndev, result))
 #define MARK(id, since, name, params, args) \
     TITAN_WRAPPER(name, params, args, enter_mark(call, TITAN_API(name), nullptr), leave_mark(call))
@@ -75,19 +75,19 @@ Function* find(Api api, const void* return_address, Function* if_missing) {
     TITAN_WRAPPER(name, params, args, enter_group_start(call), leave_group_start(call, result))
 #define GROUP_END(id, since, name, params, args, simulate) \
     TITAN_WRAPPER(name, params, args, enter_group_end(call, TITAN_API(name), simulate), leave_group_end(call, result))
-#define ASYNC_ERROR(id, since, name, params, args)                                                   \
-    ncclResult_t name params {                                                                       \
-        const ncclResult_t result = TITAN_REAL(name) args;                                           \
+#define ASYNC_ERROR(id, since, name, params, args)                                                        \
+    ncclResult_t name params {                                                                            \
+        const ncclResult_t result = TITAN_REAL(name) args;                                                \
         titan::tracer::note_async_error(comm, result, asyncError != nullptr ? *asyncError : ncclSuccess); \
-        return result;                                                                               \
+        return result;                                                                                    \
     }
-#define GROW_ID(id, since, name, params, args)            \
-    ncclResult_t name params {                            \
+#define GROW_ID(id, since, name, params, args)             \
+    ncclResult_t name params {                             \
         const ncclResult_t result = TITAN_REAL(name) args; \
-        if (result == ncclSuccess) {                      \
-            titan::tracer::note_grow_id(comm, uniqueId);  \
-        }                                                 \
-        return result;                                    \
+        if (result == ncclSuccess) {                       \
+            titan::tracer::note_grow_id(comm, uniqueId);   \
+        }                                                  \
+        return result;                                     \
     }
 
 using namespace titan::tracer;

@@ -90,7 +90,8 @@ void* prefer_profiling_name(void* found, const char* name) {
 
 void remember(Api api, const void* return_address, void* real) {
     CallSite* const sites = call_sites[static_cast<size_t>(api)];
-    for (uint32_t probe = 0, at = first_site(return_address); probe < kSiteProbes; ++probe, at = (at + 1) % kSitesPerApi) {
+    for (uint32_t probe = 0, at = first_site(return_address); probe < kSiteProbes;
+         ++probe, at = (at + 1) % kSitesPerApi) {
         const void* free = nullptr;
         if (sites[at].return_address.compare_exchange_strong(free, kBeingWritten, std::memory_order_relaxed)) {
             sites[at].real.store(real, std::memory_order_relaxed);

@@ -32,7 +32,8 @@ void* find_real_slow(Api api, const void* return_address);
 
 inline void* find_real(Api api, const void* return_address) {
     const CallSite* const sites = call_sites[static_cast<size_t>(api)];
-    for (uint32_t probe = 0, at = first_site(return_address); probe < kSiteProbes; ++probe, at = (at + 1) % kSitesPerApi) {
+    for (uint32_t probe = 0, at = first_site(return_address); probe < kSiteProbes;
+         ++probe, at = (at + 1) % kSitesPerApi) {
         if (sites[at].return_address.load(std::memory_order_acquire) == return_address) [[likely]] {
             return sites[at].real.load(std::memory_order_relaxed);
         }

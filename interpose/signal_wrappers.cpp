@@ -116,10 +116,10 @@ int wrap_ignore(SignalApi api, const char* name, int flags, int number) {
 #define TITAN_SIGNATURE_ignore(name) int name(int number) noexcept
 #define TITAN_ARGUMENTS_ignore number
 
-#define SIGNAL(name, shape, flags)                                                                          \
-    extern "C" __attribute__((visibility("default"))) TITAN_SIGNATURE_##shape(name) {                       \
-        return titan::interpose::wrap_##shape(titan::interpose::SignalApi::k_##name, #name, (flags),        \
-                                              TITAN_ARGUMENTS_##shape);                                     \
+#define SIGNAL(name, shape, flags)                                                                   \
+    extern "C" __attribute__((visibility("default"))) TITAN_SIGNATURE_##shape(name) {                \
+        return titan::interpose::wrap_##shape(titan::interpose::SignalApi::k_##name, #name, (flags), \
+                                              TITAN_ARGUMENTS_##shape);                              \
     }
 #include "signals.def"
 #undef SIGNAL

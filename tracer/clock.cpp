@@ -77,8 +77,8 @@ void start_clock() {
         detail::clock_is_tsc = false;
         return;
     }
-    rate_per_second = static_cast<uint64_t>(static_cast<Wide>(second.ticks - first.ticks) * 1'000'000'000 /
-                                            (second.ns - first.ns));
+    rate_per_second =
+        static_cast<uint64_t>(static_cast<Wide>(second.ticks - first.ticks) * 1'000'000'000 / (second.ns - first.ns));
 }
 
 format::ClockSource clock_source() {

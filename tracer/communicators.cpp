@@ -156,7 +156,8 @@ Communicator* Communicators::free_row() {
     Communicator* oldest = nullptr;
     for (uint32_t i = 0; i < row_count_; ++i) {
         const auto state = rows_[i].record->state;
-        const bool closed = state == CommState::kDestroyed || state == CommState::kAborted || state == CommState::kFailed;
+        const bool closed =
+            state == CommState::kDestroyed || state == CommState::kAborted || state == CommState::kFailed;
         if (closed && (oldest == nullptr || rows_[i].record->closed_ticks < oldest->record->closed_ticks)) {
             oldest = &rows_[i];
         }

@@ -15,7 +15,7 @@ namespace titan::tracer {
 struct Communicator {
     format::CommunicatorRecord* record;
     uint32_t index;
-    uint64_t* sent;      // p2p counters by peer, null when the heap was full
+    uint64_t* sent;  // p2p counters by peer, null when the heap was full
     uint64_t* received;
     const CommQueries* queries;
     const void* parent_handle;
@@ -25,8 +25,8 @@ struct Communicator {
     void** pending_result;            // where NCCL will store the handle, null once it is known
     uint32_t splits;
     uint32_t grows;
-    uint64_t grow_alias;              // identity that the next grow's new ranks will compute, 0 none
-    uint64_t shrink_sets[8];          // hashes of the rank sets of earlier shrinks, for their ordinals
+    uint64_t grow_alias;      // identity that the next grow's new ranks will compute, 0 none
+    uint64_t shrink_sets[8];  // hashes of the rank sets of earlier shrinks, for their ordinals
     uint32_t shrink_counts[8];
 };
 

@@ -117,8 +117,8 @@ bool parse_seconds(const char* text, uint64_t& value_ns) {
 
 // Signals that end or stop a process whatever it says, that report a fault, or that belong to glibc cannot be ours.
 bool usable_signal(int number) {
-    static constexpr int kTaken[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP,
-                                     SIGSYS,  SIGCHLD, 32,      33};
+    static constexpr int kTaken[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                                     SIGABRT, SIGTRAP, SIGSYS,  SIGCHLD, 32,     33};
     for (int taken : kTaken) {
         if (number == taken) {
             return false;
@@ -132,8 +132,8 @@ struct SignalName {
     int number;
     const char* name;
 };
-constexpr SignalName kSignalNames[] = {{SIGUSR1, "USR1"},   {SIGUSR2, "USR2"}, {SIGHUP, "HUP"},  {SIGINT, "INT"},
-                                       {SIGQUIT, "QUIT"},   {SIGTERM, "TERM"}, {SIGURG, "URG"},  {SIGIO, "IO"},
+constexpr SignalName kSignalNames[] = {{SIGUSR1, "USR1"},   {SIGUSR2, "USR2"}, {SIGHUP, "HUP"},   {SIGINT, "INT"},
+                                       {SIGQUIT, "QUIT"},   {SIGTERM, "TERM"}, {SIGURG, "URG"},   {SIGIO, "IO"},
                                        {SIGPWR, "PWR"},     {SIGALRM, "ALRM"}, {SIGPROF, "PROF"}, {SIGVTALRM, "VTALRM"},
                                        {SIGWINCH, "WINCH"}, {SIGCONT, "CONT"}, {SIGTSTP, "TSTP"}};
 
@@ -224,23 +224,24 @@ void report_bad_value(const char* name, const char* text, const char* default_te
     char shown[160];
     TextWriter writer(shown, sizeof(shown));
     writer.escaped(text, 32);
-    warn_once("%s=\"%s\" cannot be used, taking %s", name, shown, default_text[0] == '\0' ? "the default" : default_text);
+    warn_once("%s=\"%s\" cannot be used, taking %s", name, shown,
+              default_text[0] == '\0' ? "the default" : default_text);
 }
 
 }  // namespace
 
 void load_config(Config& config) {
     bool setuid = getauxval(AT_SECURE) != 0;
-#define TITAN_CONFIG_ROW(variable, default_text, parser, field, help)                      \
-    {                                                                                      \
-        const char* text = setuid ? nullptr : getenv(#variable);                           \
-        bool given = text != nullptr && (text[0] != '\0' || default_text[0] == '\0');      \
-        if (!given || !parse_##parser(text, config.field)) {                               \
-            if (given) {                                                                   \
-                report_bad_value(#variable, text, default_text);                           \
-            }                                                                              \
-            parse_##parser(default_text, config.field);                                    \
-        }                                                                                  \
+#define TITAN_CONFIG_ROW(variable, default_text, parser, field, help)                 \
+    {                                                                                 \
+        const char* text = setuid ? nullptr : getenv(#variable);                      \
+        bool given = text != nullptr && (text[0] != '\0' || default_text[0] == '\0'); \
+        if (!given || !parse_##parser(text, config.field)) {                          \
+            if (given) {                                                              \
+                report_bad_value(#variable, text, default_text);                      \
+            }                                                                         \
+            parse_##parser(default_text, config.field);                               \
+        }                                                                             \
     }
 #include "config.def"
 #undef TITAN_CONFIG_ROW

@@ -11,7 +11,11 @@ constexpr const char* kPrefixes[] = {"NCCL_", "CUDA_", "TORCH_NCCL_", "TORCHELAS
 // A JSON string of at most `limit_bytes` of text. Bytes above ASCII pass only as whole UTF-8 sequences.
 size_t utf8_length(const char* text, size_t left_bytes) {
     auto byte = static_cast<unsigned char>(text[0]);
-    size_t length = byte < 0x80 ? 1 : byte >= 0xc2 && byte < 0xe0 ? 2 : byte >= 0xe0 && byte < 0xf0 ? 3 : byte >= 0xf0 && byte < 0xf5 ? 4 : 0;
+    size_t length = byte < 0x80                   ? 1
+                    : byte >= 0xc2 && byte < 0xe0 ? 2
+                    : byte >= 0xe0 && byte < 0xf0 ? 3
+                    : byte >= 0xf0 && byte < 0xf5 ? 4
+                                                  : 0;
     if (length == 0 || length > left_bytes) {
         return 0;
     }

@@ -89,8 +89,8 @@ void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner
     char detail[256];
     TextWriter escaped(detail, sizeof(detail));
     escaped.escaped(content.meta.detail, 200);
-    log_line("dump%s written to %s (%s%s%s)%s", whose, file.path(), reason.data(), detail[0] == '\0' ? "" : ": ", detail,
-             why);
+    log_line("dump%s written to %s (%s%s%s)%s", whose, file.path(), reason.data(), detail[0] == '\0' ? "" : ": ",
+             detail, why);
 }
 
 bool write_somewhere(Session& session, DumpContent& content, const DumpOwner& owner, bool own) {
@@ -110,7 +110,8 @@ bool write_somewhere(Session& session, DumpContent& content, const DumpOwner& ow
     DumpFile fallback;
     if (!write_file(fallback, fallback.open_fallback(owner), content, false, config.keep)) {
         int second = errno;
-        log_line("dump could not be written: %s: %s; fallback: %s", config.dir, error_text(failure), error_text(second));
+        log_line("dump could not be written: %s: %s; fallback: %s", config.dir, error_text(failure),
+                 error_text(second));
         return false;
     }
     say_where(fallback, content, owner, failure, config.dir);

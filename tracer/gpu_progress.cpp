@@ -20,8 +20,7 @@ constexpr long kIdlePause_ns = 20'000'000;
 
 template <typename T>
 T* map_zeroed(size_t count) {
-    void* const memory =
-        mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? nullptr : static_cast<T*>(memory);
 }
 
@@ -114,7 +113,8 @@ void GpuProgress::start(Session& session) {
     if (driver_.driver_version != nullptr && driver_.driver_version(&version) == kCudaSuccess) {
         session.header->driver_version = version;
     }
-    if (!start_own_thread("titan-gpu", [](void* self) { static_cast<GpuProgress*>(self)->run(); }, this)) {
+    if (!start_own_thread(
+            "titan-gpu", [](void* self) { static_cast<GpuProgress*>(self)->run(); }, this)) {
         warn_once("no thread for observing the GPU; when collectives finish is not recorded");
         return;
     }

@@ -111,8 +111,8 @@ void read_run_name(const Config& config, Identity& identity) {
     TextWriter run(identity.run, sizeof(identity.run));
     for (size_t i = 0; i < name.size_bytes(); ++i) {
         char c = raw[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-                     (c == '.' && i != 0);
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                     c == '-' || (c == '.' && i != 0);
         run.put(plain ? c : '_');
     }
 }

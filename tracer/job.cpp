@@ -38,8 +38,7 @@ struct JobPage {
     std::atomic<uint32_t> dumps_written;
     std::atomic<uint64_t> generation;
     std::atomic<uint64_t> newest_remote_id;
-    std::atomic<uint64_t>
-        lease;  // holder's place + 1 in the upper 16 bits, below them its last sign of life in ms
+    std::atomic<uint64_t> lease;  // holder's place + 1 in the upper 16 bits, below them its last sign of life in ms
     std::atomic<uint64_t> asked_others_ms;
     std::atomic<uint64_t> last_life_realtime_ns;
     std::atomic<uint32_t> process_count;
@@ -114,8 +113,8 @@ bool enter_process(JobPage& page, const Identity& identity, const RingFile& ring
 // The page's file, locked for the moment of joining or leaving; the name still means this file afterwards.
 LockedFile open_locked(int dir, const char* name, bool create) {
     for (int attempt = 0; attempt < kJoinTries; ++attempt) {
-        LockedFile file(Fd(
-            openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (create ? O_CREAT : 0), 0600)));
+        LockedFile file(
+            Fd(openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (create ? O_CREAT : 0), 0600)));
         struct stat opened {};
         struct stat named {};
         if (!file.valid() || fstat(file.get(), &opened) != 0 || !S_ISREG(opened.st_mode) ||
@@ -173,8 +172,8 @@ bool join_job(const Config&, const Identity& identity, const RingFile& ring_file
     LockedFile file = dir.valid() ? open_locked(dir.get(), member.page_name, true) : LockedFile();
     JobPage* page = file.valid() ? map_page(file.get(), identity) : nullptr;
     if (page == nullptr || !enter_process(*page, identity, ring_file)) {
-        warn_once("cannot share %s/%s with the other ranks of this node: each dumps on its own",
-                  member.directory, member.page_name);
+        warn_once("cannot share %s/%s with the other ranks of this node: each dumps on its own", member.directory,
+                  member.page_name);
         if (page != nullptr) {
             munmap(page, sizeof(JobPage));
         }
@@ -186,9 +185,7 @@ bool join_job(const Config&, const Identity& identity, const RingFile& ring_file
     return true;
 }
 
-bool in_job() {
-    return member.page != nullptr;
-}
+bool in_job() { return member.page != nullptr; }
 
 void forget_job() {
     if (member.page != nullptr) {
@@ -197,9 +194,7 @@ void forget_job() {
     member = Membership{};
 }
 
-std::atomic<uint32_t>& wake_word() {
-    return member.page == nullptr ? private_wake_word : member.page->wake;
-}
+std::atomic<uint32_t>& wake_word() { return member.page == nullptr ? private_wake_word : member.page->wake; }
 
 void wake_watchers() {
     std::atomic<uint32_t>& word = wake_word();
@@ -279,9 +274,7 @@ bool first_to_ask_others() {
            asked.compare_exchange_strong(before_ms, now_ms, std::memory_order_acq_rel);
 }
 
-uint32_t processes_here() {
-    return member.page == nullptr ? 1 : used_places(*member.page);
-}
+uint32_t processes_here() { return member.page == nullptr ? 1 : used_places(*member.page); }
 
 void note_dump_written() {
     if (member.page != nullptr) {

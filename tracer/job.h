@@ -22,10 +22,10 @@ inline constexpr uint32_t kJobRequests = 8;
 enum class JobState : uint32_t {
     kFree = 0,
     kRunning = 1,
-    kExited = 2,   // in order
-    kCrashed = 3,  // by a fatal signal, with a dump of its own
-    kDead = 4,     // gone without a word
-    kReplaced = 5, // its rank registered again
+    kExited = 2,    // in order
+    kCrashed = 3,   // by a fatal signal, with a dump of its own
+    kDead = 4,      // gone without a word
+    kReplaced = 5,  // its rank registered again
 };
 
 struct JobRequest {

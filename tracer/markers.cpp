@@ -102,7 +102,8 @@ void titan_span_end(void) {
 
 void titan_event(const char* name) {
     if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
-        record_marker(*thread, {.kind = MarkerKind::kEvent, .name = thread->session->strings.intern(name)}, now_ticks());
+        record_marker(*thread, {.kind = MarkerKind::kEvent, .name = thread->session->strings.intern(name)},
+                      now_ticks());
     }
 }
 

@@ -64,17 +64,14 @@ PrivateDirName private_dir_name() {
 Fd open_private_dir(int parent, const char* name) {
     Fd dir = make_and_open(parent, name, 0700);
     struct stat status {};
-    if (dir.valid() &&
-        (fstat(dir.get(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0)) {
+    if (dir.valid() && (fstat(dir.get(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0)) {
         Fd refused = std::move(dir);
         errno = EPERM;
     }
     return dir;
 }
 
-Fd open_plain_dir(int parent, const char* name) {
-    return make_and_open(parent, name, 0777);
-}
+Fd open_plain_dir(int parent, const char* name) { return make_and_open(parent, name, 0777); }
 
 Fd open_user_path(const char* path) {
     char prefix[PATH_MAX];
@@ -113,8 +110,7 @@ bool each_entry(int dir_fd, bool (*visit)(void* context, const char* name), void
         for (long at = 0; at < got;) {
             const auto* entry = reinterpret_cast<const KernelDirent*>(entries + at);
             at += entry->record_bytes;
-            if (!same_text(entry->name, ".") && !same_text(entry->name, "..") &&
-                !visit(context, entry->name)) {
+            if (!same_text(entry->name, ".") && !same_text(entry->name, "..") && !visit(context, entry->name)) {
                 return true;
             }
         }

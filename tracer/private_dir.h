@@ -75,8 +75,7 @@ bool each_entry(int dir_fd, bool (*visit)(void* context, const char* name), void
 template <typename Visit>
 bool each_entry(int dir_fd, Visit&& visit) {
     return each_entry(
-        dir_fd, [](void* context, const char* name) { return (*static_cast<Visit*>(context))(name); },
-        &visit);
+        dir_fd, [](void* context, const char* name) { return (*static_cast<Visit*>(context))(name); }, &visit);
 }
 
 }  // namespace titan::tracer

@@ -59,7 +59,8 @@ Communicator* communicator_of(Session& session, const void* handle, uint64_t now
     return communicator != nullptr ? communicator : learn_communicator(session, handle, now);
 }
 
-[[gnu::noinline]] uint64_t take_other_sequence(Session& session, Communicator& communicator, OpKind kind, OpClass op_class, int peer) {
+[[gnu::noinline]] uint64_t take_other_sequence(Session& session, Communicator& communicator, OpKind kind,
+                                               OpClass op_class, int peer) {
     if (kind == OpKind::kSend || kind == OpKind::kRecv) {
         uint64_t* const counters = kind == OpKind::kSend ? communicator.sent : communicator.received;
         if (counters == nullptr || peer < 0 || peer >= communicator.record->size) {
@@ -149,7 +150,8 @@ uint64_t write_entry(Thread& thread, Communicator* communicator, const CallArgs&
 
 // The communicator's own story, told by the calls that change it. Before the real call: after a destroy NCCL may hand the
 // same address out again at once.
-[[gnu::cold, gnu::noinline]] void note_lifecycle_entered(Session& session, Communicator& communicator, OpKind kind, uint64_t now) {
+[[gnu::cold, gnu::noinline]] void note_lifecycle_entered(Session& session, Communicator& communicator, OpKind kind,
+                                                         uint64_t now) {
     if (!ends_communicator(kind)) {
         return;
     }
@@ -172,17 +174,10 @@ uint64_t write_entry(Thread& thread, Communicator* communicator, const CallArgs&
     }
     format::CommState state;
     switch (kind) {
-        case OpKind::kCommFinalize:
-            state = format::CommState::kFinalized;
-            break;
-        case OpKind::kCommDestroy:
-            state = format::CommState::kDestroyed;
-            break;
-        case OpKind::kCommAbort:
-            state = format::CommState::kAborted;
-            break;
-        default:
-            return;
+        case OpKind::kCommFinalize: state = format::CommState::kFinalized; break;
+        case OpKind::kCommDestroy: state = format::CommState::kDestroyed; break;
+        case OpKind::kCommAbort: state = format::CommState::kAborted; break;
+        default: return;
     }
     store_field(communicator.record->state, state);
 }

@@ -138,8 +138,7 @@ void leave_group_start(Call& call, int result) {
         return;
     }
     if (thread.group_depth++ == 0) {
-        thread.group =
-            std::atomic_ref(thread.session->header->groups).fetch_add(1, std::memory_order_relaxed) + 1;
+        thread.group = std::atomic_ref(thread.session->header->groups).fetch_add(1, std::memory_order_relaxed) + 1;
         thread.group_calls = 0;
         store_field(thread.record->group, thread.group);
     }

@@ -82,7 +82,8 @@ void tell_others(const Session& session, const JobRequest& request) {
     Fd dir = base.valid() ? open_attempt_dir(base.get(), session.identity.run, session.identity.attempt) : Fd();
     char temporary[64];
     format_text(temporary, sizeof(temporary), ".%s.%016lx.tmp", kFileName, remote.id);
-    Fd file(dir.valid() ? openat(dir.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : -1);
+    Fd file(dir.valid() ? openat(dir.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
+                        : -1);
     learn_remote_id(remote.id);
     if (!file.valid() || write(file.get(), text, text_bytes) != static_cast<ssize_t>(text_bytes) || !file.close_now() ||
         renameat(dir.get(), temporary, dir.get(), kFileName) != 0) {
@@ -169,8 +170,8 @@ bool parse_remote_request(const char* text, RemoteRequest& remote) {
     char* rest = copy + first_bytes;
     uint64_t rank = 0;
     remote.request = JobRequest{};
-    if (!parse_hex(next_token(rest), remote.id) || remote.id <= kNoRemoteRequest || !parse_u64(next_token(rest), rank) ||
-        rank > INT32_MAX) {
+    if (!parse_hex(next_token(rest), remote.id) || remote.id <= kNoRemoteRequest ||
+        !parse_u64(next_token(rest), rank) || rank > INT32_MAX) {
         return false;
     }
     remote.request.rank = static_cast<int32_t>(rank);

@@ -104,9 +104,7 @@ void mark_complete(uint32_t covered, bool has_file) {
     publish(completed, covered);
 }
 
-bool await_snapshot(uint64_t timeout_ns) {
-    return await(copied, asked.load(std::memory_order_acquire), timeout_ns);
-}
+bool await_snapshot(uint64_t timeout_ns) { return await(copied, asked.load(std::memory_order_acquire), timeout_ns); }
 
 bool await_complete(uint64_t timeout_ns) {
     const uint32_t wanted = asked.load(std::memory_order_acquire);

@@ -87,9 +87,9 @@ void map_regions(Session& session) {
 
     const RegionView index = view_of(header, RegionKind::kStringIndex);
     const RegionView heap = view_of(header, RegionKind::kStringHeap);
-    session.strings = StringTable(static_cast<format::StringRecord*>(index.base), index.count,
-                                  static_cast<char*>(heap.base), heap.count, *heap.cursor,
-                                  header.losses[static_cast<size_t>(format::Loss::kStringsDropped)]);
+    session.strings =
+        StringTable(static_cast<format::StringRecord*>(index.base), index.count, static_cast<char*>(heap.base),
+                    heap.count, *heap.cursor, header.losses[static_cast<size_t>(format::Loss::kStringsDropped)]);
 
     const RegionView threads = view_of(header, RegionKind::kThreads);
     session.threads = static_cast<format::ThreadRecord*>(threads.base);
@@ -104,8 +104,8 @@ void map_regions(Session& session) {
 }
 
 Session* open_session() {
-    void* const memory = mmap(nullptr, sizeof(Session), PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const memory =
+        mmap(nullptr, sizeof(Session), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         return nullptr;
     }

@@ -49,22 +49,14 @@ bool is_fatal(int number) {
 
 const char* signal_name(int number) {
     switch (number) {
-        case SIGSEGV:
-            return "SIGSEGV";
-        case SIGBUS:
-            return "SIGBUS";
-        case SIGFPE:
-            return "SIGFPE";
-        case SIGILL:
-            return "SIGILL";
-        case SIGABRT:
-            return "SIGABRT";
-        case SIGUSR1:
-            return "SIGUSR1";
-        case SIGUSR2:
-            return "SIGUSR2";
-        default:
-            return "signal";
+        case SIGSEGV: return "SIGSEGV";
+        case SIGBUS: return "SIGBUS";
+        case SIGFPE: return "SIGFPE";
+        case SIGILL: return "SIGILL";
+        case SIGABRT: return "SIGABRT";
+        case SIGUSR1: return "SIGUSR1";
+        case SIGUSR2: return "SIGUSR2";
+        default: return "signal";
     }
 }
 
@@ -265,7 +257,8 @@ void own(int number) {
 }  // namespace
 
 bool owns_signal(int number) {
-    return number > 0 && number < kSignals && actions[number].owned.load(std::memory_order_acquire) && !in_vfork_child();
+    return number > 0 && number < kSignals && actions[number].owned.load(std::memory_order_acquire) &&
+           !in_vfork_child();
 }
 
 int change_action(int number, const struct sigaction* action, struct sigaction* old) {

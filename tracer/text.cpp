@@ -85,24 +85,16 @@ void TextWriter::format_list(const char* pattern, va_list arguments) {
             wide = true;
         }
         switch (*p) {
-            case 's':
-                text(va_arg(arguments, const char*));
-                break;
-            case 'c':
-                put(static_cast<char>(va_arg(arguments, int)));
-                break;
-            case 'd':
-                signed_number(wide ? va_arg(arguments, long) : va_arg(arguments, int), width);
-                break;
+            case 's': text(va_arg(arguments, const char*)); break;
+            case 'c': put(static_cast<char>(va_arg(arguments, int))); break;
+            case 'd': signed_number(wide ? va_arg(arguments, long) : va_arg(arguments, int), width); break;
             case 'u':
             case 'x':
-                number(wide ? va_arg(arguments, unsigned long) : va_arg(arguments, unsigned),
-                       *p == 'u' ? 10 : 16, width);
+                number(wide ? va_arg(arguments, unsigned long) : va_arg(arguments, unsigned), *p == 'u' ? 10 : 16,
+                       width);
                 break;
-            case '\0':
-                return;
-            default:
-                put(*p);
+            case '\0': return;
+            default: put(*p);
         }
     }
 }
@@ -146,36 +138,22 @@ bool parse_u64(const char* text, uint64_t& value) { return parse_u64(text, strle
 const char* error_text(int error_number) {
     switch (error_number) {
         case EACCES:
-        case EPERM:
-            return "permission denied";
-        case EEXIST:
-            return "the name is taken";
-        case EFBIG:
-            return "over the limit of file sizes";
+        case EPERM: return "permission denied";
+        case EEXIST: return "the name is taken";
+        case EFBIG: return "over the limit of file sizes";
         case EDQUOT:
-        case ENOSPC:
-            return "no space left";
-        case EIO:
-            return "input/output error";
-        case ELOOP:
-            return "a symbolic link is in the way";
+        case ENOSPC: return "no space left";
+        case EIO: return "input/output error";
+        case ELOOP: return "a symbolic link is in the way";
         case EMFILE:
-        case ENFILE:
-            return "too many open files";
-        case ENAMETOOLONG:
-            return "the path is too long";
-        case ENOENT:
-            return "no such directory";
-        case ENOMEM:
-            return "no memory";
-        case ENOTDIR:
-            return "not a directory";
-        case EROFS:
-            return "the file system is read-only";
-        case ESTALE:
-            return "stale file handle";
-        default:
-            return "unexpected error";
+        case ENFILE: return "too many open files";
+        case ENAMETOOLONG: return "the path is too long";
+        case ENOENT: return "no such directory";
+        case ENOMEM: return "no memory";
+        case ENOTDIR: return "not a directory";
+        case EROFS: return "the file system is read-only";
+        case ESTALE: return "stale file handle";
+        default: return "unexpected error";
     }
 }
 

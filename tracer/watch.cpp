@@ -55,15 +55,11 @@ bool crashed_itself(const Session& session) {
 
 bool joins_last_dump(const Session& session, DumpReason reason) {
     switch (reason) {
-        case DumpReason::kSignal:
-            return state.last_dump_for_peer && within(kJoinOnPurpose_ns);
+        case DumpReason::kSignal: return state.last_dump_for_peer && within(kJoinOnPurpose_ns);
         case DumpReason::kApi:
-        case DumpReason::kExit:
-            return false;
-        case DumpReason::kCrash:
-            return within(kJoin_ns) && !crashed_itself(session);
-        default:
-            return within(kJoin_ns);
+        case DumpReason::kExit: return false;
+        case DumpReason::kCrash: return within(kJoin_ns) && !crashed_itself(session);
+        default: return within(kJoin_ns);
     }
 }
 

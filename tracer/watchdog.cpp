@@ -83,7 +83,8 @@ bool find_stuck(Session& session, WatchdogState& state, char* detail, size_t cap
     for (uint64_t row = 0; threads != nullptr && row < region->count && row < kRows; ++row) {
         const uint64_t entered_ticks = load(threads[row].entered_ticks);
         const uint32_t thread = load(threads[row].thread);
-        if (thread == 0 || stuck_ns(entered_ticks) <= timeout_ns || state.reported_entered_ticks[row] == entered_ticks) {
+        if (thread == 0 || stuck_ns(entered_ticks) <= timeout_ns ||
+            state.reported_entered_ticks[row] == entered_ticks) {
             continue;
         }
         state.reported_entered_ticks[row] = entered_ticks;

@@ -9,8 +9,8 @@
 namespace titan::tracer {
 
 struct WatchdogState {
-    uint64_t reported_ticket_plus_one;  // of the collective that was reported last
-    uint64_t documented_ticks;          // what was entered before this moment is in a dump as stuck already
+    uint64_t reported_ticket_plus_one;     // of the collective that was reported last
+    uint64_t documented_ticks;             // what was entered before this moment is in a dump as stuck already
     uint64_t reported_entered_ticks[512];  // by row of the threads table
 };
 

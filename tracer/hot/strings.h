@@ -16,7 +16,11 @@ class StringTable {
     // `rows` is a power of two.
     StringTable(format::StringRecord* records, uint64_t rows, char* heap, uint64_t heap_bytes,
                 format::RegionCursor& heap_cursor, uint64_t& dropped)
-        : records_(records), mask_(rows - 1), heap_(heap), heap_bytes_(heap_bytes), heap_cursor_(&heap_cursor),
+        : records_(records),
+          mask_(rows - 1),
+          heap_(heap),
+          heap_bytes_(heap_bytes),
+          heap_cursor_(&heap_cursor),
           dropped_(&dropped) {}
 
     // The id of `text`, cut at kMaxStringBytes; 0 for the empty string, null, and when the table is full (counted).

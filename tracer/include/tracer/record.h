@@ -56,9 +56,9 @@ struct CreateArgs {
     int rank = -1;
     int color = 0;
     int key = 0;
-    const int* excluded = nullptr;    // shrink: parent ranks left out
+    const int* excluded = nullptr;  // shrink: parent ranks left out
     int excluded_count = 0;
-    const void* config = nullptr;     // ncclConfig_t; only fields below its own `size` are read
+    const void* config = nullptr;  // ncclConfig_t; only fields below its own `size` are read
     bool scalable = false;
     const CommQueries* queries = nullptr;
 };
