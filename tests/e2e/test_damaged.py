@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Damaged, foreign and too many files: what is whole of them is used, the rest is named, and only nothing at all is an error."""
+
+import os
+import random
+import shutil
+import struct
+
+import harness
+import test_faults
+from fault_cases import FaultCase
+
+FAULT = FaultCase("other_count", "--ranks 4 --tp 4", "count rank=2 comm=tp step=5 factor=0.5", ("size_mismatch",), (2,), "tp", 15, "all_reduce")
+HEADER_BYTES, SECTION_BYTES = 32, 40
+
+
+def fnv1a64(data):
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def boundaries(data):
+    """Where headers and sections of a dump begin and end (formats/FORMAT.md)."""
+    places, at = [HEADER_BYTES], HEADER_BYTES
+    while at + SECTION_BYTES <= len(data):
+        stored = struct.unpack_from("<II Q", data, at)[2]
+        places.append(at + SECTION_BYTES)
+        at += SECTION_BYTES + stored
+        places.append(at)
+    return sorted(set(places))
+
+
+def with_major(data, major):
+    head = bytearray(data[:HEADER_BYTES])
+    struct.pack_into("<H", head, 8, major)
+    struct.pack_into("<Q", head, 24, fnv1a64(bytes(head[:24])))
+    return bytes(head) + data[HEADER_BYTES:]
+
+
+class Damaged(harness.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.source = harness.Place()
+        cls.addClassCleanup(cls.source.close)
+        test_faults.let_it_happen(cls.source, FAULT)
+
+    def setUp(self):
+        shutil.rmtree(self.place.dumps)
+        shutil.copytree(self.source.dumps, self.place.dumps)
+        self.files = self.place.dump_files()
+        self.assertEqual(len(self.files), 4)
+
+    def expect_verdict(self, *paths, ranks=(2,)):
+        analysis = self.place.analyze(*(paths or [self.place.dumps]))
+        self.assertEqual(analysis.status, harness.FINDINGS, analysis.stderr)
+        self.assertEqual((analysis.json["verdict"]["kind"], tuple(analysis.json["verdict"]["ranks"])), ("size_mismatch", ranks))
+        return analysis
+
+    def warned(self, analysis, words):
+        return [warning for warning in analysis.json["warnings"] if words in warning["summary"]]
+
+    def expect_unusable(self, *paths):
+        analysis = self.place.analyze(*(paths or [self.place.dumps]))
+        self.assertEqual((analysis.status, analysis.stdout), (harness.UNUSABLE, ""))
+        self.assertTrue(analysis.stderr.startswith("titan-analyze: "), analysis.stderr)
+        self.assertLess(len(analysis.stderr), 2000)
+        return analysis
+
+    def test_undamaged(self):
+        self.assertEqual(self.expect_verdict().json["warnings"], [])
+
+    def test_one_empty_file(self):
+        self.files[3].write_bytes(b"")
+        analysis = self.expect_verdict()
+        self.assertEqual(analysis.json["run"]["missing_ranks"], [3])
+        self.assertTrue(self.warned(analysis, self.files[3].name))
+        self.assertIn("missing_dump", [warning["kind"] for warning in analysis.json["warnings"]])
+
+    def test_all_files_empty(self):
+        for path in self.files:
+            path.write_bytes(b"")
+        self.expect_unusable()
+
+    def test_truncated_at_every_boundary(self):
+        data = self.files[3].read_bytes()
+        places = boundaries(data)
+        self.assertGreater(len(places), 4)
+        self.assertEqual(places[-1], len(data))
+        for place in places[:-1]:
+            for end in (place, place - 1, place + 1):
+                with self.subTest(end=end, of=len(data)):
+                    self.files[3].write_bytes(data[:end])
+                    analysis = self.expect_verdict()
+                    self.assertTrue(self.warned(analysis, self.files[3].name), analysis.json["warnings"])
+
+    def test_flipped_bits(self):
+        chance = random.Random(20)
+        data = self.files[3].read_bytes()
+        for _ in range(40):
+            broken = bytearray(data)
+            at = chance.randrange(len(broken))
+            broken[at] ^= 1 << chance.randrange(8)
+            with self.subTest(byte=at, of=len(data)):
+                self.files[3].write_bytes(broken)
+                self.assertTrue(self.warned(self.expect_verdict(), self.files[3].name))
+
+    def test_noise_in_every_file(self):
+        chance = random.Random(21)
+        for path in self.files:
+            path.write_bytes(bytes(chance.randrange(256) for _ in range(5000)))
+        self.expect_unusable()
+
+    def test_newer_version(self):
+        self.files[3].write_bytes(with_major(self.files[3].read_bytes(), 99))
+        warnings = self.warned(self.expect_verdict(), self.files[3].name)
+        self.assertIn("99", warnings[0]["summary"])
+        self.assertIn("newer", warnings[0]["summary"])
+
+    def test_only_newer_versions(self):
+        for path in self.files:
+            path.write_bytes(with_major(path.read_bytes(), 99))
+        self.assertIn("newer", self.expect_unusable().stderr)
+
+    def test_10000_empty_files(self):
+        directory = self.files[0].parent
+        for number in range(10_000):
+            (directory / f"rank{number + 4:05}.0.titan").touch()
+        analysis = self.expect_verdict()
+        self.assertLess(len(analysis.stdout), 100_000, "ten thousand files are one warning, not ten thousand")
+
+    def test_10000_empty_files_alone(self):
+        empty = self.place.path / "empty" / "run" / "0"
+        empty.mkdir(parents=True)
+        for number in range(10_000):
+            (empty / f"rank{number:05}.0.titan").touch()
+        self.expect_unusable(empty)
+
+    def test_empty_directory(self):
+        empty = self.place.path / "empty"
+        empty.mkdir()
+        self.expect_unusable(empty)
+
+    def test_no_such_directory(self):
+        self.assertIn("nowhere", self.expect_unusable(self.place.path / "nowhere").stderr)
+
+    def test_two_runs_in_one_directory(self):
+        """The newest is meant; the other one is mentioned or listed."""
+        shutil.move(str(self.place.dumps / "e2e"), str(self.place.dumps / "older"))
+        for path in (self.place.dumps / "older").rglob("*"):
+            os.utime(path, (1, 1))
+        self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_RUN_ID="newer")
+        analysis = self.place.analyze(self.place.dumps)
+        self.assertEqual((analysis.status, analysis.json["run"]["id"]), (harness.HEALTHY, "newer"))
+        # What a record says of itself counts, not the name of its directory.
+        self.expect_verdict(self.place.dumps, "--run", "older")
+
+    def test_two_runs_in_one_flat_directory(self):
+        self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_RUN_ID="newer")
+        flat = self.place.path / "flat"
+        flat.mkdir()
+        for number, path in enumerate(sorted(self.place.dumps.rglob("*.titan"))):
+            shutil.copy2(path, flat / f"rank{number:05}.0.titan")
+        analysis = self.place.analyze(flat)
+        self.assertEqual((analysis.status, analysis.json["run"]["id"]), (harness.HEALTHY, "newer"))
+        self.assertEqual([warning["kind"] for warning in analysis.json["warnings"]], ["other_run"])
+
+    def test_two_dumps_of_one_rank(self):
+        """The newer one counts, whatever its number; where it is damaged, the older one does."""
+        newer = self.files[2].with_name("rank00002.1.titan")
+        shutil.copy2(self.files[2], newer)
+        self.expect_verdict()
+        newer.write_bytes(b"")
+        self.assertTrue(self.warned(self.expect_verdict(), newer.name))
+
+    def test_ranks_with_gaps(self):
+        self.files[0].unlink()
+        self.files[3].unlink()
+        analysis = self.place.analyze(self.place.dumps)
+        self.assertEqual(analysis.status, harness.FINDINGS)
+        self.assertEqual((analysis.json["run"]["ranks"], analysis.json["run"]["missing_ranks"]), ([1, 2], [0, 3]))
+        missing = [warning["ranks"] for warning in analysis.json["warnings"] if warning["kind"] == "missing_dump"]
+        self.assertEqual(missing, [[0, 3]])
+
+    def test_file_by_file(self):
+        self.expect_verdict(*self.files)
+
+    def test_foreign_files_beside(self):
+        directory = self.files[0].parent
+        (directory / "README.txt").write_text("not a dump\n")
+        (directory / "rank00001.0.titan.swp").write_text("nor this\n")
+        (directory / "sub").mkdir()
+        (directory / "link.titan").symlink_to("/dev/zero")
+        os.mkfifo(directory / "fifo.titan")
+        self.expect_verdict()
+
+    def test_unreadable_file_as_argument(self):
+        self.expect_unusable("/dev/null")
+
+    def test_bad_arguments(self):
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "--no-such-option"], self.place.env(preload=False))
+        self.assertEqual((done.status, done.stdout), (harness.UNUSABLE, ""))
+
+
+if __name__ == "__main__":
+    harness.main()
