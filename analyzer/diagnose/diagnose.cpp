@@ -141,6 +141,9 @@ class Diagnoser {
     }
 
     void note_dead_waiters(uint32_t index, std::map<CulpritKey, Cause>& causes) {
+        if (waiting_ranks(run_, graph_.nodes[index]).empty()) {
+            return;  // nobody is left who waits
+        }
         for (const Waiter& waiter : graph_.nodes[index].waiting) {
             if (is_gone(run_.process(waiter.member))) {
                 const Member& member = run_.member(waiter.member);

@@ -70,6 +70,10 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
         default:
             break;
     }
+    const bool arrived = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) { return waiter.member == absence.member; });
+    if (arrived) {
+        return fmt::format("ended while {} was in flight", what);
+    }
     if (process != nullptr && process->liveness == Liveness::kExited) {
         return fmt::format("exited without issuing {}: {} has ended", what, verb(count, "its process", "their processes"));
     }
@@ -197,7 +201,8 @@ std::string waiting_text(const Run& run, const WaitNode& node) {
     if (ranks.empty()) {
         return {};
     }
-    const Entry* entry = node.waiting.front().entry;
+    const auto alive = std::find_if(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) { return waiter.entry != nullptr; });
+    const Entry* entry = alive == node.waiting.end() ? nullptr : alive->entry;
     const std::string arguments = entry == nullptr ? std::string() : " (" + arguments_text(*entry) + ")";
     return fmt::format("{} {} in {}{}, {}{}", ranks_text(ranks), verb(ranks.size(), "waits", "wait"), node_text(run, node), arguments,
                        ranks.size() == 1 ? "for " : "the longest for ", duration_text(longest_wait_ns(node)));

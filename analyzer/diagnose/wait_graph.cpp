@@ -362,6 +362,23 @@ class GraphBuilder {
         }
     }
 
+    // Who a member is that never came: in communicators of the same name elsewhere, the same two ranks lie as far apart.
+    int rank_by_siblings(const Communicator& communicator, size_t comm_rank) const {
+        for (const Communicator& other : run_.communicators) {
+            if (&other == &communicator || other.name.empty() || other.name != communicator.name || other.by_rank.size() != communicator.by_rank.size() ||
+                !other.by_rank[comm_rank].known()) {
+                continue;
+            }
+            for (size_t known = 0; known < communicator.by_rank.size(); ++known) {
+                if (communicator.by_rank[known].known() && other.by_rank[known].known()) {
+                    return run_.member(communicator.by_rank[known]).global_rank + run_.member(other.by_rank[comm_rank]).global_rank -
+                           run_.member(other.by_rank[known]).global_rank;
+                }
+            }
+        }
+        return -1;
+    }
+
     // ncclCommInitRank and its kin: every rank of the new communicator must come.
     void look_at_init(WaitNode& node) {
         const Communicator& communicator = run_.communicators[node.communicator];
@@ -374,8 +391,9 @@ class GraphBuilder {
                 }
                 continue;
             }
-            // A process with a dump that never came here: known when the communicator spans the world.
-            const int global = communicator.size == run_.world_size ? comm_rank : run_.global_rank(communicator, comm_rank);
+            // A process with a dump that never came here has no row for it.
+            int global = communicator.size == run_.world_size ? comm_rank : run_.global_rank(communicator, comm_rank);
+            global = global >= 0 ? global : rank_by_siblings(communicator, rank);
             const auto process = std::find_if(run_.processes.begin(), run_.processes.end(), [&](const Process& p) { return global >= 0 && p.rank == global; });
             if (process == run_.processes.end()) {
                 node.absent.push_back({{}, comm_rank, global, AbsenceReason::kUnknown, {}, false});
