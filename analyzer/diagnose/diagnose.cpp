@@ -152,6 +152,17 @@ class Diagnoser {
         }
     }
 
+    // What waits behind a mismatch needs no other cause; that a record is missing there is chance.
+    bool may_follow_a_mismatch(uint32_t index) const {
+        const std::vector<bool> behind = may_be_behind(graph_, index);
+        for (uint32_t node = 0; node < behind.size(); ++node) {
+            if (behind[node] && explained_[node]) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     void add_absences() {
         std::map<CulpritKey, Cause> causes;
         for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
@@ -173,7 +184,7 @@ class Diagnoser {
             note_dead_waiters(index, causes);
             any |= causes.size() != before;
             // Members without a record are suspects only where nobody else explains the wait.
-            if (!any && graph_.edges_of[index].empty()) {
+            if (!any && graph_.edges_of[index].empty() && !may_follow_a_mismatch(index)) {
                 for (const Absence& absence : node.absent) {
                     note(absence, index, causes);
                 }
@@ -223,7 +234,12 @@ class Diagnoser {
                 return std::find(cause.nodes.begin(), cause.nodes.end(), graph_.edges[edge].to) != cause.nodes.end();
             });
         };
-        const auto worth = [&](uint32_t node) { return std::tuple(arrived(node), !expected(node), leads_on(node), since(node)); };
+        // A rank that has run nothing yet is still setting up: it owes a creation before it owes a collective.
+        const bool setting_up = process != nullptr && std::none_of(process->entries.begin(), process->entries.end(), [](const Entry& entry) {
+            return format::class_of(entry.kind) != format::OpClass::lifecycle;
+        });
+        const auto later = [&](uint32_t node) { return setting_up && graph_.nodes[node].kind != WaitKind::kCreation; };
+        const auto worth = [&](uint32_t node) { return std::tuple(later(node), arrived(node), !expected(node), leads_on(node), since(node)); };
         const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(), [&](uint32_t a, uint32_t b) { return worth(a) < worth(b); });
         std::iter_swap(cause.nodes.begin(), first);
         for (const Absence& absence : graph_.nodes[cause.nodes.front()].absent) {
@@ -234,11 +250,26 @@ class Diagnoser {
         }
     }
 
+    // Creations of communicators of one name (every tp group, every dp group) are one place in the program.
+    uint32_t place_of(uint32_t index) const {
+        const WaitNode& node = graph_.nodes[index];
+        const std::string& name = run_.communicators[node.communicator].name;
+        if (node.kind != WaitKind::kCreation || name.empty()) {
+            return index;
+        }
+        for (uint32_t other = 0; other < index; ++other) {
+            if (graph_.nodes[other].kind == WaitKind::kCreation && hung_[other] && run_.communicators[graph_.nodes[other].communicator].name == name) {
+                return other;
+            }
+        }
+        return index;
+    }
+
     void report_causes(std::map<CulpritKey, Cause>& causes) {
         std::map<std::tuple<FindingKind, uint32_t, AbsenceReason, bool>, std::vector<const Cause*>> groups;
         for (auto& [key, cause] : causes) {
             put_first_place_first(cause);
-            groups[{kind_of(cause), cause.nodes.front(), cause.absence.reason, cause.absence.moved_on}].push_back(&cause);
+            groups[{kind_of(cause), place_of(cause.nodes.front()), cause.absence.reason, cause.absence.moved_on}].push_back(&cause);
         }
         for (const auto& [key, members] : groups) {
             const uint32_t primary = std::get<1>(key);
