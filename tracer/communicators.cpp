@@ -282,13 +282,13 @@ void complete_communicator(Session& session, Communicator& communicator) {
     }
     queries->device(handle, &device);
     const ColdLock lock;
+    format::CommunicatorRecord& record = *communicator.record;
+    store_field(record.device, device);
     if (!communicator.incomplete.load(std::memory_order_relaxed)) {
         return;
     }
-    format::CommunicatorRecord& record = *communicator.record;
     store_field(record.size, size);
     store_field(record.rank, rank);
-    store_field(record.device, device);
     session.communicators.take_p2p_counters(communicator, size);
     communicator.incomplete.store(false, std::memory_order_release);
 }
