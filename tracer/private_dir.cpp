@@ -65,7 +65,7 @@ Fd open_private_dir(int parent, const char* name) {
     Fd dir = make_and_open(parent, name, 0700);
     struct stat status {};
     if (dir.valid() && (fstat(dir.get(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0)) {
-        Fd refused = std::move(dir);
+        dir.close_now();
         errno = EPERM;
     }
     return dir;
