@@ -25,6 +25,7 @@ struct Trainer::Buffers {
             CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(to), size * sizeof(float)));
             CUDA_CHECK(cudaMemset(*to, 0, size * sizeof(float)));
         }
+        CUDA_CHECK(cudaDeviceSynchronize());  // the streams of the steps do not wait for the default one
     }
 };
 
