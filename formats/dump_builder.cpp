@@ -66,8 +66,8 @@ class Packer {
 };
 
 bool all_zero(std::span<const std::byte> bytes) {
-    return bytes.empty() || (bytes[0] == std::byte{0} &&
-                             std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+    return bytes.empty() ||
+           (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 }  // namespace

@@ -92,9 +92,9 @@ SectionList list_sections(std::span<const std::byte> file, size_t offset) {
         }
         const uint64_t available = bytes.size() - sizeof(SectionHeader);
         if (section.header.stored_bytes > available) {
-            list.problems.push_back(in_section(
-                number, "cut off: " + std::to_string(available) + " of " +
-                            std::to_string(section.header.stored_bytes) + " bytes: the file is truncated"));
+            list.problems.push_back(in_section(number, "cut off: " + std::to_string(available) + " of " +
+                                                           std::to_string(section.header.stored_bytes) +
+                                                           " bytes: the file is truncated"));
             return list;
         }
         section.stored = bytes.subspan(sizeof(SectionHeader), section.header.stored_bytes);
@@ -128,8 +128,8 @@ std::string implausible(const Section& section) {
 }
 
 std::string unpack(ZSTD_DCtx* context, const Section& section, std::byte* into) {
-    const size_t got = ZSTD_decompressDCtx(context, into, section.header.raw_bytes, section.stored.data(),
-                                           section.stored.size());
+    const size_t got =
+        ZSTD_decompressDCtx(context, into, section.header.raw_bytes, section.stored.data(), section.stored.size());
     if (ZSTD_isError(got) != 0) {
         const bool checksum_wrong = ZSTD_getErrorCode(got) == ZSTD_error_checksum_wrong;
         return checksum_wrong ? "bad checksum: the file is damaged"
@@ -244,7 +244,8 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
         } else {
             // Only the header page may come twice; zeros must not be skipped over something that was written before.
             const bool fresh = std::none_of(filled.begin(), filled.end(), [&](const auto& range) {
-                return header.ring_offset_bytes < range.second && range.first < header.ring_offset_bytes + header.raw_bytes;
+                return header.ring_offset_bytes < range.second &&
+                       range.first < header.ring_offset_bytes + header.raw_bytes;
             });
             if (fresh && zeros.is_zero(context.get(), section)) {
                 ++whole;

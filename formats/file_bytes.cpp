@@ -35,7 +35,7 @@ Result<OpenFile> OpenFile::open(const std::string& path, Links links) {
     if (descriptor < 0) {
         return Error(std::string("cannot open: ") + std::strerror(errno));
     }
-    struct stat status{};
+    struct stat status {};
     if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
         ::close(descriptor);
         return Error("not a regular file");

@@ -25,8 +25,8 @@ double rate_of(const RingHeader& header) {
     const ClockAnchor& last = header.last_anchor;
     if (last.ticks > first.ticks && last.monotonic_ns > first.monotonic_ns &&
         last.monotonic_ns - first.monotonic_ns >= kMinAnchorDistanceNs) {
-        const double measured = static_cast<double>(last.monotonic_ns - first.monotonic_ns) /
-                                static_cast<double>(last.ticks - first.ticks);
+        const double measured =
+            static_cast<double>(last.monotonic_ns - first.monotonic_ns) / static_cast<double>(last.ticks - first.ticks);
         const bool agrees = !plausible(estimate) || (measured > estimate / 2 && measured < estimate * 2);
         if (plausible(measured) && agrees) {
             return measured;

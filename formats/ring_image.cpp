@@ -6,15 +6,14 @@
 namespace titan::format {
 namespace {
 
-std::string version_text(uint16_t major, uint16_t minor) {
-    return std::to_string(major) + "." + std::to_string(minor);
-}
+std::string version_text(uint16_t major, uint16_t minor) { return std::to_string(major) + "." + std::to_string(minor); }
 
 std::string newer_version(const RingHeader& header) {
     const std::string writer(fixed_text(header.writer));
     return "ring format " + version_text(header.major, header.minor) + " is newer than the " +
-           version_text(kRingMajor, kRingMinor) + " that this titan-analyze reads; use the titan-analyze of the release " +
-           "that wrote it" + (writer.empty() ? "" : " (" + writer + ")");
+           version_text(kRingMajor, kRingMinor) +
+           " that this titan-analyze reads; use the titan-analyze of the release " + "that wrote it" +
+           (writer.empty() ? "" : " (" + writer + ")");
 }
 
 }  // namespace

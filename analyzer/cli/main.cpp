@@ -51,8 +51,10 @@ struct CommonOptions {
 
 void add_common(CLI::App& app, CommonOptions& common) {
     app.add_option("--run", common.run, "the run to look at (default: the newest)");
-    app.add_option("--attempt", common.attempt, "the attempt of the run (default: the newest)")->check(CLI::NonNegativeNumber);
-    app.add_option("--ring-dir", common.ring_directory, "where this node's rings are (default: TITANTRACE_RING_DIR or /dev/shm)");
+    app.add_option("--attempt", common.attempt, "the attempt of the run (default: the newest)")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--ring-dir", common.ring_directory,
+                   "where this node's rings are (default: TITANTRACE_RING_DIR or /dev/shm)");
     app.add_flag("--no-rings", common.no_rings, "do not look for rings of missing ranks on this node");
 }
 
@@ -70,7 +72,8 @@ std::function<void(size_t, size_t)> progress_bar() {
         const bool was_drawn = drawn->time_since_epoch().count() != 0;
         if (done == total && was_drawn) {
             fmt::print(stderr, "\r\033[K");
-        } else if (now - started > std::chrono::milliseconds(700) && now - *drawn > std::chrono::milliseconds(100) && done < total) {
+        } else if (now - started > std::chrono::milliseconds(700) && now - *drawn > std::chrono::milliseconds(100) &&
+                   done < total) {
             *drawn = now;
             const size_t filled = total == 0 ? 0 : done * 30 / total;
             fmt::print(stderr, "\rreading [{:<30}] {}/{} files", std::string(filled, '#'), done, total);
@@ -117,7 +120,8 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
         return fail(run.error().text());
     }
     const Diagnosis diagnosis = diagnose(*run, options);
-    const bool written = write_out(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, terminal_style()));
+    const bool written =
+        write_out(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, terminal_style()));
     if (!written || std::fflush(stdout) != 0) {
         return fail("cannot write the report to standard output");
     }
@@ -133,10 +137,12 @@ int list_runs(const CommonOptions& common) {
         const auto seconds = static_cast<time_t>(group.newest_ns / 1'000'000'000);
         tm parts{};
         localtime_r(&seconds, &parts);
-        const std::string name = group.attempt.empty() ? "(no run directory) " + printable(group.files.front().directory)
-                                                       : fmt::format("{} attempt {}", printable(group.run), group.attempt);
-        fmt::print("{:04}-{:02}-{:02} {:02}:{:02}:{:02}  {:<40} {} file{}\n", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min,
-                   parts.tm_sec, name, group.files.size(), group.files.size() == 1 ? "" : "s");
+        const std::string name = group.attempt.empty()
+                                     ? "(no run directory) " + printable(group.files.front().directory)
+                                     : fmt::format("{} attempt {}", printable(group.run), group.attempt);
+        fmt::print("{:04}-{:02}-{:02} {:02}:{:02}:{:02}  {:<40} {} file{}\n", parts.tm_year + 1900, parts.tm_mon + 1,
+                   parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, name, group.files.size(),
+                   group.files.size() == 1 ? "" : "s");
     }
     for (const Warning& warning : discovery->warnings) {
         fmt::print(stderr, "titan-analyze: {}\n", warning.summary);
@@ -153,7 +159,8 @@ std::optional<std::set<int>> parse_ranks(const std::string& text) {
         int last = 0;
         char rest = 0;
         const int fields = std::sscanf(part.c_str(), "%d-%d%c", &first, &last, &rest);
-        const bool single = part.find('-') == std::string::npos && std::sscanf(part.c_str(), "%d%c", &first, &rest) == 1;
+        const bool single =
+            part.find('-') == std::string::npos && std::sscanf(part.c_str(), "%d%c", &first, &rest) == 1;
         if (!single && fields != 2) {
             return std::nullopt;
         }
@@ -221,14 +228,17 @@ int run_rings(const CommonOptions& common) {
         fmt::print("no rings of this user in {}\n", printable(directory));
         return kExitHealthy;
     }
-    fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "pid", "process", "rank", "silent for", "run/attempt", "ring");
+    fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "pid", "process", "rank", "silent for", "run/attempt",
+               "ring");
     for (const NodeRing& ring : rings) {
         if (!ring.problem.empty()) {
             fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "-", "-", "-", "-", "cannot be read", ring.problem);
             continue;
         }
-        fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", ring.pid, liveness_text(ring.liveness), ring.rank >= 0 ? std::to_string(ring.rank) : "-",
-                   ring.liveness == Liveness::kAlive ? "-" : duration_text(ring.age_ns), fmt::format("{}/{}", ring.run, ring.attempt), printable(ring.path));
+        fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", ring.pid, liveness_text(ring.liveness),
+                   ring.rank >= 0 ? std::to_string(ring.rank) : "-",
+                   ring.liveness == Liveness::kAlive ? "-" : duration_text(ring.age_ns),
+                   fmt::format("{}/{}", ring.run, ring.attempt), printable(ring.path));
     }
     return kExitHealthy;
 }
@@ -244,7 +254,8 @@ int run_collect(const CommonOptions& common, CollectOptions& options) {
         fmt::print(stderr, "titan-analyze: {}\n", problem);
     }
     if (result.written.empty()) {
-        fmt::print(stderr, "titan-analyze: no ring of a dead process to collect in {}\n", printable(options.ring_directory));
+        fmt::print(stderr, "titan-analyze: no ring of a dead process to collect in {}\n",
+                   printable(options.ring_directory));
     }
     return result.problems.empty() ? kExitHealthy : kExitUnusable;
 }
@@ -253,7 +264,8 @@ int run_command_line(int argc, char** argv) {
     CLI::App app{"Says which rank a distributed GPU job waits for, and why, from the dumps and rings of titantrace."};
     app.name("titan-analyze");
     app.footer(kFooter);
-    app.set_version_flag("--version", std::string("titan-analyze ") + TITAN_VERSION + " (reads ring format " + std::to_string(format::kRingMajor) + ".x)");
+    app.set_version_flag("--version", std::string("titan-analyze ") + TITAN_VERSION + " (reads ring format " +
+                                          std::to_string(format::kRingMajor) + ".x)");
     CommonOptions common;
     DiagnoseOptions diagnose_options;
     bool json = false;
@@ -262,7 +274,8 @@ int run_command_line(int argc, char** argv) {
     add_common(app, common);
     app.add_flag("--json", json, "the diagnosis as one JSON object");
     app.add_flag("--list-runs", only_list, "list the runs found instead of a diagnosis");
-    app.add_option("--hang-after-s", diagnose_options.hang_after_s, "call a wait a hang after this long (default: from the run's own habits, at least 1 s)")
+    app.add_option("--hang-after-s", diagnose_options.hang_after_s,
+                   "call a wait a hang after this long (default: from the run's own habits, at least 1 s)")
         ->check(CLI::NonNegativeNumber);
 
     ShowArguments show_arguments;
@@ -270,10 +283,12 @@ int run_command_line(int argc, char** argv) {
     show_command->add_option("PATH", common.paths, "as for the diagnosis")->required();
     add_common(*show_command, common);
     show_command->add_option("--rank", show_arguments.ranks, "ranks, such as 3 or 0-7,64");
-    show_command->add_option("--comm", show_arguments.options.communicator, "communicator: its name, or the start of its id");
+    show_command->add_option("--comm", show_arguments.options.communicator,
+                             "communicator: its name, or the start of its id");
     show_command->add_option("--seq", show_arguments.sequences, "sequence number or range, such as 40-42");
     show_command->add_option("--step", show_arguments.steps, "step or range");
-    show_command->add_option("--state", show_arguments.options.state, "entered, grouped, launching, enqueued, pending, started, finished, failed, returned");
+    show_command->add_option("--state", show_arguments.options.state,
+                             "entered, grouped, launching, enqueued, pending, started, finished, failed, returned");
     show_command->add_option("--op", show_arguments.options.op, "operation, such as all_reduce");
     show_command->add_option("--last", show_arguments.options.last, "only the newest N of each rank");
     show_command->add_flag("--json", show_arguments.options.json, "JSON Lines, one object per call");

@@ -14,7 +14,8 @@ constexpr int64_t kTypicalFactor = 5;
 constexpr size_t kHabitCalls = 64;
 
 bool is_gone(const Process& process) {
-    return process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled || process.liveness == Liveness::kExited;
+    return process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled ||
+           process.liveness == Liveness::kExited;
 }
 
 // Median time from the call to its completion, over the newest calls of this member. 0 unknown.
@@ -46,7 +47,8 @@ int64_t threshold_ns(const Run& run, const WaitNode& node, const DiagnoseOptions
         const Process& process = run.process(waiter.member);
         if (process.source.reason == "timeout" && process.timeout_ns != 0) {
             // The tracer itself found it too long.
-            threshold = std::min(threshold, static_cast<int64_t>(std::min<uint64_t>(process.timeout_ns, INT64_MAX) / 10 * 9));
+            threshold =
+                std::min(threshold, static_cast<int64_t>(std::min<uint64_t>(process.timeout_ns, INT64_MAX) / 10 * 9));
         }
     }
     return threshold;
@@ -67,6 +69,11 @@ bool hangs_by_itself(const Run& run, const WaitNode& node, int64_t threshold) {
         longest = std::max(longest, waiter.age_ns);
         shortest = std::min(shortest, waiter.age_ns);
         since = std::min(since, waiter.since_ns);
+    }
+    const auto gone = [&](const Waiter& waiter) { return is_gone(run.process(waiter.member)); };
+    const auto dead_waiters = std::count_if(node.waiting.begin(), node.waiting.end(), gone);
+    if (dead_waiters > 0 && static_cast<size_t>(dead_waiters) < node.waiting.size()) {
+        return true;  // its work on the GPU ended with the process
     }
     bool someone_missing = false;
     for (const Absence& absence : node.absent) {

@@ -21,10 +21,13 @@ namespace {
 constexpr int64_t kCertainAfterNs = 10'000'000'000;
 
 bool is_gone(const Process& process) {
-    return process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled || process.liveness == Liveness::kExited;
+    return process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled ||
+           process.liveness == Liveness::kExited;
 }
 
-bool died(const Process& process) { return process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled; }
+bool died(const Process& process) {
+    return process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled;
+}
 
 void sort_unique(std::vector<int>& ranks) {
     std::sort(ranks.begin(), ranks.end());
@@ -61,7 +64,8 @@ class Diagnoser {
         for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
             const WaitNode& node = graph_.nodes[i];
             const bool there = node.kind == WaitKind::kCollective && node.communicator == mismatch.communicator;
-            if (there && (node.sequence == mismatch.sequence || (mismatch.shift != Shift::kNone && node.sequence > mismatch.sequence))) {
+            if (there && (node.sequence == mismatch.sequence ||
+                          (mismatch.shift != Shift::kNone && node.sequence > mismatch.sequence))) {
                 nodes.push_back(i);
             }
         }
@@ -131,8 +135,8 @@ class Diagnoser {
 
     void note(const Absence& absence, uint32_t node, std::map<CulpritKey, Cause>& causes) {
         const bool named = absence.member.known() || absence.global_rank >= 0;
-        const CulpritKey key{absence.member.process, absence.global_rank, named ? kNoIndex : graph_.nodes[node].communicator,
-                             named ? -1 : absence.comm_rank};
+        const CulpritKey key{absence.member.process, absence.global_rank,
+                             named ? kNoIndex : graph_.nodes[node].communicator, named ? -1 : absence.comm_rank};
         Cause& cause = causes[key];
         if (cause.nodes.empty()) {
             cause.absence = absence;
@@ -147,7 +151,8 @@ class Diagnoser {
         for (const Waiter& waiter : graph_.nodes[index].waiting) {
             if (is_gone(run_.process(waiter.member))) {
                 const Member& member = run_.member(waiter.member);
-                note({waiter.member, member.rank, member.global_rank, AbsenceReason::kNotIssued, {}, false}, index, causes);
+                note({waiter.member, member.rank, member.global_rank, AbsenceReason::kNotIssued, {}, false}, index,
+                     causes);
             }
         }
     }
@@ -198,12 +203,9 @@ class Diagnoser {
             return FindingKind::kRankDead;
         }
         switch (graph_.nodes[cause.nodes.front()].kind) {
-            case WaitKind::kCreation:
-                return FindingKind::kCommInitStuck;
-            case WaitKind::kPointToPoint:
-                return FindingKind::kP2pUnmatched;
-            case WaitKind::kCollective:
-                break;
+            case WaitKind::kCreation: return FindingKind::kCommInitStuck;
+            case WaitKind::kPointToPoint: return FindingKind::kP2pUnmatched;
+            case WaitKind::kCollective: break;
         }
         return FindingKind::kRankNotArrived;
     }
@@ -222,11 +224,14 @@ class Diagnoser {
         const bool prefers_absence = process != nullptr && !is_blocked(*process);
         const auto arrived = [&](uint32_t node) {
             const auto& waiting = graph_.nodes[node].waiting;
-            return prefers_absence && std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) { return waiter.member == cause.absence.member; });
+            return prefers_absence && std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+                       return waiter.member == cause.absence.member;
+                   });
         };
         const auto expected = [&](uint32_t node) {
             const WaitNode& place = graph_.nodes[node];
-            return next != nullptr && next->row != kNoIndex && process->members[next->row].communicator == place.communicator &&
+            return next != nullptr && next->row != kNoIndex &&
+                   process->members[next->row].communicator == place.communicator &&
                    (place.kind == WaitKind::kCollective) == format::is_collective(next->kind);
         };
         const auto leads_on = [&](uint32_t node) {
@@ -235,15 +240,20 @@ class Diagnoser {
             });
         };
         // A rank that has run nothing yet is still setting up: it owes a creation before it owes a collective.
-        const bool setting_up = process != nullptr && std::none_of(process->entries.begin(), process->entries.end(), [](const Entry& entry) {
-            return format::class_of(entry.kind) != format::OpClass::lifecycle;
-        });
+        const bool setting_up = process != nullptr &&
+                                std::none_of(process->entries.begin(), process->entries.end(), [](const Entry& entry) {
+                                    return format::class_of(entry.kind) != format::OpClass::lifecycle;
+                                });
         const auto later = [&](uint32_t node) { return setting_up && graph_.nodes[node].kind != WaitKind::kCreation; };
-        const auto worth = [&](uint32_t node) { return std::tuple(later(node), arrived(node), !expected(node), leads_on(node), since(node)); };
-        const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(), [&](uint32_t a, uint32_t b) { return worth(a) < worth(b); });
+        const auto worth = [&](uint32_t node) {
+            return std::tuple(later(node), arrived(node), !expected(node), leads_on(node), since(node));
+        };
+        const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(),
+                                            [&](uint32_t a, uint32_t b) { return worth(a) < worth(b); });
         std::iter_swap(cause.nodes.begin(), first);
         for (const Absence& absence : graph_.nodes[cause.nodes.front()].absent) {
-            if (absence.member.process == cause.absence.member.process && absence.global_rank == cause.absence.global_rank) {
+            if (absence.member.process == cause.absence.member.process &&
+                absence.global_rank == cause.absence.global_rank) {
                 cause.absence = absence;
                 return;
             }
@@ -258,7 +268,8 @@ class Diagnoser {
             return index;
         }
         for (uint32_t other = 0; other < index; ++other) {
-            if (graph_.nodes[other].kind == WaitKind::kCreation && hung_[other] && run_.communicators[graph_.nodes[other].communicator].name == name) {
+            if (graph_.nodes[other].kind == WaitKind::kCreation && hung_[other] &&
+                run_.communicators[graph_.nodes[other].communicator].name == name) {
                 return other;
             }
         }
@@ -269,7 +280,8 @@ class Diagnoser {
         std::map<std::tuple<FindingKind, uint32_t, AbsenceReason, bool>, std::vector<const Cause*>> groups;
         for (auto& [key, cause] : causes) {
             put_first_place_first(cause);
-            groups[{kind_of(cause), place_of(cause.nodes.front()), cause.absence.reason, cause.absence.moved_on}].push_back(&cause);
+            groups[{kind_of(cause), place_of(cause.nodes.front()), cause.absence.reason, cause.absence.moved_on}]
+                .push_back(&cause);
         }
         for (const auto& [key, members] : groups) {
             const uint32_t primary = std::get<1>(key);
@@ -287,7 +299,8 @@ class Diagnoser {
             explain_absence(run_, culprits, finding);
             for (const uint32_t node : nodes) {
                 is_cause_[node] = true;
-                if (const std::string waiting = waiting_text(run_, graph_.nodes[node]); node != primary && !waiting.empty()) {
+                if (const std::string waiting = waiting_text(run_, graph_.nodes[node]);
+                    node != primary && !waiting.empty()) {
                     finding.evidence.push_back("also missing: " + waiting);
                 }
             }
@@ -310,9 +323,13 @@ class Diagnoser {
         }
         Confidence confidence = Confidence::kCertain;
         const auto lost = [&](format::Loss loss) { return process.losses[static_cast<size_t>(loss)] != 0; };
-        const bool doubtful = process.torn > 1 || lost(format::Loss::kUnknownCommunicators) || lost(format::Loss::kCommunicatorsUntracked) ||
-                              (node.kind == WaitKind::kPointToPoint && (lost(format::Loss::kP2pUncounted) || node.lost));
-        const bool others_unknown = std::any_of(node.absent.begin(), node.absent.end(), [](const Absence& absence) { return absence.reason == AbsenceReason::kUnknown; });
+        const bool doubtful =
+            process.torn > 1 || lost(format::Loss::kUnknownCommunicators) ||
+            lost(format::Loss::kCommunicatorsUntracked) ||
+            (node.kind == WaitKind::kPointToPoint && (lost(format::Loss::kP2pUncounted) || node.lost));
+        const bool others_unknown = std::any_of(node.absent.begin(), node.absent.end(), [](const Absence& absence) {
+            return absence.reason == AbsenceReason::kUnknown;
+        });
         if (doubtful || others_unknown) {
             confidence = lower(confidence);
         }
@@ -320,7 +337,8 @@ class Diagnoser {
             const std::string& reason = run_.process(waiter.member).source.reason;
             return reason == "timeout" || reason == "abort";
         });
-        const bool brief = longest_wait_ns(node) < kCertainAfterNs && !confirmed && process.liveness != Liveness::kExited;
+        const bool brief =
+            longest_wait_ns(node) < kCertainAfterNs && !confirmed && process.liveness != Liveness::kExited;
         return brief ? lower(confidence) : confidence;
     }
 
@@ -331,7 +349,8 @@ class Diagnoser {
             members[components_[node]].push_back(node);
         }
         for (const auto& [component, nodes] : members) {
-            const bool reported = std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return explained_[node]; });
+            const bool reported =
+                std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return explained_[node]; });
             const bool hangs = std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return hung_[node]; });
             if (nodes.size() > 1 && hangs && !reported && !skipped_in_.contains(component)) {
                 add_cycle(nodes);
@@ -340,12 +359,15 @@ class Diagnoser {
     }
 
     void add_cycle(const std::vector<uint32_t>& nodes) {
-        const uint32_t oldest = *std::min_element(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+        const uint32_t oldest =
+            *std::min_element(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
         const std::vector<Edge> cycle = shortest_cycle(graph_, components_, oldest);
         if (cycle.empty()) {
             return;
         }
-        const bool only_p2p = std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) { return graph_.nodes[edge.from].kind == WaitKind::kPointToPoint; });
+        const bool only_p2p = std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
+            return graph_.nodes[edge.from].kind == WaitKind::kPointToPoint;
+        });
         Finding finding = finding_at(only_p2p ? FindingKind::kP2pCycle : FindingKind::kOrderInversion, oldest);
         explain_cycle(run_, graph_, cycle, finding);
         choose_culprits(cycle, only_p2p, finding);
@@ -387,7 +409,8 @@ class Diagnoser {
         }
         if (unique && smallest * 2 < all.size()) {
             finding.ranks = fewest;
-            finding.evidence.push_back(fmt::format("{} {} the order of the few", ranks_text(fewest), fewest.size() == 1 ? "has" : "have"));
+            finding.evidence.push_back(
+                fmt::format("{} {} the order of the few", ranks_text(fewest), fewest.size() == 1 ? "has" : "have"));
         } else if (!deviating.empty() && deviating.size() < all.size()) {
             finding.ranks = deviating;
             finding.confidence = Confidence::kLikely;
@@ -403,7 +426,8 @@ class Diagnoser {
     std::vector<int> held_ranks(const Edge& edge, uint32_t holder) const {
         std::vector<int> ranks;
         for (const Absence& absence : graph_.nodes[edge.from].absent) {
-            if (absence.global_rank >= 0 && std::find(absence.held_by.begin(), absence.held_by.end(), holder) != absence.held_by.end()) {
+            if (absence.global_rank >= 0 &&
+                std::find(absence.held_by.begin(), absence.held_by.end(), holder) != absence.held_by.end()) {
                 ranks.push_back(absence.global_rank);
             }
         }
@@ -422,7 +446,9 @@ class Diagnoser {
     // --- everybody is there -----------------------------------------------------------------------------------------
     bool all_arrived(uint32_t index) const {
         const WaitNode& node = graph_.nodes[index];
-        const bool dead_waiter = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) { return is_gone(run_.process(waiter.member)); });
+        const bool dead_waiter = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+            return is_gone(run_.process(waiter.member));
+        });
         return hung_[index] && !explained_[index] && node.absent.empty() && !dead_waiter && !in_cycle_.contains(index);
     }
 
@@ -435,9 +461,11 @@ class Diagnoser {
             Finding finding = finding_at(FindingKind::kSizeMismatch, index);
             finding.confidence = Confidence::kPossible;
             finding.ranks = waiting_ranks(run_, node);
-            finding.summary = fmt::format("the two sides of {} pass different sizes; which one is wrong is undecidable", node_text(run_, node));
+            finding.summary = fmt::format("the two sides of {} pass different sizes; which one is wrong is undecidable",
+                                          node_text(run_, node));
             for (const Waiter& waiter : node.waiting) {
-                finding.evidence.push_back(fmt::format("rank {}: {} ({})", run_.member(waiter.member).global_rank, op_text(waiter.entry->kind), arguments_text(*waiter.entry)));
+                finding.evidence.push_back(fmt::format("rank {}: {} ({})", run_.member(waiter.member).global_rank,
+                                                       op_text(waiter.entry->kind), arguments_text(*waiter.entry)));
             }
             explained_[index] = true;
             add_victims({index}, finding);
@@ -454,14 +482,16 @@ class Diagnoser {
                 candidates.push_back(index);
             }
         }
-        std::stable_sort(candidates.begin(), candidates.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+        std::stable_sort(candidates.begin(), candidates.end(),
+                         [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
         std::vector<uint32_t> stuck;
         std::vector<bool> behind_stuck(graph_.nodes.size(), false);
         for (const uint32_t index : candidates) {
             const std::vector<bool> reached = may_be_behind(graph_, index);
             bool follows = false;
             for (uint32_t node = 0; node < graph_.nodes.size() && !follows; ++node) {
-                const bool other_stuck = node != index && all_arrived(node) && (behind_stuck[node] || !may_be_behind(graph_, node)[index]);
+                const bool other_stuck =
+                    node != index && all_arrived(node) && (behind_stuck[node] || !may_be_behind(graph_, node)[index]);
                 follows = reached[node] && (is_cause_[node] || explained_[node] || other_stuck);
             }
             if (!follows) {
@@ -475,9 +505,12 @@ class Diagnoser {
     void add_stuck() {
         for (const uint32_t index : find_stuck()) {
             const WaitNode& node = graph_.nodes[index];
-            Finding finding = finding_at(node.kind == WaitKind::kCreation ? FindingKind::kCommInitStuck : FindingKind::kStuckInFlight, index);
+            Finding finding = finding_at(
+                node.kind == WaitKind::kCreation ? FindingKind::kCommInitStuck : FindingKind::kStuckInFlight, index);
             const bool guessed = run_.communicators[node.communicator].identity_guessed;
-            finding.confidence = node.device_unknown || guessed ? Confidence::kPossible : node.lost || node.kind == WaitKind::kCreation ? Confidence::kLikely : Confidence::kCertain;
+            finding.confidence = node.device_unknown || guessed                  ? Confidence::kPossible
+                                 : node.lost || node.kind == WaitKind::kCreation ? Confidence::kLikely
+                                                                                 : Confidence::kCertain;
             finding.ranks = waiting_ranks(run_, node);
             explain_stuck(run_, node, finding);
             add_victims({index}, finding);
@@ -503,7 +536,8 @@ class Diagnoser {
         }
         if (!finding.ranks.empty()) {
             const bool one = finding.ranks.size() == 1;
-            finding.summary = fmt::format("{} {} dead; no other rank is known to wait for {} yet", ranks_text(finding.ranks), one ? "is" : "are", one ? "it" : "them");
+            finding.summary = fmt::format("{} {} dead; no other rank is known to wait for {} yet",
+                                          ranks_text(finding.ranks), one ? "is" : "are", one ? "it" : "them");
             diagnosis_.findings.push_back(std::move(finding));
         }
     }
@@ -527,18 +561,22 @@ class Diagnoser {
         }
         sort_unique(finding.ranks);
         sort_unique(finding.victims);
-        std::erase_if(finding.victims, [&](int rank) { return std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank); });
+        std::erase_if(finding.victims,
+                      [&](int rank) { return std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank); });
     }
 
     void finish() {
-        std::stable_sort(diagnosis_.findings.begin(), diagnosis_.findings.end(), [](const Finding& a, const Finding& b) {
-            return std::tuple(!a.hangs, a.confidence == Confidence::kPossible, a.since_ns) < std::tuple(!b.hangs, b.confidence == Confidence::kPossible, b.since_ns);
-        });
+        std::stable_sort(diagnosis_.findings.begin(), diagnosis_.findings.end(),
+                         [](const Finding& a, const Finding& b) {
+                             return std::tuple(!a.hangs, a.confidence == Confidence::kPossible, a.since_ns) <
+                                    std::tuple(!b.hangs, b.confidence == Confidence::kPossible, b.since_ns);
+                         });
         for (Finding& finding : diagnosis_.findings) {
             for (const auto* ranks : {&finding.ranks, &finding.victims}) {
                 for (const int rank : *ranks) {
                     const Process* process = process_of_rank_[rank];
-                    finding.rank_state[rank] = process == nullptr ? "no dump and no ring: unknown" : rank_state(run_, *process);
+                    finding.rank_state[rank] =
+                        process == nullptr ? "no dump and no ring: unknown" : rank_state(run_, *process);
                 }
             }
         }

@@ -25,11 +25,13 @@ std::string absent_text(const std::vector<Absence>& absences) {
     std::vector<int> global;
     std::vector<int> comm_ranks;
     for (const Absence& absence : absences) {
-        (absence.global_rank >= 0 ? global : comm_ranks).push_back(absence.global_rank >= 0 ? absence.global_rank : absence.comm_rank);
+        (absence.global_rank >= 0 ? global : comm_ranks)
+            .push_back(absence.global_rank >= 0 ? absence.global_rank : absence.comm_rank);
     }
     std::string text = global.empty() ? "" : ranks_text(global);
     if (!comm_ranks.empty()) {
-        text += (text.empty() ? "" : " and ") + fmt::format("communicator rank{} {}", comm_ranks.size() == 1 ? "" : "s", rank_ranges(comm_ranks));
+        text += (text.empty() ? "" : " and ") +
+                fmt::format("communicator rank{} {}", comm_ranks.size() == 1 ? "" : "s", rank_ranges(comm_ranks));
     }
     return text;
 }
@@ -37,7 +39,8 @@ std::string absent_text(const std::vector<Absence>& absences) {
 std::string waiters_clause(const Run& run, const WaitNode& node) {
     const std::vector<int> ranks = waiting_ranks(run, node);
     return ranks.empty() ? std::string()
-                         : fmt::format("; {} {} for {}", ranks_text(ranks), verb(ranks.size(), "waits", "wait"), duration_text(longest_wait_ns(node)));
+                         : fmt::format("; {} {} for {}", ranks_text(ranks), verb(ranks.size(), "waits", "wait"),
+                                       duration_text(longest_wait_ns(node)));
 }
 
 bool is_dead(const Run& run, const Absence& absence) {
@@ -53,7 +56,8 @@ std::string death_text(const Run& run, const Absence& absence) {
     if (process.liveness != Liveness::kCrashed) {
         return "dead";
     }
-    return process.fatal_signal != 0 ? "dead (crashed with " + signal_text(process.fatal_signal) + ")" : "dead (crashed)";
+    return process.fatal_signal != 0 ? "dead (crashed with " + signal_text(process.fatal_signal) + ")"
+                                     : "dead (crashed)";
 }
 
 // "never issued all_reduce #41 on dp:0", after the name of the ranks.
@@ -63,19 +67,18 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
     switch (absence.reason) {
         case AbsenceReason::kGrouped:
             return fmt::format("called {} inside a group that {} never ended", what, verb(count, "it", "they"));
-        case AbsenceReason::kFailed:
-            return fmt::format("got an error from {}", what);
-        case AbsenceReason::kClosed:
-            return fmt::format("closed the communicator without {}", what);
-        default:
-            break;
+        case AbsenceReason::kFailed: return fmt::format("got an error from {}", what);
+        case AbsenceReason::kClosed: return fmt::format("closed the communicator without {}", what);
+        default: break;
     }
-    const bool arrived = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) { return waiter.member == absence.member; });
+    const bool arrived = std::any_of(node.waiting.begin(), node.waiting.end(),
+                                     [&](const Waiter& waiter) { return waiter.member == absence.member; });
     if (arrived) {
         return fmt::format("ended while {} was in flight", what);
     }
     if (process != nullptr && process->liveness == Liveness::kExited) {
-        return fmt::format("exited without issuing {}: {} has ended", what, verb(count, "its process", "their processes"));
+        return fmt::format("exited without issuing {}: {} has ended", what,
+                           verb(count, "its process", "their processes"));
     }
     if (absence.moved_on) {
         return fmt::format("skipped {} and went on to step {}", what, process->entries.back().step);
@@ -85,7 +88,8 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
     }
     if (node.kind == WaitKind::kPointToPoint) {
         const bool misses_receive = absence.comm_rank == node.target;
-        return misses_receive ? fmt::format("never posted the receive for {}", what) : fmt::format("never posted the send for {}", what);
+        return misses_receive ? fmt::format("never posted the receive for {}", what)
+                              : fmt::format("never posted the send for {}", what);
     }
     return fmt::format("never issued {}", what);
 }
@@ -96,13 +100,15 @@ std::string dead_summary(const Run& run, const Culprits& culprits) {
     const std::string who = absent_text(culprits.absences) + " " + verb(count, "is ", "are ") + death_text(run, first);
     const bool arrived = std::any_of(culprits.node->waiting.begin(), culprits.node->waiting.end(),
                                      [&](const Waiter& waiter) { return waiter.member == first.member; });
-    return arrived ? fmt::format("{}: {} process ended inside {}", who, verb(count, "its", "their"), node_text(run, *culprits.node))
+    return arrived ? fmt::format("{}: {} process ended inside {}", who, verb(count, "its", "their"),
+                                 node_text(run, *culprits.node))
                    : fmt::format("{} and {}", who, what_is_missing(run, *culprits.node, first, count));
 }
 
 std::string unknown_summary(const Run& run, const Culprits& culprits) {
     const size_t count = culprits.absences.size();
-    return fmt::format("{} left no dump and may be missing in {}: all the other members arrived", absent_text(culprits.absences), node_text(run, *culprits.node)) +
+    return fmt::format("{} left no dump and may be missing in {}: all the other members arrived",
+                       absent_text(culprits.absences), node_text(run, *culprits.node)) +
            (count == 1 ? "; it may be dead" : "; they may be dead");
 }
 
@@ -114,18 +120,22 @@ void add_position_evidence(const Run& run, const WaitNode& node, const Absence& 
     const Member& member = process.members[absence.member.row];
     if (absence.reason == AbsenceReason::kFailed) {
         const Entry* entry = process.call_at(member, node.sequence);
-        finding.evidence.push_back(fmt::format("rank {}: the call returned ncclResult_t {}", absence.global_rank, entry != nullptr ? entry->result : -1));
+        finding.evidence.push_back(fmt::format("rank {}: the call returned ncclResult_t {}", absence.global_rank,
+                                               entry != nullptr ? entry->result : -1));
         return;
     }
-    std::string text = fmt::format("rank {} has issued {} collectives on {}", absence.global_rank, grouped_digits(member.issued),
-                                   communicator_text(run.communicators[node.communicator]));
+    std::string text =
+        fmt::format("rank {} has issued {} collectives on {}", absence.global_rank, grouped_digits(member.issued),
+                    communicator_text(run.communicators[node.communicator]));
     if (!member.calls.empty()) {
         const Entry& last = process.entries[member.calls.back()];
-        text += fmt::format(", the last is {} #{}, {} before its dump", op_text(last.kind), last.sequence, duration_text(process.now_ns - last.entered_ns));
+        text += fmt::format(", the last is {} #{}, {} before its dump", op_text(last.kind), last.sequence,
+                            duration_text(process.now_ns - last.entered_ns));
     }
     if (member.issued <= node.sequence) {
         const uint64_t behind = node.sequence + 1 - member.issued;
-        text += behind == 1 ? ": it is one call behind" : fmt::format(": it is {} calls behind", grouped_digits(behind));
+        text +=
+            behind == 1 ? ": it is one call behind" : fmt::format(": it is {} calls behind", grouped_digits(behind));
     }
     finding.evidence.push_back(text);
     const std::string shift = shift_by_step_text(run, node.communicator, absence.member);
@@ -184,16 +194,16 @@ int64_t longest_wait_ns(const WaitNode& node) {
 std::string node_text(const Run& run, const WaitNode& node) {
     const Communicator& communicator = run.communicators[node.communicator];
     switch (node.kind) {
-        case WaitKind::kCollective:
-            return call_text(communicator, node.op, node.sequence);
+        case WaitKind::kCollective: return call_text(communicator, node.op, node.sequence);
         case WaitKind::kPointToPoint:
-            return fmt::format("{} #{} from {} to {} on {}", op_text(node.op), node.sequence, member_text(run, node, node.source),
-                               member_text(run, node, node.target), communicator_text(communicator));
-        case WaitKind::kCreation:
-            break;
+            return fmt::format("{} #{} from {} to {} on {}", op_text(node.op), node.sequence,
+                               member_text(run, node, node.source), member_text(run, node, node.target),
+                               communicator_text(communicator));
+        case WaitKind::kCreation: break;
     }
-    return node.sequence == kNoSequence ? fmt::format("the creation of {} ({} ranks)", communicator_text(communicator), communicator.size)
-                                        : fmt::format("{} number {} of {}", op_text(node.op), node.sequence, communicator_text(communicator));
+    return node.sequence == kNoSequence
+               ? fmt::format("the creation of {} ({} ranks)", communicator_text(communicator), communicator.size)
+               : fmt::format("{} number {} of {}", op_text(node.op), node.sequence, communicator_text(communicator));
 }
 
 std::string waiting_text(const Run& run, const WaitNode& node) {
@@ -201,11 +211,13 @@ std::string waiting_text(const Run& run, const WaitNode& node) {
     if (ranks.empty()) {
         return {};
     }
-    const auto alive = std::find_if(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) { return waiter.entry != nullptr; });
+    const auto alive = std::find_if(node.waiting.begin(), node.waiting.end(),
+                                    [&](const Waiter& waiter) { return waiter.entry != nullptr; });
     const Entry* entry = alive == node.waiting.end() ? nullptr : alive->entry;
     const std::string arguments = entry == nullptr ? std::string() : " (" + arguments_text(*entry) + ")";
-    return fmt::format("{} {} in {}{}, {}{}", ranks_text(ranks), verb(ranks.size(), "waits", "wait"), node_text(run, node), arguments,
-                       ranks.size() == 1 ? "for " : "the longest for ", duration_text(longest_wait_ns(node)));
+    return fmt::format("{} {} in {}{}, {}{}", ranks_text(ranks), verb(ranks.size(), "waits", "wait"),
+                       node_text(run, node), arguments, ranks.size() == 1 ? "for " : "the longest for ",
+                       duration_text(longest_wait_ns(node)));
 }
 
 std::string shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect) {
@@ -234,12 +246,14 @@ std::string shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect
         }
         if (text.empty()) {
             ahead = vote.suspect > vote.others;
-            text = fmt::format("from #{} on its calls belong to {} steps than the others' (step {} against {}): it {} in step {}", sequence,
-                               ahead ? "later" : "earlier", vote.suspect, vote.others, ahead ? "skipped a call" : "made an extra call",
-                               std::min(vote.suspect, vote.others));
+            text = fmt::format(
+                "from #{} on its calls belong to {} steps than the others' (step {} against {}): it {} in step {}",
+                sequence, ahead ? "later" : "earlier", vote.suspect, vote.others,
+                ahead ? "skipped a call" : "made an extra call", std::min(vote.suspect, vote.others));
         }
     }
-    return text.empty() || differences < ends ? std::string() : fmt::format("rank {}: {}", run.member(suspect).global_rank, text);
+    return text.empty() || differences < ends ? std::string()
+                                              : fmt::format("rank {}: {}", run.member(suspect).global_rank, text);
 }
 
 void explain_absence(const Run& run, const Culprits& culprits, Finding& finding) {
@@ -251,7 +265,9 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
     } else if (unknown) {
         finding.summary = unknown_summary(run, culprits) + waiters_clause(run, node);
     } else {
-        finding.summary = fmt::format("{} {}", absent_text(culprits.absences), what_is_missing(run, node, first, culprits.absences.size())) + waiters_clause(run, node);
+        finding.summary = fmt::format("{} {}", absent_text(culprits.absences),
+                                      what_is_missing(run, node, first, culprits.absences.size())) +
+                          waiters_clause(run, node);
     }
     if (const std::string waiting = waiting_text(run, node); !waiting.empty()) {
         finding.evidence.push_back(waiting);
@@ -274,23 +290,30 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     } else if (node.finished.empty()) {
         finding.summary = fmt::format("all members issued {} with equal arguments, and it does not finish", what);
     } else {
-        finding.summary = fmt::format("{} does not finish on {}; it finished on {}", what, ranks_text(waiting), ranks_text(node.finished));
+        finding.summary = fmt::format("{} does not finish on {}; it finished on {}", what, ranks_text(waiting),
+                                      ranks_text(node.finished));
     }
     if (const std::string text = waiting_text(run, node); !text.empty()) {
         finding.evidence.push_back(text);
     }
     if (node.device_unknown) {
-        finding.evidence.emplace_back("the progress on the GPU was not watched on all members: that it is unfinished is inferred from the hosts");
+        finding.evidence.emplace_back(
+            "the progress on the GPU was not watched on all members: that it is unfinished is inferred from the hosts");
     }
 }
 
 void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding) {
     // rank 0 waits in tp:0 #5 for rank 1, which waits in dp:0 #7 for rank 0.
-    const auto rank_of = [&](const Edge& edge) { return run.processes[edge.via.process].rank >= 0 && edge.via.row == kNoIndex ? run.processes[edge.via.process].rank : run.member(edge.via).global_rank; };
+    const auto rank_of = [&](const Edge& edge) {
+        return run.processes[edge.via.process].rank >= 0 && edge.via.row == kNoIndex
+                   ? run.processes[edge.via.process].rank
+                   : run.member(edge.via).global_rank;
+    };
     const int start = rank_of(cycle.back());
     std::string text = fmt::format("rank {}", start);
     for (size_t i = 0; i < cycle.size(); ++i) {
-        text += fmt::format("{} waits in {} for rank {}", i == 0 ? "" : ", which", node_text(run, graph.nodes[cycle[i].from]), rank_of(cycle[i]));
+        text += fmt::format("{} waits in {} for rank {}", i == 0 ? "" : ", which",
+                            node_text(run, graph.nodes[cycle[i].from]), rank_of(cycle[i]));
     }
     finding.evidence.push_back(text);
     for (const Edge& edge : cycle) {

@@ -15,14 +15,17 @@ std::string in_step(const Process& process) {
 }
 
 std::string in_span(const Process& process, const ThreadState& thread) {
-    return thread.spans.empty() || thread.spans.back() == 0 ? std::string() : ", span " + process.text(thread.spans.back());
+    return thread.spans.empty() || thread.spans.back() == 0 ? std::string()
+                                                            : ", span " + process.text(thread.spans.back());
 }
 
 // The thread that tells most: one that is inside a call, else the one that was heard of last.
 const ThreadState* telling_thread(const Process& process) {
     const ThreadState* best = nullptr;
     for (const ThreadState* thread : issuing_threads(process)) {
-        const auto worth = [](const ThreadState& t) { return std::pair(t.call != 0, t.call != 0 ? -t.entered_ns : t.last_call_ns); };
+        const auto worth = [](const ThreadState& t) {
+            return std::pair(t.call != 0, t.call != 0 ? -t.entered_ns : t.last_call_ns);
+        };
         if (best == nullptr || worth(*thread) > worth(*best)) {
             best = thread;
         }
@@ -35,9 +38,13 @@ const ThreadState* telling_thread(const Process& process) {
 
 std::string inside_call(const Run& run, const Process& process, const ThreadState& thread, bool times) {
     std::string text = "inside " + process.text(thread.call);
-    const Entry* entry = process.text(thread.call).starts_with("nccl") && thread.ticket != 0 ? process.entry_of_ticket(thread.ticket - 1) : nullptr;
+    const Entry* entry = process.text(thread.call).starts_with("nccl") && thread.ticket != 0
+                             ? process.entry_of_ticket(thread.ticket - 1)
+                             : nullptr;
     if (entry != nullptr && entry->row != kNoIndex && process.members[entry->row].communicator != kNoIndex) {
-        text += " (" + call_text(run.communicators[process.members[entry->row].communicator], entry->kind, entry->sequence) + ")";
+        text += " (" +
+                call_text(run.communicators[process.members[entry->row].communicator], entry->kind, entry->sequence) +
+                ")";
     }
     if (times) {
         text += " for " + duration_text(process.now_ns - thread.entered_ns);
@@ -64,16 +71,17 @@ std::string gone(const Run& run, const Process& process) {
     const std::string recorded = last.empty() ? "; nothing recorded" : "; last recorded: " + last;
     switch (process.liveness) {
         case Liveness::kCrashed:
-            return fmt::format("crashed ({}, pid {}){}", process.fatal_signal != 0 ? signal_text(process.fatal_signal) : "fatal signal", process.pid, recorded);
-        case Liveness::kKilled:
-            return fmt::format("dead (pid {} gone){}", process.pid, recorded);
-        default:
-            return fmt::format("exited (pid {}){}", process.pid, recorded);
+            return fmt::format("crashed ({}, pid {}){}",
+                               process.fatal_signal != 0 ? signal_text(process.fatal_signal) : "fatal signal",
+                               process.pid, recorded);
+        case Liveness::kKilled: return fmt::format("dead (pid {} gone){}", process.pid, recorded);
+        default: return fmt::format("exited (pid {}){}", process.pid, recorded);
     }
 }
 
 std::string state(const Run& run, const Process& process, bool times) {
-    if (process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled || process.liveness == Liveness::kExited) {
+    if (process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled ||
+        process.liveness == Liveness::kExited) {
         return gone(run, process);
     }
     const ThreadState* thread = telling_thread(process);
@@ -92,8 +100,9 @@ std::string last_call_text(const Run& run, const Process& process) {
         if (entry.row == kNoIndex || process.members[entry.row].communicator == kNoIndex) {
             continue;
         }
-        std::string text = call_text(run.communicators[process.members[entry.row].communicator], entry.kind,
-                                     format::class_of(entry.kind) == format::OpClass::lifecycle ? kNoSequence : entry.sequence);
+        std::string text =
+            call_text(run.communicators[process.members[entry.row].communicator], entry.kind,
+                      format::class_of(entry.kind) == format::OpClass::lifecycle ? kNoSequence : entry.sequence);
         return entry.step >= 0 ? text + fmt::format(" at step {}", entry.step) : text;
     }
     return {};

@@ -22,14 +22,10 @@ Progress own_progress(const Entry& entry) {
         case CallState::kEntered:
         case CallState::kLaunching:
         case CallState::kPending:
-        case CallState::kStarted:
-            return Progress::kUnfinished;
-        case CallState::kGrouped:
-            return Progress::kUnlaunched;
-        case CallState::kEnqueued:
-            return Progress::kUnknown;
-        default:
-            return Progress::kDone;
+        case CallState::kStarted: return Progress::kUnfinished;
+        case CallState::kGrouped: return Progress::kUnlaunched;
+        case CallState::kEnqueued: return Progress::kUnknown;
+        default: return Progress::kDone;
     }
 }
 
@@ -53,11 +49,13 @@ void infer_done(const Process& process, std::vector<Progress>& progress) {
             stream_passed[entry.stream] = true;
             continue;
         }
-        if ((progress[i] != Progress::kUnfinished && progress[i] != Progress::kUnknown) || entry.state == CallState::kEntered) {
+        if ((progress[i] != Progress::kUnfinished && progress[i] != Progress::kUnknown) ||
+            entry.state == CallState::kEntered) {
             continue;
         }
         const Member* member = entry.row == kNoIndex ? nullptr : &process.members[entry.row];
-        const bool passed_in_communicator = member != nullptr && format::is_collective(entry.kind) && entry.sequence < member->finished;
+        const bool passed_in_communicator =
+            member != nullptr && format::is_collective(entry.kind) && entry.sequence < member->finished;
         const bool gone = member != nullptr && member->state == CommState::kDestroyed && !destroying;
         const auto passed = stream_passed.find(entry.stream);
         if (passed_in_communicator || gone || passed != stream_passed.end()) {
@@ -84,7 +82,8 @@ bool counterpart_missing(const Run& run, const Process& process, const Entry& en
     return entry.sequence != kNoSequence && issued <= entry.sequence;
 }
 
-void infer_unfinished(const Run& run, const Process& process, const std::vector<uint64_t>& least_issued, std::vector<Progress>& progress) {
+void infer_unfinished(const Run& run, const Process& process, const std::vector<uint64_t>& least_issued,
+                      std::vector<Progress>& progress) {
     for (size_t i = 0; i < process.entries.size(); ++i) {
         const Entry& entry = process.entries[i];
         if (progress[i] != Progress::kUnknown || entry.row == kNoIndex || entry.sequence == kNoSequence) {
@@ -92,7 +91,8 @@ void infer_unfinished(const Run& run, const Process& process, const std::vector<
         }
         const uint32_t communicator = process.members[entry.row].communicator;
         const bool collective = format::is_collective(entry.kind);
-        if (communicator != kNoIndex && (collective ? entry.sequence >= least_issued[communicator] : counterpart_missing(run, process, entry))) {
+        if (communicator != kNoIndex &&
+            (collective ? entry.sequence >= least_issued[communicator] : counterpart_missing(run, process, entry))) {
             progress[i] = Progress::kUnfinished;
         }
     }
@@ -150,7 +150,9 @@ class HeadFinder {
     }
 
   private:
-    bool joins(uint32_t head, const Entry& entry) const { return entry.group != 0 && order_.heads[head].group == entry.group; }
+    bool joins(uint32_t head, const Entry& entry) const {
+        return entry.group != 0 && order_.heads[head].group == entry.group;
+    }
 
     const Process& process_;
     StreamOrder& order_;

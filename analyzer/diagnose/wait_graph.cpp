@@ -16,11 +16,13 @@ constexpr size_t kRecentCalls = 512;
 constexpr int64_t kClockSlackNs = 100'000'000;
 
 bool is_creation(OpKind kind) {
-    return kind == OpKind::kCommInit || kind == OpKind::kCommInitAll || kind == OpKind::kCommSplit || kind == OpKind::kCommShrink ||
-           kind == OpKind::kCommGrow;
+    return kind == OpKind::kCommInit || kind == OpKind::kCommInitAll || kind == OpKind::kCommSplit ||
+           kind == OpKind::kCommShrink || kind == OpKind::kCommGrow;
 }
 
-bool is_child(OpKind origin) { return origin == OpKind::kCommSplit || origin == OpKind::kCommShrink || origin == OpKind::kCommGrow; }
+bool is_child(OpKind origin) {
+    return origin == OpKind::kCommSplit || origin == OpKind::kCommShrink || origin == OpKind::kCommGrow;
+}
 
 bool is_being_created(const Member& member) {
     return member.state == CommState::kCreating && member.issued == 0 && member.created_ns != 0;
@@ -48,15 +50,9 @@ class GraphBuilder {
         // Nodes are all there: now who is missing in each, and what holds them.
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
             switch (graph_.nodes[node].kind) {
-                case WaitKind::kCollective:
-                    look_at_collective(node);
-                    break;
-                case WaitKind::kPointToPoint:
-                    look_at_pair(node);
-                    break;
-                case WaitKind::kCreation:
-                    look_at_creation(node);
-                    break;
+                case WaitKind::kCollective: look_at_collective(node); break;
+                case WaitKind::kPointToPoint: look_at_pair(node); break;
+                case WaitKind::kCreation: look_at_creation(node); break;
             }
         }
         add_edges();
@@ -89,7 +85,8 @@ class GraphBuilder {
         for (const StreamHead& head : orders_[process].heads) {
             for (const uint32_t index : head.entries) {
                 const Entry& entry = owner.entries[index];
-                if (entry.row == kNoIndex || entry.sequence == kNoSequence || owner.members[entry.row].communicator == kNoIndex) {
+                if (entry.row == kNoIndex || entry.sequence == kNoSequence ||
+                    owner.members[entry.row].communicator == kNoIndex) {
                     continue;
                 }
                 const Member& member = owner.members[entry.row];
@@ -97,12 +94,13 @@ class GraphBuilder {
                 const uint32_t node =
                     format::is_collective(entry.kind)
                         ? node_for({WaitKind::kCollective, member.communicator, entry.sequence, -1, -1, OpKind{}})
-                        : node_for({WaitKind::kPointToPoint, member.communicator, entry.sequence, send ? member.rank : entry.peer,
-                                    send ? entry.peer : member.rank, OpKind{}});
+                        : node_for({WaitKind::kPointToPoint, member.communicator, entry.sequence,
+                                    send ? member.rank : entry.peer, send ? entry.peer : member.rank, OpKind{}});
                 WaitNode& target = graph_.nodes[node];
                 target.op = entry.kind;
                 target.device_unknown |= entry.state == CallState::kEnqueued;
-                const int64_t end_ns = member.state == CommState::kAborted && member.closed_ns != 0 ? member.closed_ns : owner.now_ns;
+                const int64_t end_ns =
+                    member.state == CommState::kAborted && member.closed_ns != 0 ? member.closed_ns : owner.now_ns;
                 target.waiting.push_back({{process, entry.row}, &entry, entry.entered_ns, end_ns - entry.entered_ns});
                 node_of_entry_[process][index] = node;
             }
@@ -121,7 +119,8 @@ class GraphBuilder {
             const Member& member = owner.members[row];
             if (member.communicator != kNoIndex && is_being_created(member)) {
                 const uint32_t node = creation_node(member);
-                graph_.nodes[node].waiting.push_back({{process, row}, nullptr, member.created_ns, owner.now_ns - member.created_ns});
+                graph_.nodes[node].waiting.push_back(
+                    {{process, row}, nullptr, member.created_ns, owner.now_ns - member.created_ns});
                 creations_[process].push_back(node);
             }
         }
@@ -156,14 +155,16 @@ class GraphBuilder {
         const Entry* entry = thread.ticket == 0 ? nullptr : owner.entry_of_ticket(thread.ticket - 1);
         for (const auto& [index, node] : node_of_entry_[process]) {
             const Entry& pending = owner.entries[index];
-            const bool in_group = thread.group != 0 && pending.group == static_cast<uint32_t>(thread.group) && pending.thread == thread.thread;
+            const bool in_group = thread.group != 0 && pending.group == static_cast<uint32_t>(thread.group) &&
+                                  pending.thread == thread.thread;
             if (&pending == entry || in_group) {
                 nodes.insert(node);
             }
         }
-        const bool creating = entry != nullptr ? is_creation(entry->kind) : owner.text(thread.call).find("Init") != std::string::npos ||
-                                                                                owner.text(thread.call).find("Split") != std::string::npos ||
-                                                                                thread.group != 0;
+        const bool creating = entry != nullptr
+                                  ? is_creation(entry->kind)
+                                  : owner.text(thread.call).find("Init") != std::string::npos ||
+                                        owner.text(thread.call).find("Split") != std::string::npos || thread.group != 0;
         if (creating) {
             nodes.insert(creations_[process].begin(), creations_[process].end());
         }
@@ -173,7 +174,8 @@ class GraphBuilder {
         // Only a stream's own wait can be told apart; an event or the device may stand for any stream.
         const bool one_stream = call.find("Stream") != std::string::npos && thread.object != 0;
         const Process& owner = run_.processes[process];
-        const bool seen = std::any_of(owner.entries.begin(), owner.entries.end(), [&](const Entry& entry) { return entry.stream == thread.object; });
+        const bool seen = std::any_of(owner.entries.begin(), owner.entries.end(),
+                                      [&](const Entry& entry) { return entry.stream == thread.object; });
         for (const auto& [index, node] : node_of_entry_[process]) {
             if (!one_stream || !seen || owner.entries[index].stream == thread.object) {
                 nodes.insert(node);
@@ -201,8 +203,10 @@ class GraphBuilder {
         for (const Waiter& waiter : node.waiting) {
             first = std::min(first, waiter.since_ns);
         }
-        const bool gone = process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled || process.liveness == Liveness::kExited;
-        return !gone && process.now_ns + kClockSlackNs < first && process.now_ns - process.last_activity_ns() < 1'000'000'000;
+        const bool gone = process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled ||
+                          process.liveness == Liveness::kExited;
+        return !gone && process.now_ns + kClockSlackNs < first &&
+               process.now_ns - process.last_activity_ns() < 1'000'000'000;
     }
 
     bool moved_on(const Process& process, const WaitNode& node) const {
@@ -219,7 +223,8 @@ class GraphBuilder {
         const Member* member = ref.row == kNoIndex ? nullptr : &process.members[ref.row];
         if (is_stale(process, node)) {
             absence.reason = AbsenceReason::kUnknown;
-        } else if (member != nullptr && (member->closed_ns != 0 || member->state == CommState::kDestroyed || member->state == CommState::kAborted)) {
+        } else if (member != nullptr && (member->closed_ns != 0 || member->state == CommState::kDestroyed ||
+                                         member->state == CommState::kAborted)) {
             absence.reason = AbsenceReason::kClosed;
             absence.held_by = host_holds(ref.process);
         } else {
@@ -255,13 +260,17 @@ class GraphBuilder {
     }
 
     bool waits_in(const WaitNode& node, MemberRef ref) const {
-        return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) { return waiter.member == ref; });
+        return std::any_of(node.waiting.begin(), node.waiting.end(),
+                           [&](const Waiter& waiter) { return waiter.member == ref; });
     }
 
     void look_at_collective(uint32_t index) {
         WaitNode& node = graph_.nodes[index];
         const Communicator& communicator = run_.communicators[node.communicator];
-        std::set<MemberRef, decltype([](MemberRef a, MemberRef b) { return std::tie(a.process, a.row) < std::tie(b.process, b.row); })> waiting;
+        std::set<MemberRef, decltype([](MemberRef a, MemberRef b) {
+                     return std::tie(a.process, a.row) < std::tie(b.process, b.row);
+                 })>
+            waiting;
         for (const Waiter& waiter : node.waiting) {
             waiting.insert(waiter.member);
         }
@@ -287,7 +296,8 @@ class GraphBuilder {
         for (size_t rank = 0; rank < communicator.by_rank.size(); ++rank) {
             const auto comm_rank = static_cast<int>(rank);
             if (!communicator.by_rank[rank].known()) {
-                node.absent.push_back({{}, comm_rank, run_.global_rank(communicator, comm_rank), AbsenceReason::kUnknown, {}, false});
+                node.absent.push_back(
+                    {{}, comm_rank, run_.global_rank(communicator, comm_rank), AbsenceReason::kUnknown, {}, false});
             }
         }
     }
@@ -320,7 +330,8 @@ class GraphBuilder {
             const MemberRef ref = communicator.by_rank[static_cast<size_t>(self)];
             if (!ref.known()) {
                 if (!communicator.identity_guessed) {
-                    node.absent.push_back({{}, self, run_.global_rank(communicator, self), AbsenceReason::kUnknown, {}, false});
+                    node.absent.push_back(
+                        {{}, self, run_.global_rank(communicator, self), AbsenceReason::kUnknown, {}, false});
                 }
                 continue;
             }
@@ -340,7 +351,8 @@ class GraphBuilder {
                 node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));
             }
         }
-        node.op = halves[0] != nullptr || node.waiting.front().entry->kind == OpKind::kSend ? OpKind::kSend : OpKind::kRecv;
+        node.op =
+            halves[0] != nullptr || node.waiting.front().entry->kind == OpKind::kSend ? OpKind::kSend : OpKind::kRecv;
         if (halves[0] != nullptr && halves[1] != nullptr) {
             node.sizes_differ = halves[0]->count * format::datatype_size_bytes(halves[0]->datatype) !=
                                 halves[1]->count * format::datatype_size_bytes(halves[1]->datatype);
@@ -365,13 +377,14 @@ class GraphBuilder {
     // Who a member is that never came: in communicators of the same name elsewhere, the same two ranks lie as far apart.
     int rank_by_siblings(const Communicator& communicator, size_t comm_rank) const {
         for (const Communicator& other : run_.communicators) {
-            if (&other == &communicator || other.name.empty() || other.name != communicator.name || other.by_rank.size() != communicator.by_rank.size() ||
-                !other.by_rank[comm_rank].known()) {
+            if (&other == &communicator || other.name.empty() || other.name != communicator.name ||
+                other.by_rank.size() != communicator.by_rank.size() || !other.by_rank[comm_rank].known()) {
                 continue;
             }
             for (size_t known = 0; known < communicator.by_rank.size(); ++known) {
                 if (communicator.by_rank[known].known() && other.by_rank[known].known()) {
-                    return run_.member(communicator.by_rank[known]).global_rank + run_.member(other.by_rank[comm_rank]).global_rank -
+                    return run_.member(communicator.by_rank[known]).global_rank +
+                           run_.member(other.by_rank[comm_rank]).global_rank -
                            run_.member(other.by_rank[known]).global_rank;
                 }
             }
@@ -394,11 +407,13 @@ class GraphBuilder {
             // A process with a dump that never came here has no row for it.
             int global = communicator.size == run_.world_size ? comm_rank : run_.global_rank(communicator, comm_rank);
             global = global >= 0 ? global : rank_by_siblings(communicator, rank);
-            const auto process = std::find_if(run_.processes.begin(), run_.processes.end(), [&](const Process& p) { return global >= 0 && p.rank == global; });
+            const auto process = std::find_if(run_.processes.begin(), run_.processes.end(),
+                                              [&](const Process& p) { return global >= 0 && p.rank == global; });
             if (process == run_.processes.end()) {
                 node.absent.push_back({{}, comm_rank, global, AbsenceReason::kUnknown, {}, false});
             } else {
-                node.absent.push_back(not_issued(node, {static_cast<uint32_t>(process - run_.processes.begin()), kNoIndex}, comm_rank, global));
+                node.absent.push_back(not_issued(
+                    node, {static_cast<uint32_t>(process - run_.processes.begin()), kNoIndex}, comm_rank, global));
             }
         }
     }
@@ -422,7 +437,8 @@ class GraphBuilder {
     void look_at_split(WaitNode& node) {
         const Communicator& parent = run_.communicators[node.communicator];
         for (const MemberRef ref : parent.members) {
-            const bool waits = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) { return waiter.member.process == ref.process; });
+            const bool waits = std::any_of(node.waiting.begin(), node.waiting.end(),
+                                           [&](const Waiter& waiter) { return waiter.member.process == ref.process; });
             const Member& member = run_.member(ref);
             if (waits) {
                 continue;
@@ -531,9 +547,11 @@ std::vector<const ThreadState*> issuing_threads(const Process& process) {
 
 bool is_sync_call(const std::string& name) {
     // Synchronisation, and the calls that synchronise on the way.
-    static constexpr const char* kParts[] = {"Synchronize", "Memcpy", "Memset", "Free", "Malloc", "HostAlloc", "ModuleLoad"};
+    static constexpr const char* kParts[] = {"Synchronize", "Memcpy",    "Memset",    "Free",
+                                             "Malloc",      "HostAlloc", "ModuleLoad"};
     return name.starts_with("cu") && name.find("Async") == std::string::npos &&
-           std::any_of(std::begin(kParts), std::end(kParts), [&](const char* part) { return name.find(part) != std::string::npos; });
+           std::any_of(std::begin(kParts), std::end(kParts),
+                       [&](const char* part) { return name.find(part) != std::string::npos; });
 }
 
 }  // namespace titan::analyzer

@@ -149,8 +149,8 @@ void decode_header(const format::RingHeader& header, Process& process) {
     std::copy_n(header.losses, format::kLossCount, process.losses);
 }
 
-void decode_entries(const format::RingImage& image, const std::unordered_map<uint32_t, uint32_t>& row_of, TextTable& texts,
-                    Process& process) {
+void decode_entries(const format::RingImage& image, const std::unordered_map<uint32_t, uint32_t>& row_of,
+                    TextTable& texts, Process& process) {
     std::vector<uint64_t> tickets;
     std::unordered_map<uint64_t, uint32_t> row_of_id;
     for (uint32_t row = 0; row < process.members.size(); ++row) {

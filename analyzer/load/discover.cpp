@@ -43,7 +43,7 @@ struct Collected {
 };
 
 void add_file(const files::path& path, bool named, Collected& collected) {
-    struct stat status{};
+    struct stat status {};
     if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
         return;
     }
@@ -67,7 +67,8 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     const std::string attempt = absolute.parent_path().filename().string();
     const std::string run = absolute.parent_path().parent_path().filename().string();
     const bool laid_out = all_digits(attempt);
-    const auto key = laid_out ? std::pair(run, attempt) : std::pair(std::string(), named ? std::string() : candidate.directory);
+    const auto key =
+        laid_out ? std::pair(run, attempt) : std::pair(std::string(), named ? std::string() : candidate.directory);
     CandidateGroup& group = collected.groups[key];
     if (laid_out) {
         group.run = run;
@@ -128,7 +129,8 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
             {"damaged_file",
              {},
              collected.empty_files == 1
-                 ? printable(collected.first_empty) + ": empty file, skipped: the disk was full or the job was killed while it was created"
+                 ? printable(collected.first_empty) +
+                       ": empty file, skipped: the disk was full or the job was killed while it was created"
                  : grouped_digits(collected.empty_files) + " empty files skipped (" + printable(collected.first_empty) +
                        " is one): the disk was full or the job was killed while they were created"});
     }

@@ -166,14 +166,16 @@ using RunKey = std::pair<std::string, int32_t>;
 RunKey key_of(const Process& process) { return {process.run, process.attempt}; }
 
 // One run and attempt, by what the records themselves say.
-std::vector<Process> choose_run(std::vector<Process> processes, const LoadOptions& options, std::vector<Warning>& warnings) {
+std::vector<Process> choose_run(std::vector<Process> processes, const LoadOptions& options,
+                                std::vector<Warning>& warnings) {
     std::map<RunKey, int64_t> newest;
     for (const Process& process : processes) {
         int64_t& time = newest[key_of(process)];
         time = std::max(time, process.now_ns);
     }
     const auto fits = [&](const RunKey& key) {
-        const bool named = std::any_of(newest.begin(), newest.end(), [&](const auto& item) { return item.first.first == options.run; });
+        const bool named = std::any_of(newest.begin(), newest.end(),
+                                       [&](const auto& item) { return item.first.first == options.run; });
         return (options.run.empty() || !named || key.first == options.run) &&
                (!options.attempt || key.second == *options.attempt);
     };
@@ -187,10 +189,14 @@ std::vector<Process> choose_run(std::vector<Process> processes, const LoadOption
         return best == nullptr ? std::vector<Process>() : std::move(processes);
     }
     const RunKey wanted = *best;
-    const auto rest = std::partition(processes.begin(), processes.end(), [&](const Process& process) { return key_of(process) == wanted; });
-    warnings.push_back({"other_run", {}, fmt::format("{} more file{} of {} other run{} or attempts in there, left out (--list-runs shows them)",
-                                                     processes.end() - rest, processes.end() - rest == 1 ? "" : "s", newest.size() - 1,
-                                                     newest.size() == 2 ? "" : "s")});
+    const auto rest = std::partition(processes.begin(), processes.end(),
+                                     [&](const Process& process) { return key_of(process) == wanted; });
+    warnings.push_back(
+        {"other_run",
+         {},
+         fmt::format("{} more file{} of {} other run{} or attempts in there, left out (--list-runs shows them)",
+                     processes.end() - rest, processes.end() - rest == 1 ? "" : "s", newest.size() - 1,
+                     newest.size() == 2 ? "" : "s")});
     processes.erase(rest, processes.end());
     return processes;
 }
@@ -245,13 +251,15 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
     int64_t started_ns = INT64_MAX;
     for (auto& group : groups) {
         const bool before_start = started_ns != INT64_MAX && newest(group) < started_ns;
-        std::stable_sort(group.begin(), group.end(), [&](size_t a, size_t b) { return processes[a].now_ns > processes[b].now_ns; });
+        std::stable_sort(group.begin(), group.end(),
+                         [&](size_t a, size_t b) { return processes[a].now_ns > processes[b].now_ns; });
         for (const size_t i : group) {
             Process& process = processes[i];
             const bool taken = process.rank >= 0 && !kept_rank.try_emplace(process.rank, kept.size()).second;
             if (before_start || taken) {
                 const Process* winner = taken ? &kept[kept_rank[process.rank]] : nullptr;
-                const bool same_process = winner != nullptr && winner->pid == process.pid && winner->pid_start_ticks == process.pid_start_ticks;
+                const bool same_process = winner != nullptr && winner->pid == process.pid &&
+                                          winner->pid_start_ticks == process.pid_start_ticks;
                 if (!same_process) {
                     earlier.push_back(process.rank);
                 }
@@ -267,7 +275,9 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
         }
     }
     if (!earlier.empty()) {
-        warnings.push_back({"other_run", earlier, fmt::format("records of an earlier job with the same run id left out ({})", ranks_text(earlier))});
+        warnings.push_back(
+            {"other_run", earlier,
+             fmt::format("records of an earlier job with the same run id left out ({})", ranks_text(earlier))});
     }
     return kept;
 }
@@ -333,7 +343,8 @@ Result<Run> load_run(const LoadOptions& options) {
     processes = choose_run(std::move(processes), options, run.warnings);
     processes = choose_incarnation(std::move(processes), run.warnings);
     if (processes.empty()) {
-        return Error(any ? "no record of that run or attempt" : "no usable file" + (problems.empty() ? "" : ": " + problems.front()));
+        return Error(any ? "no record of that run or attempt"
+                         : "no usable file" + (problems.empty() ? "" : ": " + problems.front()));
     }
     add_node_rings(processes, options);
     run.id = processes.front().run;

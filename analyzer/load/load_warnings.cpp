@@ -46,9 +46,10 @@ void warn_of_stale(Run& run) {
         }
     }
     if (!stale.empty()) {
-        run.warnings.push_back({"stale_dump", stale,
-                                fmt::format("the newest dump of {} is up to {} older than the others': it shows another moment",
-                                            ranks_text(stale), duration_text(newest - oldest))});
+        run.warnings.push_back(
+            {"stale_dump", stale,
+             fmt::format("the newest dump of {} is up to {} older than the others': it shows another moment",
+                         ranks_text(stale), duration_text(newest - oldest))});
     }
 }
 
@@ -91,7 +92,10 @@ void warn_of_damage(const std::vector<std::string>& problems, std::vector<Warnin
         warnings.push_back({"damaged_file", {}, problems[i]});
     }
     if (problems.size() > kShownProblems) {
-        warnings.push_back({"damaged_file", {}, fmt::format("and {} more problems of this kind", grouped_digits(problems.size() - kShownProblems))});
+        warnings.push_back(
+            {"damaged_file",
+             {},
+             fmt::format("and {} more problems of this kind", grouped_digits(problems.size() - kShownProblems))});
     }
 }
 

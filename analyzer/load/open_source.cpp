@@ -77,12 +77,9 @@ uint64_t newest_tick(const RingImage& image) {
 
 Liveness dead_how(const format::RingHeader& header) {
     switch (header.state) {
-        case format::ProcessState::kExited:
-            return Liveness::kExited;
-        case format::ProcessState::kCrashed:
-            return Liveness::kCrashed;
-        default:
-            return Liveness::kKilled;
+        case format::ProcessState::kExited: return Liveness::kExited;
+        case format::ProcessState::kCrashed: return Liveness::kCrashed;
+        default: return Liveness::kKilled;
     }
 }
 
@@ -113,7 +110,8 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
     const format::RingHeader& header = image->header();
     if (!meta->process_alive) {
         opened.liveness = dead_how(header);
-    } else if (header.state == format::ProcessState::kCrashed || (meta->reason == "crash" && header.fatal_signal != 0)) {
+    } else if (header.state == format::ProcessState::kCrashed ||
+               (meta->reason == "crash" && header.fatal_signal != 0)) {
         // The reason alone does not tell: a rank that saw another one die dumps for that reason, too.
         opened.liveness = Liveness::kCrashed;
     } else if (meta->reason == "exit" || header.state == format::ProcessState::kExited) {

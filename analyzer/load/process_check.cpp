@@ -24,7 +24,7 @@ std::string boot_id() {
 }
 
 uint64_t pid_namespace() {
-    struct stat status{};
+    struct stat status {};
     return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
@@ -62,12 +62,12 @@ ProcessPresence check_process(const format::RingHeader& header, const format::Ri
     }
     if (header.pid_namespace == pid_namespace()) {
         return header.pid > 0 && start_ticks(header.pid) == header.pid_start_ticks ? ProcessPresence::kAlive
-                                                                                  : ProcessPresence::kGone;
+                                                                                   : ProcessPresence::kGone;
     }
     // Another container on this machine: its pid means nothing here, but its heart does.
     const uint64_t now_ticks = clock.ticks_at_monotonic(static_cast<uint64_t>(monotonic_now_ns()));
     return clock.span_ns(header.heartbeat_ticks, now_ticks) > kSilentNs ? ProcessPresence::kGone
-                                                                       : ProcessPresence::kAlive;
+                                                                        : ProcessPresence::kAlive;
 }
 
 }  // namespace titan::analyzer

@@ -33,7 +33,7 @@ int64_t realtime_now_ns() {
 
 // Anyone may create names in /dev/shm: a directory that is a link or belongs to someone else is not ours to read.
 bool is_private_directory(const std::string& path) {
-    struct stat status{};
+    struct stat status {};
     return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
 }
 
@@ -45,7 +45,7 @@ std::vector<std::string> ring_paths(const std::string& ring_directory) {
     }
     std::error_code failed;
     for (const auto& item : files::directory_iterator(directory, failed)) {
-        struct stat status{};
+        struct stat status {};
         const std::string path = item.path().string();
         if (path.ends_with(".ring") && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
             status.st_uid == ::geteuid()) {
@@ -165,16 +165,11 @@ std::string default_ring_directory() {
 
 const char* liveness_text(Liveness liveness) {
     switch (liveness) {
-        case Liveness::kAlive:
-            return "alive";
-        case Liveness::kExited:
-            return "exited";
-        case Liveness::kCrashed:
-            return "crashed";
-        case Liveness::kKilled:
-            return "dead";
-        case Liveness::kUnknown:
-            break;
+        case Liveness::kAlive: return "alive";
+        case Liveness::kExited: return "exited";
+        case Liveness::kCrashed: return "crashed";
+        case Liveness::kKilled: return "dead";
+        case Liveness::kUnknown: break;
     }
     return "unknown";
 }

@@ -96,10 +96,10 @@ void set_global_ranks(Run& run) {
         }
         for (Member& member : process.members) {
             const auto by_device = rank_of_device.find(member.device);
-            member.global_rank = shared_id == 0                        ? process.rank
-                                 : member.id == shared_id              ? member.rank
-                                 : by_device == rank_of_device.end()   ? process.rank
-                                                                       : by_device->second;
+            member.global_rank = shared_id == 0                      ? process.rank
+                                 : member.id == shared_id            ? member.rank
+                                 : by_device == rank_of_device.end() ? process.rank
+                                                                     : by_device->second;
         }
     }
 }
@@ -144,8 +144,8 @@ void find_missing_ranks(Run& run) {
         }
         run.partial_recording |= process.partial_recording;
     }
-    const auto most = std::max_element(votes.begin(), votes.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most =
+        std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     run.world_size = most == votes.end() ? -1 : most->first;
     if (run.world_size < 0) {
         for (const Communicator& communicator : run.communicators) {
@@ -201,7 +201,8 @@ uint64_t Member::count_of(const std::vector<std::pair<int32_t, uint64_t>>& count
 const Entry* Process::entry_of_ticket(uint64_t ticket) const {
     if (!tickets.empty()) {
         const auto found = std::lower_bound(tickets.begin(), tickets.end(), ticket);
-        return found == tickets.end() || *found != ticket ? nullptr : &entries[static_cast<size_t>(found - tickets.begin())];
+        return found == tickets.end() || *found != ticket ? nullptr
+                                                          : &entries[static_cast<size_t>(found - tickets.begin())];
     }
     return ticket < first_ticket || ticket - first_ticket >= entries.size() ? nullptr : &entries[ticket - first_ticket];
 }
@@ -216,8 +217,9 @@ const Entry* Process::call_at(const Member& member, uint64_t sequence) const {
     if (guess < calls.size() && entries[calls[guess]].sequence == sequence) {
         return &entries[calls[guess]];
     }
-    const auto found = std::lower_bound(calls.begin(), calls.end(), sequence,
-                                        [&](uint32_t call, uint64_t wanted) { return entries[call].sequence < wanted; });
+    const auto found = std::lower_bound(calls.begin(), calls.end(), sequence, [&](uint32_t call, uint64_t wanted) {
+        return entries[call].sequence < wanted;
+    });
     return found == calls.end() || entries[*found].sequence != sequence ? nullptr : &entries[*found];
 }
 

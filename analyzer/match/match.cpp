@@ -54,7 +54,8 @@ std::vector<int> ranks_of(const Run& run, const Camp& camp) {
 std::vector<Camp> camps_of(const std::vector<Caller>& callers) {
     std::vector<Camp> camps;
     for (const Caller& caller : callers) {
-        const auto mine = std::find_if(camps.begin(), camps.end(), [&](const Camp& camp) { return same_call(*camp.front().entry, *caller.entry); });
+        const auto mine = std::find_if(camps.begin(), camps.end(),
+                                       [&](const Camp& camp) { return same_call(*camp.front().entry, *caller.entry); });
         if (mine == camps.end()) {
             camps.push_back({caller});
         } else {
@@ -91,8 +92,9 @@ const Entry* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
     const Process& process = run.process(ref);
     const Member& member = run.member(ref);
     const auto begin = member.calls.begin();
-    const auto place = std::lower_bound(begin, member.calls.end(), sequence,
-                                        [&](uint32_t call, uint64_t wanted) { return process.entries[call].sequence < wanted; });
+    const auto place = std::lower_bound(begin, member.calls.end(), sequence, [&](uint32_t call, uint64_t wanted) {
+        return process.entries[call].sequence < wanted;
+    });
     const auto position = static_cast<size_t>(place - begin);
     const auto found = predict(position, [&](size_t i, size_t j) {
         return same_call(process.entries[member.calls[i]], process.entries[member.calls[j]]);
@@ -143,8 +145,8 @@ bool are_siblings(const Communicator& a, const Communicator& b) {
 }
 
 // Of equally large camps, the one that siblings agree with, or that does what was always done there.
-const Camp* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, const std::vector<Camp>& camps, size_t tied,
-                      std::string& how) {
+const Camp* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, const std::vector<Camp>& camps,
+                      size_t tied, std::string& how) {
     std::vector<size_t> votes(tied, 0);
     for (uint32_t other = 0; other < run.communicators.size(); ++other) {
         if (other == communicator || !are_siblings(run.communicators[communicator], run.communicators[other])) {
@@ -193,22 +195,18 @@ std::string call_and_arguments(const Entry& entry) { return op_text(entry.kind) 
 // What differs, in the words of the kind: "sum", "root 0", "1,024 elements".
 std::string difference_text(FindingKind kind, const Entry& entry) {
     switch (kind) {
-        case FindingKind::kRootMismatch:
-            return fmt::format("root {}", entry.peer);
-        case FindingKind::kDtypeMismatch:
-            return datatype_text(entry.datatype);
-        case FindingKind::kSizeMismatch:
-            return grouped_digits(entry.count) + " elements";
-        case FindingKind::kRedopMismatch:
-            return reduction_text(entry.reduction);
-        default:
-            return op_text(entry.kind);
+        case FindingKind::kRootMismatch: return fmt::format("root {}", entry.peer);
+        case FindingKind::kDtypeMismatch: return datatype_text(entry.datatype);
+        case FindingKind::kSizeMismatch: return grouped_digits(entry.count) + " elements";
+        case FindingKind::kRedopMismatch: return reduction_text(entry.reduction);
+        default: return op_text(entry.kind);
     }
 }
 
 class CommunicatorMatcher {
   public:
-    CommunicatorMatcher(const Run& run, uint32_t index) : run_(run), index_(index), communicator_(run.communicators[index]) {
+    CommunicatorMatcher(const Run& run, uint32_t index)
+        : run_(run), index_(index), communicator_(run.communicators[index]) {
         for (const MemberRef ref : communicator_.members) {
             if (!run.member(ref).calls.empty()) {
                 cursors_.push_back({ref, 0, false});
@@ -231,7 +229,8 @@ class CommunicatorMatcher {
 
     const Entry* entry_at(const Cursor& cursor) const {
         const Member& member = run_.member(cursor.ref);
-        return cursor.next < member.calls.size() ? &run_.process(cursor.ref).entries[member.calls[cursor.next]] : nullptr;
+        return cursor.next < member.calls.size() ? &run_.process(cursor.ref).entries[member.calls[cursor.next]]
+                                                 : nullptr;
     }
 
     // Compares the lowest sequence number not compared yet. False when there is none.
@@ -263,7 +262,8 @@ class CommunicatorMatcher {
     void resolve(uint64_t sequence) {
         std::vector<Caller> callers;
         for (const Cursor& cursor : cursors_) {
-            const Entry* entry = cursor.left_out ? nullptr : run_.process(cursor.ref).call_at(run_.member(cursor.ref), sequence);
+            const Entry* entry =
+                cursor.left_out ? nullptr : run_.process(cursor.ref).call_at(run_.member(cursor.ref), sequence);
             if (entry != nullptr) {
                 callers.push_back({cursor.ref, entry});
             }
@@ -299,16 +299,17 @@ class CommunicatorMatcher {
             for (const Caller& caller : camp) {
                 mismatch.culprits.push_back(caller.ref);
             }
-            sides.push_back(fmt::format("{} {} {}", ranks_text(ranks_of(run_, camp)), camp.size() == 1 ? "calls" : "call",
-                                        call_and_arguments(*camp.front().entry)));
+            sides.push_back(fmt::format("{} {} {}", ranks_text(ranks_of(run_, camp)),
+                                        camp.size() == 1 ? "calls" : "call", call_and_arguments(*camp.front().entry)));
             mismatch.evidence.push_back(sides.back());
         }
-        mismatch.summary = fmt::format("members disagree at #{} on {}: {}; which side is wrong is undecidable", sequence,
-                                       communicator_text(communicator_), list_and(sides));
+        mismatch.summary = fmt::format("members disagree at #{} on {}: {}; which side is wrong is undecidable",
+                                       sequence, communicator_text(communicator_), list_and(sides));
         return mismatch;
     }
 
-    void accuse(uint64_t sequence, const Camp& camp, const Camp& right, bool tie_broken, const std::string& how, size_t present) {
+    void accuse(uint64_t sequence, const Camp& camp, const Camp& right, bool tie_broken, const std::string& how,
+                size_t present) {
         Mismatch mismatch;
         mismatch.communicator = index_;
         mismatch.sequence = sequence;
@@ -333,7 +334,8 @@ class CommunicatorMatcher {
         describe(mismatch, camp, right, shift);
         if (shift.shift != Shift::kNone) {
             for (Cursor& cursor : cursors_) {
-                cursor.left_out |= std::find(mismatch.culprits.begin(), mismatch.culprits.end(), cursor.ref) != mismatch.culprits.end();
+                cursor.left_out |= std::find(mismatch.culprits.begin(), mismatch.culprits.end(), cursor.ref) !=
+                                   mismatch.culprits.end();
             }
         }
         found_.push_back(std::move(mismatch));
@@ -357,18 +359,22 @@ class CommunicatorMatcher {
         const std::string who = ranks_text(culprits);
         const std::string place = fmt::format("#{} on {}", mismatch.sequence, communicator_text(communicator_));
         if (shift.shift == Shift::kSkipped) {
-            mismatch.summary = fmt::format("{} skipped {} {}: {} next call, {}, meets it there", who, op_text(good.kind), place,
-                                           culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
+            mismatch.summary =
+                fmt::format("{} skipped {} {}: {} next call, {}, meets it there", who, op_text(good.kind), place,
+                            culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
             mismatch.evidence.push_back(shift.by_habit ? "what it calls there is what used to follow in earlier steps"
                                                        : "moved by one call, its sequence agrees with the others'");
         } else if (shift.shift == Shift::kExtra) {
-            mismatch.summary = fmt::format("{} issued an extra {} {}, where the others call {}", who, op_text(wrong.kind), place, op_text(good.kind));
+            mismatch.summary = fmt::format("{} issued an extra {} {}, where the others call {}", who,
+                                           op_text(wrong.kind), place, op_text(good.kind));
             mismatch.evidence.emplace_back("without that call, its sequence agrees with the others'");
         } else if (mismatch.kind == FindingKind::kOpMismatch) {
-            mismatch.summary = fmt::format("{} called {} {} where {} called {}", who, op_text(wrong.kind), place, ranks_text(others), op_text(good.kind));
+            mismatch.summary = fmt::format("{} called {} {} where {} called {}", who, op_text(wrong.kind), place,
+                                           ranks_text(others), op_text(good.kind));
         } else {
-            mismatch.summary = fmt::format("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place, difference_text(mismatch.kind, wrong),
-                                           ranks_text(others), difference_text(mismatch.kind, good));
+            mismatch.summary = fmt::format("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
+                                           difference_text(mismatch.kind, wrong), ranks_text(others),
+                                           difference_text(mismatch.kind, good));
         }
         mismatch.evidence.push_back(fmt::format("{}: {}", who, call_and_arguments(wrong)));
         mismatch.evidence.push_back(fmt::format("{}: {}", ranks_text(others), call_and_arguments(good)));

@@ -43,7 +43,10 @@ ordered_json verdict_json(const Diagnosis& diagnosis) {
         return nullptr;
     }
     const Finding& head = diagnosis.findings.front();
-    return {{"kind", name_of(head.kind)}, {"ranks", head.ranks}, {"summary", head.summary}, {"confidence", name_of(head.confidence)}};
+    return {{"kind", name_of(head.kind)},
+            {"ranks", head.ranks},
+            {"summary", head.summary},
+            {"confidence", name_of(head.confidence)}};
 }
 
 size_t end_of_string(const std::string& text, size_t begin) {

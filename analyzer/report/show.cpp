@@ -22,10 +22,13 @@ std::string clock_text(int64_t realtime_ns) {
     const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
     tm parts{};
     localtime_r(&seconds, &parts);
-    return fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec, realtime_ns / 1000 % 1'000'000);
+    return fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec,
+                       realtime_ns / 1000 % 1'000'000);
 }
 
-ordered_json number_or_null(uint64_t value) { return value == kNoSequence ? ordered_json(nullptr) : ordered_json(value); }
+ordered_json number_or_null(uint64_t value) {
+    return value == kNoSequence ? ordered_json(nullptr) : ordered_json(value);
+}
 
 ordered_json time_or_null(uint64_t ticks) { return ticks == 0 ? ordered_json(nullptr) : ordered_json(ticks); }
 
@@ -53,13 +56,17 @@ class Lister {
   private:
     std::string communicator_name(const CollectiveEntry& entry) const {
         const auto index = run_.find_communicator(entry.communicator_id);
-        return index && !run_.communicators[*index].name.empty() ? run_.communicators[*index].name : id_text(entry.communicator_id).substr(0, 8);
+        return index && !run_.communicators[*index].name.empty() ? run_.communicators[*index].name
+                                                                 : id_text(entry.communicator_id).substr(0, 8);
     }
 
     bool wanted(const CollectiveEntry& entry) const {
-        const auto within = [](const auto& range, auto value) { return !range || (value >= range->first && value <= range->second); };
+        const auto within = [](const auto& range, auto value) {
+            return !range || (value >= range->first && value <= range->second);
+        };
         const std::string& communicator = options_.communicator;
-        const bool communicator_fits = communicator.empty() || communicator_name(entry) == communicator || id_text(entry.communicator_id).starts_with(communicator);
+        const bool communicator_fits = communicator.empty() || communicator_name(entry) == communicator ||
+                                       id_text(entry.communicator_id).starts_with(communicator);
         return communicator_fits && within(options_.sequences, entry.sequence) && within(options_.steps, entry.step) &&
                (options_.state.empty() || format::name_of(entry.state) == options_.state) &&
                (options_.op.empty() || format::name_of(entry.kind) == options_.op);
@@ -94,25 +101,32 @@ class Lister {
         json["returned_ticks"] = time_or_null(entry.returned_ticks);
         json["gpu_finished_ticks"] = time_or_null(entry.gpu_finished_ticks);
         json["communicator_name"] = communicator_name(entry);
-        json["entered_realtime_ns"] = time_or_null(static_cast<uint64_t>(image_->clock().realtime_ns(entry.entered_ticks)));
+        json["entered_realtime_ns"] =
+            time_or_null(static_cast<uint64_t>(image_->clock().realtime_ns(entry.entered_ticks)));
         return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
     }
 
     std::string text_line(const CollectiveEntry& entry) const {
         const format::RingClock& clock = image_->clock();
         const std::string number = entry.sequence == kNoSequence ? "-" : fmt::format("#{}", entry.sequence);
-        std::string arguments = entry.datatype == Datatype::kNoDatatype ? std::string() : fmt::format("{} x {}", datatype_text(entry.datatype), grouped_digits(entry.count));
+        std::string arguments =
+            entry.datatype == Datatype::kNoDatatype
+                ? std::string()
+                : fmt::format("{} x {}", datatype_text(entry.datatype), grouped_digits(entry.count));
         if (entry.reduction != Reduction::kNoReduction) {
             arguments += " " + reduction_text(entry.reduction);
         }
         if (entry.peer >= 0) {
-            arguments += fmt::format(" {} {}", format::class_of(entry.kind) == format::OpClass::rooted ? "root" : "peer", entry.peer);
+            arguments += fmt::format(
+                " {} {}", format::class_of(entry.kind) == format::OpClass::rooted ? "root" : "peer", entry.peer);
         }
         const bool finished = entry.gpu_finished_ticks != 0;
-        const std::string took = finished ? duration_text(clock.span_ns(entry.entered_ticks, entry.gpu_finished_ticks)) : "";
+        const std::string took =
+            finished ? duration_text(clock.span_ns(entry.entered_ticks, entry.gpu_finished_ticks)) : "";
         const std::string span = printable(image_->text(entry.span));
-        return fmt::format("{:>5}  {}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}{}\n", image_->header().rank, clock_text(clock.realtime_ns(entry.entered_ticks)),
-                           communicator_name(entry), number, op_text(entry.kind), arguments, format::name_of(entry.state), took,
+        return fmt::format("{:>5}  {}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}{}\n", image_->header().rank,
+                           clock_text(clock.realtime_ns(entry.entered_ticks)), communicator_name(entry), number,
+                           op_text(entry.kind), arguments, format::name_of(entry.state), took,
                            entry.step >= 0 ? fmt::format("step {}", entry.step) : "", span.empty() ? "" : " " + span);
     }
 
@@ -125,8 +139,8 @@ class Lister {
 
 void show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write) {
     if (!options.json) {
-        write(fmt::format("{:>5}  {:<15}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}\n", "rank", "entered", "communicator", "seq", "operation", "arguments", "state", "took",
-                          "where"));
+        write(fmt::format("{:>5}  {:<15}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}\n", "rank", "entered",
+                          "communicator", "seq", "operation", "arguments", "state", "took", "where"));
     }
     format::ImageBuffer memory;
     Lister lister(run, options);

@@ -60,7 +60,11 @@ namespace {
 size_t utf8_length(std::string_view text) {
     const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
     const unsigned char lead = byte(0);
-    const size_t length = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+    const size_t length = lead < 0x80                   ? 1
+                          : lead >= 0xC2 && lead < 0xE0 ? 2
+                          : (lead & 0xF0) == 0xE0       ? 3
+                          : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                        : 0;
     if (length == 0 || length > text.size()) {
         return 0;
     }
@@ -123,7 +127,8 @@ std::string arguments_text(const Entry& entry) {
         text += ", " + reduction_text(entry.reduction);
     }
     if (entry.peer >= 0) {
-        text += fmt::format(", {} {}", format::class_of(entry.kind) == format::OpClass::rooted ? "root" : "peer", entry.peer);
+        text += fmt::format(", {} {}", format::class_of(entry.kind) == format::OpClass::rooted ? "root" : "peer",
+                            entry.peer);
     }
     return text;
 }

@@ -19,7 +19,8 @@ constexpr size_t kShownWarnings = 12;
 
 // Characters, not bytes: names may be in any language.
 size_t length_of(const std::string& text) {
-    return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+    return static_cast<size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 std::string wrap(const std::string& text, size_t width, const std::string& first, const std::string& rest) {
@@ -43,7 +44,8 @@ std::string wrap(const std::string& text, size_t width, const std::string& first
 
 class TextReport {
   public:
-    TextReport(const Run& run, const Diagnosis& diagnosis, const TextStyle& style) : run_(run), diagnosis_(diagnosis), style_(style) {}
+    TextReport(const Run& run, const Diagnosis& diagnosis, const TextStyle& style)
+        : run_(run), diagnosis_(diagnosis), style_(style) {}
 
     std::string write() {
         header();
@@ -54,7 +56,8 @@ class TextReport {
             finding(i);
         }
         if (diagnosis_.findings.size() > kShownFindings) {
-            out_ += fmt::format("\n{} more findings: --json lists all of them\n", diagnosis_.findings.size() - kShownFindings);
+            out_ += fmt::format("\n{} more findings: --json lists all of them\n",
+                                diagnosis_.findings.size() - kShownFindings);
         }
         warnings();
         next_steps();
@@ -62,7 +65,9 @@ class TextReport {
     }
 
   private:
-    std::string paint(const char* code, const std::string& text) const { return style_.colour ? fmt::format("\033[{}m{}\033[0m", code, text) : text; }
+    std::string paint(const char* code, const std::string& text) const {
+        return style_.colour ? fmt::format("\033[{}m{}\033[0m", code, text) : text;
+    }
     void section(const std::string& title) { out_ += "\n" + paint("1", title) + "\n"; }
     void item(const std::string& text, const std::string& bullet = "  - ") {
         out_ += wrap(text, style_.width, bullet, std::string(length_of(bullet), ' '));
@@ -70,11 +75,14 @@ class TextReport {
 
     void header() {
         std::string text = fmt::format("run {} attempt {}: ", run_.id.empty() ? "(unnamed)" : run_.id, run_.attempt);
-        text += run_.world_size > 0 ? fmt::format("{} of {} ranks", run_.ranks.size(), run_.world_size) : fmt::format("{} ranks", run_.processes.size());
+        text += run_.world_size > 0 ? fmt::format("{} of {} ranks", run_.ranks.size(), run_.world_size)
+                                    : fmt::format("{} ranks", run_.processes.size());
         text += fmt::format(" on {} host{}", run_.hosts.size(), run_.hosts.size() == 1 ? "" : "s");
         std::map<std::string, int> reasons;
         for (const Process& process : run_.processes) {
-            ++reasons[process.source.is_ring ? "ring read directly" : process.source.reason.empty() ? "unknown" : process.source.reason];
+            ++reasons[process.source.is_ring          ? "ring read directly"
+                      : process.source.reason.empty() ? "unknown"
+                                                      : process.source.reason];
         }
         std::string list;
         for (const auto& [reason, count] : reasons) {
@@ -84,7 +92,8 @@ class TextReport {
     }
 
     void healthy() {
-        out_ += "\n" + paint("1;32", "NOTHING WRONG") + "  nothing was pending for longer than usual at the moment of the dumps, and all calls match\n";
+        out_ += "\n" + paint("1;32", "NOTHING WRONG") +
+                "  nothing was pending for longer than usual at the moment of the dumps, and all calls match\n";
         int64_t step = -1;
         for (const Process& process : run_.processes) {
             step = std::max(step, process.step);
@@ -128,7 +137,8 @@ class TextReport {
         for (const auto* group : {&culprits, &victims}) {
             for (const auto& [state, ranks] : *group) {
                 if (shown++ < kShownStates) {
-                    state_line(ranks, ranks.size() == 1 ? finding.rank_state.at(ranks.front()) : state, group == &culprits);
+                    state_line(ranks, ranks.size() == 1 ? finding.rank_state.at(ranks.front()) : state,
+                               group == &culprits);
                 }
             }
         }
@@ -172,12 +182,15 @@ class TextReport {
         for (const int rank : head.ranks) {
             const Process* process = process_of_rank(run_, rank);
             if (process != nullptr && process->liveness == Liveness::kAlive && head.ranks.size() <= 4) {
-                item(fmt::format("rank {} is pid {} on {}", rank, process->pid, process->host.empty() ? "its host" : process->host));
+                item(fmt::format("rank {} is pid {} on {}", rank, process->pid,
+                                 process->host.empty() ? "its host" : process->host));
             }
         }
         if (head.communicator != kNoIndex && head.sequence != kNoSequence) {
             item(fmt::format("titan-analyze show PATH --comm {} --seq {}-{}   the calls around it",
-                             run_.communicators[head.communicator].name.empty() ? id_text(run_.communicators[head.communicator].id) : run_.communicators[head.communicator].name,
+                             run_.communicators[head.communicator].name.empty()
+                                 ? id_text(run_.communicators[head.communicator].id)
+                                 : run_.communicators[head.communicator].name,
                              head.sequence > 2 ? head.sequence - 2 : 0, head.sequence + 1));
         }
     }
@@ -190,6 +203,8 @@ class TextReport {
 
 }  // namespace
 
-std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style) { return TextReport(run, diagnosis, style).write(); }
+std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style) {
+    return TextReport(run, diagnosis, style).write();
+}
 
 }  // namespace titan::analyzer

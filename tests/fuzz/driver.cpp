@@ -21,7 +21,9 @@ Bytes read(const char* path) {
 }
 
 uint64_t interesting(std::mt19937_64& random) {
-    static constexpr uint64_t kValues[] = {0, 1, 2, 255, 4095, 4096, 65535, INT32_MAX, UINT32_MAX, uint64_t{1} << 32, INT64_MAX, UINT64_MAX - 1, UINT64_MAX};
+    static constexpr uint64_t kValues[] = {
+        0,         1, 2, 255, 4095, 4096, 65535, INT32_MAX, UINT32_MAX, uint64_t{1} << 32, INT64_MAX, UINT64_MAX - 1,
+        UINT64_MAX};
     return random() % 4 == 0 ? random() : kValues[random() % std::size(kValues)];
 }
 
@@ -31,15 +33,9 @@ void mutate(Bytes& bytes, std::mt19937_64& random) {
         // Headers decide most: half of all changes hit the first page.
         const size_t place = random() % (random() % 2 == 0 ? std::min<size_t>(bytes.size(), 4096) : bytes.size());
         switch (random() % 5) {
-            case 0:
-                bytes[place] ^= static_cast<unsigned char>(1U << (random() % 8));
-                break;
-            case 1:
-                bytes[place] = static_cast<unsigned char>(random());
-                break;
-            case 2:
-                bytes.resize(place);
-                break;
+            case 0: bytes[place] ^= static_cast<unsigned char>(1U << (random() % 8)); break;
+            case 1: bytes[place] = static_cast<unsigned char>(random()); break;
+            case 2: bytes.resize(place); break;
             default: {
                 const uint64_t value = interesting(random);
                 const size_t aligned = place / 8 * 8;
@@ -63,7 +59,9 @@ int main(int argc, char** argv) {
         seeds = titan::fuzz::seeds();
     }
     const auto started = std::chrono::steady_clock::now();
-    const auto elapsed_s = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(); };
+    const auto elapsed_s = [&] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    };
     size_t inputs = 0;
     for (const Bytes& seed : seeds) {
         LLVMFuzzerTestOneInput(seed.data(), seed.size());

@@ -22,8 +22,10 @@ inline synth::Scenario seed_job() {
     synth::Program sleep;
     sleep.sleep();
     job.program(2).insert_before("world", 3, sleep);
-    job.program(0).insert_before("world", 2, synth::Program().group_start().send("tp:0", 1).recv("tp:0", 1).group_end());
-    job.program(1).insert_before("world", 2, synth::Program().group_start().send("tp:0", 0).recv("tp:0", 0).group_end());
+    job.program(0).insert_before("world", 2,
+                                 synth::Program().group_start().send("tp:0", 1).recv("tp:0", 1).group_end());
+    job.program(1).insert_before("world", 2,
+                                 synth::Program().group_start().send("tp:0", 0).recv("tp:0", 0).group_end());
     job.play();
     return job;
 }

@@ -95,7 +95,8 @@ uint32_t RingBuilder::text(std::string_view text) {
         throw std::runtime_error("synthetic ring: too many texts");
     }
     std::memcpy(at<char>(header().regions[kHeap].offset_bytes + head(kHeap)), text.data(), text.size());
-    *slot<StringRecord>(kTexts, head(kTexts)) = {hash, static_cast<uint32_t>(head(kHeap)), static_cast<uint32_t>(text.size() + 1)};
+    *slot<StringRecord>(kTexts, head(kTexts)) = {hash, static_cast<uint32_t>(head(kHeap)),
+                                                 static_cast<uint32_t>(text.size() + 1)};
     head(kHeap) += text.size();
     return static_cast<uint32_t>(++head(kTexts));
 }

@@ -89,7 +89,8 @@ Program& Program::skip(const std::string& communicator, size_t n) {
 }
 
 Program& Program::insert_before(const std::string& communicator, size_t n, const Program& what) {
-    actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(find_call(communicator, n)), what.actions.begin(), what.actions.end());
+    actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(find_call(communicator, n)), what.actions.begin(),
+                   what.actions.end());
     return *this;
 }
 
@@ -113,7 +114,7 @@ struct Scenario::Group {
 struct Scenario::Host {
     size_t position = 0;
     enum { kRunning, kSleeping, kDead, kCrashed, kExited, kDone } state = kRunning;
-    std::string inside;       // the call it is blocked in
+    std::string inside;  // the call it is blocked in
     uint64_t inside_since = 0;
     uint64_t inside_object = 0;
     uint64_t inside_ticket = 0;
@@ -233,9 +234,7 @@ bool Scenario::run_action(int rank, const Action& action) {
     Host& host = *hosts_[static_cast<size_t>(rank)];
     RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
     switch (action.kind) {
-        case Action::kCall:
-            issue(rank, action);
-            return true;
+        case Action::kCall: issue(rank, action); return true;
         case Action::kSync:
             if (host.streams[action.stream].empty()) {
                 host.last_call = "cudaStreamSynchronize";
@@ -250,9 +249,7 @@ bool Scenario::run_action(int rank, const Action& action) {
             ring.header().step = action.step;
             ring.header().step_ticks = now_;
             return true;
-        case Action::kSpan:
-            host.span = action.text;
-            return true;
+        case Action::kSpan: host.span = action.text; return true;
         case Action::kGroupStart:
             ++host.group_depth;
             ++ring.header().groups;
@@ -263,14 +260,9 @@ bool Scenario::run_action(int rank, const Action& action) {
             }
             return true;
         case Action::kInit:
-        case Action::kSplit:
-            return enter_creation(rank, action);
-        case Action::kSleep:
-            host.state = Host::kSleeping;
-            return false;
-        case Action::kDie:
-            host.state = Host::kDead;
-            break;
+        case Action::kSplit: return enter_creation(rank, action);
+        case Action::kSleep: host.state = Host::kSleeping; return false;
+        case Action::kDie: host.state = Host::kDead; break;
         case Action::kCrash:
             host.state = Host::kCrashed;
             ring.header().state = ProcessState::kCrashed;
@@ -304,7 +296,8 @@ void Scenario::issue(int rank, const Action& action) {
     entry.sequence = queued.sequence;
     entry.count = action.count;
     entry.datatype = action.datatype;
-    const bool reduces = action.op == OpKind::kAllReduce || action.op == OpKind::kReduce || action.op == OpKind::kReduceScatter;
+    const bool reduces =
+        action.op == OpKind::kAllReduce || action.op == OpKind::kReduce || action.op == OpKind::kReduceScatter;
     entry.reduction = reduces ? action.reduction : Reduction::kNoReduction;
     entry.peer = action.peer;
     entry.stream = action.stream;
@@ -312,7 +305,10 @@ void Scenario::issue(int rank, const Action& action) {
     entry.returned_ticks = now_ + 5000;
     entry.result = action.fails ? 4 : 0;
     entry.span = ring.text(host.span);
-    entry.state = action.fails ? CallState::kFailed : host.group_depth != 0 ? CallState::kGrouped : options_.gpu_progress ? CallState::kPending : CallState::kEnqueued;
+    entry.state = action.fails            ? CallState::kFailed
+                  : host.group_depth != 0 ? CallState::kGrouped
+                  : options_.gpu_progress ? CallState::kPending
+                                          : CallState::kEnqueued;
     host.last_call = action.op == OpKind::kAllReduce ? "ncclAllReduce" : "nccl" + std::string(name_of(action.op));
     host.last_call_ticks = now_ + 5000;
     if (action.fails) {
@@ -330,7 +326,8 @@ void Scenario::issue(int rank, const Action& action) {
 void Scenario::launch_group(int rank) {
     Host& host = *hosts_[static_cast<size_t>(rank)];
     for (const Queued& queued : host.open_group) {
-        rings_[static_cast<size_t>(rank)]->call(queued.ticket).state = options_.gpu_progress ? CallState::kPending : CallState::kEnqueued;
+        rings_[static_cast<size_t>(rank)]->call(queued.ticket).state =
+            options_.gpu_progress ? CallState::kPending : CallState::kEnqueued;
     }
     if (!host.open_group.empty()) {
         const uint64_t stream = host.open_group.front().action.stream;
@@ -339,7 +336,8 @@ void Scenario::launch_group(int rank) {
     host.open_group.clear();
 }
 
-const Scenario::Queued* Scenario::head_of(int rank, const std::string& communicator, OpKind op, int peer, uint64_t sequence) const {
+const Scenario::Queued* Scenario::head_of(int rank, const std::string& communicator, OpKind op, int peer,
+                                          uint64_t sequence) const {
     const Host& host = *hosts_[static_cast<size_t>(rank)];
     if (host.state == Host::kDead || host.state == Host::kCrashed) {
         return nullptr;
@@ -364,14 +362,16 @@ bool Scenario::is_ready(int rank, const Queued& queued) const {
     if (class_of(queued.action.op) == OpClass::p2p) {
         const bool send = queued.action.op == OpKind::kSend;
         const int peer = spec.ranks[static_cast<size_t>(queued.action.peer)];
-        const Queued* other = head_of(peer, queued.action.communicator, send ? OpKind::kRecv : OpKind::kSend, spec.rank_of(rank), queued.sequence);
+        const Queued* other = head_of(peer, queued.action.communicator, send ? OpKind::kRecv : OpKind::kSend,
+                                      spec.rank_of(rank), queued.sequence);
         return other != nullptr && other->action.count == queued.action.count;
     }
     for (const int member : spec.ranks) {
         const Queued* other = head_of(member, queued.action.communicator, queued.action.op, -1, queued.sequence);
         // Another reduction goes unnoticed in NCCL; everything else does not.
-        if (other == nullptr || other->action.never_finishes || other->action.op != queued.action.op || other->action.count != queued.action.count ||
-            other->action.peer != queued.action.peer || other->action.datatype != queued.action.datatype) {
+        if (other == nullptr || other->action.never_finishes || other->action.op != queued.action.op ||
+            other->action.count != queued.action.count || other->action.peer != queued.action.peer ||
+            other->action.datatype != queued.action.datatype) {
             return false;
         }
     }
@@ -396,7 +396,8 @@ bool Scenario::advance_streams() {
     std::vector<std::pair<int, uint64_t>> ready;
     for (int rank = 0; rank < size(); ++rank) {
         for (const auto& [stream, queue] : hosts_[static_cast<size_t>(rank)]->streams) {
-            if (!queue.empty() && std::all_of(queue.front().calls.begin(), queue.front().calls.end(), [&](const Queued& queued) { return is_ready(rank, queued); })) {
+            if (!queue.empty() && std::all_of(queue.front().calls.begin(), queue.front().calls.end(),
+                                              [&](const Queued& queued) { return is_ready(rank, queued); })) {
                 ready.emplace_back(rank, stream);
             }
         }
@@ -440,7 +441,8 @@ bool Scenario::enter_creation(int rank, const Action& action) {
     const std::vector<int>& needed = spec.parent.empty() ? spec.ranks : communicators_.at(spec.parent).ranks;
     const bool all_there = std::all_of(needed.begin(), needed.end(), [&](int member) {
         return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& item) {
-            return (item.first == action.communicator || (!spec.parent.empty() && item.second.parent == spec.parent)) && item.second.entered.contains(member);
+            return (item.first == action.communicator || (!spec.parent.empty() && item.second.parent == spec.parent)) &&
+                   item.second.entered.contains(member);
         });
     });
     if (all_there) {
@@ -463,7 +465,8 @@ bool Scenario::is_dead(int rank) const {
 
 uint64_t Scenario::now_ticks(int rank) const {
     const Host& host = *hosts_[static_cast<size_t>(rank)];
-    return is_dead(rank) ? host.ended : now_ + static_cast<uint64_t>((options_.hang_s + options_.dump_skew_s * rank) * 1e9);
+    return is_dead(rank) ? host.ended
+                         : now_ + static_cast<uint64_t>((options_.hang_s + options_.dump_skew_s * rank) * 1e9);
 }
 
 void Scenario::record_threads() {
@@ -499,8 +502,10 @@ void Scenario::write(const std::string& directory, const std::set<int>& without,
     for (int rank = 0; rank < size(); ++rank) {
         if (!without.contains(rank)) {
             char name[40];
-            std::snprintf(name, sizeof(name), "rank%05d.%llu.titan", rank, static_cast<unsigned long long>(dump_number));
-            write_file(directory + "/" + options_.run + "/" + std::to_string(options_.attempt) + "/" + name, make_dump(ring(rank), meta(rank)));
+            std::snprintf(name, sizeof(name), "rank%05d.%llu.titan", rank,
+                          static_cast<unsigned long long>(dump_number));
+            write_file(directory + "/" + options_.run + "/" + std::to_string(options_.attempt) + "/" + name,
+                       make_dump(ring(rank), meta(rank)));
         }
     }
 }

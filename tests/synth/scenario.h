@@ -21,16 +21,29 @@ using format::OpKind;
 using format::Reduction;
 
 struct Action {
-    enum Kind { kCall, kSync, kStep, kSpan, kGroupStart, kGroupEnd, kSleep, kDie, kCrash, kExit, kInit, kSplit } kind = kCall;
+    enum Kind {
+        kCall,
+        kSync,
+        kStep,
+        kSpan,
+        kGroupStart,
+        kGroupEnd,
+        kSleep,
+        kDie,
+        kCrash,
+        kExit,
+        kInit,
+        kSplit
+    } kind = kCall;
     std::string communicator;
     OpKind op{};
     uint64_t count = 0;
     Datatype datatype = Datatype::kFloat32;
     Reduction reduction = Reduction::kSum;
-    int peer = -1;        // communicator rank
+    int peer = -1;  // communicator rank
     uint64_t stream = 0x51;
     int64_t step = 0;
-    std::string text;     // of a span
+    std::string text;             // of a span
     bool never_finishes = false;  // the collective arrives everywhere and hangs on this rank
     bool fails = false;           // the call returns an error
 };
@@ -41,19 +54,31 @@ class Program {
     Program& step(int64_t number);
     Program& span(const std::string& name);  // empty ends it
     Program& call(const std::string& communicator, OpKind op, uint64_t count = 1024, int root = -1);
-    Program& all_reduce(const std::string& communicator, uint64_t count = 1024) { return call(communicator, OpKind::kAllReduce, count); }
-    Program& all_gather(const std::string& communicator, uint64_t count = 1024) { return call(communicator, OpKind::kAllGather, count); }
-    Program& reduce_scatter(const std::string& communicator, uint64_t count = 1024) { return call(communicator, OpKind::kReduceScatter, count); }
-    Program& broadcast(const std::string& communicator, int root, uint64_t count = 1024) { return call(communicator, OpKind::kBroadcast, count, root); }
-    Program& send(const std::string& communicator, int peer, uint64_t count = 64) { return call(communicator, OpKind::kSend, count, peer); }
-    Program& recv(const std::string& communicator, int peer, uint64_t count = 64) { return call(communicator, OpKind::kRecv, count, peer); }
+    Program& all_reduce(const std::string& communicator, uint64_t count = 1024) {
+        return call(communicator, OpKind::kAllReduce, count);
+    }
+    Program& all_gather(const std::string& communicator, uint64_t count = 1024) {
+        return call(communicator, OpKind::kAllGather, count);
+    }
+    Program& reduce_scatter(const std::string& communicator, uint64_t count = 1024) {
+        return call(communicator, OpKind::kReduceScatter, count);
+    }
+    Program& broadcast(const std::string& communicator, int root, uint64_t count = 1024) {
+        return call(communicator, OpKind::kBroadcast, count, root);
+    }
+    Program& send(const std::string& communicator, int peer, uint64_t count = 64) {
+        return call(communicator, OpKind::kSend, count, peer);
+    }
+    Program& recv(const std::string& communicator, int peer, uint64_t count = 64) {
+        return call(communicator, OpKind::kRecv, count, peer);
+    }
     Program& on_stream(uint64_t stream);  // of the last call
     Program& sync(uint64_t stream = 0x51);
     Program& group_start();
     Program& group_end();
-    Program& sleep();   // in program code, for ever
-    Program& die();     // kill -9
-    Program& crash();   // SIGSEGV
+    Program& sleep();  // in program code, for ever
+    Program& die();    // kill -9
+    Program& crash();  // SIGSEGV
     Program& exit();
     Program& init(const std::string& communicator);
     Program& split(const std::string& child);
@@ -75,12 +100,12 @@ struct ScenarioOptions {
     int attempt = 0;
     uint64_t collectives = 256;  // slots of each ring
     bool gpu_progress = true;
-    double hang_s = 20;          // how long nothing has moved when the dumps are written
-    double dump_skew_s = 0;      // rank r dumps r times this later
+    double hang_s = 20;      // how long nothing has moved when the dumps are written
+    double dump_skew_s = 0;  // rank r dumps r times this later
     std::string reason = "timeout";
     uint64_t first_pid = 1000;
-    uint64_t id_salt = 0;        // other communicator ids: another job
-    double start_s = 0;          // the whole job happens this much later
+    uint64_t id_salt = 0;  // other communicator ids: another job
+    double start_s = 0;    // the whole job happens this much later
 };
 
 class Scenario {

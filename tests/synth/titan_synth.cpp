@@ -62,7 +62,8 @@ void write_large(const Options& options, int calls) {
         spec.host = "node-" + std::to_string(rank / 8);
         RingBuilder ring(spec);
         const uint32_t world = ring.add_communicator(0xabc, options.ranks, rank, "world");
-        const uint32_t group = ring.add_communicator(0x1000 + static_cast<uint64_t>(rank / 8), 8, rank % 8, "tp:" + std::to_string(rank / 8));
+        const uint32_t group = ring.add_communicator(0x1000 + static_cast<uint64_t>(rank / 8), 8, rank % 8,
+                                                     "tp:" + std::to_string(rank / 8));
         const bool late = rank == options.rank && options.fault == "sleep";
         for (int i = 0; i < (late ? calls - 1 : calls); ++i) {
             const uint32_t row = i % 4 == 3 ? world : group;
@@ -73,9 +74,12 @@ void write_large(const Options& options, int calls) {
             entry.count = 1024U << (i % 7);
             entry.datatype = Datatype::kBfloat16;
             entry.reduction = Reduction::kSum;
-            entry.entered_ticks = kEpochTicks + static_cast<uint64_t>(i) * 1'000'000 + static_cast<uint64_t>(rank) * 131;
-            entry.returned_ticks = entry.entered_ticks + 7000 + static_cast<uint64_t>((rank * 7919 + i * 104729) % 9973);
-            entry.gpu_finished_ticks = entry.returned_ticks + 300'000 + static_cast<uint64_t>((rank * 31 + i * 17) % 1009);
+            entry.entered_ticks =
+                kEpochTicks + static_cast<uint64_t>(i) * 1'000'000 + static_cast<uint64_t>(rank) * 131;
+            entry.returned_ticks =
+                entry.entered_ticks + 7000 + static_cast<uint64_t>((rank * 7919 + i * 104729) % 9973);
+            entry.gpu_finished_ticks =
+                entry.returned_ticks + 300'000 + static_cast<uint64_t>((rank * 31 + i * 17) % 1009);
             entry.send_buffer = 0x7f0000000000 + static_cast<uint64_t>(i % 64) * 65536;
             entry.receive_buffer = entry.send_buffer;
             if (i + 1 == calls && options.fault == "sleep") {

@@ -13,35 +13,38 @@
 namespace titan::analyzer {
 
 // X(identifier, "name", severity, "what it means", "what to do next")
-#define TITAN_FINDING_KINDS(X)                                                                                            \
-    X(kRankDead, "rank_dead", finding, "a member's process is gone while others wait for it",                             \
-      "look for the reason in that node's kernel log (OOM killer, Xid) and in the rank's own stderr")                     \
-    X(kRankNotArrived, "rank_not_arrived", finding, "a member never issued the collective that others wait in",           \
-      "find out what that rank does instead: py-spy dump or gdb on its pid, and the line that its state shows")           \
-    X(kOpMismatch, "op_mismatch", finding, "members call different operations at the same sequence number",               \
-      "compare the code paths that lead there: a branch that only some ranks take is the usual cause")                    \
-    X(kSizeMismatch, "size_mismatch", finding, "members pass different counts at the same sequence number",               \
-      "compare shapes on the ranks named: uneven batches, padding or sharding are the usual causes")                      \
-    X(kDtypeMismatch, "dtype_mismatch", finding, "members pass different datatypes at the same sequence number",          \
-      "compare dtypes on the ranks named: autocast or a parameter in another precision are the usual causes")             \
-    X(kRedopMismatch, "redop_mismatch", finding, "members reduce with different operations at the same sequence number",  \
-      "results are wrong even where nothing hangs: compare the reduction on the ranks named")                             \
-    X(kRootMismatch, "root_mismatch", finding, "members name different roots at the same sequence number",                \
-      "roots are ranks of the communicator, not global ranks: look for a mixed-up rank")                                  \
-    X(kOrderInversion, "order_inversion", finding,                                                                        \
-      "members issued collectives of different communicators in orders that wait for each other",                         \
-      "make every rank issue the collectives of these communicators in the same order, or on different streams")          \
-    X(kP2pUnmatched, "p2p_unmatched", finding, "a send without its receive, or a receive without its send",               \
-      "find out what the named rank does instead of the other half: py-spy dump or gdb on its pid")                       \
-    X(kP2pCycle, "p2p_cycle", finding, "point-to-point calls that wait for each other in a ring",                         \
-      "put the send and the receive into one ncclGroupStart/ncclGroupEnd (batch_isend_irecv), or order them oddly/evenly") \
-    X(kStuckInFlight, "stuck_in_flight", finding, "every member arrived with equal arguments, and it does not finish",    \
-      "suspect the fabric or a GPU: nvidia-smi, dmesg (Xid), the link counters of the nodes named, NCCL_DEBUG=INFO")      \
-    X(kCommInitStuck, "comm_init_stuck", finding, "communicator creation that some members never entered",                \
-      "see why the named ranks never called it; if all did, check NCCL_SOCKET_IFNAME, firewalls and the bootstrap address") \
-    X(kMissingDump, "missing_dump", warning, "a rank of which nothing could be read",                                     \
-      "look on that rank's node: titan-analyze rings, and titan-analyze collect --into DIR")                              \
-    X(kLostEntries, "lost_entries", warning, "calls that were recorded and overwritten, or could not be recorded",        \
+#define TITAN_FINDING_KINDS(X)                                                                                         \
+    X(kRankDead, "rank_dead", finding, "a member's process is gone while others wait for it",                          \
+      "look for the reason in that node's kernel log (OOM killer, Xid) and in the rank's own stderr")                  \
+    X(kRankNotArrived, "rank_not_arrived", finding, "a member never issued the collective that others wait in",        \
+      "find out what that rank does instead: py-spy dump or gdb on its pid, and the line that its state shows")        \
+    X(kOpMismatch, "op_mismatch", finding, "members call different operations at the same sequence number",            \
+      "compare the code paths that lead there: a branch that only some ranks take is the usual cause")                 \
+    X(kSizeMismatch, "size_mismatch", finding, "members pass different counts at the same sequence number",            \
+      "compare shapes on the ranks named: uneven batches, padding or sharding are the usual causes")                   \
+    X(kDtypeMismatch, "dtype_mismatch", finding, "members pass different datatypes at the same sequence number",       \
+      "compare dtypes on the ranks named: autocast or a parameter in another precision are the usual causes")          \
+    X(kRedopMismatch, "redop_mismatch", finding,                                                                       \
+      "members reduce with different operations at the same sequence number",                                          \
+      "results are wrong even where nothing hangs: compare the reduction on the ranks named")                          \
+    X(kRootMismatch, "root_mismatch", finding, "members name different roots at the same sequence number",             \
+      "roots are ranks of the communicator, not global ranks: look for a mixed-up rank")                               \
+    X(kOrderInversion, "order_inversion", finding,                                                                     \
+      "members issued collectives of different communicators in orders that wait for each other",                      \
+      "make every rank issue the collectives of these communicators in the same order, or on different streams")       \
+    X(kP2pUnmatched, "p2p_unmatched", finding, "a send without its receive, or a receive without its send",            \
+      "find out what the named rank does instead of the other half: py-spy dump or gdb on its pid")                    \
+    X(kP2pCycle, "p2p_cycle", finding, "point-to-point calls that wait for each other in a ring",                      \
+      "put the send and the receive into one ncclGroupStart/ncclGroupEnd (batch_isend_irecv), or order them "          \
+      "oddly/evenly")                                                                                                  \
+    X(kStuckInFlight, "stuck_in_flight", finding, "every member arrived with equal arguments, and it does not finish", \
+      "suspect the fabric or a GPU: nvidia-smi, dmesg (Xid), the link counters of the nodes named, NCCL_DEBUG=INFO")   \
+    X(kCommInitStuck, "comm_init_stuck", finding, "communicator creation that some members never entered",             \
+      "see why the named ranks never called it; if all did, check NCCL_SOCKET_IFNAME, firewalls and the bootstrap "    \
+      "address")                                                                                                       \
+    X(kMissingDump, "missing_dump", warning, "a rank of which nothing could be read",                                  \
+      "look on that rank's node: titan-analyze rings, and titan-analyze collect --into DIR")                           \
+    X(kLostEntries, "lost_entries", warning, "calls that were recorded and overwritten, or could not be recorded",     \
       "raise the ring sizes named in the warning")
 
 enum class Severity : uint8_t { finding, warning };
@@ -61,7 +64,8 @@ struct FindingKindRow {
 };
 
 inline constexpr auto kFindingKinds = std::to_array<FindingKindRow>({
-#define TITAN_FINDING_ROW(id, name, severity, meaning, remedy) {FindingKind::id, name, Severity::severity, meaning, remedy},
+#define TITAN_FINDING_ROW(id, name, severity, meaning, remedy) \
+    {FindingKind::id, name, Severity::severity, meaning, remedy},
     TITAN_FINDING_KINDS(TITAN_FINDING_ROW)
 #undef TITAN_FINDING_ROW
 });
@@ -99,8 +103,8 @@ struct Finding {
     std::string summary;
     std::vector<std::string> evidence;
     std::map<int, std::string> rank_state;
-    bool hangs = true;          // false: wrong, but nobody waits because of it
-    int64_t since_ns = 0;       // when the first of the victims began to wait
+    bool hangs = true;     // false: wrong, but nobody waits because of it
+    int64_t since_ns = 0;  // when the first of the victims began to wait
 };
 
 struct Diagnosis {

@@ -20,7 +20,8 @@ std::optional<size_t> predict(size_t position, Same&& same) {
     const size_t oldest = position > kMaxHistory ? position - kMaxHistory : 0;
     for (size_t candidate = position; candidate-- > oldest + 1;) {
         size_t length = 0;
-        while (length < kMaxContext && length < candidate - oldest && same(candidate - 1 - length, position - 1 - length)) {
+        while (length < kMaxContext && length < candidate - oldest &&
+               same(candidate - 1 - length, position - 1 - length)) {
             ++length;
         }
         if (length > best_length) {

@@ -18,10 +18,10 @@ namespace titan::analyzer {
 using format::CallState;
 using format::CommState;
 using format::Datatype;
-using format::OpKind;
-using format::Reduction;
 using format::kNoIndex;
 using format::kNoSequence;
+using format::OpKind;
+using format::Reduction;
 
 // One NCCL call. Times are CLOCK_REALTIME of its host, 0 unknown or not yet.
 struct Entry {
@@ -130,8 +130,8 @@ struct Process {
     uint64_t overwritten = 0;
     uint64_t torn = 0;
     uint64_t losses[format::kLossCount] = {};
-    std::vector<Entry> entries;      // in the order of the program
-    std::vector<uint64_t> tickets;   // of the entries, only where they have gaps
+    std::vector<Entry> entries;     // in the order of the program
+    std::vector<uint64_t> tickets;  // of the entries, only where they have gaps
     std::vector<Member> members;
     std::vector<ThreadState> threads;
     std::vector<std::string> texts;  // those that are referred to; [0] is empty
@@ -159,8 +159,8 @@ struct Communicator {
     OpKind origin{};
     bool identity_guessed = false;
     std::string name;
-    std::vector<MemberRef> members;        // all known ones, by communicator rank where known
-    std::vector<MemberRef> by_rank;        // index = communicator rank; empty where the size is unknown
+    std::vector<MemberRef> members;  // all known ones, by communicator rank where known
+    std::vector<MemberRef> by_rank;  // index = communicator rank; empty where the size is unknown
 };
 
 struct Warning {
@@ -175,7 +175,7 @@ struct Run {
     int32_t world_size = -1;
     std::vector<Process> processes;  // by rank
     std::vector<Communicator> communicators;
-    std::vector<int> ranks;          // with a record
+    std::vector<int> ranks;  // with a record
     std::vector<int> missing_ranks;
     std::vector<std::string> hosts;
     std::vector<Warning> warnings;

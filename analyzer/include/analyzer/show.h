@@ -13,13 +13,13 @@
 namespace titan::analyzer {
 
 struct ShowOptions {
-    std::set<int> ranks;        // empty: all
-    std::string communicator;   // name or id or the start of an id
+    std::set<int> ranks;       // empty: all
+    std::string communicator;  // name or id or the start of an id
     std::optional<std::pair<uint64_t, uint64_t>> sequences;
     std::optional<std::pair<int64_t, int64_t>> steps;
     std::string state;
     std::string op;
-    size_t last = 0;            // of each rank, 0: all
+    size_t last = 0;  // of each rank, 0: all
     bool json = false;
 };
 

@@ -31,7 +31,7 @@ struct StreamOrder {
     std::vector<Progress> progress;  // by entry
     std::vector<StreamHead> heads;
     std::unordered_map<uint32_t, uint32_t> behind;  // entry -> head that it queues behind
-    bool inferred = false;  // an entry of unknown progress was taken for unfinished
+    bool inferred = false;                          // an entry of unknown progress was taken for unfinished
 };
 
 // `least_issued`: by communicator, how many collectives the member that is furthest behind has issued. Calls past that

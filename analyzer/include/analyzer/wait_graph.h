@@ -23,7 +23,7 @@ enum class AbsenceReason : uint8_t {
 };
 
 struct Absence {
-    MemberRef member;             // row may be kNoIndex: the process is known, it never made this communicator
+    MemberRef member;  // row may be kNoIndex: the process is known, it never made this communicator
     int comm_rank = -1;
     int global_rank = -1;
     AbsenceReason reason{};
@@ -47,7 +47,7 @@ struct WaitNode {
     OpKind op{};
     std::vector<Waiter> waiting;
     std::vector<Absence> absent;
-    std::vector<int> finished;  // global ranks that are through
+    std::vector<int> finished;    // global ranks that are through
     bool device_unknown = false;  // nobody saw the GPU: that it is unfinished is inferred
     bool lost = false;            // the entry of some member is overwritten
     bool sizes_differ = false;    // point-to-point

@@ -51,8 +51,10 @@ bool warns(const Run& run, const std::string& kind, const std::string& part = ""
 
 void spoil(const std::string& path, size_t size) { files::resize_file(path, size); }
 
-std::string dump_path(const std::string& directory, int rank, const std::string& run = "synth", int attempt = 0, int number = 0) {
-    return directory + "/" + run + "/" + std::to_string(attempt) + "/rank0000" + std::to_string(rank) + "." + std::to_string(number) + ".titan";
+std::string dump_path(const std::string& directory, int rank, const std::string& run = "synth", int attempt = 0,
+                      int number = 0) {
+    return directory + "/" + run + "/" + std::to_string(attempt) + "/rank0000" + std::to_string(rank) + "." +
+           std::to_string(number) + ".titan";
 }
 
 }  // namespace
@@ -145,8 +147,8 @@ TEST_CASE("two jobs with one run id in one directory are told apart") {
     later.first_pid = 5000;
     later.id_salt = 0xfeed00;
     later.start_s = 1000;
-    sleeping_job({}, 1).write(place.path);                      // four ranks, the older job
-    sleeping_job(later, 0, 2).write(place.path, {}, 7);         // two ranks, the newer
+    sleeping_job({}, 1).write(place.path);               // four ranks, the older job
+    sleeping_job(later, 0, 2).write(place.path, {}, 7);  // two ranks, the newer
     const auto run = load_run(options_for(place.path));
     REQUIRE(run);
     CHECK(run->ranks == ranks({0, 1}));
@@ -180,7 +182,7 @@ TEST_CASE("rings are read directly, and those of missing ranks are found on the 
     const CollectResult collected = collect_rings(collect);
     CHECK(collected.problems.empty());
     REQUIRE(collected.written.size() == 2);
-    struct stat status{};
+    struct stat status {};
     REQUIRE(::stat(collected.written[0].c_str(), &status) == 0);
     CHECK((status.st_mode & 0777) == 0600);
     options.ring_directory.clear();

@@ -70,7 +70,8 @@ TEST_CASE("size, datatype and root mismatches have their own kinds") {
     };
     CHECK(kind_of([](Action& call) { call.count = 999; }, 4) == FindingKind::kSizeMismatch);
     CHECK(kind_of([](Action& call) { call.datatype = Datatype::kBfloat16; }, 4) == FindingKind::kDtypeMismatch);
-    CHECK(kind_of([](Action& call) { call.datatype = Datatype::kBfloat16, call.count = 2000; }, 4) == FindingKind::kDtypeMismatch);
+    CHECK(kind_of([](Action& call) { call.datatype = Datatype::kBfloat16, call.count = 2000; }, 4) ==
+          FindingKind::kDtypeMismatch);
     CHECK(kind_of([](Action& call) { call.peer = 2; }, 6) == FindingKind::kRootMismatch);
 }
 
@@ -176,7 +177,9 @@ TEST_CASE("a tie is broken by communicators of the same role") {
 
 TEST_CASE("of three camps the largest is right") {
     Scenario job(5);
-    job.every_rank([](int rank, Program& program) { program.all_reduce("world", rank == 1 ? 1 : rank == 4 ? 4 : 9).sync(); });
+    job.every_rank([](int rank, Program& program) {
+        program.all_reduce("world", rank == 1 ? 1 : rank == 4 ? 4 : 9).sync();
+    });
     const Played played = play(job);
     std::vector<int> accused;
     for (const Finding& finding : played.diagnosis.findings) {

@@ -24,12 +24,9 @@ inline analyzer::Liveness liveness_of(Scenario& job, int rank) {
         return analyzer::Liveness::kAlive;
     }
     switch (job.ring(rank).header().state) {
-        case format::ProcessState::kExited:
-            return analyzer::Liveness::kExited;
-        case format::ProcessState::kCrashed:
-            return analyzer::Liveness::kCrashed;
-        default:
-            return analyzer::Liveness::kKilled;
+        case format::ProcessState::kExited: return analyzer::Liveness::kExited;
+        case format::ProcessState::kCrashed: return analyzer::Liveness::kCrashed;
+        default: return analyzer::Liveness::kKilled;
     }
 }
 
@@ -57,11 +54,14 @@ struct Played {
     Run run;
     Diagnosis diagnosis;
     const Finding& head() const { return diagnosis.findings.front(); }
-    std::string communicator() const { return head().communicator == format::kNoIndex ? "" : run.communicators[head().communicator].name; }
+    std::string communicator() const {
+        return head().communicator == format::kNoIndex ? "" : run.communicators[head().communicator].name;
+    }
     bool healthy() const { return diagnosis.findings.empty(); }
 };
 
-inline Played play(Scenario& job, const std::set<int>& without = {}, const std::string& reason = "timeout", const analyzer::DiagnoseOptions& options = {}) {
+inline Played play(Scenario& job, const std::set<int>& without = {}, const std::string& reason = "timeout",
+                   const analyzer::DiagnoseOptions& options = {}) {
     job.play();
     Played played{run_of(job, without, reason), {}};
     played.diagnosis = analyzer::diagnose(played.run, options);

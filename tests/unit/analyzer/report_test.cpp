@@ -70,7 +70,8 @@ TEST_CASE("the text fits the terminal, folds victims and begins with the verdict
         CHECK(text.find("ranks 0-2,4-7: inside cudaStreamSynchronize") != std::string::npos);
         CHECK(text.find("\033[") == std::string::npos);
     }
-    CHECK(text_report(played.run, played.diagnosis, {.colour = true, .width = 80}).find("\033[1;31m") != std::string::npos);
+    CHECK(text_report(played.run, played.diagnosis, {.colour = true, .width = 80}).find("\033[1;31m") !=
+          std::string::npos);
 }
 
 TEST_CASE("names out of strangers' processes cannot write to the terminal") {

@@ -77,7 +77,8 @@ TEST_CASE("a killed rank is dead, a crashed one says its signal") {
         CHECK(played.communicator() == "world");
         CHECK(played.head().sequence == 4);
         CHECK(played.head().confidence == Confidence::kCertain);
-        CHECK(says(played.head().rank_state.at(5), crash ? "crashed (SIGSEGV" : "dead (pid 1005 gone); last recorded: all_reduce #14 on dp:1"));
+        CHECK(says(played.head().rank_state.at(5),
+                   crash ? "crashed (SIGSEGV" : "dead (pid 1005 gone); last recorded: all_reduce #14 on dp:1"));
     }
 }
 

@@ -24,7 +24,9 @@ RingBuilder sample_ring() {
     return ring;
 }
 
-std::vector<std::byte> sample_dump() { return make_dump(sample_ring(), dump_meta(kEpochTicks + kSecond, "timeout", true)); }
+std::vector<std::byte> sample_dump() {
+    return make_dump(sample_ring(), dump_meta(kEpochTicks + kSecond, "timeout", true));
+}
 
 std::string error_of(const std::vector<std::byte>& file) {
     ImageBuffer image;
@@ -123,7 +125,8 @@ TEST_CASE("every flipped bit is found") {
         ImageBuffer image;
         const auto dump = read_dump(file, image);
         const bool same = dump && dump->problems.empty() &&
-                          (image.bytes().size() != ring.bytes().size() || std::memcmp(image.bytes().data(), ring.bytes().data(), ring.bytes().size()) != 0);
+                          (image.bytes().size() != ring.bytes().size() ||
+                           std::memcmp(image.bytes().data(), ring.bytes().data(), ring.bytes().size()) != 0);
         unnoticed += same ? 1 : 0;
     }
     CHECK(unnoticed == 0);

@@ -13,7 +13,8 @@ namespace {
 
 std::vector<uint64_t> tickets_of(const RingImage& image, RingLosses* losses = nullptr) {
     std::vector<uint64_t> tickets;
-    const RingLosses found = image.for_each_collective([&](uint64_t ticket, const CollectiveEntry&) { tickets.push_back(ticket); });
+    const RingLosses found =
+        image.for_each_collective([&](uint64_t ticket, const CollectiveEntry&) { tickets.push_back(ticket); });
     if (losses != nullptr) {
         *losses = found;
     }
@@ -101,7 +102,8 @@ TEST_CASE("foreign, unfinished, newer and cut rings are refused with the reason"
     CHECK(newer.find("2.0") != std::string::npos);
     CHECK(newer.find("1.0") != std::string::npos);
     CHECK(newer.find("titan-synth") != std::string::npos);
-    CHECK(refused([](RingBuilder& r) { r.bytes().resize(kHeaderBytes + 100); }).find("past the end") != std::string::npos);
+    CHECK(refused([](RingBuilder& r) { r.bytes().resize(kHeaderBytes + 100); }).find("past the end") !=
+          std::string::npos);
     CHECK(refused([](RingBuilder& r) { r.bytes().resize(100); }).find("too short") != std::string::npos);
 }
 
