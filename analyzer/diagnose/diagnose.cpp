@@ -225,7 +225,7 @@ class Diagnoser {
         const auto arrived = [&](uint32_t node) {
             const auto& waiting = graph_.nodes[node].waiting;
             return prefers_absence && std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
-                       return waiter.member == cause.absence.member;
+                       return waiter.member.process == cause.absence.member.process;
                    });
         };
         const auto expected = [&](uint32_t node) {
@@ -251,7 +251,18 @@ class Diagnoser {
         const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(),
                                             [&](uint32_t a, uint32_t b) { return worth(a) < worth(b); });
         std::iter_swap(cause.nodes.begin(), first);
-        for (const Absence& absence : graph_.nodes[cause.nodes.front()].absent) {
+        const WaitNode& place = graph_.nodes[cause.nodes.front()];
+        for (const Waiter& waiter : place.waiting) {
+            const Member& member = run_.member(waiter.member);
+            if (process != nullptr && waiter.member.process == cause.absence.member.process &&
+                member.global_rank == cause.absence.global_rank) {
+                cause.absence.member = waiter.member;
+                cause.absence.comm_rank = member.rank;
+                cause.absence.reason = AbsenceReason::kNotIssued;
+                return;
+            }
+        }
+        for (const Absence& absence : place.absent) {
             if (absence.member.process == cause.absence.member.process &&
                 absence.global_rank == cause.absence.global_rank) {
                 cause.absence = absence;
@@ -565,11 +576,22 @@ class Diagnoser {
                       [&](int rank) { return std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank); });
     }
 
+    // Wrong results hurt nobody's progress, unless the very rank that made them is then missing: it left because of them.
+    bool leads_to_a_hang(const Finding& silent) const {
+        return std::any_of(diagnosis_.findings.begin(), diagnosis_.findings.end(), [&](const Finding& finding) {
+            return finding.hangs && finding.ranks == silent.ranks && silent.since_ns <= finding.since_ns;
+        });
+    }
+
     void finish() {
+        std::map<std::string, bool> first;
+        for (const Finding& finding : diagnosis_.findings) {
+            first[finding.summary] = finding.hangs || leads_to_a_hang(finding);
+        }
         std::stable_sort(diagnosis_.findings.begin(), diagnosis_.findings.end(),
-                         [](const Finding& a, const Finding& b) {
-                             return std::tuple(!a.hangs, a.confidence == Confidence::kPossible, a.since_ns) <
-                                    std::tuple(!b.hangs, b.confidence == Confidence::kPossible, b.since_ns);
+                         [&](const Finding& a, const Finding& b) {
+                             return std::tuple(!first[a.summary], a.confidence == Confidence::kPossible, a.since_ns) <
+                                    std::tuple(!first[b.summary], b.confidence == Confidence::kPossible, b.since_ns);
                          });
         for (Finding& finding : diagnosis_.findings) {
             for (const auto* ranks : {&finding.ranks, &finding.victims}) {

@@ -67,6 +67,8 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
     switch (absence.reason) {
         case AbsenceReason::kGrouped:
             return fmt::format("called {} inside a group that {} never ended", what, verb(count, "it", "they"));
+        case AbsenceReason::kQueued:
+            return fmt::format("issued {}, but {} GPU never came to it", what, verb(count, "its", "their"));
         case AbsenceReason::kFailed: return fmt::format("got an error from {}", what);
         case AbsenceReason::kClosed: return fmt::format("closed the communicator without {}", what);
         default: break;
