@@ -100,13 +100,13 @@ std::vector<bool> find_hung(const Run& run, const WaitGraph& graph, const Diagno
             queue.push_back(node);
         }
     }
-    // What a hanging rank is held in hangs too.
+    // What a hanging rank is held in hangs too; but where all have arrived only a moment ago, it will end.
     while (!queue.empty()) {
         const uint32_t node = queue.back();
         queue.pop_back();
         for (const uint32_t edge : graph.edges_of[node]) {
             const uint32_t to = graph.edges[edge].to;
-            if (!hung[to]) {
+            if (!hung[to] && !graph.nodes[to].absent.empty()) {
                 hung[to] = true;
                 queue.push_back(to);
             }

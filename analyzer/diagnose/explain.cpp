@@ -83,7 +83,15 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
                            verb(count, "its process", "their processes"));
     }
     if (absence.moved_on) {
-        return fmt::format("skipped {} and went on to step {}", what, process->entries.back().step);
+        const Entry& last = process->entries.back();
+        const bool same_step = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+            return waiter.entry != nullptr && waiter.entry->step >= last.step;
+        });
+        const uint32_t communicator = last.row == kNoIndex ? kNoIndex : process->members[last.row].communicator;
+        return same_step && communicator != kNoIndex
+                   ? fmt::format("skipped {} and went on to {}", what,
+                                 call_text(run.communicators[communicator], last.kind, last.sequence))
+                   : fmt::format("skipped {} and went on to step {}", what, last.step);
     }
     if (node.kind == WaitKind::kCreation) {
         return fmt::format("never entered {}", what);

@@ -12,6 +12,8 @@ namespace {
 
 // Threads that issued none of the last calls have nothing to do with the next one.
 constexpr size_t kRecentCalls = 512;
+// How far after a call that waits we look for calls that somebody else has made already.
+constexpr size_t kCallsAhead = 64;
 // Clocks of hosts may differ; this much is not taken for order.
 constexpr int64_t kClockSlackNs = 100'000'000;
 
@@ -128,26 +130,47 @@ class GraphBuilder {
 
     // What the host of a process is held in: nodes, none when it runs the program's own code.
     const std::vector<uint32_t>& host_holds(uint32_t process) {
-        if (holds_known_[process]) {
-            return holds_[process];
+        if (!holds_known_[process]) {
+            holds_known_[process] = true;
+            std::set<uint32_t> nodes;
+            for (const ThreadState* thread : issuing_threads(run_.processes[process])) {
+                hold_thread(process, *thread, nodes);
+            }
+            holds_[process].assign(nodes.begin(), nodes.end());
         }
-        holds_known_[process] = true;
-        const Process& owner = run_.processes[process];
+        return holds_[process];
+    }
+
+    // The same for one member. Where a process drives several ranks, each has a thread: the one that made its last call.
+    std::vector<uint32_t> member_holds(MemberRef ref) {
+        const Process& owner = run_.process(ref);
+        const auto drives_another = [&](const Member& member) { return member.global_rank != run_.member(ref).global_rank; };
+        const auto last = std::find_if(owner.entries.rbegin(), owner.entries.rend(),
+                                       [&](const Entry& entry) { return entry.row == ref.row; });
+        if (last == owner.entries.rend() || std::none_of(owner.members.begin(), owner.members.end(), drives_another)) {
+            return host_holds(ref.process);
+        }
         std::set<uint32_t> nodes;
         for (const ThreadState* thread : issuing_threads(owner)) {
-            if (thread->call == 0 || owner.liveness == Liveness::kCrashed || owner.liveness == Liveness::kKilled ||
-                owner.liveness == Liveness::kExited) {
-                continue;
-            }
-            const std::string& call = owner.text(thread->call);
-            if (call.starts_with("nccl")) {
-                hold_in_nccl(process, *thread, nodes);
-            } else if (is_sync_call(call)) {
-                hold_in_sync(process, *thread, call, nodes);
+            if (thread->thread == last->thread) {
+                hold_thread(ref.process, *thread, nodes);
             }
         }
-        holds_[process].assign(nodes.begin(), nodes.end());
-        return holds_[process];
+        return {nodes.begin(), nodes.end()};
+    }
+
+    void hold_thread(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
+        const Process& owner = run_.processes[process];
+        if (thread.call == 0 || owner.liveness == Liveness::kCrashed || owner.liveness == Liveness::kKilled ||
+            owner.liveness == Liveness::kExited) {
+            return;
+        }
+        const std::string& call = owner.text(thread.call);
+        if (call.starts_with("nccl")) {
+            hold_in_nccl(process, thread, nodes);
+        } else if (is_sync_call(call)) {
+            hold_in_sync(process, thread, call, nodes);
+        }
     }
 
     void hold_in_nccl(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
@@ -217,6 +240,53 @@ class GraphBuilder {
         return step != INT32_MAX && !process.entries.empty() && process.entries.back().step > step;
     }
 
+    // Did it make calls, on the thread that makes those of this communicator, that a waiter made only after the one it waits
+    // in, and that do not merely queue behind that? Then it passed the place where the missing call belongs.
+    bool went_past(MemberRef absent, const WaitNode& node) const {
+        const Process& process = run_.process(absent);
+        const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(),
+                                       [&](const Entry& entry) { return entry.row == absent.row; });
+        for (const Waiter& waiter : node.waiting) {
+            if (waiter.entry == nullptr || last == process.entries.rend()) {
+                continue;
+            }
+            const Process& other = run_.process(waiter.member);
+            const auto begin = static_cast<size_t>(waiter.entry - other.entries.data()) + 1;
+            for (size_t i = begin; i < std::min(other.entries.size(), begin + kCallsAhead); ++i) {
+                const Entry& later = other.entries[i];
+                const bool comparable = format::is_collective(later.kind) && later.row != kNoIndex &&
+                                        later.sequence != kNoSequence && later.thread == waiter.entry->thread &&
+                                        !queues_behind(waiter, static_cast<uint32_t>(i));
+                const Entry* same =
+                    comparable ? call_in(process, other.members[later.row].communicator, later.sequence) : nullptr;
+                if (same != nullptr && same->thread == last->thread) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    bool queues_behind(const Waiter& waiter, uint32_t index) const {
+        const StreamOrder& order = orders_[waiter.member.process];
+        const auto behind = order.behind.find(index);
+        const auto head = static_cast<uint32_t>(waiter.entry - run_.process(waiter.member).entries.data());
+        if (behind == order.behind.end()) {
+            return false;
+        }
+        const std::vector<uint32_t>& entries = order.heads[behind->second].entries;
+        return std::find(entries.begin(), entries.end(), head) != entries.end();
+    }
+
+    static const Entry* call_in(const Process& process, uint32_t communicator, uint64_t sequence) {
+        for (const Member& member : process.members) {
+            if (member.communicator == communicator && communicator != kNoIndex) {
+                return process.call_at(member, sequence);
+            }
+        }
+        return nullptr;
+    }
+
     Absence not_issued(const WaitNode& node, MemberRef ref, int comm_rank, int global_rank) {
         const Process& process = run_.processes[ref.process];
         Absence absence{ref, comm_rank, global_rank, AbsenceReason::kNotIssued, {}, false};
@@ -226,10 +296,10 @@ class GraphBuilder {
         } else if (member != nullptr && (member->closed_ns != 0 || member->state == CommState::kDestroyed ||
                                          member->state == CommState::kAborted)) {
             absence.reason = AbsenceReason::kClosed;
-            absence.held_by = host_holds(ref.process);
+            absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
         } else {
-            absence.held_by = host_holds(ref.process);
-            absence.moved_on = moved_on(process, node);
+            absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
+            absence.moved_on = moved_on(process, node) || (member != nullptr && went_past(ref, node));
         }
         return absence;
     }

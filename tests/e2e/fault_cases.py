@@ -13,6 +13,7 @@ TP4 = "--ranks 8 --tp 4"
 WIDE = "--ranks 16 --tp 4 --pp 2"
 PP2 = "--ranks 4 --pp 2"
 DP2 = "--ranks 2"
+SLOW = " --step-ms 100"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,14 +70,15 @@ CASES = [
     FaultCase("spin_threads", DP4 + " --threads", "spin rank=6 comm=dp step=5", ("rank_not_arrived",), (6,), "dp", 10,
               "reduce_scatter", records=1),
     FaultCase("spin_wide", WIDE + " --use-split", "spin rank=13 comm=tp step=5", ("rank_not_arrived",), (13,), "tp", 15, "all_reduce"),
-    # At the start of a step all operations before it have ended: the first of the step is what the others wait in.
-    FaultCase("killed", "--ranks 4", "kill rank=2 step=5", ("rank_dead",), (2,), "dp", 10, "reduce_scatter"),
-    FaultCase("killed_split", DP4 + " --use-split", "kill rank=5 step=5", ("rank_dead",), (5,), None, None, None),
-    FaultCase("killed_wide", WIDE, "kill rank=2 step=5", ("rank_dead",), (2,), "tp", 15, "all_reduce"),
-    FaultCase("killed_of_two", DP2, "kill rank=1 step=5", ("rank_dead",), (1,), "dp", 10, "reduce_scatter"),
-    FaultCase("crashed", "--ranks 4", "segv rank=3 step=5", ("rank_dead",), (3,), "dp", 10, "reduce_scatter"),
-    FaultCase("crashed_of_16", WIDE, "segv rank=0 step=5", ("rank_dead",), (0,), None, None, None),
-    FaultCase("left_early", "--ranks 4", "exit rank=1 step=5 code=0", ("rank_dead", "rank_not_arrived"), (1,), "dp", 10,
+    # At the start of a step all operations before it have ended: the first of the step is what the others wait in. The steps
+    # are long, because the end of an operation is seen up to 20 ms late, and by a dead rank never.
+    FaultCase("killed", "--ranks 4" + SLOW, "kill rank=2 step=5", ("rank_dead",), (2,), "dp", 10, "reduce_scatter"),
+    FaultCase("killed_split", DP4 + " --use-split" + SLOW, "kill rank=5 step=5", ("rank_dead",), (5,), None, None, None),
+    FaultCase("killed_wide", WIDE + SLOW, "kill rank=2 step=5", ("rank_dead",), (2,), "tp", 15, "all_reduce"),
+    FaultCase("killed_of_two", DP2 + SLOW, "kill rank=1 step=5", ("rank_dead",), (1,), "dp", 10, "reduce_scatter"),
+    FaultCase("crashed", "--ranks 4" + SLOW, "segv rank=3 step=5", ("rank_dead",), (3,), "dp", 10, "reduce_scatter"),
+    FaultCase("crashed_of_16", WIDE + SLOW, "segv rank=0 step=5", ("rank_dead",), (0,), None, None, None),
+    FaultCase("left_early", "--ranks 4" + SLOW, "exit rank=1 step=5 code=0", ("rank_dead", "rank_not_arrived"), (1,), "dp", 10,
               "reduce_scatter"),
     # The device.
     FaultCase("kernel_hangs", DP4, "hang-kernel rank=5 comm=dp step=5", ("stuck_in_flight",), None, "dp", 10, "reduce_scatter"),

@@ -18,7 +18,8 @@ def expected_records(case):
 
 def let_it_happen(place, case):
     """Runs the job until every rank has left a record of what came after the fault; then ends the job."""
-    job = place.start([harness.stand_ins() / "titan-sim", *case.options.split(), "--steps", "100000", "--step-ms", "1",
+    job = place.start([harness.stand_ins() / "titan-sim", *case.options.split(), "--steps", "100000",
+                       *([] if "step-ms" in case.options else ["--step-ms", "1"]),
                        *([] if "checkpoint" in case.options else ["--checkpoint-every", "0"])],
                       place.env(SIMGPU_FAULTS=case.faults, TITANTRACE_TIMEOUT_S=TIMEOUT_S * harness.SLOW, **case.settings))
     harness.wait_for(lambda: job.stderr.count("fault:") == len(case.faults.split(";")), 30, "the fault strikes")
