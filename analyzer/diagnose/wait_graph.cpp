@@ -6,14 +6,13 @@
 #include <tuple>
 
 #include "analyzer/stream_order.h"
+#include "analyzer/went_past.h"
 
 namespace titan::analyzer {
 namespace {
 
 // Threads that issued none of the last calls have nothing to do with the next one.
 constexpr size_t kRecentCalls = 512;
-// How far after a call that waits we look for calls that somebody else has made already.
-constexpr size_t kCallsAhead = 64;
 // Clocks of hosts may differ; this much is not taken for order.
 constexpr int64_t kClockSlackNs = 100'000'000;
 
@@ -144,7 +143,9 @@ class GraphBuilder {
     // The same for one member. Where a process drives several ranks, each has a thread: the one that made its last call.
     std::vector<uint32_t> member_holds(MemberRef ref) {
         const Process& owner = run_.process(ref);
-        const auto drives_another = [&](const Member& member) { return member.global_rank != run_.member(ref).global_rank; };
+        const auto drives_another = [&](const Member& member) {
+            return member.global_rank != run_.member(ref).global_rank;
+        };
         const auto last = std::find_if(owner.entries.rbegin(), owner.entries.rend(),
                                        [&](const Entry& entry) { return entry.row == ref.row; });
         if (last == owner.entries.rend() || std::none_of(owner.members.begin(), owner.members.end(), drives_another)) {
@@ -240,53 +241,6 @@ class GraphBuilder {
         return step != INT32_MAX && !process.entries.empty() && process.entries.back().step > step;
     }
 
-    // Did it make calls, on the thread that makes those of this communicator, that a waiter made only after the one it waits
-    // in, and that do not merely queue behind that? Then it passed the place where the missing call belongs.
-    bool went_past(MemberRef absent, const WaitNode& node) const {
-        const Process& process = run_.process(absent);
-        const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(),
-                                       [&](const Entry& entry) { return entry.row == absent.row; });
-        for (const Waiter& waiter : node.waiting) {
-            if (waiter.entry == nullptr || last == process.entries.rend()) {
-                continue;
-            }
-            const Process& other = run_.process(waiter.member);
-            const auto begin = static_cast<size_t>(waiter.entry - other.entries.data()) + 1;
-            for (size_t i = begin; i < std::min(other.entries.size(), begin + kCallsAhead); ++i) {
-                const Entry& later = other.entries[i];
-                const bool comparable = format::is_collective(later.kind) && later.row != kNoIndex &&
-                                        later.sequence != kNoSequence && later.thread == waiter.entry->thread &&
-                                        !queues_behind(waiter, static_cast<uint32_t>(i));
-                const Entry* same =
-                    comparable ? call_in(process, other.members[later.row].communicator, later.sequence) : nullptr;
-                if (same != nullptr && same->thread == last->thread) {
-                    return true;
-                }
-            }
-        }
-        return false;
-    }
-
-    bool queues_behind(const Waiter& waiter, uint32_t index) const {
-        const StreamOrder& order = orders_[waiter.member.process];
-        const auto behind = order.behind.find(index);
-        const auto head = static_cast<uint32_t>(waiter.entry - run_.process(waiter.member).entries.data());
-        if (behind == order.behind.end()) {
-            return false;
-        }
-        const std::vector<uint32_t>& entries = order.heads[behind->second].entries;
-        return std::find(entries.begin(), entries.end(), head) != entries.end();
-    }
-
-    static const Entry* call_in(const Process& process, uint32_t communicator, uint64_t sequence) {
-        for (const Member& member : process.members) {
-            if (member.communicator == communicator && communicator != kNoIndex) {
-                return process.call_at(member, sequence);
-            }
-        }
-        return nullptr;
-    }
-
     Absence not_issued(const WaitNode& node, MemberRef ref, int comm_rank, int global_rank) {
         const Process& process = run_.processes[ref.process];
         Absence absence{ref, comm_rank, global_rank, AbsenceReason::kNotIssued, {}, false};
@@ -299,7 +253,7 @@ class GraphBuilder {
             absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
         } else {
             absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
-            absence.moved_on = moved_on(process, node) || (member != nullptr && went_past(ref, node));
+            absence.moved_on = moved_on(process, node) || (member != nullptr && went_past(run_, orders_, ref, node));
         }
         return absence;
     }

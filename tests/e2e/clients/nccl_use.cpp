@@ -150,7 +150,8 @@ int capture() {
 int failing_calls() {
     Rank r;
     r.join();
-    const ncclResult_t bad_type = ncclAllReduce(r.send, r.receive, 1, static_cast<ncclDataType_t>(99), ncclSum, r.comm, r.stream);
+    const ncclResult_t bad_type =
+        ncclAllReduce(r.send, r.receive, 1, static_cast<ncclDataType_t>(99), ncclSum, r.comm, r.stream);
     const ncclResult_t bad_root = ncclBroadcast(r.send, r.receive, 1, ncclFloat32, 7, r.comm, r.stream);
     say("%d %d", static_cast<int>(bad_type), static_cast<int>(bad_root));
     return hold();

@@ -213,11 +213,13 @@ int nothing() {
     return 0;
 }
 
-constexpr client::Scenario kScenarios[] = {
-    {"fork-idle", fork_idle}, {"fork-markers", fork_markers}, {"fork-nccl", fork_nccl}, {"fork-first", fork_first},
-    {"raw-clone", raw_clone}, {"shells", shells},             {"execute", execute},     {"after-exec", after_exec},
-    {"close-files", close_files}, {"linger", linger},         {"dump-by-hand", dump_by_hand}, {"five-dumps", five_dumps},
-    {"markers-only", markers_only}, {"nothing", nothing}};
+constexpr client::Scenario kScenarios[] = {{"fork-idle", fork_idle},       {"fork-markers", fork_markers},
+                                           {"fork-nccl", fork_nccl},       {"fork-first", fork_first},
+                                           {"raw-clone", raw_clone},       {"shells", shells},
+                                           {"execute", execute},           {"after-exec", after_exec},
+                                           {"close-files", close_files},   {"linger", linger},
+                                           {"dump-by-hand", dump_by_hand}, {"five-dumps", five_dumps},
+                                           {"markers-only", markers_only}, {"nothing", nothing}};
 
 }  // namespace
 
