@@ -1,0 +1,254 @@
+// Members that never came: who holds up a wait without being held up by anything.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "analyzer/diagnoser.h"
+#include "analyzer/rank_state.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+
+namespace {
+
+// A wait that no timeout has confirmed is not called certain before this.
+constexpr int64_t kCertainAfterNs = 10'000'000'000;
+
+}  // namespace
+
+bool Diagnoser::is_free(const Absence& absence) const {
+    if (absence.reason == AbsenceReason::kUnknown) {
+        return false;
+    }
+    return absence.moved_on || absence.held_by.empty() || is_gone(run_.processes[absence.member.process]);
+}
+
+int64_t Diagnoser::since(uint32_t node) const {
+    int64_t first = INT64_MAX;
+    for (const Waiter& waiter : graph_.nodes[node].waiting) {
+        first = std::min(first, waiter.since_ns);
+    }
+    return first;
+}
+
+void Diagnoser::note(const Absence& absence, uint32_t node, std::map<CulpritKey, Cause>& causes) {
+    const bool named = absence.member.known() || absence.global_rank >= 0;
+    const CulpritKey key{absence.member.process, absence.global_rank,
+                         named ? kNoIndex : graph_.nodes[node].communicator, named ? -1 : absence.comm_rank};
+    Cause& cause = causes[key];
+    if (cause.nodes.empty()) {
+        cause.absence = absence;
+    }
+    cause.nodes.push_back(node);
+}
+
+void Diagnoser::note_dead_waiters(uint32_t index, std::map<CulpritKey, Cause>& causes) {
+    if (waiting_ranks(run_, graph_.nodes[index]).empty()) {
+        return;  // nobody is left who waits
+    }
+    for (const Waiter& waiter : graph_.nodes[index].waiting) {
+        if (is_gone(run_.process(waiter.member))) {
+            const Member& member = run_.member(waiter.member);
+            note({waiter.member, member.rank, member.global_rank, AbsenceReason::kNotIssued, {}, false}, index, causes);
+        }
+    }
+}
+
+// What waits behind a mismatch needs no other cause; that a record is missing there is chance.
+bool Diagnoser::may_follow_a_mismatch(uint32_t index) const {
+    const std::vector<bool> behind = may_be_behind(graph_, index);
+    for (uint32_t node = 0; node < behind.size(); ++node) {
+        if (behind[node] && explained_[node]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void Diagnoser::add_absences() {
+    std::map<CulpritKey, Cause> causes;
+    for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
+        const WaitNode& node = graph_.nodes[index];
+        if (!hung_[index] || explained_[index]) {
+            continue;
+        }
+        const size_t before = causes.size();
+        bool any = false;
+        for (const Absence& absence : node.absent) {
+            if (is_free(absence)) {
+                note(absence, index, causes);
+                any = true;
+                if (absence.moved_on && !absence.held_by.empty()) {
+                    skipped_in_.insert(components_[index]);
+                }
+            }
+        }
+        note_dead_waiters(index, causes);
+        any |= causes.size() != before;
+        // Members without a record are suspects only where nobody else explains the wait.
+        if (!any && graph_.edges_of[index].empty() && !may_follow_a_mismatch(index)) {
+            for (const Absence& absence : node.absent) {
+                note(absence, index, causes);
+            }
+        }
+    }
+    report_causes(causes);
+}
+
+FindingKind Diagnoser::kind_of(const Cause& cause) const {
+    if (cause.absence.member.known() && died(run_.processes[cause.absence.member.process])) {
+        return FindingKind::kRankDead;
+    }
+    switch (graph_.nodes[cause.nodes.front()].kind) {
+        case WaitKind::kCreation: return FindingKind::kCommInitStuck;
+        case WaitKind::kPointToPoint: return FindingKind::kP2pUnmatched;
+        case WaitKind::kCollective: break;
+    }
+    return FindingKind::kRankNotArrived;
+}
+
+// Was it inside a call at its end? Then that call is where it ended; else it is the next call that it never made.
+bool Diagnoser::is_blocked(const Process& process) {
+    const auto threads = issuing_threads(process);
+    return std::any_of(threads.begin(), threads.end(), [](const ThreadState* thread) { return thread->call != 0; });
+}
+
+// A rank is missing in several places at once; the one that it would have come to first is the cause of the others: by
+// what it used to do next, else where the waits lead to, else the oldest.
+void Diagnoser::put_first_place_first(Cause& cause) const {
+    const Process* process = cause.absence.member.known() ? &run_.processes[cause.absence.member.process] : nullptr;
+    const Entry* next = process == nullptr ? nullptr : expected_next(*process);
+    const bool prefers_absence = process != nullptr && !is_blocked(*process);
+    const auto arrived = [&](uint32_t node) {
+        const auto& waiting = graph_.nodes[node].waiting;
+        return prefers_absence && std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+                   return waiter.member.process == cause.absence.member.process;
+               });
+    };
+    const auto expected = [&](uint32_t node) {
+        const WaitNode& place = graph_.nodes[node];
+        return next != nullptr && next->row != kNoIndex &&
+               process->members[next->row].communicator == place.communicator &&
+               (place.kind == WaitKind::kCollective) == format::is_collective(next->kind);
+    };
+    const auto leads_on = [&](uint32_t node) {
+        return std::any_of(graph_.edges_of[node].begin(), graph_.edges_of[node].end(), [&](uint32_t edge) {
+            return std::find(cause.nodes.begin(), cause.nodes.end(), graph_.edges[edge].to) != cause.nodes.end();
+        });
+    };
+    // A rank that has run nothing yet is still setting up: it owes a creation before it owes a collective.
+    const bool setting_up =
+        process != nullptr && std::none_of(process->entries.begin(), process->entries.end(), [](const Entry& entry) {
+            return format::class_of(entry.kind) != format::OpClass::lifecycle;
+        });
+    const auto later = [&](uint32_t node) { return setting_up && graph_.nodes[node].kind != WaitKind::kCreation; };
+    const auto worth = [&](uint32_t node) {
+        return std::tuple(later(node), arrived(node), !expected(node), leads_on(node), since(node));
+    };
+    const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(),
+                                        [&](uint32_t a, uint32_t b) { return worth(a) < worth(b); });
+    std::iter_swap(cause.nodes.begin(), first);
+    const WaitNode& place = graph_.nodes[cause.nodes.front()];
+    for (const Waiter& waiter : place.waiting) {
+        const Member& member = run_.member(waiter.member);
+        if (process != nullptr && waiter.member.process == cause.absence.member.process &&
+            member.global_rank == cause.absence.global_rank) {
+            cause.absence.member = waiter.member;
+            cause.absence.comm_rank = member.rank;
+            cause.absence.reason = AbsenceReason::kNotIssued;
+            return;
+        }
+    }
+    for (const Absence& absence : place.absent) {
+        if (absence.member.process == cause.absence.member.process &&
+            absence.global_rank == cause.absence.global_rank) {
+            cause.absence = absence;
+            return;
+        }
+    }
+}
+
+// Creations of communicators of one name (every tp group, every dp group) are one place in the program.
+uint32_t Diagnoser::place_of(uint32_t index) const {
+    const WaitNode& node = graph_.nodes[index];
+    const std::string& name = run_.communicators[node.communicator].name;
+    if (node.kind != WaitKind::kCreation || name.empty()) {
+        return index;
+    }
+    for (uint32_t other = 0; other < index; ++other) {
+        if (graph_.nodes[other].kind == WaitKind::kCreation && hung_[other] &&
+            run_.communicators[graph_.nodes[other].communicator].name == name) {
+            return other;
+        }
+    }
+    return index;
+}
+
+void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
+    std::map<std::tuple<FindingKind, uint32_t, AbsenceReason, bool>, std::vector<const Cause*>> groups;
+    for (auto& [key, cause] : causes) {
+        put_first_place_first(cause);
+        groups[{kind_of(cause), place_of(cause.nodes.front()), cause.absence.reason, cause.absence.moved_on}].push_back(
+            &cause);
+    }
+    for (const auto& [key, members] : groups) {
+        const uint32_t primary = std::get<1>(key);
+        Finding finding = finding_at(std::get<0>(key), primary);
+        Culprits culprits;
+        culprits.node = &graph_.nodes[primary];
+        std::set<uint32_t> nodes;
+        for (const Cause* cause : members) {
+            culprits.absences.push_back(cause->absence);
+            nodes.insert(cause->nodes.begin(), cause->nodes.end());
+            if (cause->absence.global_rank >= 0) {
+                finding.ranks.push_back(cause->absence.global_rank);
+            }
+        }
+        explain_absence(run_, culprits, finding);
+        for (const uint32_t node : nodes) {
+            is_cause_[node] = true;
+            if (const std::string waiting = waiting_text(run_, graph_.nodes[node]);
+                node != primary && !waiting.empty()) {
+                finding.evidence.push_back("also missing: " + waiting);
+            }
+        }
+        finding.confidence = confidence_in(culprits);
+        add_victims({nodes.begin(), nodes.end()}, finding);
+        diagnosis_.findings.push_back(std::move(finding));
+    }
+}
+
+// An absence is a claim about what was not recorded, so it is worth what the records are worth.
+Confidence Diagnoser::confidence_in(const Culprits& culprits) const {
+    const WaitNode& node = *culprits.node;
+    const Absence& first = culprits.absences.front();
+    if (first.reason == AbsenceReason::kUnknown) {
+        return node.waiting.size() >= 2 && !run_.partial_recording ? Confidence::kLikely : Confidence::kPossible;
+    }
+    const Process& process = run_.processes[first.member.process];
+    if (died(process) || first.reason == AbsenceReason::kFailed) {
+        return Confidence::kCertain;
+    }
+    Confidence confidence = Confidence::kCertain;
+    const auto lost = [&](format::Loss loss) { return process.losses[static_cast<size_t>(loss)] != 0; };
+    const bool doubtful = process.torn > 1 || lost(format::Loss::kUnknownCommunicators) ||
+                          lost(format::Loss::kCommunicatorsUntracked) ||
+                          (node.kind == WaitKind::kPointToPoint && (lost(format::Loss::kP2pUncounted) || node.lost));
+    const bool others_unknown = std::any_of(node.absent.begin(), node.absent.end(), [](const Absence& absence) {
+        return absence.reason == AbsenceReason::kUnknown;
+    });
+    if (doubtful || others_unknown) {
+        confidence = lower(confidence);
+    }
+    const bool confirmed = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        const std::string& reason = run_.process(waiter.member).source.reason;
+        return reason == "timeout" || reason == "abort";
+    });
+    const bool brief = longest_wait_ns(node) < kCertainAfterNs && !confirmed && process.liveness != Liveness::kExited;
+    return brief ? lower(confidence) : confidence;
+}
+
+}  // namespace titan::analyzer

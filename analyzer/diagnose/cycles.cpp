@@ -1,0 +1,114 @@
+// Rings of waits: order inversions between communicators, and point-to-point calls that wait for each other.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "analyzer/diagnoser.h"
+#include "analyzer/rank_state.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+
+void Diagnoser::add_cycles() {
+    std::map<uint32_t, std::vector<uint32_t>> members;
+    for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
+        members[components_[node]].push_back(node);
+    }
+    for (const auto& [component, nodes] : members) {
+        const bool reported = std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return explained_[node]; });
+        const bool hangs = std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return hung_[node]; });
+        if (nodes.size() > 1 && hangs && !reported && !skipped_in_.contains(component)) {
+            add_cycle(nodes);
+        }
+    }
+}
+
+void Diagnoser::add_cycle(const std::vector<uint32_t>& nodes) {
+    const uint32_t oldest =
+        *std::min_element(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+    const std::vector<Edge> cycle = shortest_cycle(graph_, components_, oldest);
+    if (cycle.empty()) {
+        return;
+    }
+    const bool only_p2p = std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
+        return graph_.nodes[edge.from].kind == WaitKind::kPointToPoint;
+    });
+    Finding finding = finding_at(only_p2p ? FindingKind::kP2pCycle : FindingKind::kOrderInversion, oldest);
+    explain_cycle(run_, graph_, cycle, finding);
+    choose_culprits(cycle, only_p2p, finding);
+    for (const uint32_t node : nodes) {
+        in_cycle_.insert(node);
+        is_cause_[node] = true;
+    }
+    add_victims(nodes, finding);
+    diagnosis_.findings.push_back(std::move(finding));
+}
+
+// In a cycle every rank waits for another: the order of the few is called the wrong one, else the one that differs from
+// what that rank did before. Where neither tells, all are named.
+void Diagnoser::choose_culprits(const std::vector<Edge>& cycle, bool only_p2p, Finding& finding) {
+    std::vector<int> all;
+    std::vector<int> fewest;
+    std::vector<int> deviating;
+    size_t smallest = SIZE_MAX;
+    bool unique = false;
+    for (size_t i = 0; i < cycle.size(); ++i) {
+        const Edge& edge = cycle[i];
+        const Edge& next = cycle[(i + 1) % cycle.size()];
+        std::vector<int> held = held_ranks(edge, next.from);
+        all.insert(all.end(), held.begin(), held.end());
+        unique = held.size() < smallest || (unique && held.size() != smallest);
+        if (held.size() < smallest) {
+            smallest = held.size();
+            fewest = held;
+        }
+        if (habit_in(edge.via, next.from) == Habit::kDeviates) {
+            deviating.insert(deviating.end(), held.begin(), held.end());
+        }
+    }
+    sort_unique(all);
+    sort_unique(deviating);
+    finding.ranks = all;
+    if (only_p2p) {
+        return;
+    }
+    if (unique && smallest * 2 < all.size()) {
+        finding.ranks = fewest;
+        finding.evidence.push_back(
+            fmt::format("{} {} the order of the few", ranks_text(fewest), fewest.size() == 1 ? "has" : "have"));
+    } else if (!deviating.empty() && deviating.size() < all.size()) {
+        finding.ranks = deviating;
+        finding.confidence = Confidence::kLikely;
+        finding.evidence.push_back(fmt::format("{} did it in another order before", ranks_text(deviating)));
+    } else {
+        finding.confidence = Confidence::kLikely;
+        finding.evidence.emplace_back("which of them has the wrong order is undecidable");
+    }
+    std::sort(finding.ranks.begin(), finding.ranks.end());
+}
+
+// Members that are missing in the edge's node because they are held in `holder`.
+std::vector<int> Diagnoser::held_ranks(const Edge& edge, uint32_t holder) const {
+    std::vector<int> ranks;
+    for (const Absence& absence : graph_.nodes[edge.from].absent) {
+        if (absence.global_rank >= 0 &&
+            std::find(absence.held_by.begin(), absence.held_by.end(), holder) != absence.held_by.end()) {
+            ranks.push_back(absence.global_rank);
+        }
+    }
+    return ranks;
+}
+
+Habit Diagnoser::habit_in(MemberRef held, uint32_t holder) const {
+    for (const Waiter& waiter : graph_.nodes[holder].waiting) {
+        if (waiter.member.process == held.process && waiter.entry != nullptr) {
+            return habit_of(run_.processes[held.process], *waiter.entry);
+        }
+    }
+    return Habit::kUnknown;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,62 @@
+// Members that disagree at one sequence number: each disagreement is a cause by itself, and explains waits.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "analyzer/diagnoser.h"
+#include "analyzer/rank_state.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+
+// Waits in that communicator at or after the mismatch follow from it, unless it was survived long ago.
+std::vector<uint32_t> Diagnoser::nodes_explained_by(const Mismatch& mismatch) const {
+    std::vector<uint32_t> nodes;
+    for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
+        const WaitNode& node = graph_.nodes[i];
+        const bool there = node.kind == WaitKind::kCollective && node.communicator == mismatch.communicator;
+        if (there && (node.sequence == mismatch.sequence ||
+                      (mismatch.shift != Shift::kNone && node.sequence > mismatch.sequence))) {
+            nodes.push_back(i);
+        }
+    }
+    return nodes;
+}
+
+void Diagnoser::add_mismatches() {
+    for (const Mismatch& mismatch : mismatches_) {
+        Finding finding;
+        finding.kind = mismatch.kind;
+        finding.communicator = mismatch.communicator;
+        finding.sequence = mismatch.sequence;
+        finding.confidence = mismatch.confidence;
+        finding.summary = mismatch.summary;
+        finding.evidence = mismatch.evidence;
+        for (const MemberRef ref : mismatch.culprits) {
+            finding.ranks.push_back(run_.member(ref).global_rank);
+        }
+        const MemberRef teller = mismatch.others.empty() ? mismatch.culprits.front() : mismatch.others.front();
+        if (const Entry* entry = run_.process(teller).call_at(run_.member(teller), mismatch.sequence)) {
+            finding.op = op_text(entry->kind);
+            finding.since_ns = entry->entered_ns;
+        }
+        const std::vector<uint32_t> nodes = nodes_explained_by(mismatch);
+        for (const uint32_t node : nodes) {
+            explained_[node] = true;
+            if (const std::string waiting = waiting_text(run_, graph_.nodes[node]); !waiting.empty()) {
+                finding.evidence.push_back(waiting);
+            }
+        }
+        add_victims(nodes, finding);
+        finding.hangs = !nodes.empty();
+        if (!finding.hangs) {
+            finding.evidence.emplace_back("nobody hangs in it, but the results are wrong");
+        }
+        diagnosis_.findings.push_back(std::move(finding));
+    }
+}
+
+}  // namespace titan::analyzer

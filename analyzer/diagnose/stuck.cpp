@@ -1,0 +1,111 @@
+// What is left when everybody came: pairs of different size, calls that do not finish, deaths that nobody waits for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "analyzer/diagnoser.h"
+#include "analyzer/rank_state.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+
+bool Diagnoser::all_arrived(uint32_t index) const {
+    const WaitNode& node = graph_.nodes[index];
+    const bool dead_waiter = std::any_of(node.waiting.begin(), node.waiting.end(),
+                                         [&](const Waiter& waiter) { return is_gone(run_.process(waiter.member)); });
+    return hung_[index] && !explained_[index] && node.absent.empty() && !dead_waiter && !in_cycle_.contains(index);
+}
+
+void Diagnoser::add_pairs_of_other_size() {
+    for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
+        const WaitNode& node = graph_.nodes[index];
+        if (!all_arrived(index) || !node.sizes_differ) {
+            continue;
+        }
+        Finding finding = finding_at(FindingKind::kSizeMismatch, index);
+        finding.confidence = Confidence::kPossible;
+        finding.ranks = waiting_ranks(run_, node);
+        finding.summary = fmt::format("the two sides of {} pass different sizes; which one is wrong is undecidable",
+                                      node_text(run_, node));
+        for (const Waiter& waiter : node.waiting) {
+            finding.evidence.push_back(fmt::format("rank {}: {} ({})", run_.member(waiter.member).global_rank,
+                                                   op_text(waiter.entry->kind), arguments_text(*waiter.entry)));
+        }
+        explained_[index] = true;
+        add_victims({index}, finding);
+        diagnosis_.findings.push_back(std::move(finding));
+    }
+}
+
+// Everybody is there and it does not finish: either it is stuck itself, or its stream waits for another one that is. So
+// only waits that can follow from no other cause count, and of those the first.
+std::vector<uint32_t> Diagnoser::find_stuck() const {
+    std::vector<uint32_t> candidates;
+    for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
+        if (all_arrived(index)) {
+            candidates.push_back(index);
+        }
+    }
+    std::stable_sort(candidates.begin(), candidates.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+    std::vector<uint32_t> stuck;
+    std::vector<bool> behind_stuck(graph_.nodes.size(), false);
+    for (const uint32_t index : candidates) {
+        const std::vector<bool> reached = may_be_behind(graph_, index);
+        bool follows = false;
+        for (uint32_t node = 0; node < graph_.nodes.size() && !follows; ++node) {
+            const bool other_stuck =
+                node != index && all_arrived(node) && (behind_stuck[node] || !may_be_behind(graph_, node)[index]);
+            follows = reached[node] && (is_cause_[node] || explained_[node] || other_stuck);
+        }
+        if (!follows) {
+            stuck.push_back(index);
+            behind_stuck[index] = true;
+        }
+    }
+    return stuck;
+}
+
+void Diagnoser::add_stuck() {
+    for (const uint32_t index : find_stuck()) {
+        const WaitNode& node = graph_.nodes[index];
+        Finding finding = finding_at(
+            node.kind == WaitKind::kCreation ? FindingKind::kCommInitStuck : FindingKind::kStuckInFlight, index);
+        const bool guessed = run_.communicators[node.communicator].identity_guessed;
+        finding.confidence = node.device_unknown || guessed                  ? Confidence::kPossible
+                             : node.lost || node.kind == WaitKind::kCreation ? Confidence::kLikely
+                                                                             : Confidence::kCertain;
+        finding.ranks = waiting_ranks(run_, node);
+        explain_stuck(run_, node, finding);
+        add_victims({index}, finding);
+        diagnosis_.findings.push_back(std::move(finding));
+    }
+}
+
+void Diagnoser::add_other_deaths() {
+    std::set<int> named;
+    for (const Finding& finding : diagnosis_.findings) {
+        if (finding.kind == FindingKind::kRankDead) {
+            named.insert(finding.ranks.begin(), finding.ranks.end());
+        }
+    }
+    Finding finding;
+    finding.kind = FindingKind::kRankDead;
+    finding.since_ns = INT64_MAX;
+    for (const Process& process : run_.processes) {
+        if (died(process) && !named.contains(process.rank)) {
+            finding.ranks.push_back(process.rank);
+            finding.since_ns = std::min(finding.since_ns, process.now_ns);
+        }
+    }
+    if (!finding.ranks.empty()) {
+        const bool one = finding.ranks.size() == 1;
+        finding.summary = fmt::format("{} {} dead; no other rank is known to wait for {} yet",
+                                      ranks_text(finding.ranks), one ? "is" : "are", one ? "it" : "them");
+        diagnosis_.findings.push_back(std::move(finding));
+    }
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,130 @@
+// The state of one diagnosis: what each kind of cause has already explained. The kinds are tried in the order of diagnose(),
+// surest first, each in a file of its own.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "analyzer/causes.h"
+#include "analyzer/explain.h"
+#include "analyzer/finding.h"
+#include "analyzer/habit.h"
+#include "analyzer/match.h"
+#include "analyzer/run.h"
+#include "analyzer/wait_graph.h"
+
+namespace titan::analyzer {
+
+class Diagnoser {
+  public:
+    Diagnoser(const Run& run, const DiagnoseOptions& options)
+        : run_(run),
+          mismatches_(find_mismatches(run)),
+          graph_(build_wait_graph(run)),
+          hung_(find_hung(run, graph_, options)),
+          components_(find_components(graph_)),
+          explained_(graph_.nodes.size(), false),
+          is_cause_(graph_.nodes.size(), false) {}
+
+    Diagnosis diagnose();
+
+  private:
+    struct CulpritKey {
+        uint32_t process;
+        int global_rank;
+        uint32_t communicator;  // only where nothing else tells the member
+        int comm_rank;
+        auto operator<=>(const CulpritKey&) const = default;
+    };
+    struct Cause {
+        Absence absence;
+        std::vector<uint32_t> nodes;
+    };
+    struct RankIndex {
+        explicit RankIndex(const Run& run) {
+            for (const Process& process : run.processes) {
+                by_rank.try_emplace(process.rank, &process);
+                for (const Member& member : process.members) {
+                    by_rank.try_emplace(member.global_rank, &process);
+                }
+            }
+        }
+        const Process* operator[](int rank) const {
+            const auto found = by_rank.find(rank);
+            return found == by_rank.end() ? nullptr : found->second;
+        }
+        std::map<int, const Process*> by_rank;
+    };
+
+    // mismatches.cpp
+    // Waits in that communicator at or after the mismatch follow from it, unless it was survived long ago.
+    std::vector<uint32_t> nodes_explained_by(const Mismatch& mismatch) const;
+    void add_mismatches();
+
+    // absences.cpp
+    bool is_free(const Absence& absence) const;
+    int64_t since(uint32_t node) const;
+    void note(const Absence& absence, uint32_t node, std::map<CulpritKey, Cause>& causes);
+    void note_dead_waiters(uint32_t index, std::map<CulpritKey, Cause>& causes);
+    // What waits behind a mismatch needs no other cause; that a record is missing there is chance.
+    bool may_follow_a_mismatch(uint32_t index) const;
+    void add_absences();
+    FindingKind kind_of(const Cause& cause) const;
+    // Was it inside a call at its end? Then that call is where it ended; else it is the next call that it never made.
+    static bool is_blocked(const Process& process);
+    // A rank is missing in several places at once; the one that it would have come to first is the cause of the others: by
+    // what it used to do next, else where the waits lead to, else the oldest.
+    void put_first_place_first(Cause& cause) const;
+    // Creations of communicators of one name (every tp group, every dp group) are one place in the program.
+    uint32_t place_of(uint32_t index) const;
+    void report_causes(std::map<CulpritKey, Cause>& causes);
+    // An absence is a claim about what was not recorded, so it is worth what the records are worth.
+    Confidence confidence_in(const Culprits& culprits) const;
+
+    // cycles.cpp
+    void add_cycles();
+    void add_cycle(const std::vector<uint32_t>& nodes);
+    // In a cycle every rank waits for another: the order of the few is called the wrong one, else the one that differs from
+    // what that rank did before. Where neither tells, all are named.
+    void choose_culprits(const std::vector<Edge>& cycle, bool only_p2p, Finding& finding);
+    // Members that are missing in the edge's node because they are held in `holder`.
+    std::vector<int> held_ranks(const Edge& edge, uint32_t holder) const;
+    Habit habit_in(MemberRef held, uint32_t holder) const;
+
+    // stuck.cpp
+    bool all_arrived(uint32_t index) const;
+    void add_pairs_of_other_size();
+    // Everybody is there and it does not finish: either it is stuck itself, or its stream waits for another one that is. So
+    // only waits that can follow from no other cause count, and of those the first.
+    std::vector<uint32_t> find_stuck() const;
+    void add_stuck();
+    void add_other_deaths();
+
+    // diagnose.cpp
+    Finding finding_at(FindingKind kind, uint32_t index) const;
+    void add_victims(const std::vector<uint32_t>& nodes, Finding& finding) const;
+    // Wrong results hurt nobody's progress, unless the very rank that made them is then missing: it left because of them.
+    bool leads_to_a_hang(const Finding& silent) const;
+    void finish();
+
+    const Run& run_;
+    std::vector<Mismatch> mismatches_;
+    WaitGraph graph_;
+    std::vector<bool> hung_;
+    std::vector<uint32_t> components_;
+    std::vector<bool> explained_;  // by a mismatch
+    std::vector<bool> is_cause_;   // by an absence or a cycle
+    std::set<uint32_t> in_cycle_;
+    std::set<uint32_t> skipped_in_;
+    RankIndex process_of_rank_{run_};
+    Diagnosis diagnosis_;
+};
+
+// Its process has ended, one way or another.
+bool is_gone(const Process& process);
+// Its process has ended against its will.
+bool died(const Process& process);
+void sort_unique(std::vector<int>& ranks);
+
+}  // namespace titan::analyzer
