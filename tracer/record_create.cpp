@@ -62,7 +62,8 @@ void finish_entry(Session& session, uint64_t ticket, int result, uint64_t now) {
 
 // A process started without a rank in its environment is known by its rank in the first communicator it joins.
 void adopt_rank(Session& session, const format::CommunicatorRecord& record) {
-    if (session.header->rank < 0 && record.rank >= 0 && record.origin == format::OpKind::kCommInit) {
+    const bool no_launcher = session.header->rank < 0 && session.header->world_size < 0;
+    if (no_launcher && record.rank >= 0 && record.origin == format::OpKind::kCommInit) {
         store_field(session.header->rank, record.rank);
         store_field(session.header->world_size, record.size);
         session.identity.rank = record.rank;

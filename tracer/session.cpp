@@ -19,7 +19,9 @@ constinit std::atomic<ForkPage*> fork_page{nullptr};
 
 namespace {
 
-constinit bool forked_from_recorded = false;
+// The process that recorded last, and as which rank; a forked child inherits them, whatever way it was forked.
+constinit pid_t recorded_pid = 0;
+constinit int32_t recorded_rank = -1;
 constinit std::atomic<bool> markers_declined{false};  // this process is no rank, and asking again costs
 constinit Bindings bindings{};
 
@@ -29,7 +31,6 @@ void wipe_in_child() {
         memset(static_cast<void*>(page), 0, sizeof *page);
         wipe_threads_table();
     }
-    forked_from_recorded = true;
 }
 
 ForkPage* make_fork_page() {
@@ -44,7 +45,7 @@ ForkPage* make_fork_page() {
         return expected;
     }
     madvise(memory, page_bytes, MADV_WIPEONFORK);
-    pthread_atfork(nullptr, nullptr, wipe_in_child);  // for kernels before 4.14, and to know that we are a child
+    pthread_atfork(nullptr, nullptr, wipe_in_child);  // for kernels before 4.14
     return static_cast<ForkPage*>(memory);
 }
 
@@ -103,6 +104,17 @@ void map_regions(Session& session) {
                                 *counters.cursor);
 }
 
+bool forked_from_recorded() { return recorded_pid != 0 && recorded_pid != getpid(); }
+
+// A child of a rank inherits its environment, and is not that rank: two records of one rank would hide each other.
+void disown_rank_of_parent(Identity& identity) {
+    if (forked_from_recorded() && identity.rank == recorded_rank) {
+        identity.rank = identity.local_rank = -1;
+    }
+    recorded_pid = identity.pid;
+    recorded_rank = identity.rank;
+}
+
 Session* open_session() {
     void* const memory =
         mmap(nullptr, sizeof(Session), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -112,6 +124,7 @@ Session* open_session() {
     auto* const session = static_cast<Session*>(memory);
     load_config(session->config);
     read_identity(session->config, session->identity);
+    disown_rank_of_parent(session->identity);
     set_log_rank(session->identity.rank);
     if (!session->config.enabled || !rank_selected(session->config, session->identity.rank)) {
         munmap(memory, sizeof(Session));
@@ -175,7 +188,7 @@ Session* start_session_of_rank() {
     if (page != nullptr && page->phase.load(std::memory_order_acquire) != Phase::kAsleep) {
         return wait_for_start(*page);
     }
-    if (forked_from_recorded || markers_declined.load(std::memory_order_relaxed)) {
+    if (forked_from_recorded() || markers_declined.load(std::memory_order_relaxed)) {
         return nullptr;
     }
     if (!environment_names_rank()) {
