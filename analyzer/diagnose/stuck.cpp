@@ -98,6 +98,7 @@ void Diagnoser::add_other_deaths() {
         if (died(process) && !named.contains(process.rank)) {
             finding.ranks.push_back(process.rank);
             finding.since_ns = std::min(finding.since_ns, process.now_ns);
+            finding.evidence.push_back(fmt::format("rank {}: {}", process.rank, rank_state(run_, process)));
         }
     }
     if (!finding.ranks.empty()) {
