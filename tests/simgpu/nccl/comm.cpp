@@ -20,6 +20,8 @@ namespace {
 struct Registry {
     std::mutex lock;
     std::map<ncclComm_t, std::unique_ptr<ncclComm>> live;
+    // Addresses come back, as NCCL's do, but for certain and at once: who keys on them must cope.
+    std::vector<std::unique_ptr<ncclComm>> spare;
 };
 Registry& registry() {
     static auto* instance = new Registry;
@@ -41,16 +43,29 @@ CoreRef find_core(ncclComm_t handle) {
 }
 
 ncclComm_t make_handle(const CoreRef& core) {
-    auto handle = std::make_unique<ncclComm>(ncclComm{core});
-    ncclComm_t raw = handle.get();
     std::lock_guard lock(registry().lock);
+    std::unique_ptr<ncclComm> handle;
+    if (registry().spare.empty()) {
+        handle = std::make_unique<ncclComm>();
+    } else {
+        handle = std::move(registry().spare.back());
+        registry().spare.pop_back();
+    }
+    handle->core = core;
+    ncclComm_t raw = handle.get();
     registry().live[raw] = std::move(handle);
     return raw;
 }
 
 void drop_handle(ncclComm_t handle) {
+    CoreRef core;  // may be the last reference: let go outside the lock
     std::lock_guard lock(registry().lock);
-    registry().live.erase(handle);
+    const auto found = registry().live.find(handle);
+    if (found != registry().live.end()) {
+        core = std::move(found->second->core);
+        registry().spare.push_back(std::move(found->second));
+        registry().live.erase(found);
+    }
 }
 
 ncclResult_t usable(const CoreRef& core) {
