@@ -1,10 +1,18 @@
 #define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_initStaticCCtx: a compressor that never allocates
 #include "formats/dump_writer.h"
 
+#include <string.h>
 #include <zstd.h>
 
 namespace titan::format {
 namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+static_assert(kMaxSectionRaw_bytes % kPageBytes == 0);
+
+bool all_zero(const char* bytes, uint64_t size_bytes) {
+    return bytes[0] == 0 && memcmp(bytes, bytes + 1, size_bytes - 1) == 0;
+}
 
 size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -42,13 +50,21 @@ bool DumpWriter::add_meta(const char* json, size_t size_bytes) {
     return add_section(SectionKind::kMeta, json, size_bytes, 0);
 }
 
+// A ring is mostly zeros until it has gone round, and a reader fills gaps with zeros: only the rest is stored.
 bool DumpWriter::add_ring(const void* image, uint64_t size_bytes) {
-    for (uint64_t offset_bytes = 0; offset_bytes < size_bytes; offset_bytes += kMaxSectionRaw_bytes) {
-        uint64_t left_bytes = size_bytes - offset_bytes;
-        size_t raw_bytes = left_bytes < kMaxSectionRaw_bytes ? left_bytes : kMaxSectionRaw_bytes;
-        if (!add_section(SectionKind::kRing, static_cast<const char*>(image) + offset_bytes, raw_bytes, offset_bytes)) {
-            return false;
+    const char* const bytes = static_cast<const char*>(image);
+    const auto page_bytes = [&](uint64_t at) { return size_bytes - at < kPageBytes ? size_bytes - at : kPageBytes; };
+    for (uint64_t begin = 0; good_ && begin < size_bytes;) {
+        uint64_t end = begin;
+        while (end < size_bytes && end - begin < kMaxSectionRaw_bytes && !all_zero(bytes + end, page_bytes(end))) {
+            end += page_bytes(end);
         }
+        if (end == begin) {
+            begin += page_bytes(begin);
+            continue;
+        }
+        add_section(SectionKind::kRing, bytes + begin, end - begin, begin);
+        begin = end;
     }
     return good_;
 }

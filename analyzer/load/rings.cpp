@@ -142,7 +142,7 @@ void collect_one(const NodeRing& ring, const OpenedSource& opened, const format:
     const std::string directory = fmt::format("{}/{}/{}", options.into, path_part(ring.run), ring.attempt);
     std::error_code failed;
     files::create_directories(directory, failed);
-    const auto dump = format::build_dump(memory.bytes(), meta_json(opened), 3);
+    const auto dump = format::build_dump(memory.bytes(), meta_json(opened));
     if (!dump) {
         result.problems.push_back(dump.error().within(ring.path).text());
         return;

@@ -1,5 +1,5 @@
-// Packs a ring image into a dump in memory. For tools that have memory to spare (collecting rings, tests); the tracer
-// writes its dumps with dump_writer.h, which allocates nothing.
+// Packs a ring image into a dump in memory, with dump_writer.h. For tools (collecting rings, tests); the tracer itself uses
+// the writer without a heap.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,6 @@
 
 namespace titan::format {
 
-// Stretches of zeros are left out: the reader fills them again.
-Result<std::vector<std::byte>> build_dump(std::span<const std::byte> image, std::string_view meta_json,
-                                          int compression_level = 1);
+Result<std::vector<std::byte>> build_dump(std::span<const std::byte> image, std::string_view meta_json);
 
 }  // namespace titan::format

@@ -68,11 +68,11 @@ TEST_CASE("a dump is complete, private and says what it is") {
         "{\"schema\":1,\"dump\":0,\"reason\":\"api\",\"detail\":\"for the test\",\"requested_by_rank\":3,"));
     CHECK(has(dump.meta, "\"saved_by_rank\":-1,\"process_alive\":true,\"environment\":{"));
     CHECK(has(dump.meta, "\"NCCL_DEBUG\":\"WARN\""));
-    REQUIRE(dump.ring.size() > sizeof(format::RingHeader));
+    REQUIRE(dump.ring.size() >= sizeof(format::RingHeader));
     const auto& header = *reinterpret_cast<const format::RingHeader*>(dump.ring.data());
     CHECK(header.magic == format::kRingMagic);
     CHECK(header.rank == 3);
-    CHECK(header.file_bytes == dump.ring.size());
+    CHECK(header.file_bytes >= dump.ring.size());  // pages of zeros at the end are left out
     CHECK(read_file(scratch.path("errors")) == "titantrace: rank 3: dump written to " +
                                                    scratch.dump_path("rank00003.0.titan") +
                                                    " (api: for the test)\n");
