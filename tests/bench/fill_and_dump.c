@@ -29,8 +29,8 @@ int main(int argc, char** argv) {
         if (bucket == 0) {
             titan_step(i / 97);
         }
-        ncclAllReduce(pool + bucket * 512, pool + bucket * 512, 1000 + bucket * 8191 + (state >> 31), ncclBfloat16, ncclSum,
-                      comm, NULL);
+        ncclAllReduce(pool + bucket * 512, pool + bucket * 512, 1000 + bucket * 8191 + (state >> 31), ncclBfloat16,
+                      ncclSum, comm, NULL);
         titan_span_begin(bucket % 2 ? "forward" : "backward");
         titan_span_end();
     }

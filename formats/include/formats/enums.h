@@ -18,117 +18,117 @@ namespace titan::format {
 //   lifecycle   creates, changes or ends a communicator; carries the sequence number of the next collective
 //   resource    belongs to a communicator, concerns no other rank's progress
 //   X(number, identifier, "name", CLASS)
-#define TITAN_OP_KINDS(X)                                   \
-    X(1, kAllReduce, "all_reduce", collective)              \
-    X(2, kReduce, "reduce", rooted)                         \
-    X(3, kBroadcast, "broadcast", rooted)                   \
-    X(4, kAllGather, "all_gather", collective)              \
-    X(5, kReduceScatter, "reduce_scatter", collective)      \
-    X(6, kAllToAll, "all_to_all", collective)               \
-    X(7, kGather, "gather", rooted)                         \
-    X(8, kScatter, "scatter", rooted)                       \
-    X(9, kSend, "send", p2p)                                \
-    X(10, kRecv, "recv", p2p)                               \
-    X(11, kPutSignal, "put_signal", p2p)                    \
-    X(12, kSignal, "signal", p2p)                           \
-    X(13, kWaitSignal, "wait_signal", resource)             \
-    X(20, kCommInit, "comm_init", lifecycle)                \
-    X(21, kCommInitAll, "comm_init_all", lifecycle)         \
-    X(22, kCommSplit, "comm_split", lifecycle)              \
-    X(23, kCommShrink, "comm_shrink", lifecycle)            \
-    X(24, kCommGrow, "comm_grow", lifecycle)                \
-    X(25, kCommFinalize, "comm_finalize", lifecycle)        \
-    X(26, kCommDestroy, "comm_destroy", lifecycle)          \
-    X(27, kCommAbort, "comm_abort", lifecycle)              \
-    X(28, kCommRevoke, "comm_revoke", lifecycle)            \
-    X(29, kCommSuspend, "comm_suspend", lifecycle)          \
-    X(30, kCommResume, "comm_resume", lifecycle)            \
-    X(31, kWindowRegister, "window_register", lifecycle)    \
+#define TITAN_OP_KINDS(X)                                    \
+    X(1, kAllReduce, "all_reduce", collective)               \
+    X(2, kReduce, "reduce", rooted)                          \
+    X(3, kBroadcast, "broadcast", rooted)                    \
+    X(4, kAllGather, "all_gather", collective)               \
+    X(5, kReduceScatter, "reduce_scatter", collective)       \
+    X(6, kAllToAll, "all_to_all", collective)                \
+    X(7, kGather, "gather", rooted)                          \
+    X(8, kScatter, "scatter", rooted)                        \
+    X(9, kSend, "send", p2p)                                 \
+    X(10, kRecv, "recv", p2p)                                \
+    X(11, kPutSignal, "put_signal", p2p)                     \
+    X(12, kSignal, "signal", p2p)                            \
+    X(13, kWaitSignal, "wait_signal", resource)              \
+    X(20, kCommInit, "comm_init", lifecycle)                 \
+    X(21, kCommInitAll, "comm_init_all", lifecycle)          \
+    X(22, kCommSplit, "comm_split", lifecycle)               \
+    X(23, kCommShrink, "comm_shrink", lifecycle)             \
+    X(24, kCommGrow, "comm_grow", lifecycle)                 \
+    X(25, kCommFinalize, "comm_finalize", lifecycle)         \
+    X(26, kCommDestroy, "comm_destroy", lifecycle)           \
+    X(27, kCommAbort, "comm_abort", lifecycle)               \
+    X(28, kCommRevoke, "comm_revoke", lifecycle)             \
+    X(29, kCommSuspend, "comm_suspend", lifecycle)           \
+    X(30, kCommResume, "comm_resume", lifecycle)             \
+    X(31, kWindowRegister, "window_register", lifecycle)     \
     X(32, kWindowDeregister, "window_deregister", lifecycle) \
-    X(33, kBufferRegister, "buffer_register", resource)     \
-    X(34, kBufferDeregister, "buffer_deregister", resource) \
-    X(35, kDevCommCreate, "dev_comm_create", lifecycle)     \
-    X(36, kDevCommDestroy, "dev_comm_destroy", lifecycle)   \
-    X(37, kRedOpCreate, "redop_create", resource)           \
+    X(33, kBufferRegister, "buffer_register", resource)      \
+    X(34, kBufferDeregister, "buffer_deregister", resource)  \
+    X(35, kDevCommCreate, "dev_comm_create", lifecycle)      \
+    X(36, kDevCommDestroy, "dev_comm_destroy", lifecycle)    \
+    X(37, kRedOpCreate, "redop_create", resource)            \
     X(38, kRedOpDestroy, "redop_destroy", resource)
 
 enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resource };
 
 // ncclDataType_t, and 255 where the operation has none. Sizes are in bytes. X(number, identifier, "name", size_bytes)
-#define TITAN_DATATYPES(X)               \
-    X(0, kInt8, "int8", 1)               \
-    X(1, kUint8, "uint8", 1)             \
-    X(2, kInt32, "int32", 4)             \
-    X(3, kUint32, "uint32", 4)           \
-    X(4, kInt64, "int64", 8)             \
-    X(5, kUint64, "uint64", 8)           \
-    X(6, kFloat16, "float16", 2)         \
-    X(7, kFloat32, "float32", 4)         \
-    X(8, kFloat64, "float64", 8)         \
-    X(9, kBfloat16, "bfloat16", 2)       \
-    X(10, kFloat8e4m3, "float8e4m3", 1)  \
-    X(11, kFloat8e5m2, "float8e5m2", 1)  \
+#define TITAN_DATATYPES(X)              \
+    X(0, kInt8, "int8", 1)              \
+    X(1, kUint8, "uint8", 1)            \
+    X(2, kInt32, "int32", 4)            \
+    X(3, kUint32, "uint32", 4)          \
+    X(4, kInt64, "int64", 8)            \
+    X(5, kUint64, "uint64", 8)          \
+    X(6, kFloat16, "float16", 2)        \
+    X(7, kFloat32, "float32", 4)        \
+    X(8, kFloat64, "float64", 8)        \
+    X(9, kBfloat16, "bfloat16", 2)      \
+    X(10, kFloat8e4m3, "float8e4m3", 1) \
+    X(11, kFloat8e5m2, "float8e5m2", 1) \
     X(255, kNoDatatype, "none", 0)
 
 // ncclRedOp_t up to avg. Handles of user-made operations are private to a rank, so they are stored as `premul_sum`, the
 // only kind that NCCL can make. X(number, identifier, "name")
-#define TITAN_REDUCTIONS(X)              \
-    X(0, kSum, "sum")                    \
-    X(1, kProd, "prod")                  \
-    X(2, kMax, "max")                    \
-    X(3, kMin, "min")                    \
-    X(4, kAvg, "avg")                    \
-    X(5, kPremulSum, "premul_sum")       \
+#define TITAN_REDUCTIONS(X)        \
+    X(0, kSum, "sum")              \
+    X(1, kProd, "prod")            \
+    X(2, kMax, "max")              \
+    X(3, kMin, "min")              \
+    X(4, kAvg, "avg")              \
+    X(5, kPremulSum, "premul_sum") \
     X(255, kNoReduction, "none")
 
 // How far a call got. A state never goes back. X(number, identifier, "name", "for people")
-#define TITAN_CALL_STATES(X)                                                                \
-    X(0, kNone, "none", "nothing recorded")                                                 \
-    X(1, kEntered, "entered", "inside the NCCL call")                                       \
-    X(2, kGrouped, "grouped", "called inside a group that is not ended yet")                \
-    X(3, kLaunching, "launching", "inside ncclGroupEnd")                                    \
-    X(4, kEnqueued, "enqueued", "handed to the GPU, device progress unknown")               \
-    X(5, kPending, "pending", "handed to the GPU, not finished there")                      \
-    X(6, kStarted, "started", "running on the GPU")                                         \
-    X(7, kFinished, "finished", "finished on the GPU")                                      \
-    X(8, kFailed, "failed", "the call returned an error")                                   \
+#define TITAN_CALL_STATES(X)                                                  \
+    X(0, kNone, "none", "nothing recorded")                                   \
+    X(1, kEntered, "entered", "inside the NCCL call")                         \
+    X(2, kGrouped, "grouped", "called inside a group that is not ended yet")  \
+    X(3, kLaunching, "launching", "inside ncclGroupEnd")                      \
+    X(4, kEnqueued, "enqueued", "handed to the GPU, device progress unknown") \
+    X(5, kPending, "pending", "handed to the GPU, not finished there")        \
+    X(6, kStarted, "started", "running on the GPU")                           \
+    X(7, kFinished, "finished", "finished on the GPU")                        \
+    X(8, kFailed, "failed", "the call returned an error")                     \
     X(9, kReturned, "returned", "the call returned (nothing runs on the GPU)")
 
 // X(number, identifier, "name")
-#define TITAN_COMM_STATES(X)             \
-    X(0, kUnused, "unused")              \
-    X(1, kCreating, "creating")          \
-    X(2, kLive, "live")                  \
-    X(3, kFinalized, "finalized")        \
-    X(4, kDestroyed, "destroyed")        \
-    X(5, kAborted, "aborted")            \
+#define TITAN_COMM_STATES(X)      \
+    X(0, kUnused, "unused")       \
+    X(1, kCreating, "creating")   \
+    X(2, kLive, "live")           \
+    X(3, kFinalized, "finalized") \
+    X(4, kDestroyed, "destroyed") \
+    X(5, kAborted, "aborted")     \
     X(6, kFailed, "failed")
 
 // X(number, identifier, "name")
-#define TITAN_MARKER_KINDS(X)            \
-    X(1, kStep, "step")                  \
-    X(2, kSpanBegin, "span_begin")       \
-    X(3, kSpanEnd, "span_end")           \
-    X(4, kEvent, "event")                \
-    X(5, kMetric, "metric")              \
+#define TITAN_MARKER_KINDS(X)      \
+    X(1, kStep, "step")            \
+    X(2, kSpanBegin, "span_begin") \
+    X(3, kSpanEnd, "span_end")     \
+    X(4, kEvent, "event")          \
+    X(5, kMetric, "metric")        \
     X(6, kLabel, "label")
 
 // Why a dump was written. X(number, identifier, "name")
-#define TITAN_DUMP_REASONS(X)            \
-    X(1, kSignal, "signal")              \
-    X(2, kTimeout, "timeout")            \
-    X(3, kAbort, "abort")                \
-    X(4, kCrash, "crash")                \
-    X(5, kApi, "api")                    \
-    X(6, kExit, "exit")                  \
-    X(7, kPeer, "peer")                  \
+#define TITAN_DUMP_REASONS(X) \
+    X(1, kSignal, "signal")   \
+    X(2, kTimeout, "timeout") \
+    X(3, kAbort, "abort")     \
+    X(4, kCrash, "crash")     \
+    X(5, kApi, "api")         \
+    X(6, kExit, "exit")       \
+    X(7, kPeer, "peer")       \
     X(8, kCollected, "collected")
 
 // X(number, identifier, "name")
-#define TITAN_PROCESS_STATES(X)          \
-    X(0, kStarting, "starting")          \
-    X(1, kRunning, "running")            \
-    X(2, kExited, "exited")              \
+#define TITAN_PROCESS_STATES(X) \
+    X(0, kStarting, "starting") \
+    X(1, kRunning, "running")   \
+    X(2, kExited, "exited")     \
     X(3, kCrashed, "crashed")
 
 // What was lost, counted in the ring header. X(number, identifier, "name", "sentence for the user, with the remedy")
@@ -140,13 +140,11 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(2, kThreadsUntracked, "threads_untracked",                                                                      \
       "threads that found the thread table full; what they are blocked in is unknown")                                \
     X(3, kStringsDropped, "strings_dropped", "names that found the string table full; they are shown as empty")       \
-    X(4, kP2pUncounted, "p2p_uncounted",                                                                              \
-      "point-to-point calls without a counter (table full); they are not matched")                                    \
+    X(4, kP2pUncounted, "p2p_uncounted", "point-to-point calls without a counter (table full); they are not matched") \
     X(5, kProgressSkipped, "progress_skipped",                                                                        \
       "collectives whose device progress was not observed (no free event, or the driver refused)")                    \
     X(6, kSpansTooDeep, "spans_too_deep", "spans nested deeper than recorded")                                        \
-    X(7, kUnknownCommunicators, "unknown_communicators",                                                              \
-      "calls on communicators that were created out of our sight")
+    X(7, kUnknownCommunicators, "unknown_communicators", "calls on communicators that were created out of our sight")
 
 template <typename E>
 struct EnumRow {
@@ -156,14 +154,14 @@ struct EnumRow {
 
 #define TITAN_ENUMERATOR(number, id, ...) id = number,
 #define TITAN_ENUM_ROW(number, id, name, ...) {Self::id, name},
-#define TITAN_DECLARE_ENUM(Type, underlying, TABLE)                                   \
-    enum class Type : underlying { TABLE(TITAN_ENUMERATOR) };                         \
-    namespace detail {                                                                \
-    struct Type##Rows {                                                               \
-        using Self = Type;                                                            \
+#define TITAN_DECLARE_ENUM(Type, underlying, TABLE)                                         \
+    enum class Type : underlying { TABLE(TITAN_ENUMERATOR) };                               \
+    namespace detail {                                                                      \
+    struct Type##Rows {                                                                     \
+        using Self = Type;                                                                  \
         static constexpr auto rows = std::to_array<EnumRow<Type>>({TABLE(TITAN_ENUM_ROW)}); \
-    };                                                                                \
-    }                                                                                 \
+    };                                                                                      \
+    }                                                                                       \
     constexpr const auto& rows_of(Type) { return detail::Type##Rows::rows; }
 
 TITAN_DECLARE_ENUM(OpKind, uint16_t, TITAN_OP_KINDS)
@@ -194,8 +192,7 @@ constexpr std::string_view name_of(E value) {
 constexpr OpClass class_of(OpKind kind) {
     switch (kind) {
 #define TITAN_CLASS_CASE(number, id, name, cls) \
-    case OpKind::id:                            \
-        return OpClass::cls;
+    case OpKind::id: return OpClass::cls;
         TITAN_OP_KINDS(TITAN_CLASS_CASE)
 #undef TITAN_CLASS_CASE
     }
@@ -211,8 +208,7 @@ constexpr bool is_collective(OpKind kind) {
 constexpr uint32_t datatype_size_bytes(Datatype datatype) {
     switch (datatype) {
 #define TITAN_SIZE_CASE(number, id, name, size) \
-    case Datatype::id:                          \
-        return size;
+    case Datatype::id: return size;
         TITAN_DATATYPES(TITAN_SIZE_CASE)
 #undef TITAN_SIZE_CASE
     }

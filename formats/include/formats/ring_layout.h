@@ -16,8 +16,8 @@
 namespace titan::format {
 
 inline constexpr uint64_t kRingMagic = 0x474E524E41544954;  // "TITANRNG"
-inline constexpr uint16_t kRingMajor = 1;                    // a reader refuses a newer major
-inline constexpr uint16_t kRingMinor = 0;                    // fields appended, nothing moved
+inline constexpr uint16_t kRingMajor = 1;                   // a reader refuses a newer major
+inline constexpr uint16_t kRingMinor = 0;                   // fields appended, nothing moved
 inline constexpr uint32_t kEndianTag = 0x01020304;
 inline constexpr uint32_t kHeaderBytes = 4096;
 inline constexpr uint32_t kMaxRegions = 12;
@@ -31,14 +31,14 @@ enum class ClockSource : uint32_t { kMonotonic = 1, kTsc = 2 };
 
 enum class RegionKind : uint32_t {
     kNone = 0,
-    kCollectives = 1,     // ring of CollectiveEntry
-    kCudaCalls = 2,       // ring of CudaCallEntry
-    kMarkers = 3,         // ring of MarkerEntry
-    kCommunicators = 4,   // table of CommunicatorRecord
-    kThreads = 5,         // table of ThreadRecord
-    kStringIndex = 6,     // table of StringRecord; a string's id is its index + 1, id 0 is the empty string
-    kStringHeap = 7,      // bytes
-    kP2pCounters = 8,     // heap of uint64_t, see CommunicatorRecord::p2p_offset_bytes
+    kCollectives = 1,    // ring of CollectiveEntry
+    kCudaCalls = 2,      // ring of CudaCallEntry
+    kMarkers = 3,        // ring of MarkerEntry
+    kCommunicators = 4,  // table of CommunicatorRecord
+    kThreads = 5,        // table of ThreadRecord
+    kStringIndex = 6,    // table of StringRecord; a string's id is its index + 1, id 0 is the empty string
+    kStringHeap = 7,     // bytes
+    kP2pCounters = 8,    // heap of uint64_t, see CommunicatorRecord::p2p_offset_bytes
 };
 
 struct RegionDescriptor {
@@ -104,16 +104,16 @@ struct RingHeader {
     int64_t step;          // newest titan_step(), kNoStep before the first
     uint64_t step_ticks;
     uint64_t dumps_written;
-    uint64_t timeout_ns;             // TITANTRACE_TIMEOUT_S in force, 0 = never
-    uint32_t gpu_progress;           // 1 when completions on the device are observed
-    uint32_t nccl_version;           // ncclGetVersion(), 0 unknown
-    int32_t driver_version;          // cuDriverGetVersion(), 0 unknown
+    uint64_t timeout_ns;     // TITANTRACE_TIMEOUT_S in force, 0 = never
+    uint32_t gpu_progress;   // 1 when completions on the device are observed
+    uint32_t nccl_version;   // ncclGetVersion(), 0 unknown
+    int32_t driver_version;  // cuDriverGetVersion(), 0 unknown
     uint32_t reserved_state;
-    uint64_t groups;                 // NCCL groups opened so far
-    uint64_t losses[kMaxLosses];     // by format::Loss
+    uint64_t groups;              // NCCL groups opened so far
+    uint64_t losses[kMaxLosses];  // by format::Loss
 
     RegionDescriptor regions[kMaxRegions];
-    char reserved_tail[2072];  // pads the cursors to the end of the page
+    char reserved_tail[2072];           // pads the cursors to the end of the page
     RegionCursor cursors[kMaxRegions];  // same order as `regions`
 };
 static_assert(sizeof(RingHeader) == kHeaderBytes);
@@ -122,10 +122,10 @@ static_assert(offsetof(RingHeader, cursors) % 64 == 0);
 // Slot protocol of every ring: `slot_sequence` is 0 in a slot never used, 2 * ticket + 1 while ticket is being written and
 // 2 * ticket + 2 once it is complete. Fields marked (later) may change after that; each is one aligned store.
 enum CollectiveFlags : uint16_t {
-    kInGroup = 1 << 0,           // called between ncclGroupStart and ncclGroupEnd
-    kCaptured = 1 << 1,          // its stream was being captured into a CUDA graph: it did not run then
-    kNonblockingComm = 1 << 2,   // the communicator was configured non-blocking
-    kConfigCall = 1 << 3,        // the *Config form of the call (NCCL 2.31)
+    kInGroup = 1 << 0,          // called between ncclGroupStart and ncclGroupEnd
+    kCaptured = 1 << 1,         // its stream was being captured into a CUDA graph: it did not run then
+    kNonblockingComm = 1 << 2,  // the communicator was configured non-blocking
+    kConfigCall = 1 << 3,       // the *Config form of the call (NCCL 2.31)
 };
 
 struct CollectiveEntry {
@@ -137,29 +137,29 @@ struct CollectiveEntry {
     uint64_t send_buffer;      // address, 0 where there is none
     uint64_t receive_buffer;
     uint64_t stream;
-    uint64_t group;            // n-th group of the process from 1, 0 outside groups
+    uint64_t group;  // n-th group of the process from 1, 0 outside groups
     int64_t step;
     uint64_t entered_ticks;
-    uint64_t returned_ticks;   // (later) of the call, or of the ncclGroupEnd that launched it; 0 = not yet
+    uint64_t returned_ticks;      // (later) of the call, or of the ncclGroupEnd that launched it; 0 = not yet
     uint64_t gpu_started_ticks;   // (later) 0 unknown
     uint64_t gpu_finished_ticks;  // (later) when the completion was seen, 0 = not yet or unknown
-    uint64_t related_id;       // lifecycle: global id of the communicator being created; else 0
-    uint32_t communicator;     // row of the communicators table, kNoIndex unknown
-    uint32_t thread;           // kernel thread id
-    uint32_t span;             // string id of the innermost span, 0 none
-    uint32_t stack;            // reserved for call-site stacks
-    int32_t peer;              // communicator rank of the root or the peer, -1 where there is none
-    int32_t comm_rank;         // this member's rank in the communicator, -1 unknown
-    int32_t device;            // -1 unknown
-    uint32_t group_index;      // n-th call of its group, from 0
+    uint64_t related_id;          // lifecycle: global id of the communicator being created; else 0
+    uint32_t communicator;        // row of the communicators table, kNoIndex unknown
+    uint32_t thread;              // kernel thread id
+    uint32_t span;                // string id of the innermost span, 0 none
+    uint32_t stack;               // reserved for call-site stacks
+    int32_t peer;                 // communicator rank of the root or the peer, -1 where there is none
+    int32_t comm_rank;            // this member's rank in the communicator, -1 unknown
+    int32_t device;               // -1 unknown
+    uint32_t group_index;         // n-th call of its group, from 0
     OpKind kind;
     Datatype datatype;
     Reduction reduction;
-    uint16_t flags;            // CollectiveFlags
-    CallState state;           // (later)
+    uint16_t flags;   // CollectiveFlags
+    CallState state;  // (later)
     uint8_t reserved8;
-    int32_t result;            // (later) ncclResult_t, -1 = not returned yet
-    int32_t color;             // comm_split
+    int32_t result;  // (later) ncclResult_t, -1 = not returned yet
+    int32_t color;   // comm_split
     uint64_t reserved[4];
 };
 static_assert(sizeof(CollectiveEntry) == 192);
@@ -174,9 +174,9 @@ struct CudaCallEntry {
     uint64_t returned_ticks;  // (later) 0 = still inside
     uint64_t object;          // stream, event or address the call is about
     int64_t step;
-    uint32_t name;            // string id of the function's name
+    uint32_t name;  // string id of the function's name
     uint32_t thread;
-    int32_t result;           // (later) CUresult or cudaError_t, -1 = not returned yet
+    int32_t result;  // (later) CUresult or cudaError_t, -1 = not returned yet
     uint32_t span;
     uint64_t reserved;
 };
@@ -187,48 +187,48 @@ struct MarkerEntry {
     uint64_t ticks;
     uint64_t value;  // step: the number; metric: the bits of a double; span_end: ticks of its begin (0 unknown)
     int64_t step;
-    uint32_t name;   // string id of the span, event, metric or label key
-    uint32_t text;   // string id of a label's value
+    uint32_t name;  // string id of the span, event, metric or label key
+    uint32_t text;  // string id of a label's value
     uint32_t thread;
     MarkerKind kind;
-    uint8_t depth;   // nesting of the span, 0 outermost
+    uint8_t depth;  // nesting of the span, 0 outermost
     uint16_t reserved;
 };
 static_assert(sizeof(MarkerEntry) == 48);
 
 enum CommunicatorFlags : uint8_t {
     kCommNonblocking = 1 << 0,
-    kCommScalable = 1 << 1,      // ncclCommInitRankScalable
+    kCommScalable = 1 << 1,         // ncclCommInitRankScalable
     kCommIdentityGuessed = 1 << 2,  // its creation was not seen; the id is private to this process
 };
 
 // A row is complete once `published` is non-zero (written last). Fields marked (later) may change.
 struct CommunicatorRecord {
     uint32_t published;
-    OpKind origin;           // the call that made it (kCommInit .. kCommGrow)
-    CommState state;         // (later)
-    uint8_t flags;           // CommunicatorFlags
-    uint64_t id;             // global: equal on all members
-    uint64_t parent_id;      // of split, shrink and grow; 0 none
-    uint64_t alias_id;       // grow: id that the new ranks know it by, where this process knows it; 0 none
-    uint64_t pointer;        // (later) ncclComm_t, 0 until NCCL has handed it out. Reused by NCCL over time
-    uint64_t next_sequence;  // (later) collectives issued so far
-    uint64_t finished;       // (later) sequence number of the newest collective seen finished, + 1
-    uint64_t created_ticks;  // creation call entered
-    uint64_t ready_ticks;    // (later) known to be usable, 0 = not yet
-    uint64_t closed_ticks;   // (later) destroy or abort entered, 0 = not yet
+    OpKind origin;              // the call that made it (kCommInit .. kCommGrow)
+    CommState state;            // (later)
+    uint8_t flags;              // CommunicatorFlags
+    uint64_t id;                // global: equal on all members
+    uint64_t parent_id;         // of split, shrink and grow; 0 none
+    uint64_t alias_id;          // grow: id that the new ranks know it by, where this process knows it; 0 none
+    uint64_t pointer;           // (later) ncclComm_t, 0 until NCCL has handed it out. Reused by NCCL over time
+    uint64_t next_sequence;     // (later) collectives issued so far
+    uint64_t finished;          // (later) sequence number of the newest collective seen finished, + 1
+    uint64_t created_ticks;     // creation call entered
+    uint64_t ready_ticks;       // (later) known to be usable, 0 = not yet
+    uint64_t closed_ticks;      // (later) destroy or abort entered, 0 = not yet
     uint64_t p2p_offset_bytes;  // in the p2p heap: uint64_t sent[size], received[size]; kNoSequence none
-    int32_t size;            // (later) members, -1 unknown
-    int32_t rank;            // (later) communicator rank of this member, -1 unknown
-    int32_t device;          // (later) -1 unknown
-    int32_t color;           // split
-    int32_t key;             // split
-    uint32_t ordinal;        // n-th child of this kind of its parent, from 0
-    uint32_t excluded;       // shrink: string id of the sorted parent ranks left out, "1,5"
-    uint32_t name;           // (later) string id: titan_comm_name() or the config's commName
-    int32_t create_result;   // (later) ncclResult_t of the creation, -1 = still inside
-    int32_t async_error;     // (later) newest result of ncclCommGetAsyncError that was an error
-    int32_t parent_rank;     // this member's rank in the parent, -1 none
+    int32_t size;               // (later) members, -1 unknown
+    int32_t rank;               // (later) communicator rank of this member, -1 unknown
+    int32_t device;             // (later) -1 unknown
+    int32_t color;              // split
+    int32_t key;                // split
+    uint32_t ordinal;           // n-th child of this kind of its parent, from 0
+    uint32_t excluded;          // shrink: string id of the sorted parent ranks left out, "1,5"
+    uint32_t name;              // (later) string id: titan_comm_name() or the config's commName
+    int32_t create_result;      // (later) ncclResult_t of the creation, -1 = still inside
+    int32_t async_error;        // (later) newest result of ncclCommGetAsyncError that was an error
+    int32_t parent_rank;        // this member's rank in the parent, -1 none
     uint32_t create_thread;
     uint64_t reserved[7];
 };
@@ -242,13 +242,13 @@ struct ThreadRecord {
     uint64_t ticket;         // entry of that call in its ring + 1, 0 none
     uint64_t group;          // open or ending group, 0 none
     uint32_t group_depth;
-    uint32_t last_call;      // string id of the newest finished call
-    uint64_t last_call_ticks;  // when it returned
-    uint32_t span_depth;     // may exceed kSpanDepth: deeper ones are not named
-    uint32_t spans[kSpanDepth];       // string ids, outermost first
+    uint32_t last_call;          // string id of the newest finished call
+    uint64_t last_call_ticks;    // when it returned
+    uint32_t span_depth;         // may exceed kSpanDepth: deeper ones are not named
+    uint32_t spans[kSpanDepth];  // string ids, outermost first
     uint32_t reserved32;
     uint64_t span_begin_ticks[kSpanDepth];
-    char name[16];           // the thread's own name
+    char name[16];  // the thread's own name
     uint64_t reserved[2];
 };
 static_assert(sizeof(ThreadRecord) == 192);

@@ -4,10 +4,10 @@
 
 using namespace simgpu;
 
-#define FIND_EVENT(handle)                                                             \
-    EventRef event;                                                                    \
-    if (const CUresult found = find_event((handle), &event); found != CUDA_SUCCESS) {  \
-        return found;                                                                  \
+#define FIND_EVENT(handle)                                                            \
+    EventRef event;                                                                   \
+    if (const CUresult found = find_event((handle), &event); found != CUDA_SUCCESS) { \
+        return found;                                                                 \
     }
 
 CUresult cuEventCreate(CUevent* out, unsigned int flags) {

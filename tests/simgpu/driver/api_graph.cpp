@@ -7,10 +7,10 @@
 
 using namespace simgpu;
 
-#define FIND_STREAM(handle)                                                              \
-    StreamRef stream;                                                                    \
-    if (const CUresult found = find_stream((handle), &stream); found != CUDA_SUCCESS) {  \
-        return found;                                                                    \
+#define FIND_STREAM(handle)                                                             \
+    StreamRef stream;                                                                   \
+    if (const CUresult found = find_stream((handle), &stream); found != CUDA_SUCCESS) { \
+        return found;                                                                   \
     }
 
 CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {

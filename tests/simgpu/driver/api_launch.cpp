@@ -46,7 +46,8 @@ CUresult launch(CUfunction function, CUstream handle, void** params) {
     }
     auto arguments = std::make_shared<Arguments>(function->kernel, params, stream->context->cancelled);
     const SimgpuKernelBody body = function->kernel.body;
-    return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, [arguments, body] { arguments->run(body); }, function->name);
+    return submit(
+        stream, CU_GRAPH_NODE_TYPE_KERNEL, [arguments, body] { arguments->run(body); }, function->name);
 }
 
 }  // namespace

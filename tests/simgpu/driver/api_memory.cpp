@@ -68,9 +68,8 @@ CUresult copy_async(CUstream handle, CUdeviceptr to, CUdeviceptr from, size_t by
     if (const CUresult result = find_stream(handle, &stream); result != CUDA_SUCCESS) {
         return result;
     }
-    return submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY, [=] {
-        std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
-    });
+    return submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY,
+                  [=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
 }
 
 // A synchronous copy runs on the legacy stream and waits for it.

@@ -7,10 +7,10 @@
 
 using namespace simgpu;
 
-#define FIND_STREAM(handle)                                                              \
-    StreamRef stream;                                                                    \
-    if (const CUresult found = find_stream((handle), &stream); found != CUDA_SUCCESS) {  \
-        return found;                                                                    \
+#define FIND_STREAM(handle)                                                             \
+    StreamRef stream;                                                                   \
+    if (const CUresult found = find_stream((handle), &stream); found != CUDA_SUCCESS) { \
+        return found;                                                                   \
     }
 
 CUresult cuStreamCreateWithPriority(CUstream* out, unsigned int flags, int priority) {
@@ -133,8 +133,7 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user_data) {
 
 CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* user_data, unsigned int) {
     FIND_STREAM(handle)
-    return submit(stream, CU_GRAPH_NODE_TYPE_HOST,
-                  [=] { callback(handle, CUDA_SUCCESS, user_data); });
+    return submit(stream, CU_GRAPH_NODE_TYPE_HOST, [=] { callback(handle, CUDA_SUCCESS, user_data); });
 }
 
 namespace {
@@ -173,13 +172,12 @@ CUresult wait_value(CUstream handle, CUdeviceptr address, T value, unsigned flag
 }  // namespace
 
 #define SIMGPU_VALUE_OPS(X) X(32, cuuint32_t, uint32_t) X(64, cuuint64_t, uint64_t)
-#define DEFINE(bits, cu_type, type)                                                                          \
-    CUresult cuStreamWriteValue##bits##_v2(CUstream stream, CUdeviceptr address, cu_type value, unsigned) {  \
-        return write_value<type>(stream, address, value);                                                    \
-    }                                                                                                        \
-    CUresult cuStreamWaitValue##bits##_v2(CUstream stream, CUdeviceptr address, cu_type value,               \
-                                          unsigned flags) {                                                  \
-        return wait_value<type>(stream, address, value, flags);                                              \
+#define DEFINE(bits, cu_type, type)                                                                              \
+    CUresult cuStreamWriteValue##bits##_v2(CUstream stream, CUdeviceptr address, cu_type value, unsigned) {      \
+        return write_value<type>(stream, address, value);                                                        \
+    }                                                                                                            \
+    CUresult cuStreamWaitValue##bits##_v2(CUstream stream, CUdeviceptr address, cu_type value, unsigned flags) { \
+        return wait_value<type>(stream, address, value, flags);                                                  \
     }
 SIMGPU_VALUE_OPS(DEFINE)
 #undef DEFINE

@@ -22,9 +22,9 @@ CUresult check_unsafe_call() {
     CUresult result = CUDA_SUCCESS;
     for (const auto& capture : driver().captures) {
         const bool mine = capture->owner == std::this_thread::get_id();
-        const bool forbids = mine ? capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED
-                                  : mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-                                        capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+        const bool forbids =
+            mine ? capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED
+                 : mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
         if (forbids) {
             result = refuse(capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         }

@@ -44,9 +44,7 @@ Driver& driver() {
 
 bool forked() { return g_forked; }
 
-CUresult ready() {
-    return g_forked || !driver().initialized ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
-}
+CUresult ready() { return g_forked || !driver().initialized ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS; }
 
 std::vector<CUcontext>& context_stack() {
     thread_local std::vector<CUcontext> stack;

@@ -128,9 +128,9 @@ Driver& driver();
 CUresult ready();
 bool forked();
 
-CUcontext& current_context();                // top of this thread's stack, or null
-std::vector<CUcontext>& context_stack();     // of this thread
-CUresult require_context(CUcontext* out);    // ready() and a live current context
+CUcontext& current_context();              // top of this thread's stack, or null
+std::vector<CUcontext>& context_stack();   // of this thread
+CUresult require_context(CUcontext* out);  // ready() and a live current context
 
 // `handle` may be the legacy or the per-thread default stream. The lock is taken inside.
 CUresult find_stream(CUstream handle, StreamRef* out);

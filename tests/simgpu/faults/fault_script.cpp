@@ -88,8 +88,9 @@ void set_parameter(Fault& fault, const std::string& key, const std::string& valu
     } else if (key == "factor") {
         fault.factor = number<double>(key, value);
     } else if (key == "type") {
-        fault.type = one_of(key, value, {"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32",
-                                         "float64", "bfloat16"});
+        fault.type = one_of(
+            key, value,
+            {"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16"});
     } else if (key == "op") {
         fault.op = one_of(key, value, {"sum", "prod", "max", "min", "avg"});
     } else if (key == "root") {
@@ -250,9 +251,9 @@ std::vector<const Fault*> FaultScript::at(const FaultPoint& point) const {
         if (!fits || !fault.hits_rank(point.rank) || fault.comm != point.comm) {
             continue;
         }
-        if (point.place != FaultPlace::kCreation && ((fault.step && !fault.step->contains(point.step)) ||
-                                                     (fault.nth && *fault.nth != point.nth) ||
-                                                     (fault.seq && *fault.seq != point.seq))) {
+        if (point.place != FaultPlace::kCreation &&
+            ((fault.step && !fault.step->contains(point.step)) || (fault.nth && *fault.nth != point.nth) ||
+             (fault.seq && *fault.seq != point.seq))) {
             continue;
         }
         hits.push_back(&fault);

@@ -17,24 +17,24 @@
 namespace simgpu {
 
 // action, word, where it applies, the parameters it takes
-#define SIMGPU_FAULT_ACTIONS(X)                 \
-    X(kSkip, "skip", kOp, "")                   \
-    X(kExtra, "extra", kOp, "kind")             \
-    X(kOther, "other", kOp, "kind")             \
-    X(kCount, "count", kOp, "factor")           \
-    X(kDtype, "dtype", kOp, "type")             \
-    X(kRedop, "redop", kOp, "op")               \
-    X(kRoot, "root", kOp, "root")               \
-    X(kSwap, "swap", kOp, "with")               \
-    X(kHangKernel, "hang-kernel", kOp, "")      \
-    X(kStuck, "stuck", kOp, "")                 \
+#define SIMGPU_FAULT_ACTIONS(X)                  \
+    X(kSkip, "skip", kOp, "")                    \
+    X(kExtra, "extra", kOp, "kind")              \
+    X(kOther, "other", kOp, "kind")              \
+    X(kCount, "count", kOp, "factor")            \
+    X(kDtype, "dtype", kOp, "type")              \
+    X(kRedop, "redop", kOp, "op")                \
+    X(kRoot, "root", kOp, "root")                \
+    X(kSwap, "swap", kOp, "with")                \
+    X(kHangKernel, "hang-kernel", kOp, "")       \
+    X(kStuck, "stuck", kOp, "")                  \
     X(kAsyncError, "async-error", kOp, "result") \
-    X(kSleep, "sleep", kAnywhere, "ms")         \
-    X(kSpin, "spin", kAnywhere, "")             \
-    X(kKill, "kill", kAnywhere, "")             \
-    X(kSegv, "segv", kAnywhere, "")             \
-    X(kExit, "exit", kAnywhere, "code")         \
-    X(kDump, "dump", kAnywhere, "")             \
+    X(kSleep, "sleep", kAnywhere, "ms")          \
+    X(kSpin, "spin", kAnywhere, "")              \
+    X(kKill, "kill", kAnywhere, "")              \
+    X(kSegv, "segv", kAnywhere, "")              \
+    X(kExit, "exit", kAnywhere, "code")          \
+    X(kDump, "dump", kAnywhere, "")              \
     X(kNoInit, "no-init", kCreation, "")
 
 enum class FaultAction {
@@ -61,15 +61,15 @@ struct Fault {
     std::string text;            // the line, for messages
 
     // Parameters, with their defaults.
-    std::string kind;    // extra, other: allreduce, broadcast, reduce, allgather, reducescatter
-    double factor = 2;   // count
-    std::string type;    // dtype: float16, bfloat16, float64, int32, ...
-    std::string op;      // redop: sum, prod, max, min, avg
-    int root = 1;        // root
-    std::string with;    // swap: the communicator whose next operation goes first
-    int64_t ms = 1000;   // sleep
-    int code = 7;        // exit
-    int result = 6;      // async-error: ncclRemoteError
+    std::string kind;   // extra, other: allreduce, broadcast, reduce, allgather, reducescatter
+    double factor = 2;  // count
+    std::string type;   // dtype: float16, bfloat16, float64, int32, ...
+    std::string op;     // redop: sum, prod, max, min, avg
+    int root = 1;       // root
+    std::string with;   // swap: the communicator whose next operation goes first
+    int64_t ms = 1000;  // sleep
+    int code = 7;       // exit
+    int result = 6;     // async-error: ncclRemoteError
 
     bool hits_rank(int rank) const;
 };

@@ -43,7 +43,7 @@ typedef struct SimgpuFatBinary {
 int simgpu_launch_spin(uint64_t duration_ns, void* stream);  // keeps the stream busy that long
 int simgpu_launch_hang(void* stream);                        // never ends (but a device reset ends it)
 int simgpu_launch_fill(float* data, size_t count, float value, void* stream);
-int simgpu_launch_add(float* data, size_t count, float value, void* stream);   // data[i] += value
+int simgpu_launch_add(float* data, size_t count, float value, void* stream);            // data[i] += value
 int simgpu_launch_axpy(float* y, const float* x, size_t count, float a, void* stream);  // y[i] += a * x[i]
 
 #ifdef __cplusplus

@@ -74,11 +74,11 @@ void axpy_body(void** args) {
 }
 
 // name, argument sizes
-#define SIMGPU_KERNELS(X)            \
-    X(spin, 1, 8)                    \
-    X(hang, 0, 0)                    \
-    X(fill, 3, 8, 8, 4)              \
-    X(add, 3, 8, 8, 4)               \
+#define SIMGPU_KERNELS(X) \
+    X(spin, 1, 8)         \
+    X(hang, 0, 0)         \
+    X(fill, 3, 8, 8, 4)   \
+    X(add, 3, 8, 8, 4)    \
     X(axpy, 4, 8, 8, 8, 4)
 
 #define ROW(name, count, ...) {"simgpu_" #name "_kernel", name##_body, count, {__VA_ARGS__}},
@@ -94,7 +94,7 @@ SimgpuFatBinary g_binary = {SIMGPU_FATBIN_MAGIC, sizeof kKernels / sizeof kKerne
 
 [[gnu::constructor]] void register_kernels() {
     void** handle = __cudaRegisterFatBinary(&g_binary);
-#define REGISTER(name, ...)                                                                                    \
+#define REGISTER(name, ...)                                                                                         \
     __cudaRegisterFunction(handle, &name##_stub, nullptr, "simgpu_" #name "_kernel", -1, nullptr, nullptr, nullptr, \
                            nullptr, nullptr);
     SIMGPU_KERNELS(REGISTER)

@@ -21,7 +21,8 @@ bool reduces(OpKind kind) {
 }
 
 void add_transfer(Plan& plan, bool is_send, int peer, const void* from, void* to, size_t bytes) {
-    plan.transfers.push_back({is_send, peer, static_cast<const unsigned char*>(from), static_cast<unsigned char*>(to), bytes});
+    plan.transfers.push_back(
+        {is_send, peer, static_cast<const unsigned char*>(from), static_cast<unsigned char*>(to), bytes});
 }
 
 // NCCL makes these of sends and receives, and so do we.
@@ -65,10 +66,15 @@ ncclResult_t enqueue(const Call& call, ncclComm_t comm, cudaStream_t stream) {
     if (element_bytes(call.type) == 0 || call.root < 0 || call.root >= core->ranks) {
         return ncclInvalidArgument;
     }
-    CollectiveOp op{call.kind,  static_cast<const unsigned char*>(call.send), static_cast<unsigned char*>(call.recv),
-                    call.count, call.type,
-                    call.redop, call.root,
-                    false,      {}};
+    CollectiveOp op{call.kind,
+                    static_cast<const unsigned char*>(call.send),
+                    static_cast<unsigned char*>(call.recv),
+                    call.count,
+                    call.type,
+                    call.redop,
+                    call.root,
+                    false,
+                    {}};
     if (reduces(call.kind) && (call.redop < ncclSum || call.redop >= ncclNumOps)) {
         std::lock_guard lock(core->lock);
         auto found = core->scalars.find(call.redop);
@@ -99,13 +105,13 @@ ncclResult_t run(const Call& call, ncclComm_t comm, cudaStream_t stream, const n
 
 // One row makes both forms: name, parameters, the call they mean.
 #define PARAMETERS(...) __VA_ARGS__
-#define COLLECTIVE(name, parameters, ...)                                                                    \
-    NCCL_EXPORT(ncclResult_t, nccl##name, (parameters, ncclComm_t comm, cudaStream_t stream)) {              \
-        return run(Call{OpKind::k##name, __VA_ARGS__}, comm, stream);                                        \
-    }                                                                                                        \
-    NCCL_EXPORT(ncclResult_t, nccl##name##Config,                                                            \
-                (parameters, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {        \
-        return run(Call{OpKind::k##name, __VA_ARGS__}, comm, stream, config);                                \
+#define COLLECTIVE(name, parameters, ...)                                                             \
+    NCCL_EXPORT(ncclResult_t, nccl##name, (parameters, ncclComm_t comm, cudaStream_t stream)) {       \
+        return run(Call{OpKind::k##name, __VA_ARGS__}, comm, stream);                                 \
+    }                                                                                                 \
+    NCCL_EXPORT(ncclResult_t, nccl##name##Config,                                                     \
+                (parameters, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) { \
+        return run(Call{OpKind::k##name, __VA_ARGS__}, comm, stream, config);                         \
     }
 
 #define BUFFERS const void *send, void *recv, size_t count, ncclDataType_t type

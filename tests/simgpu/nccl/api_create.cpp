@@ -83,8 +83,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommInitAll, (ncclComm_t * comms, int devices, con
     }
     return grouped([&] {
         for (int i = 0; i < devices; ++i) {
-            const ncclResult_t result =
-                init_rank(&comms[i], devices, key_of(id), i, list ? list[i] : i, nullptr);
+            const ncclResult_t result = init_rank(&comms[i], devices, key_of(id), i, list ? list[i] : i, nullptr);
             if (result != ncclSuccess) {
                 return result;
             }
@@ -218,8 +217,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId* i
 }
 
 NCCL_EXPORT(ncclResult_t, ncclCommGrow,
-            (ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm,
-             ncclConfig_t* config)) {
+            (ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm, ncclConfig_t* config)) {
     if (!newcomm) {
         return ncclInvalidArgument;
     }

@@ -127,7 +127,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommGetAsyncError, (ncclComm_t comm, ncclResult_t*
 
 namespace {
 
-ncclResult_t answer(ncclComm_t comm, int* out, int Core::* field) {
+ncclResult_t answer(ncclComm_t comm, int* out, int Core::*field) {
     const CoreRef core = find_core(comm);
     if (!core || !out) {
         return ncclInvalidArgument;

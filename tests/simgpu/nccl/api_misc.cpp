@@ -29,7 +29,7 @@ NCCL_EXPORT(ncclResult_t, ncclMemFree, (void* pointer)) {
     }
     ContextGuard guard(context);
     return driver_table()->cuMemFree(reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS ? ncclSuccess
-                                                                                         : ncclUnhandledCudaError;
+                                                                                             : ncclUnhandledCudaError;
 }
 
 NCCL_EXPORT(ncclResult_t, ncclCommRegister, (const ncclComm_t comm, void* buffer, size_t, void** handle)) {
@@ -90,9 +90,10 @@ NCCL_EXPORT(ncclResult_t, ncclParamBind, (ncclParamHandle_t * out, const char*))
     return ncclInvalidArgument;
 }
 
-#define SIMGPU_PARAM_TYPES(X)                                                                                \
-    X(I8, int8_t) X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t)            \
-    X(U32, uint32_t) X(U64, uint64_t) X(Str, const char*)
+#define SIMGPU_PARAM_TYPES(X)                                                                                         \
+    X(I8, int8_t)                                                                                                     \
+    X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t) \
+        X(Str, const char*)
 #define ROW(suffix, type) \
     NCCL_EXPORT(ncclResult_t, ncclParamGet##suffix, (ncclParamHandle_t, type*)) { return ncclInvalidArgument; }
 SIMGPU_PARAM_TYPES(ROW)

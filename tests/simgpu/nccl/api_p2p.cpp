@@ -82,8 +82,7 @@ NCCL_EXPORT(ncclResult_t, ncclPutSignal,
                       comm, stream);
 }
 
-NCCL_EXPORT(ncclResult_t, ncclSignal,
-            (int peer, int, int, unsigned int, ncclComm_t comm, cudaStream_t stream)) {
+NCCL_EXPORT(ncclResult_t, ncclSignal, (int peer, int, int, unsigned int, ncclComm_t comm, cudaStream_t stream)) {
     return add_signal({OpKind::kSignal, peer, nullptr, 0, 0, 0, 0}, comm, stream);
 }
 
@@ -95,9 +94,9 @@ NCCL_EXPORT(ncclResult_t, ncclWaitSignal,
     return grouped([&] {
         ncclResult_t result = ncclSuccess;
         for (int i = 0; i < count && result == ncclSuccess; ++i) {
-            result = add_signal({OpKind::kWaitSignal, waits[i].peer, nullptr, 0, 0, 0,
-                                 static_cast<uint32_t>(waits[i].opCnt)},
-                                comm, stream);
+            result = add_signal(
+                {OpKind::kWaitSignal, waits[i].peer, nullptr, 0, 0, 0, static_cast<uint32_t>(waits[i].opCnt)}, comm,
+                stream);
         }
         return result;
     });

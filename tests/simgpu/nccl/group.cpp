@@ -48,9 +48,8 @@ ncclResult_t run_chain(Chain& chain) {
 std::vector<Chain> chains_of(std::vector<InitJob> jobs) {
     std::vector<Chain> chains;
     for (InitJob& job : jobs) {
-        auto same = std::find_if(chains.begin(), chains.end(), [&](const Chain& chain) {
-            return job.parent && chain.front().parent == job.parent;
-        });
+        auto same = std::find_if(chains.begin(), chains.end(),
+                                 [&](const Chain& chain) { return job.parent && chain.front().parent == job.parent; });
         if (same == chains.end()) {
             chains.emplace_back();
             same = std::prev(chains.end());

@@ -9,9 +9,10 @@
 namespace simgpu {
 
 // Collectives with an exchange of their own. The rest (AlltoAll, Gather, Scatter) is made of sends and receives.
-#define SIMGPU_OP_KINDS(X)                                                                                \
-    X(AllReduce) X(Broadcast) X(Reduce) X(AllGather) X(ReduceScatter) X(AlltoAll) X(Gather) X(Scatter)    \
-    X(SendRecv) X(PutSignal) X(Signal) X(WaitSignal)
+#define SIMGPU_OP_KINDS(X)                                                                                         \
+    X(AllReduce)                                                                                                   \
+    X(Broadcast) X(Reduce) X(AllGather) X(ReduceScatter) X(AlltoAll) X(Gather) X(Scatter) X(SendRecv) X(PutSignal) \
+        X(Signal) X(WaitSignal)
 
 enum class OpKind : int {
 #define ROW(name) k##name,

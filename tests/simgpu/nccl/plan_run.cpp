@@ -66,8 +66,8 @@ bool Runner::collective(const CollectiveOp& op) {
         const int phase = static_cast<int>(core_.round++ & 1);
         const size_t bytes = std::min(kSlotBytes, total - offset);
         if (first) {
-            segment_.member(core_.rank).description[phase] = {static_cast<int32_t>(op.kind), op.type, op.redop, op.root,
-                                                               total, core_.inject_stuck.exchange(0)};
+            segment_.member(core_.rank).description[phase] = {
+                static_cast<int32_t>(op.kind), op.type, op.redop, op.root, total, core_.inject_stuck.exchange(0)};
         }
         if (contributes(op, core_.rank)) {
             publish(op, offset, bytes, phase);
@@ -119,9 +119,7 @@ void Runner::reduce_range(const CollectiveOp& op, unsigned char* out, size_t ski
 
 void Runner::consume(const CollectiveOp& op, size_t offset, size_t bytes, int phase) {
     switch (op.kind) {
-        case OpKind::kBroadcast:
-            std::memcpy(op.recv + offset, segment_.slot(op.root, phase), bytes);
-            break;
+        case OpKind::kBroadcast: std::memcpy(op.recv + offset, segment_.slot(op.root, phase), bytes); break;
         case OpKind::kReduce:
             if (core_.rank != op.root) {
                 break;
@@ -230,7 +228,8 @@ bool Runner::signal(const SignalOp& op) {
         Mailbox& box = segment_.rma_mailbox(core_.rank, op.peer);
         size_t sent = 0;
         do {
-            if (!wait_on(segment_.member(core_.rank).bell, [&] { return box.full.load() == 0; }, stop_)) {
+            if (!wait_on(
+                    segment_.member(core_.rank).bell, [&] { return box.full.load() == 0; }, stop_)) {
                 return false;
             }
             box.window = op.window;
@@ -250,8 +249,9 @@ bool Runner::signal(const SignalOp& op) {
     uint32_t& seen = core_.signals_seen[static_cast<size_t>(op.peer)];
     Mailbox& box = segment_.rma_mailbox(op.peer, core_.rank);
     while (seen < op.awaited) {
-        if (!wait_on(segment_.member(core_.rank).bell, [&] { return box.full.load(std::memory_order_acquire) != 0; },
-                     stop_)) {
+        if (!wait_on(
+                segment_.member(core_.rank).bell, [&] { return box.full.load(std::memory_order_acquire) != 0; },
+                stop_)) {
             return false;
         }
         std::lock_guard lock(core_.lock);

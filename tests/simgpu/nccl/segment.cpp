@@ -99,12 +99,12 @@ bool Segment::pass(Barrier& barrier, const Stop& stop) {
         return true;
     }
     return wait_on(
-        barrier.generation,
-        [&] { return barrier.generation.value.load(std::memory_order_acquire) != generation; }, stop);
+        barrier.generation, [&] { return barrier.generation.value.load(std::memory_order_acquire) != generation; },
+        stop);
 }
 
-JoinResult Segment::join(const std::string& name, int members, int rank, int device, uint64_t host,
-                         const Stop& stop, std::shared_ptr<Segment>* out) {
+JoinResult Segment::join(const std::string& name, int members, int rank, int device, uint64_t host, const Stop& stop,
+                         std::shared_ptr<Segment>* out) {
     const size_t bytes = size_for(members);
     int fd = -1;
     bool creator = false;
@@ -153,7 +153,8 @@ JoinResult Segment::join(const std::string& name, int members, int rank, int dev
     self.host = host;
     if (header.arrived.value.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(members)) {
         shm_unlink(name.c_str());
-        syscall(SYS_futex, reinterpret_cast<uint32_t*>(&header.arrived.value), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+        syscall(SYS_futex, reinterpret_cast<uint32_t*>(&header.arrived.value), FUTEX_WAKE, INT_MAX, nullptr, nullptr,
+                0);
     }
     const bool complete = wait_on(
         header.arrived,

@@ -41,9 +41,9 @@ struct Member {
     std::atomic<int32_t> present;
     int32_t device;
     uint64_t host;
-    int32_t color, key;             // split
-    OpDescription description[2];   // double buffered like the slots
-    Bell bell;                      // rung when something in this member's mailboxes changed
+    int32_t color, key;            // split
+    OpDescription description[2];  // double buffered like the slots
+    Bell bell;                     // rung when something in this member's mailboxes changed
 };
 
 struct Mailbox {
@@ -71,8 +71,8 @@ enum class JoinResult { kJoined, kStopped, kWrongSize, kRankTaken, kSystemError 
 class Segment {
   public:
     // Blocks until all members have joined.
-    static JoinResult join(const std::string& name, int members, int rank, int device, uint64_t host,
-                           const Stop& stop, std::shared_ptr<Segment>* out);
+    static JoinResult join(const std::string& name, int members, int rank, int device, uint64_t host, const Stop& stop,
+                           std::shared_ptr<Segment>* out);
     ~Segment();
 
     Header& header() { return *static_cast<Header*>(base_); }

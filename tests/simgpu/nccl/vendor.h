@@ -10,7 +10,7 @@
 #include <nccl_device.h>
 #pragma GCC visibility pop
 
-#define NCCL_EXPORT(result, name, parameters)                                                               \
-    extern "C" __attribute__((visibility("default"))) result p##name parameters;                            \
-    extern "C" __attribute__((visibility("default"), weak, alias("p" #name))) result name parameters;       \
+#define NCCL_EXPORT(result, name, parameters)                                                         \
+    extern "C" __attribute__((visibility("default"))) result p##name parameters;                      \
+    extern "C" __attribute__((visibility("default"), weak, alias("p" #name))) result name parameters; \
     result p##name parameters

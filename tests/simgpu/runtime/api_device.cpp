@@ -13,9 +13,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int device) { return remember(select_device(device)); }
 cudaError_t cudaInitDevice(int device, unsigned int, unsigned int) { return remember(select_device(device)); }
 
-cudaError_t cudaGetDevice(int* device) {
-    return remember(device ? selected_device(device) : cudaErrorInvalidValue);
-}
+cudaError_t cudaGetDevice(int* device) { return remember(device ? selected_device(device) : cudaErrorInvalidValue); }
 
 cudaError_t cudaDeviceReset(void) { return remember(reset_device()); }
 cudaError_t cudaSetDeviceFlags(unsigned int) { return remember(initialize()); }
@@ -39,22 +37,24 @@ namespace {
 const char* runtime_text(cudaError_t error, bool name) {
     switch (error) {
         case cudaErrorInsufficientDriver:
-            return name ? "cudaErrorInsufficientDriver" : "CUDA driver version is insufficient for CUDA runtime version";
-        case cudaErrorInvalidDeviceFunction:
-            return name ? "cudaErrorInvalidDeviceFunction" : "invalid device function";
+            return name ? "cudaErrorInsufficientDriver"
+                        : "CUDA driver version is insufficient for CUDA runtime version";
+        case cudaErrorInvalidDeviceFunction: return name ? "cudaErrorInvalidDeviceFunction" : "invalid device function";
         default: return name ? "cudaErrorUnknown" : "unrecognized error code";
     }
 }
 
-#define SIMGPU_RUNTIME_NAMES(X)                                                                          \
-    X(cudaSuccess) X(cudaErrorInvalidValue) X(cudaErrorMemoryAllocation) X(cudaErrorInitializationError) \
-    X(cudaErrorInsufficientDriver) X(cudaErrorInvalidDeviceFunction) X(cudaErrorNoDevice)                \
-    X(cudaErrorInvalidDevice) X(cudaErrorDeviceUninitialized) X(cudaErrorInvalidResourceHandle)          \
-    X(cudaErrorIllegalState) X(cudaErrorSymbolNotFound) X(cudaErrorNotReady) X(cudaErrorLaunchFailure)   \
-    X(cudaErrorNotSupported) X(cudaErrorContextIsDestroyed) X(cudaErrorStreamCaptureUnsupported)         \
-    X(cudaErrorStreamCaptureInvalidated) X(cudaErrorStreamCaptureMerge) X(cudaErrorStreamCaptureUnmatched) \
-    X(cudaErrorStreamCaptureUnjoined) X(cudaErrorStreamCaptureIsolation) X(cudaErrorStreamCaptureImplicit) \
-    X(cudaErrorCapturedEvent) X(cudaErrorStreamCaptureWrongThread) X(cudaErrorUnknown)
+#define SIMGPU_RUNTIME_NAMES(X)                                                                                    \
+    X(cudaSuccess)                                                                                                 \
+    X(cudaErrorInvalidValue) X(cudaErrorMemoryAllocation) X(cudaErrorInitializationError)                          \
+        X(cudaErrorInsufficientDriver) X(cudaErrorInvalidDeviceFunction) X(cudaErrorNoDevice)                      \
+            X(cudaErrorInvalidDevice) X(cudaErrorDeviceUninitialized) X(cudaErrorInvalidResourceHandle)            \
+                X(cudaErrorIllegalState) X(cudaErrorSymbolNotFound) X(cudaErrorNotReady) X(cudaErrorLaunchFailure) \
+                    X(cudaErrorNotSupported) X(cudaErrorContextIsDestroyed) X(cudaErrorStreamCaptureUnsupported)   \
+                        X(cudaErrorStreamCaptureInvalidated) X(cudaErrorStreamCaptureMerge)                        \
+                            X(cudaErrorStreamCaptureUnmatched) X(cudaErrorStreamCaptureUnjoined)                   \
+                                X(cudaErrorStreamCaptureIsolation) X(cudaErrorStreamCaptureImplicit)               \
+                                    X(cudaErrorCapturedEvent) X(cudaErrorStreamCaptureWrongThread) X(cudaErrorUnknown)
 
 }  // namespace
 
@@ -91,17 +91,16 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 
 #if SIMGPU_CUDART_MAJOR < 13
 extern "C" __attribute__((visibility("default"))) cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* properties,
-                                                                                       int device) {
+                                                                                         int device) {
     return cudaGetDeviceProperties(properties, device);
 }
 #endif
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
     const cudaError_t error = initialize();
-    return remember(error != cudaSuccess
-                        ? error
-                        : from_driver(driver_table()->cuDeviceGetAttribute(
-                              value, static_cast<CUdevice_attribute>(attribute), device)));
+    return remember(error != cudaSuccess ? error
+                                         : from_driver(driver_table()->cuDeviceGetAttribute(
+                                               value, static_cast<CUdevice_attribute>(attribute), device)));
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {

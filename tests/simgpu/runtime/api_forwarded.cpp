@@ -17,8 +17,8 @@ To* as(From* from) {
 
 }  // namespace
 
-#define FORWARD(name, parameters, call) \
-    cudaError_t name parameters {       \
+#define FORWARD(name, parameters, call)                                 \
+    cudaError_t name parameters {                                       \
         return forward([&](const DriverTable& cu) { return cu.call; }); \
     }
 
@@ -40,8 +40,7 @@ FORWARD(cudaStreamGetFlags, (cudaStream_t stream, unsigned int* flags), cuStream
 FORWARD(cudaStreamGetPriority, (cudaStream_t stream, int* priority), cuStreamGetPriority(stream, priority))
 FORWARD(cudaStreamGetId, (cudaStream_t stream, unsigned long long* id), cuStreamGetId(stream, id))
 FORWARD(cudaStreamGetDevice, (cudaStream_t stream, int* device), cuStreamGetDevice(stream, device))
-FORWARD(cudaStreamAddCallback,
-        (cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned int flags),
+FORWARD(cudaStreamAddCallback, (cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned int flags),
         cuStreamAddCallback(stream, reinterpret_cast<CUstreamCallback>(callback), data, flags))
 FORWARD(cudaLaunchHostFunc, (cudaStream_t stream, cudaHostFn_t function, void* data),
         cuLaunchHostFunc(stream, function, data))
@@ -73,7 +72,7 @@ FORWARD(cudaMallocManaged, (void** pointer, size_t bytes, unsigned int flags),
 FORWARD(cudaMallocAsync, (void** pointer, size_t bytes, cudaStream_t stream),
         cuMemAllocAsync(out(pointer), bytes, stream))
 FORWARD(cudaFreeAsync, (void* pointer, cudaStream_t stream), cuMemFreeAsync(ptr(pointer), stream))
-FORWARD(cudaMemGetInfo, (size_t* free_bytes, size_t* total_bytes), cuMemGetInfo(free_bytes, total_bytes))
+FORWARD(cudaMemGetInfo, (size_t * free_bytes, size_t* total_bytes), cuMemGetInfo(free_bytes, total_bytes))
 FORWARD(cudaMemcpy, (void* to, const void* from, size_t bytes, cudaMemcpyKind), cuMemcpy(ptr(to), ptr(from), bytes))
 FORWARD(cudaMemcpyAsync, (void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream),
         cuMemcpyAsync(ptr(to), ptr(from), bytes, stream))
@@ -132,8 +131,8 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
 // CUDA 12 keeps three forms under ELF names that 13's header no longer declares. The oldest has the name of 13's
 // newest, hence the assembler name.
 #define EXPORT extern "C" __attribute__((visibility("default")))
-EXPORT cudaError_t capture_info_v1(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id) __asm__(
-    "cudaStreamGetCaptureInfo");
+EXPORT cudaError_t capture_info_v1(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                   unsigned long long* id) __asm__("cudaStreamGetCaptureInfo");
 EXPORT cudaError_t capture_info_v1(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id) {
     return capture_info(stream, status, id, nullptr, nullptr, nullptr, nullptr);
 }

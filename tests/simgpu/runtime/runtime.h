@@ -17,8 +17,8 @@ cudaError_t peek_last_error();
 // Runtime and driver share their numbers since CUDA 10.
 inline cudaError_t from_driver(CUresult result) { return static_cast<cudaError_t>(result); }
 
-cudaError_t initialize();        // the driver, once
-cudaError_t ensure_context();    // and the primary context of the thread's device
+cudaError_t initialize();      // the driver, once
+cudaError_t ensure_context();  // and the primary context of the thread's device
 cudaError_t select_device(int device);
 cudaError_t selected_device(int* device);
 cudaError_t reset_device();

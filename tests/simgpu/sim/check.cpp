@@ -49,7 +49,8 @@ void check_nccl(int result, const char* call) {
     if (result != ncclSuccess) {
         // A call can be the first to meet an error that happened elsewhere, before the watchdog looks.
         const bool elsewhere = result == ncclRemoteError || result == ncclTimeout;
-        die(elsewhere ? kExitAsyncError : kExitApiError, "%s: %s", call, ncclGetErrorString(static_cast<ncclResult_t>(result)));
+        die(elsewhere ? kExitAsyncError : kExitApiError, "%s: %s", call,
+            ncclGetErrorString(static_cast<ncclResult_t>(result)));
     }
 }
 

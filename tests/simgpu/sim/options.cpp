@@ -11,7 +11,8 @@ namespace simgpu {
 
 namespace {
 
-constexpr char kHelp[] = R"(titan-sim: a training job on simulated GPUs (test double: no GPU, driver or NVIDIA library is used)
+constexpr char kHelp[] =
+    R"(titan-sim: a training job on simulated GPUs (test double: no GPU, driver or NVIDIA library is used)
 
 It starts one process per rank. Each runs steps of forward, backward, optimizer and checkpoint with tensor (tp), data
 (dp) and pipeline (pp) parallel communicators, and checks the numbers that come out of every collective.

@@ -40,8 +40,8 @@ constexpr Word<Request::Kind> kKinds[] = {{"allreduce", Request::kAllReduce},
 constexpr Word<ncclRedOp_t> kOps[] = {
     {"sum", ncclSum}, {"prod", ncclProd}, {"max", ncclMax}, {"min", ncclMin}, {"avg", ncclAvg}};
 constexpr Word<ncclDataType_t> kTypes[] = {
-    {"int8", ncclInt8},     {"uint8", ncclUint8},       {"int32", ncclInt32},     {"uint32", ncclUint32},
-    {"int64", ncclInt64},   {"uint64", ncclUint64},     {"float16", ncclFloat16}, {"float32", ncclFloat32},
+    {"int8", ncclInt8},       {"uint8", ncclUint8},      {"int32", ncclInt32},     {"uint32", ncclUint32},
+    {"int64", ncclInt64},     {"uint64", ncclUint64},    {"float16", ncclFloat16}, {"float32", ncclFloat32},
     {"float64", ncclFloat64}, {"bfloat16", ncclBfloat16}};
 
 // A rank stuck in its own code: visible on its stack by this function's name.
@@ -158,9 +158,7 @@ void RankComm::call(const Request& r, cudaStream_t stream) {
         case Request::kReduce:
             NCCL_CHECK(ncclReduce(r.send, r.recv, r.count, r.type, r.op, r.peer, comm_, stream));
             break;
-        case Request::kAllGather:
-            NCCL_CHECK(ncclAllGather(r.send, r.recv, r.count, r.type, comm_, stream));
-            break;
+        case Request::kAllGather: NCCL_CHECK(ncclAllGather(r.send, r.recv, r.count, r.type, comm_, stream)); break;
         case Request::kReduceScatter:
             NCCL_CHECK(ncclReduceScatter(r.send, r.recv, r.count, r.type, r.op, comm_, stream));
             break;

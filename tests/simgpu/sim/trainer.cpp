@@ -13,14 +13,21 @@ namespace simgpu {
 
 // Device memory of a rank, all of it float32.
 struct Trainer::Buffers {
-    float *activation, *gathered, *activation_in, *gradient, *gradient_in, *bucket, *shard, *parameters, *norm, *weights,
-        *scratch;
+    float *activation, *gathered, *activation_in, *gradient, *gradient_in, *bucket, *shard, *parameters, *norm,
+        *weights, *scratch;
 
     Buffers(size_t count, const Layout& layout, size_t scratch_size) {
         const auto dp = static_cast<size_t>(layout.dp), tp = static_cast<size_t>(layout.tp);
-        for (auto [to, size] : {std::pair{&activation, count}, {&gathered, count * tp}, {&activation_in, count},
-                                {&gradient, count}, {&gradient_in, count}, {&bucket, count * dp}, {&shard, count},
-                                {&parameters, count * dp}, {&norm, size_t{1}}, {&weights, count},
+        for (auto [to, size] : {std::pair{&activation, count},
+                                {&gathered, count * tp},
+                                {&activation_in, count},
+                                {&gradient, count},
+                                {&gradient_in, count},
+                                {&bucket, count * dp},
+                                {&shard, count},
+                                {&parameters, count * dp},
+                                {&norm, size_t{1}},
+                                {&weights, count},
                                 {&scratch, scratch_size / sizeof(float)}}) {
             CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(to), size * sizeof(float)));
             CUDA_CHECK(cudaMemset(*to, 0, size * sizeof(float)));
@@ -68,9 +75,7 @@ Trainer::Trainer(const TrainOptions& options, int rank, int device) : options_(o
 // Only ever reached when everything went well; the device's resources end with the process.
 Trainer::~Trainer() { over_ = true; }
 
-Membership Trainer::member_of(const std::string& name) const {
-    return membership(options_.layout, name, state_.rank);
-}
+Membership Trainer::member_of(const std::string& name) const { return membership(options_.layout, name, state_.rank); }
 
 RankComm& Trainer::comm(const std::string& name) {
     size_t index = 0;
@@ -181,9 +186,7 @@ void Trainer::spin(double share) {
     CUDA_CHECK(simgpu_launch_spin(static_cast<uint64_t>(options_.step_ms * share * 1e6), compute_));
 }
 
-float Trainer::value_of(int rank, int salt) const {
-    return static_cast<float>(rank + 1 + salt + state_.step % 7);
-}
+float Trainer::value_of(int rank, int salt) const { return static_cast<float>(rank + 1 + salt + state_.step % 7); }
 
 int Trainer::rank_in(const std::string& name, int group_rank) const {
     const Layout& l = options_.layout;
@@ -218,7 +221,8 @@ void Trainer::forward() {
     RankComm& tp = comm("tp");
     const int stage = pp.membership().rank, last = pp.membership().size - 1;
     if (pp.usable() && stage > 0) {
-        pp.issue({Request::kRecv, nullptr, buffers_->activation_in, count_, ncclFloat32, ncclSum, stage - 1}, pipeline_);
+        pp.issue({Request::kRecv, nullptr, buffers_->activation_in, count_, ncclFloat32, ncclSum, stage - 1},
+                 pipeline_);
         after(compute_, pipeline_);
     }
     spin(0.35);
@@ -325,7 +329,8 @@ void Trainer::finish_step() {
         return group_sum("tp", salt) + static_cast<float>(distance * member_of("tp").size);
     };
     if (comm("pp").usable() && pp.rank > 0) {
-        expect("the activation from the stage before", buffers_->activation_in, count_, of_stage(pp.rank - 1, kActivation));
+        expect("the activation from the stage before", buffers_->activation_in, count_,
+               of_stage(pp.rank - 1, kActivation));
     }
     if (comm("pp").usable() && pp.rank + 1 < pp.size) {
         expect("the gradient from the stage after", buffers_->gradient_in, count_, of_stage(pp.rank + 1, kGradient));

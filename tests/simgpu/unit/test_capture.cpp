@@ -61,7 +61,8 @@ TEST_CASE("collectives can be captured and replayed") {
         cudaSetDevice(r);
         cudaGraph_t graph;
         REQUIRE(cudaStreamBeginCapture(node.streams[at], cudaStreamCaptureModeThreadLocal) == cudaSuccess);
-        CHECK(ncclAllReduce(&data[r], &data[r], 1, ncclFloat, ncclSum, node.comms[at], node.streams[at]) == ncclSuccess);
+        CHECK(ncclAllReduce(&data[r], &data[r], 1, ncclFloat, ncclSum, node.comms[at], node.streams[at]) ==
+              ncclSuccess);
         REQUIRE(cudaStreamEndCapture(node.streams[at], &graph) == cudaSuccess);
         REQUIRE(cudaGraphInstantiate(&execs[r], graph, 0) == cudaSuccess);
     }
@@ -96,7 +97,8 @@ TEST_CASE("calls that could synchronise invalidate a capture in global mode") {
         return answer;
     };
     CHECK(capture_then(cudaStreamCaptureModeGlobal, query) == Answer{cudaErrorStreamCaptureUnsupported, false});
-    CHECK(capture_then(cudaStreamCaptureModeGlobal, query_elsewhere) == Answer{cudaErrorStreamCaptureUnsupported, false});
+    CHECK(capture_then(cudaStreamCaptureModeGlobal, query_elsewhere) ==
+          Answer{cudaErrorStreamCaptureUnsupported, false});
     CHECK(capture_then(cudaStreamCaptureModeThreadLocal, query) == Answer{cudaErrorStreamCaptureUnsupported, false});
     CHECK(capture_then(cudaStreamCaptureModeThreadLocal, query_elsewhere) == Answer{cudaSuccess, true});
     CHECK(capture_then(cudaStreamCaptureModeRelaxed, query) == Answer{cudaSuccess, true});

@@ -59,7 +59,9 @@ TEST_CASE("nothing of a group starts before its outermost end") {
     Node node(kRanks);
     Grid data(1, 1);
     ncclGroupStart();
-    node.all([&](int r, ncclComm_t c, cudaStream_t s) { return ncclAllReduce(data[r], data[r], 1, ncclInt, ncclSum, c, s); });
+    node.all([&](int r, ncclComm_t c, cudaStream_t s) {
+        return ncclAllReduce(data[r], data[r], 1, ncclInt, ncclSum, c, s);
+    });
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     CHECK(data[0][0] == 1);
     CHECK(ncclGroupEnd() == ncclSuccess);
@@ -141,7 +143,8 @@ TEST_CASE("one-sided: put into a window, signal, wait") {
     int unused[4] = {};
     REQUIRE(ncclCommWindowRegister(node.comms[0], unused, sizeof unused, &handles[0], 0) == ncclSuccess);
     REQUIRE(ncclCommWindowRegister(node.comms[1], window.data(), 64, &handles[1], 0) == ncclSuccess);
-    CHECK(ncclPutSignal(from.data(), 3, ncclInt, 1, handles[0], 8, 0, 0, 0, node.comms[0], node.streams[0]) == ncclSuccess);
+    CHECK(ncclPutSignal(from.data(), 3, ncclInt, 1, handles[0], 8, 0, 0, 0, node.comms[0], node.streams[0]) ==
+          ncclSuccess);
     CHECK(ncclSignal(1, 0, 0, 0, node.comms[0], node.streams[0]) == ncclSuccess);
     ncclWaitSignalDesc_t wait = {2, 0, 0, 0};
     CHECK(ncclWaitSignal(1, &wait, node.comms[1], node.streams[1]) == ncclSuccess);

@@ -77,7 +77,8 @@ TEST_CASE("shrink leaves out ranks that need not call; with the abort flag it en
     float data[3] = {1, 2, 4};
     for (int r : {0, 2}) {
         const auto at = static_cast<size_t>(r);
-        REQUIRE(ncclAllReduce(&data[r], &data[r], 1, ncclFloat, ncclSum, node.comms[at], node.streams[at]) == ncclSuccess);
+        REQUIRE(ncclAllReduce(&data[r], &data[r], 1, ncclFloat, ncclSum, node.comms[at], node.streams[at]) ==
+                ncclSuccess);
     }
     int excluded[] = {1};
     each_rank(3, [&](int r) {
@@ -167,9 +168,12 @@ TEST_CASE("members that disagree hang, and abort ends it") {
         std::function<ncclResult_t(void*, ncclComm_t, cudaStream_t)> odd;
     };
     const Case cases[] = {
-        {"another operation", [](void* d, ncclComm_t c, cudaStream_t s) { return ncclBroadcast(d, d, 1, ncclInt, 0, c, s); }},
-        {"another count", [](void* d, ncclComm_t c, cudaStream_t s) { return ncclAllReduce(d, d, 2, ncclInt, ncclSum, c, s); }},
-        {"another type", [](void* d, ncclComm_t c, cudaStream_t s) { return ncclAllReduce(d, d, 1, ncclInt64, ncclSum, c, s); }},
+        {"another operation",
+         [](void* d, ncclComm_t c, cudaStream_t s) { return ncclBroadcast(d, d, 1, ncclInt, 0, c, s); }},
+        {"another count",
+         [](void* d, ncclComm_t c, cudaStream_t s) { return ncclAllReduce(d, d, 2, ncclInt, ncclSum, c, s); }},
+        {"another type",
+         [](void* d, ncclComm_t c, cudaStream_t s) { return ncclAllReduce(d, d, 1, ncclInt64, ncclSum, c, s); }},
         {"no call at all", [](void*, ncclComm_t, cudaStream_t) { return ncclSuccess; }},
     };
     for (const Case& one : cases) {
@@ -189,7 +193,9 @@ TEST_CASE("errors on demand: an operation that never finishes anywhere, an async
     Node node(2);
     int data[2] = {};
     REQUIRE(simgpuNcclStuckNext(node.comms[1]) == ncclSuccess);
-    node.all([&](int r, ncclComm_t c, cudaStream_t s) { return ncclAllReduce(&data[r], &data[r], 1, ncclInt, ncclSum, c, s); });
+    node.all([&](int r, ncclComm_t c, cudaStream_t s) {
+        return ncclAllReduce(&data[r], &data[r], 1, ncclInt, ncclSum, c, s);
+    });
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     CHECK_FALSE(node.idle(0));
     CHECK_FALSE(node.idle(1));

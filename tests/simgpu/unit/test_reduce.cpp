@@ -13,13 +13,14 @@ constexpr size_t kCount = 37;
 
 template <typename T>
 struct TypeOf;
-#define TYPES(X)                                                                                                \
-    X(int8_t, ncclInt8) X(uint8_t, ncclUint8) X(int32_t, ncclInt32) X(uint32_t, ncclUint32) X(int64_t, ncclInt64) \
-    X(uint64_t, ncclUint64) X(__half, ncclFloat16) X(__nv_bfloat16, ncclBfloat16) X(float, ncclFloat32)          \
-    X(double, ncclFloat64) X(__nv_fp8_e4m3, ncclFloat8e4m3) X(__nv_fp8_e5m2, ncclFloat8e5m2)
-#define ROW(type, value)                               \
-    template <>                                        \
-    struct TypeOf<type> {                              \
+#define TYPES(X)                                                                                                      \
+    X(int8_t, ncclInt8)                                                                                               \
+    X(uint8_t, ncclUint8) X(int32_t, ncclInt32) X(uint32_t, ncclUint32) X(int64_t, ncclInt64) X(uint64_t, ncclUint64) \
+        X(__half, ncclFloat16) X(__nv_bfloat16, ncclBfloat16) X(float, ncclFloat32) X(double, ncclFloat64)            \
+            X(__nv_fp8_e4m3, ncclFloat8e4m3) X(__nv_fp8_e5m2, ncclFloat8e5m2)
+#define ROW(type, value)                                \
+    template <>                                         \
+    struct TypeOf<type> {                               \
         static constexpr ncclDataType_t kValue = value; \
     };
 TYPES(ROW)
@@ -130,7 +131,8 @@ TEST_CASE("a sum with factors of the user's") {
     CHECK(out[1] == 32.0f);
     CHECK(ncclRedOpDestroy(ops[0], node.comms[0]) == ncclSuccess);
     CHECK(ncclRedOpDestroy(ops[0], node.comms[0]) == ncclInvalidArgument);
-    CHECK(ncclAllReduce(&in[0], &out[0], 1, ncclFloat32, ops[0], node.comms[0], node.streams[0]) == ncclInvalidArgument);
+    CHECK(ncclAllReduce(&in[0], &out[0], 1, ncclFloat32, ops[0], node.comms[0], node.streams[0]) ==
+          ncclInvalidArgument);
 }
 
 TEST_CASE("buffers of many chunks, odd sizes, in place") {

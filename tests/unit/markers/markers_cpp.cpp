@@ -5,6 +5,7 @@
 
 int main() {
     ::titan_step(2);
-    if (true) titan_event("in an if");
+    if (true)
+        titan_event("in an if");
     std::printf("%d\n", ::titan_dump(nullptr));
 }

@@ -32,9 +32,7 @@ std::unique_ptr<Config> load(const titan::test::Environment& environment) {
     return config;
 }
 
-bool selects(const char* ranks, int rank) {
-    return rank_selected(*load({{"TITANTRACE_RANKS", ranks}}), rank);
-}
+bool selects(const char* ranks, int rank) { return rank_selected(*load({{"TITANTRACE_RANKS", ranks}}), rank); }
 
 }  // namespace
 

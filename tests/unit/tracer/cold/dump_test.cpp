@@ -63,9 +63,8 @@ TEST_CASE("a dump is complete, private and says what it is") {
     CHECK((file.st_mode & 0777) == 0600);
     auto dump = read_dump(scratch.dump_path("rank00003.0.titan"));
     CHECK(dump.complete);
-    CHECK(has(
-        dump.meta,
-        "{\"schema\":1,\"dump\":0,\"reason\":\"api\",\"detail\":\"for the test\",\"requested_by_rank\":3,"));
+    CHECK(has(dump.meta,
+              "{\"schema\":1,\"dump\":0,\"reason\":\"api\",\"detail\":\"for the test\",\"requested_by_rank\":3,"));
     CHECK(has(dump.meta, "\"saved_by_rank\":-1,\"process_alive\":true,\"environment\":{"));
     CHECK(has(dump.meta, "\"NCCL_DEBUG\":\"WARN\""));
     REQUIRE(dump.ring.size() >= sizeof(format::RingHeader));
@@ -73,9 +72,8 @@ TEST_CASE("a dump is complete, private and says what it is") {
     CHECK(header.magic == format::kRingMagic);
     CHECK(header.rank == 3);
     CHECK(header.file_bytes >= dump.ring.size());  // pages of zeros at the end are left out
-    CHECK(read_file(scratch.path("errors")) == "titantrace: rank 3: dump written to " +
-                                                   scratch.dump_path("rank00003.0.titan") +
-                                                   " (api: for the test)\n");
+    CHECK(read_file(scratch.path("errors")) ==
+          "titantrace: rank 3: dump written to " + scratch.dump_path("rank00003.0.titan") + " (api: for the test)\n");
 }
 
 TEST_CASE("numbers go on, the last three stay, nothing is overwritten") {
@@ -101,9 +99,7 @@ TEST_CASE("numbers go on, the last three stay, nothing is overwritten") {
 TEST_CASE("an unusable directory: the dump goes elsewhere and says where") {
     Scratch scratch;
     bool mounted = false;
-    SUBCASE("a file in its place") {
-        close(open(scratch.dumps().c_str(), O_CREAT | O_RDWR, 0600));
-    }
+    SUBCASE("a file in its place") { close(open(scratch.dumps().c_str(), O_CREAT | O_RDWR, 0600)); }
     SUBCASE("read-only") {
         fs::create_directory(scratch.dumps());
         mounted = mount("tmpfs", scratch.dumps().c_str(), "tmpfs", MS_RDONLY, nullptr) == 0;
@@ -128,8 +124,7 @@ TEST_CASE("an unusable directory: the dump goes elsewhere and says where") {
     }
     CHECK(run_child(
               rank_environment(scratch, 2), [] { return dump_times(1); }, scratch.path("errors")) == 0);
-    std::string fallback =
-        scratch.path("/titantrace-") + std::to_string(geteuid()) + "/test/0/rank00002.0.titan";
+    std::string fallback = scratch.path("/titantrace-") + std::to_string(geteuid()) + "/test/0/rank00002.0.titan";
     CHECK(read_dump(fallback).complete);
     std::string errors = read_file(scratch.path("errors"));
     INFO(errors);
@@ -189,8 +184,8 @@ TEST_CASE("a full ring: under 2 MiB and 300 ms") {
             entry.state = format::CallState::kFinished;
         }
         cursor->head = region->count;
-        auto* calls = reinterpret_cast<format::CudaCallEntry*>(
-            region_bytes(header, format::RegionKind::kCudaCalls, &region));
+        auto* calls =
+            reinterpret_cast<format::CudaCallEntry*>(region_bytes(header, format::RegionKind::kCudaCalls, &region));
         for (uint64_t i = 0; i < region->count; ++i) {
             calls[i] = {2 * i + 2,
                         5000000 + i * 3000 + static_cast<uint64_t>(rand_r(&seed)) % 1000,
@@ -203,8 +198,8 @@ TEST_CASE("a full ring: under 2 MiB and 300 ms") {
                         0,
                         0};
         }
-        auto* markers = reinterpret_cast<format::MarkerEntry*>(
-            region_bytes(header, format::RegionKind::kMarkers, &region));
+        auto* markers =
+            reinterpret_cast<format::MarkerEntry*>(region_bytes(header, format::RegionKind::kMarkers, &region));
         for (uint64_t i = 0; i < region->count; ++i) {
             markers[i] = {2 * i + 2,
                           900000 + i * 7000 + static_cast<uint64_t>(rand_r(&seed)) % 5000,
@@ -234,7 +229,6 @@ TEST_CASE("a full ring: under 2 MiB and 300 ms") {
     CHECK(milliseconds < 300);
     auto dump = read_dump(scratch.dump_path("rank00000.0.titan"));
     CHECK(dump.complete);
-    const auto* first =
-        reinterpret_cast<const format::CollectiveEntry*>(dump.ring.data() + format::kHeaderBytes);
+    const auto* first = reinterpret_cast<const format::CollectiveEntry*>(dump.ring.data() + format::kHeaderBytes);
     CHECK(first[16383].slot_sequence == 2 * 16383 + 2);
 }

@@ -14,10 +14,9 @@ using namespace titan::tracer;
 namespace {
 
 Identity identify(const titan::test::Environment& environment) {
-    for (const char* name :
-         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "TITANTRACE_RUN_ID", "SLURM_PROCID", "SLURM_NTASKS",
-          "SLURM_JOB_ID", "SLURM_STEP_ID", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR",
-          "MASTER_PORT", "LOCAL_WORLD_SIZE", "JOB_NAME"}) {
+    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "TITANTRACE_RUN_ID", "SLURM_PROCID", "SLURM_NTASKS",
+                             "SLURM_JOB_ID", "SLURM_STEP_ID", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+                             "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE", "JOB_NAME"}) {
         unsetenv(name);
     }
     titan::test::apply(environment);
@@ -57,8 +56,8 @@ TEST_CASE("a launcher with a rank that is no number is passed over") {
 TEST_CASE("the run is one harmless path component") {
     CHECK(std::string(identify({{"TITANTRACE_RUN_ID", "../a b/\xc3\xa4.x"}}).run) == "_._a_b___.x");
     CHECK(std::string(
-              identify({{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}})
-                  .run) == "n1-29500");
+              identify({{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}}).run) ==
+          "n1-29500");
     CHECK(std::string(identify({{"RANK", "0"},
                                 {"WORLD_SIZE", "8"},
                                 {"LOCAL_WORLD_SIZE", "8"},

@@ -52,8 +52,7 @@ struct Ranks {
         for (int rank = 0; rank < count; ++rank) {
             pids.push_back(start_child(rank_environment(scratch, rank, count), live, scratch.path("errors")));
         }
-        CHECK(
-            eventually([&] { return titan::test::list_dir(scratch.ring_dir()).size() == pids.size() + 1; }));
+        CHECK(eventually([&] { return titan::test::list_dir(scratch.ring_dir()).size() == pids.size() + 1; }));
         usleep(200'000);
     }
     void end_in_order() {
@@ -67,9 +66,7 @@ struct Ranks {
     }
 };
 
-std::string meta(const Scratch& scratch, const std::string& name) {
-    return read_dump(scratch.dump_path(name)).meta;
-}
+std::string meta(const Scratch& scratch, const std::string& name) { return read_dump(scratch.dump_path(name)).meta; }
 
 }  // namespace
 
@@ -120,8 +117,7 @@ TEST_CASE("a rank that is killed is noticed, and a survivor writes its dump") {
     auto ring = read_dump(scratch.dump_path("rank00001.0.titan")).ring;
     CHECK(reinterpret_cast<const titan::format::RingHeader*>(ring.data())->pid == victim);
     std::string detail = "rank 1 (pid " + std::to_string(victim) + ") died";
-    CHECK(
-        (has(meta(scratch, "rank00000.0.titan"), detail) && has(meta(scratch, "rank00002.0.titan"), detail)));
+    CHECK((has(meta(scratch, "rank00000.0.titan"), detail) && has(meta(scratch, "rank00002.0.titan"), detail)));
     CHECK(has(titan::test::read_file(scratch.path("errors")), "dump of rank 1 written to "));
     usleep(1'500'000);
     CHECK(scratch.dump_names().size() == 3);
@@ -195,8 +191,7 @@ TEST_CASE("the request file is read as strictly as it is written") {
     RemoteRequest request{0x1234, {DumpReason::kTimeout, 17, 99, 123456789, "stuck\nfor 300 s"}};
     char text[512];
     write_remote_request(request, text, sizeof(text));
-    CHECK(std::string(text) ==
-          "titantrace-dump-request 1 0000000000001234 17 timeout 123456789 stuck for 300 s\n");
+    CHECK(std::string(text) == "titantrace-dump-request 1 0000000000001234 17 timeout 123456789 stuck for 300 s\n");
     RemoteRequest parsed{};
     REQUIRE(parse_remote_request(text, parsed));
     CHECK(parsed.id == 0x1234);

@@ -77,15 +77,14 @@ TEST_CASE("a ring file is whole, private and small enough") {
         const format::RegionDescriptor* collectives = nullptr;
         format::RegionCursor* cursor = nullptr;
         char* slots = region_bytes(header, format::RegionKind::kCollectives, &collectives, &cursor);
-        bool good =
-            made.created && made.file->persistent && header.magic == format::kRingMagic && header.rank == 3 &&
-            header.world_size == 8 && header.file_bytes == made.file->bytes && made.file->bytes < (8 << 20) &&
-            static_cast<uint64_t>(file.st_size) == made.file->bytes && (file.st_mode & 0777) == 0600 &&
-            static_cast<uint64_t>(file.st_blocks) * 512 >= made.file->bytes && collectives != nullptr &&
-            collectives->count == 16384 && collectives->stride_bytes == sizeof(format::CollectiveEntry) &&
-            slots == reinterpret_cast<char*>(&header) + collectives->offset_bytes &&
-            cursor == &header.cursors[0] && header.first_anchor.realtime_ns != 0 &&
-            header.ticks_per_second != 0;
+        bool good = made.created && made.file->persistent && header.magic == format::kRingMagic && header.rank == 3 &&
+                    header.world_size == 8 && header.file_bytes == made.file->bytes && made.file->bytes < (8 << 20) &&
+                    static_cast<uint64_t>(file.st_size) == made.file->bytes && (file.st_mode & 0777) == 0600 &&
+                    static_cast<uint64_t>(file.st_blocks) * 512 >= made.file->bytes && collectives != nullptr &&
+                    collectives->count == 16384 && collectives->stride_bytes == sizeof(format::CollectiveEntry) &&
+                    slots == reinterpret_cast<char*>(&header) + collectives->offset_bytes &&
+                    cursor == &header.cursors[0] && header.first_anchor.realtime_ns != 0 &&
+                    header.ticks_per_second != 0;
         remove_ring_file(*made.file);
         return good && access(made.file->path, F_OK) != 0 ? 0 : 1;
     });
@@ -95,16 +94,12 @@ TEST_CASE("a ring file is whole, private and small enough") {
 TEST_CASE("a planted link or an open directory is not used") {
     Scratch scratch;
     fs::create_directory(scratch.path("elsewhere"));
-    SUBCASE("a symbolic link") {
-        fs::create_symlink(scratch.path("elsewhere"), scratch.ring_dir());
-    }
+    SUBCASE("a symbolic link") { fs::create_symlink(scratch.path("elsewhere"), scratch.ring_dir()); }
     SUBCASE("a directory that others can enter") {
         fs::create_directory(scratch.ring_dir());
         chmod(scratch.ring_dir().c_str(), 0755);
     }
-    SUBCASE("a file") {
-        close(open(scratch.ring_dir().c_str(), O_CREAT | O_RDWR, 0600));
-    }
+    SUBCASE("a file") { close(open(scratch.ring_dir().c_str(), O_CREAT | O_RDWR, 0600)); }
     int status = run_child(
         rank_environment(scratch, 0),
         [] {
@@ -125,8 +120,7 @@ TEST_CASE("a link in place of the ring's name is replaced, not followed") {
     fs::create_directory(scratch.ring_dir());
     chmod(scratch.ring_dir().c_str(), 0700);
     int status = run_child(environment, [&] {
-        std::string name =
-            std::to_string(getpid()) + "-" + std::to_string(process_start_ticks(getpid())) + ".ring";
+        std::string name = std::to_string(getpid()) + "-" + std::to_string(process_start_ticks(getpid())) + ".ring";
         fs::create_symlink(scratch.path("victim"), scratch.ring_dir() + "/" + name);
         Made made = make_ring();
         return made.created && made.file->persistent && !fs::is_symlink(made.file->path) ? 0 : 1;
@@ -138,12 +132,8 @@ TEST_CASE("a link in place of the ring's name is replaced, not followed") {
 TEST_CASE("a small file system gets a small ring, a full one none, and nobody dies of SIGBUS") {
     Scratch scratch;
     int megabytes = 0;
-    SUBCASE("small") {
-        megabytes = 50;
-    }
-    SUBCASE("full") {
-        megabytes = 2;
-    }
+    SUBCASE("small") { megabytes = 50; }
+    SUBCASE("full") { megabytes = 2; }
     std::string options = "size=" + std::to_string(megabytes) + "m";
     if (mount("tmpfs", scratch.rings().c_str(), "tmpfs", 0, options.c_str()) != 0) {
         MESSAGE("skipped: mounting a tmpfs needs root");
@@ -199,8 +189,7 @@ TEST_CASE("dead rings go when they are old or too many; everything else stays") 
         pause();
         return 0;
     });
-    std::string living_name =
-        std::to_string(living) + "-" + std::to_string(process_start_ticks(living)) + ".ring";
+    std::string living_name = std::to_string(living) + "-" + std::to_string(process_start_ticks(living)) + ".ring";
     CHECK(titan::test::eventually([&] { return fs::exists(scratch.ring_dir() + "/" + living_name); }));
     run_child(environment, [] { return make_ring().created ? 0 : 1; });
     auto left = [&](const std::string& name) {

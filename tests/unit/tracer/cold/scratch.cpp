@@ -33,9 +33,7 @@ Scratch::~Scratch() {
     fs::remove_all(root_, ignored);
 }
 
-std::string Scratch::ring_dir() const {
-    return rings() + "/titantrace-" + std::to_string(geteuid());
-}
+std::string Scratch::ring_dir() const { return rings() + "/titantrace-" + std::to_string(geteuid()); }
 
 std::vector<std::string> Scratch::dump_names(int attempt, const std::string& run) const {
     std::vector<std::string> names;
@@ -60,14 +58,12 @@ void apply(const Environment& environment) {
     }
 }
 
-pid_t start_child(const Environment& environment, const std::function<int()>& body,
-                  const std::string& error_path) {
+pid_t start_child(const Environment& environment, const std::function<int()>& body, const std::string& error_path) {
     pid_t child = fork();
     if (child == 0) {
         titan::tracer::forget_logged();
         apply(environment);
-        int errors =
-            open(error_path.empty() ? "/dev/null" : error_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+        int errors = open(error_path.empty() ? "/dev/null" : error_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
         dup2(errors, STDERR_FILENO);
         close(errors);
         alarm(60);
@@ -82,8 +78,7 @@ int wait_child(pid_t child) {
     return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int run_child(const Environment& environment, const std::function<int()>& body,
-              const std::string& error_path) {
+int run_child(const Environment& environment, const std::function<int()>& body, const std::string& error_path) {
     return wait_child(start_child(environment, body, error_path));
 }
 
@@ -131,8 +126,8 @@ ReadDump read_dump(const std::string& path) {
         format::SectionHeader section;
         memcpy(&section, bytes.data() + at, sizeof(section));
         at += sizeof(section);
-        if (section.check != format::fnv1a64(reinterpret_cast<const unsigned char*>(&section),
-                                             offsetof(format::SectionHeader, check))) {
+        if (section.check !=
+            format::fnv1a64(reinterpret_cast<const unsigned char*>(&section), offsetof(format::SectionHeader, check))) {
             return dump;
         }
         if (section.kind == format::SectionKind::kEnd) {
@@ -140,8 +135,7 @@ ReadDump read_dump(const std::string& path) {
             return dump;
         }
         std::string raw(section.raw_bytes, '\0');
-        if (ZSTD_decompress(raw.data(), raw.size(), bytes.data() + at, section.stored_bytes) !=
-            section.raw_bytes) {
+        if (ZSTD_decompress(raw.data(), raw.size(), bytes.data() + at, section.stored_bytes) != section.raw_bytes) {
             return dump;
         }
         at += section.stored_bytes;
@@ -155,8 +149,6 @@ ReadDump read_dump(const std::string& path) {
     return dump;
 }
 
-bool has(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-}
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace titan::test

@@ -38,12 +38,10 @@ void apply(const Environment& environment);
 
 // A process running `body` with that environment, stderr in `error_path` if given. It ends with body's
 // result, by _exit.
-pid_t start_child(const Environment& environment, const std::function<int()>& body,
-                  const std::string& error_path = "");
+pid_t start_child(const Environment& environment, const std::function<int()>& body, const std::string& error_path = "");
 // Exit status, or 1000 + the signal that ended it.
 int wait_child(pid_t child);
-int run_child(const Environment& environment, const std::function<int()>& body,
-              const std::string& error_path = "");
+int run_child(const Environment& environment, const std::function<int()>& body, const std::string& error_path = "");
 
 // Waits until `condition` holds; false after `seconds`.
 bool eventually(const std::function<bool()>& condition, double seconds = 10);

@@ -20,8 +20,7 @@ TEST_CASE("text is cut, never overrun") {
 
 TEST_CASE("numbers come out as printf would write them") {
     char out[128];
-    format_text(out, sizeof(out), "%d %lu %x %016lx %05d %c %%", -12, 18446744073709551615ul, 255u, 0xabcul,
-                3, 'z');
+    format_text(out, sizeof(out), "%d %lu %x %016lx %05d %c %%", -12, 18446744073709551615ul, 255u, 0xabcul, 3, 'z');
     CHECK(std::string(out) == "-12 18446744073709551615 ff 0000000000000abc 00003 z %");
 }
 

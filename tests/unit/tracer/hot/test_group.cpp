@@ -80,10 +80,7 @@ TEST_CASE("communicators made in a group are known when it ends") {
     for (int rank = 0; rank < 2; ++rank) {
         tracer::Call call;
         REQUIRE(tracer::enter_create(call, test::kAnyApi,
-                                     {.kind = OpKind::kCommInit,
-                                      .unique_id = unique_id,
-                                      .size = 2,
-                                      .rank = rank}));
+                                     {.kind = OpKind::kCommInit, .unique_id = unique_id, .size = 2, .rank = rank}));
         tracer::leave_create(call, rank == 0 ? &first : &second, 0);
     }
     auto end = enter_end();
