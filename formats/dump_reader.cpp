@@ -112,6 +112,9 @@ uint64_t limit_of(const SectionHeader& header) {
 // Why the sizes that a section claims cannot be, or an empty string.
 std::string implausible(const Section& section) {
     const SectionHeader& header = section.header;
+    if (header.stored_check != static_cast<uint32_t>(checksum(section.stored))) {
+        return "bad checksum: the file is damaged";
+    }
     const uint64_t limit = limit_of(header);
     if (header.raw_bytes > limit || header.ring_offset_bytes > limit - header.raw_bytes) {
         return "claims " + std::to_string(header.raw_bytes) + " bytes at offset " +

@@ -70,7 +70,7 @@ bool DumpWriter::add_ring(const void* image, uint64_t size_bytes) {
 }
 
 bool DumpWriter::finish() {
-    SectionHeader header{SectionKind::kEnd, 0, 0, 0, 0, 0};
+    SectionHeader header{SectionKind::kEnd, stored_check_of(nullptr, 0), 0, 0, 0, 0};
     header.check = check_of(header);
     return put(&header, sizeof(header));
 }
@@ -89,7 +89,7 @@ bool DumpWriter::add_section(SectionKind kind, const void* raw, size_t raw_bytes
     if (ZSTD_isError(stored_bytes) != 0) {
         return good_ = false;
     }
-    SectionHeader header{kind, 0, stored_bytes, raw_bytes, ring_offset_bytes, 0};
+    SectionHeader header{kind, stored_check_of(frame_, stored_bytes), stored_bytes, raw_bytes, ring_offset_bytes, 0};
     header.check = check_of(header);
     return put(&header, sizeof(header)) && put(frame_, stored_bytes);
 }

@@ -1,5 +1,5 @@
 // The markers of titantrace.h. hot, any-thread.
-#define TITANTRACE_BUILDING
+#define TITAN_IN_TRACER
 #include "titantrace.h"
 
 #include <cstring>

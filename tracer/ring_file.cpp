@@ -14,10 +14,6 @@
 #include "log.h"
 #include "text.h"
 
-#ifndef TITANTRACE_VERSION
-#define TITANTRACE_VERSION "0.1.0"
-#endif
-
 namespace titan::tracer {
 namespace {
 
@@ -99,7 +95,7 @@ void fill_header(format::RingHeader& header, const Layout& layout, const Config&
     header.header_bytes = format::kHeaderBytes;
     header.region_count = layout.count;
     header.file_bytes = layout.bytes;
-    copy_text(header.writer, sizeof(header.writer), "titantrace " TITANTRACE_VERSION);
+    copy_text(header.writer, sizeof(header.writer), "titantrace " TITAN_VERSION);
     header.pid = identity.pid;
     header.uid = identity.uid;
     header.pid_start_ticks = identity.pid_start_ticks;

@@ -34,12 +34,18 @@ void seal_all(std::vector<unsigned char>& bytes) {
     size_t offset = header.header_bytes;
     format::SectionHeader section{};
     while (offset < bytes.size() && bytes.size() - offset >= sizeof(section)) {
+        const size_t stored_at = offset + sizeof(section);
+        std::memcpy(&section, bytes.data() + offset, sizeof(section));
+        const bool whole = section.stored_bytes <= bytes.size() - stored_at;
+        if (whole) {
+            section.stored_check = format::stored_check_of(bytes.data() + stored_at, section.stored_bytes);
+            std::memcpy(bytes.data() + offset, &section, sizeof(section));
+        }
         seal(bytes, offset, section);
-        offset += sizeof(section);
-        if (section.stored_bytes > bytes.size() - offset) {
+        if (!whole) {
             return;
         }
-        offset += section.stored_bytes;
+        offset = stored_at + section.stored_bytes;
     }
 }
 

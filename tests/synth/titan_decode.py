@@ -59,12 +59,14 @@ def read_dump(data):
     image = bytearray()
     offset = header_bytes
     while True:
-        kind, _reserved, stored, raw, ring_offset, check = struct.unpack_from("<IIQQQQ", data, offset)
+        kind, stored_check, stored, raw, ring_offset, check = struct.unpack_from("<IIQQQQ", data, offset)
         if check != fnv1a64(data[offset:offset + 32]):
             raise Damaged("bad section header")
         if kind == 0:
             return bytes(image)
         offset += 40
+        if stored_check != fnv1a64(data[offset:offset + stored]) & 0xFFFFFFFF:
+            raise Damaged("bad section")
         if kind == 2:
             bytes_of_ring = unzstd(data[offset:offset + stored], raw)
             if len(bytes_of_ring) != raw:

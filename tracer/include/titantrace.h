@@ -22,54 +22,51 @@ extern "C" {
 
 /* In the tracer these are the functions. Elsewhere `titan_x` is an inline function that calls the tracer's, which is a weak
  * symbol under another name: null when no tracer is in the process. */
-#if defined(TITANTRACE_BUILDING)
-#define TITANTRACE_DECLARE(type, name, params) __attribute__((visibility("default"))) type name params;
-#define TITANTRACE_MARKER(name, params, call) TITANTRACE_DECLARE(void, name, params)
+#if defined(TITAN_IN_TRACER)
+#define TITAN_DECLARE(type, name, params) __attribute__((visibility("default"))) type name params;
+#define TITAN_MARKER(name, params, call) TITAN_DECLARE(void, name, params)
 #else
-#define TITANTRACE_DECLARE(type, name, params) \
-    extern type name##_in_tracer params __asm__(#name) __attribute__((weak));
-#define TITANTRACE_MARKER(name, params, call)       \
-    TITANTRACE_DECLARE(void, name, params)          \
-    static inline void name params {                \
-        if (name##_in_tracer) {                     \
-            name##_in_tracer call;                  \
-        }                                           \
+#define TITAN_DECLARE(type, name, params) extern type name##_in_tracer params __asm__(#name) __attribute__((weak));
+#define TITAN_MARKER(name, params, call) \
+    TITAN_DECLARE(void, name, params)    \
+    static inline void name params {     \
+        if (name##_in_tracer) {          \
+            name##_in_tracer call;       \
+        }                                \
     }
 #endif
 
 /* The training step that begins now, for the whole process. Entries recorded from now on carry it. */
-TITANTRACE_MARKER(titan_step, (int64_t step), (step))
+TITAN_MARKER(titan_step, (int64_t step), (step))
 
 /* Opens a span ("forward", "optimizer") on the calling thread; spans nest. */
-TITANTRACE_MARKER(titan_span_begin, (const char* name), (name))
+TITAN_MARKER(titan_span_begin, (const char* name), (name))
 
 /* Closes the innermost open span of the calling thread; without one it does nothing. */
-TITANTRACE_MARKER(titan_span_end, (void), ())
+TITAN_MARKER(titan_span_end, (void), ())
 
 /* A moment worth a name ("checkpoint saved"). */
-TITANTRACE_MARKER(titan_event, (const char* name), (name))
+TITAN_MARKER(titan_event, (const char* name), (name))
 
 /* A number at this moment ("loss", 2.31). Put the unit in the name: "tokens_per_s". */
-TITANTRACE_MARKER(titan_metric, (const char* name, double value), (name, value))
+TITAN_MARKER(titan_metric, (const char* name, double value), (name, value))
 
 /* A fact about this process: a parallel dimension ("dp", "3"; "tp", "0"; "pp", "1") or a tag of the run. A later value for
  * the same key replaces the earlier one. */
-TITANTRACE_MARKER(titan_label, (const char* key, const char* value), (key, value))
+TITAN_MARKER(titan_label, (const char* key, const char* value), (key, value))
 
 /* Names a communicator ("dp", "tp.3") for the verdict. `nccl_comm` is the ncclComm_t; unknown ones are ignored. */
-TITANTRACE_MARKER(titan_comm_name, (void* nccl_comm, const char* name), (nccl_comm, name))
+TITAN_MARKER(titan_comm_name, (void* nccl_comm, const char* name), (nccl_comm, name))
 
 /* Asks every rank of the job for a dump and waits, 10 s at most, until this rank's is written. `reason` is shown in it.
  * Returns 0 when it is written, -1 when it is not (no tracer, recording off, or out of time). Not signal-safe. */
-TITANTRACE_DECLARE(int, titan_dump, (const char* reason))
-#if !defined(TITANTRACE_BUILDING)
-static inline int titan_dump(const char* reason) {
-    return titan_dump_in_tracer ? titan_dump_in_tracer(reason) : -1;
-}
+TITAN_DECLARE(int, titan_dump, (const char* reason))
+#if !defined(TITAN_IN_TRACER)
+static inline int titan_dump(const char* reason) { return titan_dump_in_tracer ? titan_dump_in_tracer(reason) : -1; }
 #endif
 
-#undef TITANTRACE_MARKER
-#undef TITANTRACE_DECLARE
+#undef TITAN_MARKER
+#undef TITAN_DECLARE
 
 #ifdef __cplusplus
 }

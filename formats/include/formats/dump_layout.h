@@ -32,7 +32,7 @@ static_assert(sizeof(DumpHeader) == 32);
 // Followed by `stored_bytes` of one zstd frame with its content checksum on (nothing for kEnd).
 struct SectionHeader {
     SectionKind kind;
-    uint32_t reserved;
+    uint32_t stored_check;  // lower half of fnv1a64 of the stored bytes: zstd lets some damage pass
     uint64_t stored_bytes;
     uint64_t raw_bytes;
     uint64_t ring_offset_bytes;
@@ -40,13 +40,17 @@ struct SectionHeader {
 };
 static_assert(sizeof(SectionHeader) == 40);
 
-// Guards the small headers, which the zstd checksums do not cover.
+// Guards the headers and the stored bytes; zstd's own checksum guards what they unpack to.
 constexpr uint64_t fnv1a64(const unsigned char* bytes, size_t size_bytes) {
     uint64_t hash = 0xcbf29ce484222325;
     for (size_t i = 0; i < size_bytes; ++i) {
         hash = (hash ^ bytes[i]) * 0x100000001b3;
     }
     return hash;
+}
+
+constexpr uint32_t stored_check_of(const unsigned char* bytes, size_t size_bytes) {
+    return static_cast<uint32_t>(fnv1a64(bytes, size_bytes));
 }
 
 }  // namespace titan::format

@@ -43,7 +43,8 @@ void seal(Header& header) {
 std::vector<std::byte> claim(SectionKind kind, uint64_t raw_bytes, uint64_t ring_offset, const std::string& payload) {
     DumpHeader header{kDumpMagic, kDumpMajor, kDumpMinor, sizeof(DumpHeader), 0, 0};
     seal(header);
-    SectionHeader section{kind, 0, payload.size(), raw_bytes, ring_offset, 0};
+    const uint32_t stored = stored_check_of(reinterpret_cast<const unsigned char*>(payload.data()), payload.size());
+    SectionHeader section{kind, stored, payload.size(), raw_bytes, ring_offset, 0};
     seal(section);
     std::vector<std::byte> file(sizeof(header) + sizeof(section) + payload.size());
     std::memcpy(file.data(), &header, sizeof(header));
@@ -140,6 +141,23 @@ TEST_CASE("claimed sizes are not believed") {
     CHECK(error_of(claim(SectionKind::kRing, 100, 0, "not zstd at all")).find("not a zstd frame") != std::string::npos);
     CHECK(error_of(claim(SectionKind::kMeta, 17 << 20, 0, small)).find("over the limit") != std::string::npos);
     CHECK(error_of(claim(SectionKind{77}, 100, 0, small)).find("truncated") != std::string::npos);
+}
+
+// zstd ignores some bits of its own headers; a damaged file must be called one all the same.
+TEST_CASE("no flipped bit of a stored section goes unnoticed") {
+    const auto whole = sample_dump();
+    ImageBuffer image;
+    for (size_t at = 0; at < whole.size() - sizeof(SectionHeader); ++at) {
+        for (int bit = 0; bit < 8; ++bit) {
+            auto broken = whole;
+            broken[at] ^= std::byte{1} << bit;
+            const auto dump = read_dump(broken, image);
+            const bool noticed = !dump || !dump->problems.empty();
+            if (!noticed) {
+                FAIL("byte " << at << ", bit " << bit);
+            }
+        }
+    }
 }
 
 TEST_CASE("a dump whose header page came twice has the later one") {

@@ -1,4 +1,4 @@
-#define TITANTRACE_BUILDING
+#define TITAN_IN_TRACER
 #include "titantrace.h"
 
 #include <doctest/doctest.h>
