@@ -207,7 +207,6 @@ Communicator* Communicators::add(Session& session, const CreateArgs& args, uint6
     communicator->record = &record;
     communicator->index = index;
     communicator->queries = args.queries;
-    communicator->parent_handle = args.parent;
     const NcclConfig config = read_nccl_config(args.config);
     if (config.nonblocking) {
         fresh.flags |= format::kCommNonblocking;

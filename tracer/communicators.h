@@ -18,7 +18,6 @@ struct Communicator {
     uint64_t* sent;  // p2p counters by peer, null when the heap was full
     uint64_t* received;
     const CommQueries* queries;
-    const void* parent_handle;
     std::atomic<bool> incomplete;     // size or rank must still be asked of NCCL
     uint16_t call_flags;              // format::CollectiveFlags of every call on it
     std::atomic<uint32_t> in_flight;  // calls handed to the device and not seen finished
