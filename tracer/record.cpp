@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "clock.h"
+#include "nccl_result.h"
 #include "session.h"
 #include "thread_state.h"
 #include "watch.h"
@@ -17,8 +18,6 @@ using format::CollectiveEntry;
 using format::OpClass;
 using format::OpKind;
 
-constexpr int kSuccess = 0;
-constexpr int kInProgress = 7;
 constexpr int kFirstUserReduction = 5;  // ncclNumOps: from here on handles are private to a rank
 constexpr uint64_t kAbortSnapshotWait_ns = 1'000'000'000;
 
@@ -169,7 +168,7 @@ uint64_t write_entry(Thread& thread, Communicator* communicator, const CallArgs&
 }
 
 [[gnu::cold, gnu::noinline]] void note_lifecycle_left(Communicator& communicator, OpKind kind, int result) {
-    if (result != kSuccess && result != kInProgress) {
+    if (is_error(result)) {
         return;
     }
     format::CommState state;
@@ -202,7 +201,7 @@ void unmark_pending(CollectiveEntry& entry, Communicators& communicators, Observ
 void leave_ungrouped(Session& session, CollectiveEntry& entry, const Call& call, int result, uint64_t now) {
     store_field(entry.returned_ticks, now);
     store_field(entry.result, result);
-    if (result != kSuccess && result != kInProgress) {
+    if (is_error(result)) {
         store_field(entry.state, CallState::kFailed);
         return;
     }

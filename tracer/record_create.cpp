@@ -1,5 +1,6 @@
 // The record of calls that make communicators: who is being waited for while a communicator comes to life. cold.
 #include "clock.h"
+#include "nccl_result.h"
 #include "session.h"
 #include "thread_state.h"
 #include "tracer/record.h"
@@ -10,11 +11,6 @@ namespace {
 
 using format::CallState;
 using format::CommState;
-
-constexpr int kSuccess = 0;
-constexpr int kInProgress = 7;
-
-bool is_error(int result) { return result != kSuccess && result != kInProgress; }
 
 // The entry of a creation: it belongs to the parent where there is one, and names the child.
 uint64_t write_entry(Thread& thread, const CreateArgs& args, Communicator* child, uint64_t now) {

@@ -1,5 +1,6 @@
 // NCCL groups: calls between ncclGroupStart and the outermost ncclGroupEnd are launched by that end. hot.
 #include "clock.h"
+#include "nccl_result.h"
 #include "session.h"
 #include "thread_state.h"
 #include "tracer/record.h"
@@ -11,8 +12,6 @@ namespace {
 using format::CallState;
 using format::CollectiveEntry;
 
-constexpr int kSuccess = 0;
-constexpr int kInProgress = 7;
 constexpr uint32_t kMaxStreams = 16;
 
 // Applies `change(entry, ticket)` to the entries of this thread's group that wait for its end.
@@ -100,7 +99,7 @@ void launch_group(Thread& thread, int result, uint64_t entered, uint64_t now) {
     for_each_grouped(thread, CallState::kLaunching, [&](CollectiveEntry& entry, uint64_t) {
         store_field(entry.returned_ticks, now);
         store_field(entry.result, result);
-        if (result != kSuccess && result != kInProgress) {
+        if (is_error(result)) {
             store_field(entry.state, CallState::kFailed);
             return;
         }

@@ -49,28 +49,18 @@ ForkPage* make_fork_page() {
     return static_cast<ForkPage*>(memory);
 }
 
-format::RegionDescriptor* find_region(format::RingHeader& header, format::RegionKind kind, uint32_t& index) {
-    for (index = 0; index < header.region_count; ++index) {
-        if (header.regions[index].kind == kind) {
-            return &header.regions[index];
-        }
-    }
-    return nullptr;
-}
-
 struct RegionView {
     void* base;
     uint64_t count;
     format::RegionCursor* cursor;
 };
 
+// The ring is our own, so every region is there.
 RegionView view_of(format::RingHeader& header, format::RegionKind kind) {
-    uint32_t index = 0;
-    const format::RegionDescriptor* const region = find_region(header, kind, index);
-    if (region == nullptr) {
-        return {};
-    }
-    return {reinterpret_cast<char*>(&header) + region->offset_bytes, region->count, &header.cursors[index]};
+    const format::RegionDescriptor* region = nullptr;
+    format::RegionCursor* cursor = nullptr;
+    char* const base = region_bytes(header, kind, &region, &cursor);
+    return {base, region->count, cursor};
 }
 
 template <typename Slot>
