@@ -52,7 +52,7 @@ Pair read_pair() {
     uint64_t best_width = UINT64_MAX;
     for (int i = 0; i < 5; ++i) {
         const uint64_t before = now_ticks();
-        const uint64_t ns = monotonic_ns();
+        const uint64_t ns = monotonic_now_ns();
         const uint64_t after = now_ticks();
         if (after - before < best_width) {
             best_width = after - before;
@@ -103,7 +103,7 @@ void write_anchor(format::ClockAnchor& anchor) {
     const Pair now = read_pair();
     anchor.ticks = now.ticks;
     anchor.monotonic_ns = now.ns;
-    anchor.realtime_ns = clock_ns(CLOCK_REALTIME) - (monotonic_ns() - now.ns);
+    anchor.realtime_ns = realtime_now_ns() - (monotonic_now_ns() - now.ns);
     sequence.store(before + 2, std::memory_order_release);
 }
 

@@ -22,7 +22,8 @@ inline uint64_t clock_ns(clockid_t id) {
     return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-inline uint64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
+inline uint64_t monotonic_now_ns() { return clock_ns(CLOCK_MONOTONIC); }
+inline uint64_t realtime_now_ns() { return clock_ns(CLOCK_REALTIME); }
 
 inline uint64_t now_ticks() {
 #if defined(__x86_64__)
@@ -30,7 +31,7 @@ inline uint64_t now_ticks() {
         return __rdtsc();
     }
 #endif
-    return monotonic_ns();
+    return monotonic_now_ns();
 }
 
 // Chooses the source and measures its rate, about 2 ms. Once per process, before anything is recorded.

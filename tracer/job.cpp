@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "log.h"
 #include "private_dir.h"
 #include "process.h"

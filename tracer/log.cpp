@@ -2,11 +2,11 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
+#include "clock.h"
 #include "text.h"
 
 namespace titan::tracer {
@@ -21,9 +21,7 @@ constinit std::atomic<uint32_t> window_lines{0};
 constinit std::atomic<uint64_t> warned[kRememberedWarnings]{};
 
 bool within_rate() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t now_ns = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+    const uint64_t now_ns = monotonic_now_ns();
     uint64_t start_ns = window_start_ns.load(std::memory_order_relaxed);
     if (start_ns == 0 || now_ns - start_ns > kLogWindow_ns) {
         if (window_start_ns.compare_exchange_strong(start_ns, now_ns, std::memory_order_relaxed)) {

@@ -3,24 +3,11 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "text.h"
 
 namespace titan::tracer {
-namespace {
-
-uint64_t clock_now_ns(clockid_t id) {
-    timespec now{};
-    clock_gettime(id, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
-}  // namespace
-
-uint64_t realtime_now_ns() { return clock_now_ns(CLOCK_REALTIME); }
-uint64_t monotonic_now_ns() { return clock_now_ns(CLOCK_MONOTONIC); }
 
 size_t read_small_file(int dir_fd, const char* path, char* out, size_t capacity_bytes) {
     out[0] = '\0';

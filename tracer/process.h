@@ -22,7 +22,4 @@ uint64_t pid_namespace_inode();
 // Reads a small file whole, as a NUL-terminated text without the final newline; returns its size, 0 when it cannot.
 size_t read_small_file(int dir_fd, const char* path, char* out, size_t capacity_bytes);
 
-uint64_t realtime_now_ns();
-uint64_t monotonic_now_ns();
-
 }  // namespace titan::tracer

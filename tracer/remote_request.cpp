@@ -12,6 +12,7 @@
 
 #include <atomic>
 
+#include "clock.h"
 #include "dump_files.h"
 #include "log.h"
 #include "own_thread.h"

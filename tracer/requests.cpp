@@ -8,6 +8,7 @@
 
 #include <atomic>
 
+#include "clock.h"
 #include "process.h"
 #include "text.h"
 

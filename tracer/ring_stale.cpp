@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "clock.h"
 #include "job.h"
 #include "private_dir.h"
 #include "process.h"
