@@ -56,9 +56,7 @@ Result<RingImage> RingImage::open(std::span<const std::byte> bytes, const std::o
         region.head = header.cursors[i].head;
         region.head_after = heads_after ? std::max((*heads_after)[i], region.head) : region.head;
         // A cut ring would give every ticket another slot: what is left of it cannot be told apart.
-        const bool is_ring = descriptor.kind == RegionKind::kCollectives || descriptor.kind == RegionKind::kCudaCalls ||
-                             descriptor.kind == RegionKind::kMarkers;
-        if (is_ring && region.count != descriptor.count) {
+        if (is_ring(descriptor.kind) && region.count != descriptor.count) {
             return Error("a ring region reaches past the end of the file: truncated or damaged");
         }
     }
@@ -101,6 +99,14 @@ std::vector<std::pair<uint32_t, CommunicatorRecord>> RingImage::communicators() 
         }
     }
     return rows;
+}
+
+std::optional<LaunchMarks> RingImage::launch_marks(uint64_t launch) const {
+    const Region* table = region(RegionKind::kLaunchMarks);
+    if (launch == 0 || table == nullptr || table->stride_bytes < sizeof(LaunchMarks)) {
+        return std::nullopt;
+    }
+    return copy_at<LaunchMarks>(table->offset_bytes + (launch - 1) % table->count * table->stride_bytes);
 }
 
 std::vector<ThreadRecord> RingImage::threads() const {

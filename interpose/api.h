@@ -15,7 +15,7 @@ enum class Api : uint16_t {
 #undef SYNC
 };
 
-inline constexpr size_t kApiIds = 160;  // above every id
+inline constexpr size_t kApiIds = 512;  // above every id
 
 // kApiIds names by id, null in the gaps between the tables.
 extern const char* const* const api_names;

@@ -11,6 +11,8 @@ namespace {
 static_assert(tracer::kCudaSuccess == CUDA_SUCCESS);
 static_assert(tracer::kCudaErrorNotReady == CUDA_ERROR_NOT_READY);
 static_assert(tracer::kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(tracer::kHostRegisterPortable == CU_MEMHOSTREGISTER_PORTABLE);
+static_assert(tracer::kHostRegisterDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
 static_assert(tracer::kCaptureStatusNone == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(tracer::kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 
@@ -49,9 +51,15 @@ bool find_driver_api(tracer::DriverApi& driver) {
     TITAN_FIND(event_create, cuEventCreate)
     TITAN_FIND(event_record, cuEventRecord)
     TITAN_FIND(event_query, cuEventQuery)
+    const bool required = all;
+    TITAN_FIND(event_elapsed_time, cuEventElapsedTime)
+    TITAN_FIND(stream_get_capture_info, cuStreamGetCaptureInfo_v2)
+    TITAN_FIND(stream_write_value64, cuStreamWriteValue64_v2)
+    TITAN_FIND(mem_host_register, cuMemHostRegister_v2)
+    TITAN_FIND(mem_host_get_device_pointer, cuMemHostGetDevicePointer_v2)
 #undef TITAN_FIND
     // clang-format on
-    return all;  // the library stays open: the program needs it for as long as we do
+    return required;  // the library stays open: the program needs it for as long as we do
 }
 
 }  // namespace titan::interpose

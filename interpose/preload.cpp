@@ -13,7 +13,10 @@ namespace titan::interpose {
 namespace {
 
 __attribute__((constructor)) void enter_process() {
-    tracer::set_bindings({.apis = {api_names, kApiIds}, .find_driver = find_driver_api, .nccl_version = nccl_version});
+    tracer::set_bindings({.apis = {api_names, kApiIds},
+                          .kernel_name = nullptr,
+                          .find_driver = find_driver_api,
+                          .nccl_version = nccl_version});
 }
 
 __attribute__((destructor)) void leave_process() { tracer::on_process_exit(); }

@@ -165,9 +165,43 @@ bool parse_signal(const char* text, int& value) {
     return true;
 }
 
-bool parse_gpu_progress(const char* text, bool& value) {
-    value = same_text(text, "events");
-    return value || same_text(text, "off");
+// "METHOD" or "METHOD/N".
+bool parse_gpu_progress(const char* text, GpuProgressSetting& value) {
+    const size_t length = strcspn(text, "/");
+    uint64_t sample = 1;
+    if (text[length] == '/' && (!parse_u64(text + length + 1, sample) || sample == 0 || sample > UINT32_MAX)) {
+        return false;
+    }
+    for (const auto& row : format::rows_of(format::GpuProgressMethod{})) {
+        if (row.name == std::string_view(text, length)) {
+            value = {row.value, static_cast<uint32_t>(sample)};
+            return true;
+        }
+    }
+    return false;
+}
+
+bool parse_cuda_mode(const char* text, CudaMode& value) {
+    static constexpr struct {
+        const char* name;
+        CudaMode mode;
+    } kModes[] = {{"interpose", CudaMode::kInterpose}, {"cupti", CudaMode::kCupti}, {"off", CudaMode::kOff}};
+    for (const auto& known : kModes) {
+        if (same_text(text, known.name)) {
+            value = known.mode;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool parse_sample(const char* text, uint32_t& value) {
+    uint64_t number = 0;
+    if (!parse_u64(text, number) || number > UINT32_MAX) {
+        return false;
+    }
+    value = static_cast<uint32_t>(number);
+    return true;
 }
 
 bool parse_dump_on(const char* text, uint32_t& value) {

@@ -12,6 +12,13 @@ namespace titan::tracer {
 
 using RankList = char[256];
 
+enum class CudaMode : uint8_t { kInterpose, kCupti, kOff };
+
+struct GpuProgressSetting {
+    format::GpuProgressMethod method;
+    uint32_t sample;  // every n-th launch, at least 1
+};
+
 struct Config {
     bool enabled;
     char dir[PATH_MAX];       // absolute
@@ -25,7 +32,10 @@ struct Config {
     uint32_t collectives;     // ring slots, powers of two
     uint32_t cuda_calls;
     uint32_t markers;
-    bool gpu_progress;
+    uint32_t stream_work;
+    GpuProgressSetting gpu_progress;
+    CudaMode cuda;
+    uint32_t launch_sample;  // 0 none
 };
 
 constexpr uint32_t dump_bit(format::DumpReason reason) { return 1u << static_cast<unsigned>(reason); }

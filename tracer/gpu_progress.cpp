@@ -96,7 +96,7 @@ bool GpuProgress::Queue<T>::pop(T& value) {
 }
 
 void GpuProgress::start(Session& session) {
-    if (active() || !session.config.gpu_progress) {
+    if (active() || session.config.gpu_progress.method == format::GpuProgressMethod::kOff) {
         return;
     }
     const ColdLock lock;
@@ -118,7 +118,7 @@ void GpuProgress::start(Session& session) {
         warn_once("no thread for observing the GPU; when collectives finish is not recorded");
         return;
     }
-    session.header->gpu_progress = 1;
+    session.header->gpu_progress = format::GpuProgressMethod::kEvents;
     active_.store(true, std::memory_order_release);
     // Handlers run last in, first out: ours comes before that of the CUDA that is already loaded.
     atexit([] {

@@ -22,8 +22,11 @@ using format::RegionKind;
 constexpr uint64_t kPage_bytes = 4096;
 constexpr uint32_t kCommunicatorRows = 1024;
 constexpr uint32_t kThreadRows = 512;
-constexpr uint32_t kStringRows = 4096;
-constexpr uint64_t kStringHeap_bytes = 256 << 10;
+constexpr uint32_t kStringRows = 8192;
+constexpr uint64_t kStringHeap_bytes = 512 << 10;
+// Far more launches than a device queues: a row is not reused while its launch is under way.
+constexpr uint32_t kLaunchRows = 16384;
+constexpr uint32_t kChannelSlots = 2048;
 constexpr uint64_t kP2pHeap_bytes = 1 << 20;
 constexpr uint32_t kMinSlots = 256;
 // NCCL and data loaders need /dev/shm more than we do, and containers give it 64 MiB: a ring never takes more than this
@@ -35,9 +38,11 @@ struct RingSizes {
     uint32_t collectives;
     uint32_t cuda_calls;
     uint32_t markers;
+    uint32_t stream_work;
+    bool operator==(const RingSizes&) const = default;
     bool halve() {
         bool smaller = false;
-        for (uint32_t* slots : {&collectives, &cuda_calls, &markers}) {
+        for (uint32_t* slots : {&collectives, &cuda_calls, &markers, &stream_work}) {
             if (*slots > kMinSlots) {
                 *slots /= 2;
                 smaller = true;
@@ -46,6 +51,10 @@ struct RingSizes {
         return smaller;
     }
 };
+
+RingSizes sizes_of(const Config& config) {
+    return {config.collectives, config.cuda_calls, config.markers, config.stream_work};
+}
 
 struct Layout {
     format::RegionDescriptor regions[format::kMaxRegions];
@@ -67,6 +76,9 @@ Layout lay_out(const RingSizes& sizes) {
         {RegionKind::kStringIndex, sizeof(format::StringRecord), kStringRows},
         {RegionKind::kStringHeap, 1, kStringHeap_bytes},
         {RegionKind::kP2pCounters, 1, kP2pHeap_bytes},
+        {RegionKind::kStreamWork, sizeof(format::StreamWorkEntry), sizes.stream_work},
+        {RegionKind::kLaunchMarks, sizeof(format::LaunchMarks), kLaunchRows},
+        {RegionKind::kChannels, sizeof(format::ChannelEntry), kChannelSlots},
     };
     Layout layout{};
     uint64_t offset_bytes = format::kHeaderBytes;
@@ -111,7 +123,6 @@ void fill_header(format::RingHeader& header, const Layout& layout, const Config&
     header.state = format::ProcessState::kStarting;
     header.step = format::kNoStep;
     header.timeout_ns = config.timeout_ns;
-    header.gpu_progress = config.gpu_progress ? 1 : 0;
     for (uint32_t i = 0; i < layout.count; ++i) {
         header.regions[i] = layout.regions[i];
     }
@@ -181,7 +192,7 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
         warn_once("cannot create a ring file in %s: %s", parent, error_text(errno));
         return false;
     }
-    RingSizes sizes{config.collectives, config.cuda_calls, config.markers};
+    RingSizes sizes = sizes_of(config);
     Layout layout = lay_out(sizes);
     format::RingHeader* header = nullptr;
     errno = ENOSPC;
@@ -196,10 +207,9 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
         unlinkat(dir.get(), name, 0);
         return false;
     }
-    if (sizes.collectives != config.collectives || sizes.cuda_calls != config.cuda_calls ||
-        sizes.markers != config.markers) {
-        warn_once("little room in %s: the ring keeps %u collectives, %u CUDA calls and %u markers", parent,
-                  sizes.collectives, sizes.cuda_calls, sizes.markers);
+    if (!(sizes == sizes_of(config))) {
+        warn_once("little room in %s: the ring keeps %u collectives, %u CUDA calls, %u pieces of stream work and %u markers",
+                  parent, sizes.collectives, sizes.cuda_calls, sizes.stream_work, sizes.markers);
     }
     ring_file.header = header;
     ring_file.bytes = layout.bytes;
@@ -210,7 +220,7 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
 }
 
 bool create_anonymous(const Config& config, const Identity& identity, RingFile& ring_file) {
-    Layout layout = lay_out({config.collectives, config.cuda_calls, config.markers});
+    Layout layout = lay_out(sizes_of(config));
     void* memory = mmap(nullptr, layout.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         warn_once("no memory for a ring of %lu bytes: nothing is recorded", layout.bytes);

@@ -74,6 +74,8 @@ void map_regions(Session& session) {
     using format::RegionKind;
     session.collectives = ring_of<format::CollectiveEntry>(header, RegionKind::kCollectives);
     session.cuda_calls = ring_of<format::CudaCallEntry>(header, RegionKind::kCudaCalls);
+    session.stream_work = ring_of<format::StreamWorkEntry>(header, RegionKind::kStreamWork);
+    session.channels = ring_of<format::ChannelEntry>(header, RegionKind::kChannels);
     session.markers = ring_of<format::MarkerEntry>(header, RegionKind::kMarkers);
 
     const RegionView index = view_of(header, RegionKind::kStringIndex);

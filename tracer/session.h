@@ -19,7 +19,7 @@
 
 namespace titan::tracer {
 
-inline constexpr size_t kMaxApis = 256;
+inline constexpr size_t kMaxApis = 512;
 
 struct Session {
     Config config;
@@ -29,6 +29,8 @@ struct Session {
     format::RingHeader* header;
     Ring<format::CollectiveEntry> collectives;
     Ring<format::CudaCallEntry> cuda_calls;
+    Ring<format::StreamWorkEntry> stream_work;
+    Ring<format::ChannelEntry> channels;
     Ring<format::MarkerEntry> markers;
     StringTable strings;
     format::ThreadRecord* threads;

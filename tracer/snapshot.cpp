@@ -5,8 +5,6 @@
 namespace titan::tracer {
 namespace {
 
-using format::RegionKind;
-
 // Word by word: an aligned field that its writer stores at once is never copied in two halves, as memcpy might.
 void copy_words(char* from, char* to, uint64_t bytes) {
     auto* source = reinterpret_cast<uint64_t*>(from);
@@ -32,10 +30,6 @@ void copy_slots(char* from, char* to, const format::RegionDescriptor& region) {
     }
 }
 
-bool is_ring(RegionKind kind) {
-    return kind == RegionKind::kCollectives || kind == RegionKind::kCudaCalls || kind == RegionKind::kMarkers;
-}
-
 }  // namespace
 
 void copy_ring(format::RingHeader& ring, uint64_t bytes, char* image) {
@@ -47,7 +41,7 @@ void copy_ring(format::RingHeader& ring, uint64_t bytes, char* image) {
         if (region.offset_bytes > bytes || region_bytes > bytes - region.offset_bytes) {
             continue;
         }
-        if (is_ring(region.kind)) {
+        if (format::is_ring(region.kind)) {
             copy_slots(base + region.offset_bytes, image + region.offset_bytes, region);
         } else {
             copy_words(base + region.offset_bytes, image + region.offset_bytes, region_bytes);

@@ -145,7 +145,7 @@ void decode_header(const format::RingHeader& header, Process& process) {
     process.fatal_signal = header.fatal_signal;
     process.step = header.step;
     process.timeout_ns = header.timeout_ns;
-    process.gpu_progress = header.gpu_progress != 0;
+    process.gpu_progress = header.gpu_progress != format::GpuProgressMethod::kOff;
     std::copy_n(header.losses, format::kLossCount, process.losses);
 }
 

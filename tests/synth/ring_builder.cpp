@@ -69,7 +69,7 @@ RingBuilder::RingBuilder(const RingSpec& spec) : spec_(spec) {
     h.heartbeat_ticks = kEpochTicks;
     h.state = ProcessState::kRunning;
     h.step = kNoStep;
-    h.gpu_progress = 1;
+    h.gpu_progress = format::GpuProgressMethod::kEvents;
     std::copy(regions.begin(), regions.end(), h.regions);
 }
 

@@ -143,7 +143,7 @@ Scenario::Scenario(int ranks, ScenarioOptions options) : options_(std::move(opti
         programs_.emplace_back();
         rings_.push_back(std::make_shared<RingBuilder>(spec));
         RingHeader& header = rings_.back()->header();
-        header.gpu_progress = options_.gpu_progress ? 1 : 0;
+        header.gpu_progress = options_.gpu_progress ? format::GpuProgressMethod::kEvents : format::GpuProgressMethod::kOff;
         header.timeout_ns = static_cast<uint64_t>(options_.hang_s * 1e9 / 2);
         header.first_anchor = {2, now_, now_, kEpochRealtimeNs + (now_ - kEpochTicks)};
         header.last_anchor = header.first_anchor;

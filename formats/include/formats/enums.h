@@ -92,7 +92,43 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(6, kStarted, "started", "running on the GPU")                           \
     X(7, kFinished, "finished", "finished on the GPU")                        \
     X(8, kFailed, "failed", "the call returned an error")                     \
-    X(9, kReturned, "returned", "the call returned (nothing runs on the GPU)")
+    X(9, kReturned, "returned", "the call returned (nothing runs on the GPU)") \
+    X(10, kCaptured, "captured", "recorded into a CUDA graph; runs when that is launched")
+
+// Work that a program hands to a stream, beside NCCL's. X(number, identifier, "name")
+#define TITAN_WORK_KINDS(X)               \
+    X(1, kKernel, "kernel")               \
+    X(2, kCopy, "copy")                   \
+    X(3, kSet, "memory_set")              \
+    X(4, kHostFunction, "host_function")  \
+    X(5, kEventRecord, "event_record")    \
+    X(6, kEventWait, "event_wait")        \
+    X(7, kGraphLaunch, "graph_launch")    \
+    X(8, kValueWait, "value_wait")        \
+    X(9, kValueWrite, "value_write")      \
+    X(10, kMemory, "stream_ordered_memory")
+
+// How the progress of collectives on the device is observed. X(number, identifier, "name of the setting")
+#define TITAN_GPU_PROGRESS_METHODS(X) \
+    X(0, kOff, "off")                 \
+    X(1, kEvents, "events")           \
+    X(2, kTiming, "timing")           \
+    X(3, kWrites, "writes")
+
+// What a channel of NCCL does for one collective, as NCCL's profiler plugin interface tells. X(number, identifier, "name")
+#define TITAN_CHANNEL_ROLES(X)     \
+    X(1, kKernelChannel, "kernel") \
+    X(2, kProxySend, "send")       \
+    X(3, kProxyRecv, "recv")
+
+// Where it stands. X(number, identifier, "name", "for people")
+#define TITAN_CHANNEL_STATES(X)                                         \
+    X(0, kNotStarted, "not_started", "not started")                     \
+    X(1, kRunning, "running", "running")                                \
+    X(2, kDone, "done", "done")                                         \
+    X(3, kWaitsForGpu, "waits_for_gpu", "waits for the GPU")            \
+    X(4, kWaitsForPeer, "waits_for_peer", "waits for the peer")         \
+    X(5, kWaitsForNetwork, "waits_for_network", "waits for the network")
 
 // X(number, identifier, "name")
 #define TITAN_COMM_STATES(X)      \
@@ -144,7 +180,11 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(5, kProgressSkipped, "progress_skipped",                                                                        \
       "collectives whose device progress was not observed (no free event, or the driver refused)")                    \
     X(6, kSpansTooDeep, "spans_too_deep", "spans nested deeper than recorded")                                        \
-    X(7, kUnknownCommunicators, "unknown_communicators", "calls on communicators that were created out of our sight")
+    X(7, kUnknownCommunicators, "unknown_communicators", "calls on communicators that were created out of our sight") \
+    X(8, kGraphsUntracked, "graphs_untracked",                                                                        \
+      "CUDA graphs with collectives that found the table full; their launches are not expanded")                      \
+    X(9, kRangesDropped, "ranges_dropped", "NVTX ranges and marks above the limit; raise TITANTRACE_NVTX")            \
+    X(10, kChannelsDropped, "channels_dropped", "channel reports of NCCL that found no room")
 
 template <typename E>
 struct EnumRow {
@@ -173,6 +213,10 @@ TITAN_DECLARE_ENUM(MarkerKind, uint8_t, TITAN_MARKER_KINDS)
 TITAN_DECLARE_ENUM(DumpReason, uint8_t, TITAN_DUMP_REASONS)
 TITAN_DECLARE_ENUM(ProcessState, uint32_t, TITAN_PROCESS_STATES)
 TITAN_DECLARE_ENUM(Loss, uint32_t, TITAN_LOSSES)
+TITAN_DECLARE_ENUM(WorkKind, uint8_t, TITAN_WORK_KINDS)
+TITAN_DECLARE_ENUM(GpuProgressMethod, uint32_t, TITAN_GPU_PROGRESS_METHODS)
+TITAN_DECLARE_ENUM(ChannelRole, uint8_t, TITAN_CHANNEL_ROLES)
+TITAN_DECLARE_ENUM(ChannelState, uint8_t, TITAN_CHANNEL_STATES)
 
 #undef TITAN_ENUMERATOR
 #undef TITAN_ENUM_ROW

@@ -54,6 +54,18 @@ class RingImage {
         return for_each_slot<MarkerEntry>(RegionKind::kMarkers, visit);
     }
 
+    template <typename Visit>
+    RingLosses for_each_stream_work(Visit&& visit) const {
+        return for_each_slot<StreamWorkEntry>(RegionKind::kStreamWork, visit);
+    }
+    template <typename Visit>
+    RingLosses for_each_channel(Visit&& visit) const {
+        return for_each_slot<ChannelEntry>(RegionKind::kChannels, visit);
+    }
+    // The row that a CollectiveEntry::launch points to; its numbers tell whether it is about that launch. Empty where the
+    // device reported nothing.
+    std::optional<LaunchMarks> launch_marks(uint64_t launch) const;
+
     // Row index (the number that entries refer to) and record, published rows only.
     std::vector<std::pair<uint32_t, CommunicatorRecord>> communicators() const;
     std::vector<ThreadRecord> threads() const;
@@ -95,7 +107,7 @@ class RingImage {
     std::span<const std::byte> bytes_;
     RingHeader header_{};
     RingClock clock_;
-    std::array<Region, 16> regions_{};  // by RegionKind
+    std::array<Region, kRegionKinds> regions_{};  // by RegionKind
 };
 
 // Text of a fixed char field that need not be terminated.

@@ -17,7 +17,7 @@ namespace titan::format {
 
 inline constexpr uint64_t kRingMagic = 0x474E524E41544954;  // "TITANRNG"
 inline constexpr uint16_t kRingMajor = 1;                   // a reader refuses a newer major
-inline constexpr uint16_t kRingMinor = 0;                   // fields appended, nothing moved
+inline constexpr uint16_t kRingMinor = 1;                   // fields appended, nothing moved
 inline constexpr uint32_t kEndianTag = 0x01020304;
 inline constexpr uint32_t kHeaderBytes = 4096;
 inline constexpr uint32_t kMaxRegions = 12;
@@ -39,7 +39,18 @@ enum class RegionKind : uint32_t {
     kStringIndex = 6,    // table of StringRecord; a string's id is its index + 1, id 0 is the empty string
     kStringHeap = 7,     // bytes
     kP2pCounters = 8,    // heap of uint64_t, see CommunicatorRecord::p2p_offset_bytes
+    kStreamWork = 9,     // ring of StreamWorkEntry
+    kLaunchMarks = 10,   // table of LaunchMarks, written by the device
+    kChannels = 11,      // ring of ChannelEntry
 };
+
+inline constexpr uint32_t kRegionKinds = 12;  // above every kind
+
+// Rings follow the slot protocol below.
+constexpr bool is_ring(RegionKind kind) {
+    return kind == RegionKind::kCollectives || kind == RegionKind::kCudaCalls || kind == RegionKind::kMarkers ||
+           kind == RegionKind::kStreamWork || kind == RegionKind::kChannels;
+}
 
 struct RegionDescriptor {
     RegionKind kind;
@@ -105,10 +116,10 @@ struct RingHeader {
     uint64_t step_ticks;
     uint64_t dumps_written;
     uint64_t timeout_ns;     // TITANTRACE_TIMEOUT_S in force, 0 = never
-    uint32_t gpu_progress;   // 1 when completions on the device are observed
+    GpuProgressMethod gpu_progress;  // (later) method in force, kOff until the device is observed
     uint32_t nccl_version;   // ncclGetVersion(), 0 unknown
     int32_t driver_version;  // cuDriverGetVersion(), 0 unknown
-    uint32_t reserved_state;
+    uint32_t gpu_progress_sample;  // every n-th launch is observed; 0 and 1: every one
     uint64_t groups;              // NCCL groups opened so far
     uint64_t losses[kMaxLosses];  // by format::Loss
 
@@ -126,6 +137,8 @@ enum CollectiveFlags : uint16_t {
     kCaptured = 1 << 1,         // its stream was being captured into a CUDA graph: it did not run then
     kNonblockingComm = 1 << 2,  // the communicator was configured non-blocking
     kConfigCall = 1 << 3,       // the *Config form of the call (NCCL 2.31)
+    kReplayed = 1 << 5,         // run by the launch of the graph that it was captured into
+    kFromPlugin = 1 << 6,       // seen by NCCL's profiler plugin interface alone: no call of ours stood in front
 };
 
 struct CollectiveEntry {
@@ -136,7 +149,7 @@ struct CollectiveEntry {
     uint64_t count;            // elements, as passed
     uint64_t send_buffer;      // address, 0 where there is none
     uint64_t receive_buffer;
-    uint64_t stream;
+    uint64_t stream;          // replayed: the stream that the graph was launched on
     uint64_t group;  // n-th group of the process from 1, 0 outside groups
     int64_t step;
     uint64_t entered_ticks;
@@ -160,9 +173,18 @@ struct CollectiveEntry {
     uint8_t reserved8;
     int32_t result;  // (later) ncclResult_t, -1 = not returned yet
     int32_t color;   // comm_split
-    uint64_t reserved[4];
+    uint64_t launch;             // (later) its launch + 1: the row of the launch marks is (launch - 1) % rows; 0 none
+    uint64_t replay;             // replayed: n-th launch of the process' graphs, from 1; 0 otherwise
+    uint32_t graph;              // captured: number of the capture; replayed: of the capture it came from; 0 none
+    uint16_t channels;           // (later) channels that NCCL runs it on, 0 unknown
+    uint16_t channels_started;   // (later) kernel channels seen to start
+    uint16_t channels_finished;  // (later) kernel channels seen to stop
+    uint16_t reserved16;
+    uint32_t reserved32;
 };
 static_assert(sizeof(CollectiveEntry) == 192);
+static_assert(offsetof(CollectiveEntry, launch) == 160);
+static_assert(offsetof(CollectiveEntry, channels) == 180);
 static_assert(offsetof(CollectiveEntry, communicator) == 112);
 static_assert(offsetof(CollectiveEntry, kind) == 144);
 static_assert(offsetof(CollectiveEntry, state) == 150);
@@ -181,6 +203,53 @@ struct CudaCallEntry {
     uint64_t reserved;
 };
 static_assert(sizeof(CudaCallEntry) == 64);
+
+enum StreamWorkFlags : uint8_t {
+    kWorkCaptured = 1 << 0,  // recorded into a CUDA graph: it did not run then
+};
+
+// Work for a stream, written before the call that hands it over. Cross-stream order: an event wait follows the newest
+// record of the same event before it.
+struct StreamWorkEntry {
+    uint64_t slot_sequence;
+    uint64_t entered_ticks;
+    uint64_t stream;
+    uint64_t object;  // event, executable graph, or address; kernels: the function's handle
+    uint64_t amount;  // copies and sets: bytes; kernels: thread blocks; graph launches: replay number; else 0
+    uint64_t reserved;
+    uint32_t name;  // string id: the kernel's name where known, else the CUDA function's
+    uint32_t thread;
+    uint32_t call;  // string id of the CUDA function's name
+    WorkKind kind;
+    uint8_t flags;  // StreamWorkFlags
+    uint16_t reserved16;
+};
+static_assert(sizeof(StreamWorkEntry) == 64);
+
+// What the device itself reports about one launch (one NCCL call, one group on one stream, one graph launch): the stream
+// writes the launch's number + 1 when it gets to the launch and when it is through. A row that holds another number says
+// nothing about this launch. Method `writes` only.
+struct LaunchMarks {
+    uint64_t started;
+    uint64_t finished;
+};
+static_assert(sizeof(LaunchMarks) == 16);
+
+// One channel's work for one collective, from NCCL's profiler plugin interface.
+struct ChannelEntry {
+    uint64_t slot_sequence;
+    uint64_t collective;  // ticket of its entry + 1, 0 unknown
+    uint64_t started_ticks;
+    uint64_t updated_ticks;  // (later)
+    uint32_t steps;          // proxies: steps to do, 0 unknown
+    uint32_t steps_done;     // (later)
+    int32_t peer;            // communicator rank, -1 none
+    uint16_t channel;
+    ChannelRole role;
+    ChannelState state;  // (later)
+    uint64_t reserved[2];
+};
+static_assert(sizeof(ChannelEntry) == 64);
 
 struct MarkerEntry {
     uint64_t slot_sequence;
@@ -249,7 +318,8 @@ struct ThreadRecord {
     uint32_t reserved32;
     uint64_t span_begin_ticks[kSpanDepth];
     char name[16];  // the thread's own name
-    uint64_t reserved[2];
+    uint64_t launches;  // pieces of stream work handed over, recorded or not
+    uint64_t queries;   // cudaEventQuery, cudaStreamQuery and the like
 };
 static_assert(sizeof(ThreadRecord) == 192);
 

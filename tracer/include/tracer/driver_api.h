@@ -2,6 +2,9 @@
 // with handles as addresses and enumerations as int; interpose/driver_api.cpp checks them against cuda.h.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 namespace titan::tracer {
 
 struct DriverApi {
@@ -16,11 +19,20 @@ struct DriverApi {
     int (*event_create)(void** event, unsigned flags);
     int (*event_record)(void* event, void* stream);
     int (*event_query)(void* event);
+    // These may be null: the driver is too old for them.
+    int (*event_elapsed_time)(float* milliseconds, void* from, void* to);
+    int (*stream_get_capture_info)(void* stream, int* status, uint64_t* id, void** graph, const void*** dependencies,
+                                   size_t* dependency_count);
+    int (*stream_write_value64)(void* stream, uint64_t device_address, uint64_t value, unsigned flags);
+    int (*mem_host_register)(void* memory, size_t bytes, unsigned flags);
+    int (*mem_host_get_device_pointer)(uint64_t* device_address, void* memory, unsigned flags);
 };
 
 inline constexpr int kCudaSuccess = 0;
 inline constexpr int kCudaErrorNotReady = 600;
 inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kHostRegisterPortable = 1;
+inline constexpr unsigned kHostRegisterDeviceMap = 2;
 inline constexpr int kCaptureStatusNone = 0;
 inline constexpr int kCaptureModeRelaxed = 2;
 

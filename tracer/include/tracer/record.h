@@ -73,8 +73,12 @@ struct Call {
 
 // The tables of names and the library's own functions, set once by the constructor, before any call.
 struct DriverApi;
+enum class FunctionKind : uint8_t { kNone, kRuntimeSymbol, kDriverHandle };
+
 struct Bindings {
     ApiNames apis;
+    // Writes the (mangled) name of a kernel, as the CUDA that `real` belongs to knows it; false when nobody knows. cold.
+    bool (*kernel_name)(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes);
     bool (*find_driver)(DriverApi&);  // fills in libcuda's functions; false when no libcuda is loaded
     int (*nccl_version)();            // ncclGetVersion, 0 unknown
 };
@@ -100,6 +104,21 @@ bool enter_mark(Call& call, uint16_t api, const void* object);
 void leave_mark(Call& call);
 bool enter_cuda(Call& call, uint16_t api, const void* object);
 void leave_cuda(Call& call, int result);
+
+// Work handed to a stream: kernels, copies, sets, host functions, event records and waits. Counted per thread, recorded
+// as TITANTRACE_LAUNCHES says, before the real call. hot.
+struct StreamWork {
+    format::WorkKind kind;
+    const void* stream = nullptr;
+    const void* object = nullptr;  // event or address; kernels: the function's handle
+    uint64_t amount = 0;           // bytes, or thread blocks
+    FunctionKind function = FunctionKind::kNone;
+    const void* real = nullptr;  // kernels: the real launch function, to ask the same CUDA for the name
+};
+bool enter_work(Call& call, uint16_t api, const StreamWork& work);
+void leave_work(Call& call, int result);
+// A query (cudaEventQuery): counted, nothing else. hot.
+void count_query();
 
 // hot, any-thread. The group's entries are updated when the outermost end is entered and when it returns.
 bool enter_group_start(Call& call);

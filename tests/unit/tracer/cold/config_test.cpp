@@ -50,7 +50,7 @@ TEST_CASE("defaults") {
     CHECK(config->collectives == 16384);
     CHECK(config->cuda_calls == 4096);
     CHECK(config->markers == 8192);
-    CHECK(config->gpu_progress);
+    CHECK(config->gpu_progress.method == titan::format::GpuProgressMethod::kEvents);
     CHECK(rank_selected(*config, 12));
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("good values") {
     CHECK(config->dump_signal == SIGUSR2);
     CHECK(config->dump_on == (dump_bit(DumpReason::kExit) | dump_bit(DumpReason::kCrash)));
     CHECK(config->collectives == 1024);
-    CHECK_FALSE(config->gpu_progress);
+    CHECK(config->gpu_progress.method == titan::format::GpuProgressMethod::kOff);
     CHECK(std::string(config->dir) == "/a/b");
     CHECK_FALSE(config->enabled);
     CHECK(load({{"TITANTRACE_SIGNAL", "off"}})->dump_signal == 0);

@@ -98,6 +98,7 @@ int main(int argc, char** argv) {
     setenv("RANK", "3", 1);
     setenv("WORLD_SIZE", "8", 1);
     titan::tracer::set_bindings({.apis = {titan::test::kNames, std::size(titan::test::kNames)},
+                                 .kernel_name = nullptr,
                                  .find_driver = nullptr,
                                  .nccl_version = nullptr});
     const int result = doctest::Context(argc, argv).run();
