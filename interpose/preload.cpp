@@ -16,7 +16,8 @@ __attribute__((constructor)) void enter_process() {
     tracer::set_bindings({.apis = {api_names, kApiIds},
                           .kernel_name = nullptr,
                           .find_driver = find_driver_api,
-                          .nccl_version = nccl_version});
+                          .nccl_version = nccl_version,
+                          .session_started = nullptr});
 }
 
 __attribute__((destructor)) void leave_process() { tracer::on_process_exit(); }

@@ -118,7 +118,9 @@ void derive_from_parent(Session& session, Communicator& parent, const CreateArgs
 void derive_identity(Session& session, const CreateArgs& args, uint64_t private_salt,
                      format::CommunicatorRecord& record) {
     Communicator* parent = args.parent != nullptr ? session.communicators.find(args.parent) : nullptr;
-    if (parent != nullptr) {
+    if (args.known_id != 0) {
+        record.id = args.known_id;
+    } else if (parent != nullptr) {
         derive_from_parent(session, *parent, args, record);
     } else if (args.unique_id != nullptr) {
         record.id = hash_unique_id(args.unique_id);
@@ -203,6 +205,7 @@ Communicator* Communicators::add(Session& session, const CreateArgs& args, uint6
     fresh.key = args.key;
     fresh.create_result = -1;
     fresh.create_thread = static_cast<uint32_t>(gettid());
+    fresh.nccl_hash = args.nccl_hash;
     fresh.flags = args.scalable ? format::kCommScalable : 0;
     communicator->record = &record;
     communicator->index = index;

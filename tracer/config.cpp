@@ -195,6 +195,21 @@ bool parse_cuda_mode(const char* text, CudaMode& value) {
     return false;
 }
 
+bool parse_nccl_plugin(const char* text, NcclPluginMode& value) {
+    static constexpr struct {
+        const char* name;
+        NcclPluginMode mode;
+    } kModes[] = {
+        {"auto", NcclPluginMode::kAuto}, {"progress", NcclPluginMode::kProgress}, {"off", NcclPluginMode::kOff}};
+    for (const auto& known : kModes) {
+        if (same_text(text, known.name)) {
+            value = known.mode;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool parse_sample(const char* text, uint32_t& value) {
     uint64_t number = 0;
     if (!parse_u64(text, number) || number > UINT32_MAX) {

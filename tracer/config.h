@@ -13,6 +13,7 @@ namespace titan::tracer {
 using RankList = char[256];
 
 enum class CudaMode : uint8_t { kInterpose, kCupti, kOff };
+enum class NcclPluginMode : uint8_t { kAuto, kProgress, kOff };
 
 struct GpuProgressSetting {
     format::GpuProgressMethod method;
@@ -35,7 +36,9 @@ struct Config {
     uint32_t stream_work;
     GpuProgressSetting gpu_progress;
     CudaMode cuda;
-    uint32_t launch_sample;  // 0 none
+    NcclPluginMode nccl_plugin;
+    uint32_t nvtx_per_second;  // 0 none
+    uint32_t launch_sample;    // 0 none
 };
 
 constexpr uint32_t dump_bit(format::DumpReason reason) { return 1u << static_cast<unsigned>(reason); }

@@ -140,6 +140,7 @@ uint64_t write_entry(Thread& thread, Communicator* communicator, const CallArgs&
     entry.state = CallState::kEntered;
     entry.result = -1;
     entry.color = 0;
+    entry.channels = entry.channels_started = entry.channels_finished = entry.plugin_launches = 0;
     if (thread.group_depth > 0) {
         join_group(thread, entry, ticket);
     }

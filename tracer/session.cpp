@@ -172,6 +172,9 @@ Session* start_session() {
         install_signals(opened->config);
     }
     page->phase.store(opened != nullptr ? Phase::kRunning : Phase::kOff, std::memory_order_release);
+    if (opened != nullptr && bindings.session_started != nullptr) {
+        bindings.session_started(opened->config.cuda == CudaMode::kCupti);
+    }
     return opened;
 }
 

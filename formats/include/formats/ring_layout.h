@@ -115,13 +115,13 @@ struct RingHeader {
     int64_t step;          // newest titan_step(), kNoStep before the first
     uint64_t step_ticks;
     uint64_t dumps_written;
-    uint64_t timeout_ns;     // TITANTRACE_TIMEOUT_S in force, 0 = never
+    uint64_t timeout_ns;             // TITANTRACE_TIMEOUT_S in force, 0 = never
     GpuProgressMethod gpu_progress;  // (later) method in force, kOff until the device is observed
-    uint32_t nccl_version;   // ncclGetVersion(), 0 unknown
-    int32_t driver_version;  // cuDriverGetVersion(), 0 unknown
-    uint32_t gpu_progress_sample;  // every n-th launch is observed; 0 and 1: every one
-    uint64_t groups;              // NCCL groups opened so far
-    uint64_t losses[kMaxLosses];  // by format::Loss
+    uint32_t nccl_version;           // ncclGetVersion(), 0 unknown
+    int32_t driver_version;          // cuDriverGetVersion(), 0 unknown
+    uint32_t gpu_progress_sample;    // every n-th launch is observed; 0 and 1: every one
+    uint64_t groups;                 // NCCL groups opened so far
+    uint64_t losses[kMaxLosses];     // by format::Loss
 
     RegionDescriptor regions[kMaxRegions];
     char reserved_tail[2072];           // pads the cursors to the end of the page
@@ -149,8 +149,8 @@ struct CollectiveEntry {
     uint64_t count;            // elements, as passed
     uint64_t send_buffer;      // address, 0 where there is none
     uint64_t receive_buffer;
-    uint64_t stream;          // replayed: the stream that the graph was launched on
-    uint64_t group;  // n-th group of the process from 1, 0 outside groups
+    uint64_t stream;  // replayed: the stream that the graph was launched on
+    uint64_t group;   // n-th group of the process from 1, 0 outside groups
     int64_t step;
     uint64_t entered_ticks;
     uint64_t returned_ticks;      // (later) of the call, or of the ncclGroupEnd that launched it; 0 = not yet
@@ -161,25 +161,25 @@ struct CollectiveEntry {
     uint32_t thread;              // kernel thread id
     uint32_t span;                // string id of the innermost span, 0 none
     uint32_t stack;               // reserved for call-site stacks
-    int32_t peer;                 // communicator rank of the root or the peer, -1 where there is none
-    int32_t comm_rank;            // this member's rank in the communicator, -1 unknown
-    int32_t device;               // -1 unknown
-    uint32_t group_index;         // n-th call of its group, from 0
+    int32_t peer;          // communicator rank of the root or the peer, -1 where there is none; kFromPlugin: (later)
+    int32_t comm_rank;     // this member's rank in the communicator, -1 unknown
+    int32_t device;        // -1 unknown
+    uint32_t group_index;  // n-th call of its group, from 0
     OpKind kind;
     Datatype datatype;
     Reduction reduction;
     uint16_t flags;   // CollectiveFlags
     CallState state;  // (later)
     uint8_t reserved8;
-    int32_t result;  // (later) ncclResult_t, -1 = not returned yet
-    int32_t color;   // comm_split
+    int32_t result;              // (later) ncclResult_t, -1 = not returned yet
+    int32_t color;               // comm_split
     uint64_t launch;             // (later) its launch + 1: the row of the launch marks is (launch - 1) % rows; 0 none
     uint64_t replay;             // replayed: n-th launch of the process' graphs, from 1; 0 otherwise
     uint32_t graph;              // captured: number of the capture; replayed: of the capture it came from; 0 none
     uint16_t channels;           // (later) channels that NCCL runs it on, 0 unknown
     uint16_t channels_started;   // (later) kernel channels seen to start
     uint16_t channels_finished;  // (later) kernel channels seen to stop
-    uint16_t reserved16;
+    uint16_t plugin_launches;    // (later) launches of it that NCCL's profiler plugin interface reported
     uint32_t reserved32;
 };
 static_assert(sizeof(CollectiveEntry) == 192);
@@ -246,8 +246,9 @@ struct ChannelEntry {
     int32_t peer;            // communicator rank, -1 none
     uint16_t channel;
     ChannelRole role;
-    ChannelState state;  // (later)
-    uint64_t reserved[2];
+    ChannelState state;           // (later)
+    uint64_t device_started_ns;   // kernel channels: on the GPU's own clock, 0 unknown
+    uint64_t device_finished_ns;  // (later)
 };
 static_assert(sizeof(ChannelEntry) == 64);
 
@@ -299,7 +300,8 @@ struct CommunicatorRecord {
     int32_t async_error;        // (later) newest result of ncclCommGetAsyncError that was an error
     int32_t parent_rank;        // this member's rank in the parent, -1 none
     uint32_t create_thread;
-    uint64_t reserved[7];
+    uint64_t nccl_hash;  // (later) NCCL's own hash of it, where its profiler plugin interface told; 0 unknown
+    uint64_t reserved[6];
 };
 static_assert(sizeof(CommunicatorRecord) == 192);
 
@@ -317,7 +319,7 @@ struct ThreadRecord {
     uint32_t spans[kSpanDepth];  // string ids, outermost first
     uint32_t reserved32;
     uint64_t span_begin_ticks[kSpanDepth];
-    char name[16];  // the thread's own name
+    char name[16];      // the thread's own name
     uint64_t launches;  // pieces of stream work handed over, recorded or not
     uint64_t queries;   // cudaEventQuery, cudaStreamQuery and the like
 };

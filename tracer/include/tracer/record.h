@@ -45,6 +45,7 @@ struct CallArgs {
     int peer = -1;        // root or peer
     const void* stream = nullptr;
     bool config_call = false;  // the *Config form of the call
+    bool observe = true;       // false: its stream is not known, so nothing may be put on it
 };
 
 // A call that makes a communicator.
@@ -61,6 +62,8 @@ struct CreateArgs {
     const void* config = nullptr;  // ncclConfig_t; only fields below its own `size` are read
     bool scalable = false;
     const CommQueries* queries = nullptr;
+    uint64_t known_id = 0;   // the identity, where it is known and not to be derived
+    uint64_t nccl_hash = 0;  // NCCL's own hash of it
 };
 
 // One recorded call in progress; lives on the wrapper's stack.
@@ -81,6 +84,8 @@ struct Bindings {
     bool (*kernel_name)(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes);
     bool (*find_driver)(DriverApi&);  // fills in libcuda's functions; false when no libcuda is loaded
     int (*nccl_version)();            // ncclGetVersion, 0 unknown
+    void (*session_started)(
+        bool cupti);  // once per session, on the thread that started it; `cupti`: the mode is asked for
 };
 void set_bindings(const Bindings& bindings);
 
