@@ -76,6 +76,12 @@ CUresult cuModuleLoadData(CUmodule* out, const void* image) {
     return CUDA_SUCCESS;
 }
 
+CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, CUjit_option*, void**) {
+    return cuModuleLoadData(out, image);
+}
+
+CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) { return cuModuleLoadData(out, image); }
+
 CUresult cuModuleUnload(CUmodule module) {
     std::lock_guard lock(driver().lock);
     if (!driver().modules.erase(module)) {

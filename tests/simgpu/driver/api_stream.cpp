@@ -1,6 +1,4 @@
-// Driver API: streams, host functions, stream-ordered memory operations.
-#include <atomic>
-#include <thread>
+// Driver API: streams and host functions.
 
 #include "capture.h"
 #include "objects.h"
@@ -136,48 +134,7 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* u
     return submit(stream, CU_GRAPH_NODE_TYPE_HOST, [=] { callback(handle, CUDA_SUCCESS, user_data); });
 }
 
-namespace {
-
-template <typename T>
-CUresult write_value(CUstream handle, CUdeviceptr address, T value) {
+CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr, size_t, unsigned int) {
     FIND_STREAM(handle)
-    return submit(stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, [address, value] {
-        std::atomic_ref<T>(*reinterpret_cast<T*>(address)).store(value, std::memory_order_release);
-    });
+    return submit(stream, CU_GRAPH_NODE_TYPE_EMPTY, [] {});
 }
-
-template <typename T>
-bool value_reached(T have, T want, unsigned flags) {
-    switch (flags & 0x3u) {
-        case CU_STREAM_WAIT_VALUE_EQ: return have == want;
-        case CU_STREAM_WAIT_VALUE_AND: return (have & want) != 0;
-        case CU_STREAM_WAIT_VALUE_NOR: return static_cast<T>(~(have | want)) != 0;
-        default: return static_cast<std::make_signed_t<T>>(have - want) >= 0;
-    }
-}
-
-template <typename T>
-CUresult wait_value(CUstream handle, CUdeviceptr address, T value, unsigned flags) {
-    FIND_STREAM(handle)
-    return submit(stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-                  [address, value, flags, cancelled = stream->context->cancelled] {
-                      std::atomic_ref<T> word(*reinterpret_cast<T*>(address));
-                      while (!value_reached(word.load(std::memory_order_acquire), value, flags) &&
-                             !std::atomic_ref<int32_t>(*cancelled).load()) {
-                          std::this_thread::sleep_for(std::chrono::microseconds(50));
-                      }
-                  });
-}
-
-}  // namespace
-
-#define SIMGPU_VALUE_OPS(X) X(32, cuuint32_t, uint32_t) X(64, cuuint64_t, uint64_t)
-#define DEFINE(bits, cu_type, type)                                                                              \
-    CUresult cuStreamWriteValue##bits##_v2(CUstream stream, CUdeviceptr address, cu_type value, unsigned) {      \
-        return write_value<type>(stream, address, value);                                                        \
-    }                                                                                                            \
-    CUresult cuStreamWaitValue##bits##_v2(CUstream stream, CUdeviceptr address, cu_type value, unsigned flags) { \
-        return wait_value<type>(stream, address, value, flags);                                                  \
-    }
-SIMGPU_VALUE_OPS(DEFINE)
-#undef DEFINE

@@ -10,7 +10,8 @@ namespace simgpu {
 
 namespace {
 std::atomic<bool> g_forked{false};
-}
+thread_local int t_per_thread_streams = 0;
+}  // namespace
 
 void Moment::finish() {
     std::lock_guard lock(mutex);
@@ -28,6 +29,9 @@ void Moment::wait() {
     std::unique_lock lock(mutex);
     reached.wait(lock, [&] { return done; });
 }
+
+PerThreadStreams::PerThreadStreams() { ++t_per_thread_streams; }
+PerThreadStreams::~PerThreadStreams() { --t_per_thread_streams; }
 
 Driver& driver() {
     static Driver* instance = [] {
@@ -84,6 +88,9 @@ StreamRef make_stream(CUcontext context, unsigned flags, int priority) {
 
 CUresult find_stream(CUstream handle, StreamRef* out) {
     CUcontext context = nullptr;
+    if (handle == nullptr && t_per_thread_streams > 0) {
+        handle = CU_STREAM_PER_THREAD;
+    }
     if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
         if (const CUresult result = require_context(&context); result != CUDA_SUCCESS) {
             return result;

@@ -118,6 +118,7 @@ struct Driver {
     std::set<CUgraphExec> graph_execs;
     std::vector<std::shared_ptr<Capture>> captures;
     std::map<CUdeviceptr, size_t> allocations;
+    std::map<CUdeviceptr, size_t> registered;  // host memory made known with cuMemHostRegister
     size_t allocated_bytes = 0;
 };
 
@@ -131,6 +132,19 @@ bool forked();
 CUcontext& current_context();              // top of this thread's stack, or null
 std::vector<CUcontext>& context_stack();   // of this thread
 CUresult require_context(CUcontext* out);  // ready() and a live current context
+
+// Memory of the driver's or registered with it. The lock is taken inside.
+bool device_can_reach(CUdeviceptr pointer, size_t bytes);
+
+// While it lives, this thread's null stream is the per-thread default stream: what an entry point ending in _ptsz or
+// _ptds means.
+class PerThreadStreams {
+  public:
+    PerThreadStreams();
+    ~PerThreadStreams();
+    PerThreadStreams(const PerThreadStreams&) = delete;
+    PerThreadStreams& operator=(const PerThreadStreams&) = delete;
+};
 
 // `handle` may be the legacy or the per-thread default stream. The lock is taken inside.
 CUresult find_stream(CUstream handle, StreamRef* out);

@@ -38,6 +38,10 @@ typedef struct SimgpuFatBinary {
     const SimgpuKernel* kernels;
 } SimgpuFatBinary;
 
+// An address that is memory to nobody: a copy from it never ends (but a device reset ends it), as one that waits for a
+// peer or a link that is gone.
+#define SIMGPU_STALLED_MEMORY ((const void*)0x5157a11ed000)
+
 // Ready-made kernels (static library simgpu_kernels; launches go through cudaLaunchKernel like any user's).
 // `stream` is a cudaStream_t, the result a cudaError_t.
 int simgpu_launch_spin(uint64_t duration_ns, void* stream);  // keeps the stream busy that long

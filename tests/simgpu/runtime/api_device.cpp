@@ -44,18 +44,6 @@ const char* runtime_text(cudaError_t error, bool name) {
     }
 }
 
-#define SIMGPU_RUNTIME_NAMES(X)                                                                                    \
-    X(cudaSuccess)                                                                                                 \
-    X(cudaErrorInvalidValue) X(cudaErrorMemoryAllocation) X(cudaErrorInitializationError)                          \
-        X(cudaErrorInsufficientDriver) X(cudaErrorInvalidDeviceFunction) X(cudaErrorNoDevice)                      \
-            X(cudaErrorInvalidDevice) X(cudaErrorDeviceUninitialized) X(cudaErrorInvalidResourceHandle)            \
-                X(cudaErrorIllegalState) X(cudaErrorSymbolNotFound) X(cudaErrorNotReady) X(cudaErrorLaunchFailure) \
-                    X(cudaErrorNotSupported) X(cudaErrorContextIsDestroyed) X(cudaErrorStreamCaptureUnsupported)   \
-                        X(cudaErrorStreamCaptureInvalidated) X(cudaErrorStreamCaptureMerge)                        \
-                            X(cudaErrorStreamCaptureUnmatched) X(cudaErrorStreamCaptureUnjoined)                   \
-                                X(cudaErrorStreamCaptureIsolation) X(cudaErrorStreamCaptureImplicit)               \
-                                    X(cudaErrorCapturedEvent) X(cudaErrorStreamCaptureWrongThread) X(cudaErrorUnknown)
-
 }  // namespace
 
 const char* cudaGetErrorString(cudaError_t error) {
@@ -68,10 +56,11 @@ const char* cudaGetErrorString(cudaError_t error) {
 
 const char* cudaGetErrorName(cudaError_t error) {
     switch (error) {
-#define ROW(code) \
-    case code: return #code;
-        SIMGPU_RUNTIME_NAMES(ROW)
-#undef ROW
+#define ERROR_NAME(code) \
+    case code:           \
+        return #code;
+#include "error_names.def"
+#undef ERROR_NAME
         default: return runtime_text(error, true);
     }
 }
@@ -90,8 +79,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 #if SIMGPU_CUDART_MAJOR < 13
-extern "C" __attribute__((visibility("default"))) cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* properties,
-                                                                                         int device) {
+EXPORT cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* properties, int device) {
     return cudaGetDeviceProperties(properties, device);
 }
 #endif
@@ -132,15 +120,34 @@ cudaError_t entry_point(const char* symbol, void** out, int version, unsigned lo
     return remember(from_driver(result));
 }
 
+// What the caller leaves to us is the kind of default stream that it was built for.
+unsigned long long resolve(unsigned long long flags, unsigned long long built_for) {
+    return flags == cudaEnableDefault ? built_for : flags;
+}
+
+constexpr int kVersion = SIMGPU_CUDART_MAJOR * 1000;
+
 }  // namespace
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** out, unsigned int version,
                                              unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
-    return entry_point(symbol, out, static_cast<int>(version), flags, status);
+    return entry_point(symbol, out, static_cast<int>(version), resolve(flags, cudaEnableLegacyStream), status);
+}
+
+EXPORT cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char* symbol, void** out, unsigned int version,
+                                                         unsigned long long flags,
+                                                         cudaDriverEntryPointQueryResult* status) {
+    return entry_point(symbol, out, static_cast<int>(version), resolve(flags, cudaEnablePerThreadDefaultStream),
+                       status);
 }
 
 // Gone from CUDA 13's header, still exported by its library.
-extern "C" __attribute__((visibility("default"))) cudaError_t cudaGetDriverEntryPoint(
-    const char* symbol, void** out, unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
-    return entry_point(symbol, out, SIMGPU_CUDART_MAJOR * 1000, flags, status);
+EXPORT cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** out, unsigned long long flags,
+                                           cudaDriverEntryPointQueryResult* status) {
+    return entry_point(symbol, out, kVersion, resolve(flags, cudaEnableLegacyStream), status);
+}
+
+EXPORT cudaError_t cudaGetDriverEntryPoint_ptsz(const char* symbol, void** out, unsigned long long flags,
+                                                cudaDriverEntryPointQueryResult* status) {
+    return entry_point(symbol, out, kVersion, resolve(flags, cudaEnablePerThreadDefaultStream), status);
 }

@@ -62,13 +62,16 @@ cudaError_t simgpu::find_function(const void* stub, CUfunction* out) {
     return cudaSuccess;
 }
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
-
 EXPORT void** __cudaRegisterFatBinary(void* image) { return reinterpret_cast<void**>(new Image{image, nullptr}); }
 EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 EXPORT void __cudaUnregisterFatBinary(void** handle) {
     std::lock_guard lock(functions().lock);
     std::erase_if(functions().by_stub, [&](const auto& row) { return row.second.image == handle; });
+    auto* image = reinterpret_cast<Image*>(handle);
+    if (image->module && driver_table()) {
+        driver_table()->cuModuleUnload(image->module);
+    }
+    delete image;
 }
 
 EXPORT void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name, int, void*, void*, void*,
@@ -85,59 +88,67 @@ EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3, size_t, cudaStream_
 namespace {
 
 template <typename Launch>
-cudaError_t launch(const void* stub, Launch call) {
+cudaError_t launch(const DriverTable* table, const void* stub, Launch call) {
     cudaError_t error = ensure_context();
     CUfunction function = nullptr;
     if (error == cudaSuccess) {
         error = find_function(stub, &function);
     }
     if (error == cudaSuccess) {
-        error = from_driver(call(*driver_table(), function));
+        error = from_driver(call(*table, function));
     }
     return remember(error);
 }
 
+CUlaunchConfig driver_config(const cudaLaunchConfig_t& from) {
+    CUlaunchConfig config = {};
+    config.gridDimX = from.gridDim.x;
+    config.gridDimY = from.gridDim.y;
+    config.gridDimZ = from.gridDim.z;
+    config.blockDimX = from.blockDim.x;
+    config.blockDimY = from.blockDim.y;
+    config.blockDimZ = from.blockDim.z;
+    config.sharedMemBytes = static_cast<unsigned>(from.dynamicSmemBytes);
+    config.hStream = from.stream;
+    return config;
+}
+
 }  // namespace
 
-cudaError_t cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** args, size_t shared_bytes,
-                             cudaStream_t stream) {
-    return launch(stub, [&](const DriverTable& cu, CUfunction function) {
-        return cu.cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                 static_cast<unsigned>(shared_bytes), stream, args, nullptr);
-    });
-}
-
-cudaError_t cudaLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block, void** args, size_t shared_bytes,
-                                        cudaStream_t stream) {
-    return launch(stub, [&](const DriverTable& cu, CUfunction function) {
-        return cu.cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                            static_cast<unsigned>(shared_bytes), stream, args);
-    });
-}
-
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* stub, void** args) {
-    if (!config) {
-        return remember(cudaErrorInvalidValue);
+// name, parameters, driver call: once for each kind of default stream
+#define LAUNCH(name, parameters, ...)                                                                                 \
+    cudaError_t name parameters {                                                                                     \
+        return launch(driver_table(), stub, [&](const DriverTable& cu, CUfunction function) { return __VA_ARGS__; }); \
+    }                                                                                                                 \
+    EXPORT decltype(name) name##_ptsz;                                                                                \
+    cudaError_t name##_ptsz parameters {                                                                              \
+        return launch(per_thread_driver_table(), stub,                                                                \
+                      [&](const DriverTable& cu, CUfunction function) { return __VA_ARGS__; });                       \
     }
-    return launch(stub, [&](const DriverTable& cu, CUfunction function) {
-        CUlaunchConfig driver_config = {};
-        driver_config.gridDimX = config->gridDim.x;
-        driver_config.gridDimY = config->gridDim.y;
-        driver_config.gridDimZ = config->gridDim.z;
-        driver_config.blockDimX = config->blockDim.x;
-        driver_config.blockDimY = config->blockDim.y;
-        driver_config.blockDimZ = config->blockDim.z;
-        driver_config.hStream = config->stream;
-        return cu.cuLaunchKernelEx(&driver_config, function, args, nullptr);
-    });
-}
+
+LAUNCH(cudaLaunchKernel,
+       (const void* stub, dim3 grid, dim3 block, void** args, size_t shared_bytes, cudaStream_t stream),
+       cu.cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                         static_cast<unsigned>(shared_bytes), stream, args, nullptr))
+LAUNCH(cudaLaunchCooperativeKernel,
+       (const void* stub, dim3 grid, dim3 block, void** args, size_t shared_bytes, cudaStream_t stream),
+       cu.cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                    static_cast<unsigned>(shared_bytes), stream, args))
+LAUNCH(cudaLaunchKernelExC, (const cudaLaunchConfig_t* config, const void* stub, void** args), [&] {
+    if (!config) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    const CUlaunchConfig translated = driver_config(*config);
+    return cu.cuLaunchKernelEx(&translated, function, args, nullptr);
+}())
 
 cudaError_t cudaFuncGetName(const char** name, const void* stub) {
-    return launch(stub, [&](const DriverTable& cu, CUfunction function) { return cu.cuFuncGetName(name, function); });
+    return launch(driver_table(), stub,
+                  [&](const DriverTable& cu, CUfunction function) { return cu.cuFuncGetName(name, function); });
 }
 
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t* out, const void* stub) {
-    return launch(stub, [&](const DriverTable&, CUfunction function) {
+    return launch(driver_table(), stub, [&](const DriverTable&, CUfunction function) {
         *out = function;
         return CUDA_SUCCESS;
     });

@@ -25,14 +25,17 @@ cudaError_t reset_device();
 
 cudaError_t find_function(const void* stub, CUfunction* out);
 
-// Runs a driver call with a current context.
+// Runs a driver call with a current context. `table`: driver_table() or per_thread_driver_table().
 template <typename Call>
-cudaError_t forward(Call call) {
+cudaError_t forward(const DriverTable* table, Call call) {
     cudaError_t error = ensure_context();
     if (error == cudaSuccess) {
-        error = from_driver(call(*driver_table()));
+        error = from_driver(call(*table));
     }
     return remember(error);
 }
+
+// A function that NVIDIA's library exports though this header does not declare it.
+#define EXPORT extern "C" __attribute__((visibility("default")))
 
 }  // namespace simgpu
