@@ -1,30 +1,32 @@
-// How we learn that a collective finished on the device: the seam behind which the method can be exchanged.
+// How we learn how far a collective got on the device: a pair of marks on the stream around each launch, and a thread of
+// our own that reads them. A launch is one NCCL call, one NCCL group on one stream, or one graph launch.
 //
-// Method "events": after the launch an event of a pool is recorded on the collective's stream, and a thread of our own
-// queries it. Never while the stream is captured into a graph: the event would become part of the graph. One event per
-// stream and NCCL group. The thread that queries is not the thread that dumps: in a hang the driver may block it.
+// Methods (TITANTRACE_GPU_PROGRESS, see ARCHITECTURE.md for the choice):
+//   writes   the stream itself writes the launch's number into the ring (LaunchMarks): nobody asks the driver anything, and
+//            the ring knows the device's state also when the driver hangs or the process is killed
+//   events   pooled events without times, queried by the thread
+//   timing   pooled events with times: started and finished are the device's own
+// Where the driver refuses writes, events take their place. Nothing is ever put on a stream that is being captured.
+// The thread that reads is not the thread that dumps: in a hang the driver may block it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
-#include "tracer/driver_api.h"
+#include "formats/ring_layout.h"
+#include "gpu_contexts.h"
+#include "tracer/record.h"
 
 namespace titan::tracer {
 
 struct Session;
 
-// Entries of the collectives ring that one event stands for: all those in [first, last] with this group (0: one call
-// outside groups) and stream.
+// The entries of the collectives ring that a launch stands for: those in [first, last] that carry its number.
 struct LaunchedCalls {
     uint64_t first_ticket;
     uint64_t last_ticket;
-    uint64_t group;
-    const void* stream;
     uint64_t entered_ticks;
 };
-
-enum class Observation : uint8_t { kUnknown, kWatched, kCaptured };
 
 struct PendingCollective {
     uint64_t entered_ticks;
@@ -33,15 +35,23 @@ struct PendingCollective {
 
 class GpuProgress {
   public:
-    // Starts the observing thread when libcuda is loaded. Called with each new communicator, cold.
+    // Starts observing when libcuda is loaded and the calling thread has a context. Called with each new communicator, cold.
     void start(Session& session);
-
-    // Observes calls that were just handed to the device. hot but for the driver's own work.
-    Observation observe(const LaunchedCalls& calls);
 
     bool active() const { return active_.load(std::memory_order_acquire); }
 
-    // The oldest watched call that has not been seen finished. any-thread; never calls CUDA.
+    // Is the stream being captured, as the driver says? Only while active. hot but for the driver's own work.
+    bool is_capturing(const void* stream) const;
+
+    // The mark before a launch, on a stream that is not being captured. `launch.number_plus_one` stays 0 where it is not
+    // observed. hot but for the driver's own work.
+    void begin(Launch& launch, const void* stream);
+    // The mark behind it; false where nobody will tell how the calls end. A launch that was begun and did not happen is
+    // cancelled instead.
+    bool end(const Launch& launch, const LaunchedCalls& calls);
+    void cancel(const Launch& launch);
+
+    // The oldest observed call that has not been seen finished. any-thread; never calls CUDA.
     bool oldest_pending(PendingCollective& pending) const;
 
     // The observing thread's body.
@@ -51,56 +61,48 @@ class GpuProgress {
     void stop();
 
   private:
-    static constexpr uint32_t kMaxContexts = 32;
-    static constexpr uint32_t kQueueSlots = 4096;
-
     struct Watched {
+        Launch launch;
         LaunchedCalls calls;
-        void* event;
-        void* context;
+        bool started;
     };
-    // A bounded multi-producer queue after D. Vyukov: a slot's sequence says whose turn it is.
-    template <typename T>
-    struct Queue {
-        struct Slot {
-            std::atomic<uint64_t> sequence;
-            T value;
-        };
-        std::atomic<uint64_t> head;
-        std::atomic<uint64_t> tail;
-        Slot slots[kQueueSlots];
-
-        void start();
-        bool push(const T& value);
-        bool pop(T& value);
-    };
-    struct ContextPool {
-        std::atomic<void*> context;
-        Queue<void*> events;
+    enum class Stage : uint8_t { kWaiting, kStarted, kFinished, kLost };
+    struct Sight {
+        Stage stage;
+        uint64_t started_ticks;  // 0 unknown
+        uint64_t finished_ticks;
     };
 
-    void* take_event(void* context);
-    void give_event(void* context, void* event);
-    ContextPool* pool_of(void* context);
+    bool register_marks();
+    bool mark(Launch& launch, ContextRow& row, bool finish);
+    bool record_event(ContextRow& row, void*& event, void* stream) const;
+    void give_events(const Launch& launch);
+
     void poll_once();
-    bool is_finished(const Watched& watched);
+    Sight look(Watched& watched);
+    Sight look_at_marks(const Watched& watched, uint64_t now) const;
+    Sight look_at_events(Watched& watched);
+    void add_event_times(Watched& watched, Sight& sight);
+    void note(const Watched& watched, const Sight& sight);
     void publish_oldest();
 
     Session* session_;
-    DriverApi driver_;
+    std::atomic<format::GpuProgressMethod> method_;
+    std::atomic<bool> started_;
     std::atomic<bool> active_;
     std::atomic<bool> stopping_;
     std::atomic<bool> stopped_;
+    std::atomic<uint64_t> launches_;
     std::atomic<uint64_t> oldest_ticket_plus_one_;
     std::atomic<uint64_t> oldest_entered_ticks_;
-    Queue<Watched> submitted_;
-    ContextPool* pools_[kMaxContexts];
-    std::atomic<uint32_t> pool_count_;
+    format::LaunchMarks* marks_;
+    uint64_t mark_rows_;
+    GpuContexts contexts_;
+    BoundedQueue<Watched, kQueuedLaunches> submitted_;
 
     // Only the observing thread touches these.
     Watched* outstanding_;
     uint32_t outstanding_count_;
-    void* current_context_;
 };
 
 // For the watchdog.

@@ -1,10 +1,13 @@
 // The record of a collective, a point-to-point call or a call that changes a communicator: enter and leave. hot.
 #include "tracer/record.h"
 
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 
 #include "clock.h"
 #include "nccl_result.h"
+#include "record_launch.h"
 #include "session.h"
 #include "thread_state.h"
 #include "watch.h"
@@ -115,11 +118,15 @@ void join_group(Thread& thread, CollectiveEntry& entry, uint64_t ticket) {
 }
 
 // Claims the entry and fills it in. One pass of plain stores: this is the cost of a record.
-uint64_t write_entry(Thread& thread, Communicator* communicator, const CallArgs& args, OpClass op_class, uint64_t now) {
+uint64_t write_entry(const Call& call, const CallArgs& args, bool captured, uint64_t now) {
+    Thread& thread = *call.thread;
     Session& session = *thread.session;
     const uint64_t ticket = session.collectives.claim();
     CollectiveEntry& entry = session.collectives.begin(ticket);
-    fill_communicator(entry, session, communicator, args, op_class);
+    fill_communicator(entry, session, call.communicator, args, call.op_class);
+    if (captured) [[unlikely]] {
+        entry.flags = static_cast<uint16_t>(entry.flags | format::kCaptured);
+    }
     entry.count = args.count;
     entry.send_buffer = reinterpret_cast<uint64_t>(args.send);
     entry.receive_buffer = reinterpret_cast<uint64_t>(args.receive);
@@ -140,7 +147,9 @@ uint64_t write_entry(Thread& thread, Communicator* communicator, const CallArgs&
     entry.state = CallState::kEntered;
     entry.result = -1;
     entry.color = 0;
-    entry.channels = entry.channels_started = entry.channels_finished = entry.plugin_launches = 0;
+    entry.launch = call.launch.number_plus_one;
+    memset(&entry.replay, 0,
+           sizeof(entry) - offsetof(CollectiveEntry, replay));  // to the end: nothing of it is known yet
     if (thread.group_depth > 0) {
         join_group(thread, entry, ticket);
     }
@@ -182,45 +191,19 @@ uint64_t write_entry(Thread& thread, Communicator* communicator, const CallArgs&
     store_field(communicator.record->state, state);
 }
 
-void mark_pending(CollectiveEntry& entry, Communicators& communicators) {
-    store_field(entry.state, CallState::kPending);
-    if (entry.communicator != format::kNoIndex) {
-        communicators.at(entry.communicator).in_flight.fetch_add(1, std::memory_order_relaxed);
-    }
-}
-
-void unmark_pending(CollectiveEntry& entry, Communicators& communicators, Observation observation) {
-    if (observation == Observation::kCaptured) {
-        store_field(entry.flags, static_cast<uint16_t>(entry.flags | format::kCaptured));
-    }
-    store_field(entry.state, CallState::kEnqueued);
-    if (entry.communicator != format::kNoIndex) {
-        communicators.at(entry.communicator).in_flight.fetch_sub(1, std::memory_order_relaxed);
-    }
-}
-
+// A call outside groups has returned.
 void leave_ungrouped(Session& session, CollectiveEntry& entry, const Call& call, int result, uint64_t now) {
+    if (call.launch.number_plus_one != 0) {
+        end_launch(session, call.launch, {call.ticket, call.ticket, entry.entered_ticks}, CallState::kEntered, result,
+                   now);
+        return;
+    }
     store_field(entry.returned_ticks, now);
     store_field(entry.result, result);
-    if (is_error(result)) {
-        store_field(entry.state, CallState::kFailed);
-        return;
-    }
-    if (!runs_on_device(call.op_class, entry.kind)) {
-        store_field(entry.state, CallState::kReturned);
-        return;
-    }
-    if (result == kInProgress || !session.gpu_progress.active()) {
-        // In progress: the launch has yet to come, from another thread; an event recorded now would be ahead of it.
-        store_field(entry.state, CallState::kEnqueued);
-        return;
-    }
-    mark_pending(entry, session.communicators);  // first: the observer may be quicker than we are
-    const Observation seen = session.gpu_progress.observe(
-        {call.ticket, call.ticket, 0, reinterpret_cast<const void*>(entry.stream), entry.entered_ticks});
-    if (seen != Observation::kWatched) {
-        unmark_pending(entry, session.communicators, seen);
-    }
+    store_field(entry.state, is_error(result)                            ? CallState::kFailed
+                             : (entry.flags & format::kCaptured) != 0    ? CallState::kCaptured
+                             : runs_on_device(call.op_class, entry.kind) ? CallState::kEnqueued
+                                                                         : CallState::kReturned);
 }
 
 }  // namespace
@@ -237,7 +220,18 @@ bool enter_call(Call& call, uint16_t api, const CallArgs& args, OpClass op_class
     if (communicator != nullptr && communicator->incomplete.load(std::memory_order_relaxed)) [[unlikely]] {
         complete_communicator(session, *communicator);
     }
-    call = {thread, write_entry(*thread, communicator, args, op_class, now), communicator, op_class};
+    call.thread = thread;
+    call.communicator = communicator;
+    call.op_class = op_class;
+    call.launch.number_plus_one = 0;  // the rest of it has a meaning only where that is set
+    bool captured = false;
+    if (session.gpu_progress.active() && runs_on_device(op_class, args.kind)) {
+        captured = session.gpu_progress.is_capturing(args.stream);
+        if (!captured && thread->group_depth == 0) {
+            session.gpu_progress.begin(call.launch, args.stream);
+        }
+    }
+    call.ticket = write_entry(call, args, captured, now);
     mark_inside(*thread, api, communicator != nullptr ? communicator->record->id : 0, call.ticket + 1, now);
     if (communicator != nullptr && op_class == OpClass::lifecycle) [[unlikely]] {
         note_lifecycle_entered(session, *communicator, args.kind, now);
@@ -270,7 +264,7 @@ bool enter_mark(Call& call, uint16_t api, const void* object) {
         return false;
     }
     ++thread->nested;
-    call = {thread, 0, nullptr, OpClass::none};
+    call = {thread, 0, nullptr, OpClass::none, {}};
     mark_inside(*thread, api, reinterpret_cast<uint64_t>(object), 0, now_ticks());
     return true;
 }
@@ -299,7 +293,7 @@ bool enter_cuda(Call& call, uint16_t api, const void* object) {
     entry.result = -1;
     entry.span = thread->span;
     session.cuda_calls.publish(entry, ticket);
-    call = {thread, ticket, nullptr, OpClass::none};
+    call = {thread, ticket, nullptr, OpClass::none, {}};
     mark_inside(*thread, api, entry.object, ticket + 1, now);
     return true;
 }

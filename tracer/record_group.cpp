@@ -1,6 +1,7 @@
 // NCCL groups: calls between ncclGroupStart and the outermost ncclGroupEnd are launched by that end. hot.
 #include "clock.h"
 #include "nccl_result.h"
+#include "record_launch.h"
 #include "session.h"
 #include "thread_state.h"
 #include "tracer/record.h"
@@ -11,8 +12,6 @@ namespace {
 
 using format::CallState;
 using format::CollectiveEntry;
-
-constexpr uint32_t kMaxStreams = 16;
 
 // Applies `change(entry, ticket)` to the entries of this thread's group that wait for its end.
 template <typename Change>
@@ -30,92 +29,60 @@ void for_each_grouped(Thread& thread, CallState state, Change change) {
     }
 }
 
-struct Streams {
-    uint64_t streams[kMaxStreams];
-    uint32_t count;
-    bool overflow;
-
-    void add(uint64_t stream) {
-        for (uint32_t i = 0; i < count; ++i) {
-            if (streams[i] == stream) {
-                return;
-            }
+// The launch of this group's calls on `stream`, begun at its first call; null when the group uses too many streams.
+Launch* launch_on(Thread& thread, const void* stream) {
+    for (uint32_t i = 0; i < thread.group_launches; ++i) {
+        if (thread.launches[i].stream == stream) {
+            return &thread.launches[i];
         }
-        if (count == kMaxStreams) {
-            overflow = true;
-            return;
-        }
-        streams[count++] = stream;
     }
-    bool contains(uint64_t stream) const {
-        for (uint32_t i = 0; i < count; ++i) {
-            if (streams[i] == stream) {
-                return true;
-            }
-        }
-        return false;
+    if (thread.group_launches == kMaxGroupStreams) {
+        count_loss(*thread.session, format::Loss::kProgressSkipped);
+        return nullptr;
     }
-};
-
-void set_flag(CollectiveEntry& entry, format::CollectiveFlags flag) {
-    store_field(entry.flags, static_cast<uint16_t>(entry.flags | flag));
+    Launch& launch = thread.launches[thread.group_launches++];
+    launch = Launch{};
+    launch.stream = stream;
+    if (thread.session->gpu_progress.active()) {
+        thread.session->gpu_progress.begin(launch, stream);
+    }
+    return &launch;
 }
 
-void add_in_flight(Session& session, const CollectiveEntry& entry, bool more) {
-    if (entry.communicator == format::kNoIndex) {
-        return;
-    }
-    std::atomic<uint32_t>& in_flight = session.communicators.at(entry.communicator).in_flight;
-    more ? in_flight.fetch_add(1, std::memory_order_relaxed) : in_flight.fetch_sub(1, std::memory_order_relaxed);
-}
+bool is_captured(const CollectiveEntry& entry) { return (entry.flags & format::kCaptured) != 0; }
 
-// One observation per stream: what was launched together finishes together, as far as we can tell.
-void observe_group(Thread& thread, const Streams& streams, uint64_t entered) {
-    Session& session = *thread.session;
-    for (uint32_t i = 0; i < streams.count; ++i) {
-        const uint64_t stream = streams.streams[i];
-        const Observation seen =
-            session.gpu_progress.observe({thread.group_first_ticket, thread.group_last_ticket, thread.group,
-                                          reinterpret_cast<const void*>(stream), entered});
-        if (seen == Observation::kWatched) {
-            continue;
-        }
-        for_each_grouped(thread, CallState::kPending, [&](CollectiveEntry& entry, uint64_t) {
-            if (entry.stream == stream) {
-                if (seen == Observation::kCaptured) {
-                    set_flag(entry, format::kCaptured);
-                }
-                store_field(entry.state, CallState::kEnqueued);
-                add_in_flight(session, entry, false);
+// One mark per stream of the group: what was launched together runs together, as far as we can tell.
+void begin_group(Thread& thread) {
+    thread.group_launches = 0;
+    for_each_grouped(thread, CallState::kGrouped, [&](CollectiveEntry& entry, uint64_t) {
+        if (!is_captured(entry)) {
+            if (const Launch* const launch = launch_on(thread, reinterpret_cast<const void*>(entry.stream))) {
+                store_field(entry.launch, launch->number_plus_one);
             }
-        });
-    }
+        }
+        store_field(entry.state, CallState::kLaunching);
+    });
 }
 
-void launch_group(Thread& thread, int result, uint64_t entered, uint64_t now) {
-    Session& session = *thread.session;
-    const bool watch = result == kSuccess && session.gpu_progress.active();
-    Streams streams{};
+void end_group(Thread& thread, int result, uint64_t entered, uint64_t now) {
+    const LaunchedCalls calls{thread.group_first_ticket, thread.group_last_ticket, entered};
+    for_each_grouped(thread, CallState::kLaunching, [&](CollectiveEntry& entry, uint64_t) {
+        if (is_captured(entry)) {
+            store_field(entry.returned_ticks, now);
+            store_field(entry.result, result);
+            store_field(entry.state, is_error(result) ? CallState::kFailed : CallState::kCaptured);
+        }
+    });
+    for (uint32_t i = 0; i < thread.group_launches; ++i) {
+        end_launch(*thread.session, thread.launches[i], calls, CallState::kLaunching, result, now);
+    }
+    // Calls on streams beyond those that a group's state has room for.
     for_each_grouped(thread, CallState::kLaunching, [&](CollectiveEntry& entry, uint64_t) {
         store_field(entry.returned_ticks, now);
         store_field(entry.result, result);
-        if (is_error(result)) {
-            store_field(entry.state, CallState::kFailed);
-            return;
-        }
-        streams.add(entry.stream);
-        const bool watched = watch && streams.contains(entry.stream);
-        if (watched) {
-            add_in_flight(session, entry, true);
-        }
-        store_field(entry.state, watched ? CallState::kPending : CallState::kEnqueued);
+        store_field(entry.state, is_error(result) ? CallState::kFailed : CallState::kEnqueued);
     });
-    if (streams.overflow) {
-        count_loss(session, format::Loss::kProgressSkipped);
-    }
-    if (watch) {
-        observe_group(thread, streams, entered);
-    }
+    thread.group_launches = 0;
 }
 
 }  // namespace
@@ -126,7 +93,7 @@ bool enter_group_start(Call& call) {
         return false;
     }
     ++thread->nested;
-    call = {thread, 0, nullptr, format::OpClass::none};
+    call = {thread, 0, nullptr, format::OpClass::none, {}};
     return true;
 }
 
@@ -151,12 +118,14 @@ bool enter_group_end(Call& call, uint16_t api, bool simulate) {
     }
     ++thread->nested;
     const uint64_t now = now_ticks();
-    call = {thread, now, nullptr, format::OpClass::none};  // the ticket's place carries when the end was entered
+    call = {thread, now, nullptr, format::OpClass::none, {}};  // the ticket's place carries when the end was entered
     if (thread->group_depth == 1) {
-        // A simulated end launches nothing: its calls are over.
-        const CallState next = simulate ? CallState::kReturned : CallState::kLaunching;
-        for_each_grouped(*thread, CallState::kGrouped,
-                         [next](CollectiveEntry& entry, uint64_t) { store_field(entry.state, next); });
+        if (simulate) {  // launches nothing: its calls are over
+            for_each_grouped(*thread, CallState::kGrouped,
+                             [](CollectiveEntry& entry, uint64_t) { store_field(entry.state, CallState::kReturned); });
+        } else {
+            begin_group(*thread);
+        }
     }
     mark_inside(*thread, api, 0, thread->group_calls > 0 ? thread->group_first_ticket + 1 : 0, now);
     return true;
@@ -168,7 +137,7 @@ void leave_group_end(Call& call, int result) {
     mark_outside(thread, now);
     if (thread.group_depth > 0 && --thread.group_depth == 0) {
         if (thread.group_calls > 0) {
-            launch_group(thread, result, call.ticket, now);
+            end_group(thread, result, call.ticket, now);
         }
         if (thread.pending_creates > 0) [[unlikely]] {
             settle_pending_creates(thread, result);

@@ -199,7 +199,18 @@ void count_loss(Session& session, format::Loss loss) {
 
 void set_bindings(const Bindings& given) { bindings = given; }
 
-bool find_driver(DriverApi& driver) { return bindings.find_driver != nullptr && bindings.find_driver(driver); }
+bool learn_driver(Session& session) {
+    const ColdLock lock;
+    if (!session.driver_known.load(std::memory_order_relaxed) && bindings.find_driver != nullptr &&
+        bindings.find_driver(session.driver)) {
+        int version = 0;
+        if (session.driver.driver_version(&version) == kCudaSuccess) {
+            store_field(session.header->driver_version, version);
+        }
+        session.driver_known.store(true, std::memory_order_release);
+    }
+    return session.driver_known.load(std::memory_order_relaxed);
+}
 
 int find_nccl_version() { return bindings.nccl_version != nullptr ? bindings.nccl_version() : 0; }
 

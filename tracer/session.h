@@ -36,6 +36,8 @@ struct Session {
     format::ThreadRecord* threads;
     uint64_t thread_rows;
     Communicators communicators;
+    DriverApi driver;                // see learn_driver
+    std::atomic<bool> driver_known;  // `driver` is filled in
     GpuProgress gpu_progress;
     uint32_t api_names[kMaxApis];  // string id of each function's name
 };
@@ -68,7 +70,8 @@ Session* start_session_of_rank();
 void count_loss(Session& session, format::Loss loss);
 
 // Through the bindings that the library's constructor set.
-bool find_driver(DriverApi& driver);
+// Fills in session.driver once libcuda is loaded; false before. cold.
+bool learn_driver(Session& session);
 int find_nccl_version();
 
 // A lock for the cold side (communicators coming and going). Held for no real call; a forked child finds it free.

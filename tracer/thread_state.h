@@ -9,6 +9,7 @@
 namespace titan::tracer {
 
 inline constexpr uint32_t kMaxPendingCreates = 64;
+inline constexpr uint32_t kMaxGroupStreams = 16;
 
 // A communicator whose handle NCCL hands out when the open group ends.
 struct PendingCreate {
@@ -30,6 +31,8 @@ struct Thread {
     uint64_t group_first_ticket;
     uint64_t group_last_ticket;
     PendingCreate creates[kMaxPendingCreates];
+    uint32_t group_launches;  // streams of the group that is being ended
+    Launch launches[kMaxGroupStreams];
 };
 
 // initial-exec: the library is in the process from its start, so the access is one instruction and never allocates.

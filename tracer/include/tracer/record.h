@@ -66,12 +66,22 @@ struct CreateArgs {
     uint64_t nccl_hash = 0;  // NCCL's own hash of it
 };
 
+// What stands on a stream around one launch, so that the device's progress is seen. The tracer's own business.
+struct Launch {
+    uint64_t number_plus_one;  // 0: not observed
+    const void* stream;
+    void* context;
+    void* start_event;  // methods with events
+    void* finish_event;
+};
+
 // One recorded call in progress; lives on the wrapper's stack.
 struct Call {
     Thread* thread;
     uint64_t ticket;
     Communicator* communicator;
     format::OpClass op_class;
+    Launch launch;
 };
 
 // The tables of names and the library's own functions, set once by the constructor, before any call.

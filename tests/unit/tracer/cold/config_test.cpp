@@ -50,7 +50,7 @@ TEST_CASE("defaults") {
     CHECK(config->collectives == 16384);
     CHECK(config->cuda_calls == 4096);
     CHECK(config->markers == 8192);
-    CHECK(config->gpu_progress.method == titan::format::GpuProgressMethod::kEvents);
+    CHECK(config->gpu_progress.method == titan::format::GpuProgressMethod::kWrites);
     CHECK(rank_selected(*config, 12));
 }
 
