@@ -50,8 +50,8 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
             if (flags & CU_EVENT_RECORD_EXTERNAL) {
                 // Keeps its meaning outside of the graph: a node that completes the event at each launch.
                 event->capture.reset();
-                event->moment = moment;
-                return add_captured_node(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, [moment] { moment->finish(); }, {});
+                return add_captured_node(
+                    stream, {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .run = {}, .name = {}, .records = event});
             }
             event->capture = stream->capture;
             event->capture_tail = stream->capture_tail;

@@ -51,7 +51,11 @@ CUresult cuStreamQuery(CUstream handle) {
     if (stream->capture) {
         return refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
-    if (const CUresult result = check_unsafe_call(); result != CUDA_SUCCESS) {
+    CUresult result = check_unsafe_call();
+    if (result == CUDA_SUCCESS && stream == stream->context->legacy) {
+        result = check_legacy_use(stream->context);
+    }
+    if (result != CUDA_SUCCESS) {
         return result;
     }
     return stream->queue->reached(stream->queue->last_ticket()) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -94,7 +98,7 @@ CUresult cuStreamGetPriority(CUstream handle, int* priority) {
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int) {
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int flags) {
     FIND_STREAM(handle)
     EventRef event;
     if (const CUresult result = find_event(event_handle, &event); result != CUDA_SUCCESS) {
@@ -103,12 +107,12 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int) 
     std::shared_ptr<Moment> moment;
     {
         std::lock_guard lock(driver().lock);
+        if (stream->capture && (flags & CU_EVENT_WAIT_EXTERNAL)) {
+            return add_captured_node(stream,
+                                     {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .run = {}, .name = {}, .awaits = event});
+        }
         if (event->capture) {
-            if (stream->capture && stream->capture != event->capture) {
-                return refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
-            }
-            join_capture(stream, event);
-            return CUDA_SUCCESS;
+            return join_capture(stream, event);
         }
         if (stream->capture) {
             return refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
@@ -135,6 +139,11 @@ CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* u
 }
 
 CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr, size_t, unsigned int) {
-    FIND_STREAM(handle)
+    FIND_STREAM(handle) {
+        std::lock_guard lock(driver().lock);
+        if (stream->capture) {
+            return refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        }
+    }
     return submit(stream, CU_GRAPH_NODE_TYPE_EMPTY, [] {});
 }

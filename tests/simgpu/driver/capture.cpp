@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph.h"
+
 namespace simgpu {
 
 CUstreamCaptureMode& thread_capture_mode() {
@@ -42,7 +44,11 @@ CUresult check_legacy_use(CUcontext context) {
     return result;
 }
 
-CUresult begin_capture(const StreamRef& stream, CUstreamCaptureMode mode, CUgraph into) {
+CUresult begin_capture(const StreamRef& stream, CUstreamCaptureMode mode, CUgraph into,
+                       std::vector<CUgraphNode> after) {
+    if (mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     if (stream->context->legacy == stream) {
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
@@ -54,13 +60,14 @@ CUresult begin_capture(const StreamRef& stream, CUstreamCaptureMode mode, CUgrap
     capture->mode = mode;
     capture->owner = std::this_thread::get_id();
     capture->graph = into;
+    capture->own_graph = !into;
     if (!into) {
         capture->graph = new CUgraph_st;
         driver().graphs.insert(capture->graph);
     }
     capture->origin = stream.get();
     stream->capture = capture;
-    stream->capture_tail.clear();
+    stream->capture_tail = std::move(after);
     driver().captures.push_back(std::move(capture));
     return CUDA_SUCCESS;
 }
@@ -115,15 +122,34 @@ CUresult end_capture(const StreamRef& stream, CUgraph* out) {
     stream->capture.reset();
     auto& captures = driver().captures;
     captures.erase(std::remove(captures.begin(), captures.end(), capture), captures.end());
+    capture->ended = true;
     if (result == CUDA_SUCCESS) {
         *out = capture->graph;
+    } else if (capture->own_graph) {
+        withdraw_graph(capture->graph);
+        delete capture->graph;
     }
-    return result;  // a failed capture's graph is kept: events of it may still point to its nodes
+    return result;
 }
 
-void join_capture(const StreamRef& stream, const EventRef& event) {
+CUresult join_capture(const StreamRef& stream, const EventRef& event) {
+    const auto& theirs = event->capture;
+    if (theirs->ended) {
+        return stream->capture ? refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
+                               : CUDA_ERROR_CAPTURED_EVENT;
+    }
+    if (theirs->invalidated || (stream->capture && stream->capture->invalidated)) {
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (stream->capture && stream->capture != theirs) {
+        refuse(theirs, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+        return refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    }
+    if (stream == stream->context->legacy) {
+        return refuse(theirs, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    }
     if (!stream->capture) {
-        stream->capture = event->capture;
+        stream->capture = theirs;
         stream->capture->joined.push_back(stream.get());
     }
     for (CUgraphNode node : event->capture_tail) {
@@ -132,19 +158,15 @@ void join_capture(const StreamRef& stream, const EventRef& event) {
             tail.push_back(node);
         }
     }
+    return CUDA_SUCCESS;
 }
 
-CUresult add_captured_node(const StreamRef& stream, CUgraphNodeType type, Work work, std::string name) {
+CUresult add_captured_node(const StreamRef& stream, CUgraphNode_st node) {
     if (stream->capture->invalidated) {
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
-    auto node = std::make_shared<CUgraphNode_st>();
-    node->type = type;
-    node->run = std::move(work);
-    node->name = std::move(name);
-    node->dependencies = stream->capture_tail;
-    stream->capture_tail = {node.get()};
-    stream->capture->graph->nodes.push_back(std::move(node));
+    node.dependencies = stream->capture_tail;
+    stream->capture_tail = {add_node(*stream->capture->graph, std::move(node))};
     return CUDA_SUCCESS;
 }
 

@@ -13,10 +13,11 @@ CUstreamCaptureMode& thread_capture_mode();
 // The legacy stream cannot be used while a stream that synchronises with it is captured.
 CUresult check_legacy_use(CUcontext context);
 
-CUresult begin_capture(const StreamRef& stream, CUstreamCaptureMode mode, CUgraph into);
+// Into a new graph, or behind `after` in the program's own.
+CUresult begin_capture(const StreamRef& stream, CUstreamCaptureMode mode, CUgraph into, std::vector<CUgraphNode> after);
 CUresult end_capture(const StreamRef& stream, CUgraph* out);
-void join_capture(const StreamRef& stream, const EventRef& event);
-CUresult add_captured_node(const StreamRef& stream, CUgraphNodeType type, Work work, std::string name);
+CUresult join_capture(const StreamRef& stream, const EventRef& event);
+CUresult add_captured_node(const StreamRef& stream, CUgraphNode_st node);
 // For a call that a capturing stream cannot take: invalidates and names the error.
 CUresult refuse(const std::shared_ptr<Capture>& capture, CUresult error);
 

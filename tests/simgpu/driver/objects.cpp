@@ -164,7 +164,7 @@ void apply_legacy_ordering(const StreamRef& stream) {
 CUresult submit(const StreamRef& stream, CUgraphNodeType type, Work work, std::string name) {
     std::lock_guard lock(driver().lock);
     if (stream->capture) {
-        return add_captured_node(stream, type, std::move(work), std::move(name));
+        return add_captured_node(stream, {type, std::move(work), std::move(name)});
     }
     if (stream == stream->context->legacy) {
         if (const CUresult result = check_legacy_use(stream->context); result != CUDA_SUCCESS) {
@@ -187,6 +187,9 @@ CUresult drain(const StreamRef& stream) {
             return result;
         }
         if (stream == stream->context->legacy) {
+            if (const CUresult result = check_legacy_use(stream->context); result != CUDA_SUCCESS) {
+                return result;
+            }
             apply_legacy_ordering(stream);
         }
         ticket = stream->queue->last_ticket();
@@ -199,7 +202,13 @@ CUresult drain_context(CUcontext context) {
     std::vector<std::pair<std::shared_ptr<StreamQueue>, uint64_t>> waits;
     {
         std::lock_guard lock(driver().lock);
-        if (const CUresult result = check_unsafe_call(); result != CUDA_SUCCESS) {
+        CUresult result = check_unsafe_call();
+        for (const auto& [handle, stream] : driver().streams) {
+            if (stream->capture && stream->context == context) {  // whatever the modes
+                result = refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+            }
+        }
+        if (result != CUDA_SUCCESS) {
             return result;
         }
         for (const auto& [handle, stream] : driver().streams) {

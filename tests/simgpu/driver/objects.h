@@ -46,17 +46,24 @@ struct CUctx_st {
 struct CUgraphNode_st {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     simgpu::Work run;
-    std::vector<CUgraphNode> dependencies;
     std::string name;
+    std::vector<CUgraphNode> dependencies = {};
+    std::shared_ptr<CUgraph_st> child = {};  // of a child graph node: its own copy of the graph
+    std::shared_ptr<CUevent_st> records =
+        {};                                   // of an external event record: the event gets a new moment at each launch
+    std::shared_ptr<CUevent_st> awaits = {};  // of an external event wait
+    CUgraphNode original = nullptr;           // of a copy: the node that it was made from
 };
 
 struct CUgraph_st {
     // In the order of creation, which is a topological one: a node can only depend on older ones.
     std::vector<std::shared_ptr<CUgraphNode_st>> nodes;
+    bool embedded = false;  // in a child graph node, which owns it
 };
 
 struct CUgraphExec_st {
-    std::vector<std::shared_ptr<CUgraphNode_st>> nodes;
+    // Never changed: an update puts another body in its place, and launches in flight keep theirs.
+    std::shared_ptr<const CUgraph_st> body;
     CUcontext context = nullptr;
 };
 
@@ -100,7 +107,9 @@ struct Capture {
     CUgraph graph = nullptr;
     CUstream origin = nullptr;
     std::vector<CUstream> joined;
+    bool own_graph = true;  // false: the program's, which outlives a capture that failed
     bool invalidated = false;
+    bool ended = false;
 };
 
 struct Driver {

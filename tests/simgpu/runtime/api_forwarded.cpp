@@ -103,8 +103,8 @@ cudaError_t capture_info(const DriverTable* table, cudaStream_t stream, cudaStre
 
 }  // namespace
 
-// CUDA 12 keeps three forms under ELF names that 13's header no longer declares. The oldest has the name of 13's newest,
-// hence the assembler names.
+// CUDA 12 keeps three forms under ELF names that 13's header no longer declares. The oldest has the name of 13's newest
+// one, hence the assembler names.
 #define CAPTURE_INFO(function, table, symbol, parameters, ...) \
     EXPORT cudaError_t function parameters __asm__(symbol);    \
     EXPORT cudaError_t function parameters { return capture_info(table, stream, __VA_ARGS__); }
@@ -128,3 +128,28 @@ CAPTURE_INFO_FORMS(capture_info_v3, NEWEST_CAPTURE_INFO,
                    (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
                     const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, size_t* count),
                    status, id, graph, dependencies, edges, count)
+
+// 12's two forms and 13's one differ in the edges.
+#if SIMGPU_CUDART_MAJOR >= 13
+#define UPDATE_DEPENDENCIES "cudaStreamUpdateCaptureDependencies"
+#else
+#define UPDATE_DEPENDENCIES "cudaStreamUpdateCaptureDependencies_v2"
+EXPORT cudaError_t update_dependencies_v1(cudaStream_t stream, cudaGraphNode_t* dependencies, size_t count,
+                                          unsigned int flags) __asm__("cudaStreamUpdateCaptureDependencies");
+EXPORT cudaError_t update_dependencies_v1(cudaStream_t stream, cudaGraphNode_t* dependencies, size_t count,
+                                          unsigned int flags) {
+    return forward(driver_table(), [&](const DriverTable& cu) {
+        return cu.cuStreamUpdateCaptureDependencies(stream, dependencies, nullptr, count, flags);
+    });
+}
+#endif
+EXPORT cudaError_t update_dependencies(cudaStream_t stream, cudaGraphNode_t* dependencies,
+                                       const cudaGraphEdgeData* edges, size_t count,
+                                       unsigned int flags) __asm__(UPDATE_DEPENDENCIES);
+EXPORT cudaError_t update_dependencies(cudaStream_t stream, cudaGraphNode_t* dependencies,
+                                       const cudaGraphEdgeData* edges, size_t count, unsigned int flags) {
+    return forward(driver_table(), [&](const DriverTable& cu) {
+        return cu.cuStreamUpdateCaptureDependencies(stream, dependencies, as<const CUgraphEdgeData>(edges), count,
+                                                    flags);
+    });
+}
