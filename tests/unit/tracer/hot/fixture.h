@@ -10,6 +10,9 @@ namespace titan::test {
 
 inline constexpr uint16_t kAnyApi = 1;
 
+// What stands in for libcuda, set before main(); null: no driver.
+inline bool (*find_driver)(tracer::DriverApi& driver) = nullptr;
+
 // The session, started at its first use.
 tracer::Session& recording();
 

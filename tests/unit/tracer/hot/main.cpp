@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
     setenv("WORLD_SIZE", "8", 1);
     titan::tracer::set_bindings({.apis = {titan::test::kNames, std::size(titan::test::kNames)},
                                  .kernel_name = nullptr,
-                                 .find_driver = nullptr,
+                                 .find_driver = titan::test::find_driver,
                                  .nccl_version = nullptr});
     const int result = doctest::Context(argc, argv).run();
     std::filesystem::remove_all(directory);

@@ -1,0 +1,106 @@
+#include "fake_driver.h"
+
+#include <mutex>
+
+#include "fixture.h"
+#include "tracer/driver_api.h"
+
+namespace titan::test {
+
+FakeDriver fake;
+
+namespace {
+
+std::mutex lock;  // the observing thread queries events while the test lets the device run
+
+FakeStream* stream_of(void* stream) { return static_cast<FakeStream*>(stream); }
+
+// A stream's work must come while its own context is current.
+int put(void* stream, const FakeWork& work) {
+    const std::scoped_lock held(lock);
+    if (stream_of(stream)->context != fake.current) {
+        return 400;  // CUDA_ERROR_INVALID_HANDLE
+    }
+    stream_of(stream)->work.push_back(work);
+    return 0;
+}
+
+int record(void* event, void* stream) {
+    auto* const recorded = static_cast<FakeEvent*>(event);
+    {
+        const std::scoped_lock held(lock);
+        *recorded = FakeEvent{.recorded = true};
+    }
+    return put(stream, {.event = recorded});
+}
+
+int query(void* event) {
+    const std::scoped_lock held(lock);
+    return static_cast<FakeEvent*>(event)->reached ? tracer::kCudaSuccess : tracer::kCudaErrorNotReady;
+}
+
+int elapsed(float* milliseconds, void* from, void* to) {
+    const std::scoped_lock held(lock);
+    *milliseconds = static_cast<float>(static_cast<FakeEvent*>(to)->at_ms - static_cast<FakeEvent*>(from)->at_ms);
+    return 0;
+}
+
+thread_local std::vector<FakeContext*> pushed;
+
+bool find_fake(tracer::DriverApi& driver) {
+    driver = {
+        .driver_version = [](int* version) { return *version = 13000, 0; },
+        .ctx_get_current = [](void** context) { return *context = fake.current, 0; },
+        .ctx_set_current = [](void* context) { return fake.current = static_cast<FakeContext*>(context), 0; },
+        .ctx_push_current =
+            [](void* context) {
+                pushed.push_back(fake.current);
+                fake.current = static_cast<FakeContext*>(context);
+                return ++fake.pushes, 0;
+            },
+        .ctx_pop_current =
+            [](void** context) {
+                *context = fake.current;
+                fake.current = pushed.back();
+                return pushed.pop_back(), 0;
+            },
+        .stream_get_ctx = [](void* stream, void** context) { return *context = stream_of(stream)->context, 0; },
+        .stream_is_capturing = [](void* stream, int* status) { return *status = stream_of(stream)->capturing, 0; },
+        .exchange_capture_mode = [](int*) { return 0; },
+        .event_create = [](void** event, unsigned) { return *event = new FakeEvent, ++fake.events_made, 0; },
+        .event_record = record,
+        .event_query = query,
+        .event_elapsed_time = elapsed,
+        .stream_get_capture_info = nullptr,
+        .stream_write_value64 =
+            [](void* stream, uint64_t address, uint64_t value, unsigned) {
+                return fake.refuse_writes_with != 0
+                           ? fake.refuse_writes_with
+                           : put(stream, {.word = reinterpret_cast<uint64_t*>(address), .value = value});
+            },
+        .mem_host_register = [](void*, size_t, unsigned) { return 0; },
+        .mem_host_get_device_pointer = [](uint64_t* address, void* memory,
+                                          unsigned) { return *address = reinterpret_cast<uint64_t>(memory), 0; },
+    };
+    return true;
+}
+
+[[maybe_unused]] const bool installed = (find_driver = find_fake, true);
+
+}  // namespace
+
+void FakeStream::run(size_t count) {
+    const std::scoped_lock held(lock);
+    for (; count > 0 && done < work.size(); --count, ++done) {
+        fake.device_ms += 1;
+        const FakeWork& next = work[done];
+        if (next.event != nullptr) {
+            next.event->reached = true;
+            next.event->at_ms = fake.device_ms;
+        } else {
+            __atomic_store_n(next.word, next.value, __ATOMIC_RELEASE);
+        }
+    }
+}
+
+}  // namespace titan::test

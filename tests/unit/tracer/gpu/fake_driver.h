@@ -1,0 +1,45 @@
+// A driver whose device does one piece of work at a time, when the test says so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace titan::test {
+
+struct FakeContext {};
+
+struct FakeEvent {
+    bool recorded = false;
+    bool reached = false;
+    double at_ms = 0;  // on the device's clock
+};
+
+// What the tracer put on a stream, in order.
+struct FakeWork {
+    uint64_t* word = nullptr;  // a write ...
+    uint64_t value = 0;
+    FakeEvent* event = nullptr;  // ... or an event
+};
+
+struct FakeStream {
+    FakeContext* context;
+    bool capturing = false;
+    std::vector<FakeWork> work = {};
+    size_t done = 0;
+
+    // The device gets through `count` more pieces of work, each one millisecond later than the one before.
+    void run(size_t count);
+};
+
+struct FakeDriver {
+    FakeContext first, second;
+    FakeContext* current = &first;
+    int pushes = 0;
+    int events_made = 0;
+    int refuse_writes_with = 0;  // CUresult of cuStreamWriteValue64
+    double device_ms = 1000;
+};
+extern FakeDriver fake;
+
+}  // namespace titan::test

@@ -1,0 +1,206 @@
+// Run once per method: TITANTRACE_GPU_PROGRESS names it.
+#include <doctest/doctest.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <string>
+#include <string_view>
+
+#include "clock.h"
+#include "fake_driver.h"
+#include "fixture.h"
+
+using namespace titan;
+using format::CallState;
+using format::CollectiveEntry;
+using format::OpKind;
+using test::fake;
+using test::FakeStream;
+
+namespace {
+
+std::string_view method() {
+    const char* const chosen = getenv("TITANTRACE_GPU_PROGRESS");
+    return chosen != nullptr ? chosen : "writes";
+}
+
+template <typename Condition>
+bool comes_true(Condition condition) {
+    for (int round = 0; round < 500; ++round) {
+        if (condition()) {
+            return true;
+        }
+        const timespec pause{.tv_sec = 0, .tv_nsec = 10'000'000};
+        nanosleep(&pause, nullptr);
+    }
+    return false;
+}
+
+CallState state_of(const CollectiveEntry& entry) {
+    return tracer::load_field(const_cast<CollectiveEntry&>(entry).state);
+}
+
+void* communicator() {
+    static void* const made = test::create(90, 4, 0);
+    return made;
+}
+
+const CollectiveEntry& all_reduce(FakeStream& stream, int result = 0) {
+    return test::call({.kind = OpKind::kAllReduce, .comm = communicator(), .stream = &stream}, result);
+}
+
+}  // namespace
+
+TEST_CASE("the method in force is in the header, and the driver's version") {
+    communicator();
+    const format::RingHeader& header = *test::recording().header;
+    CHECK(format::name_of(header.gpu_progress) == method());
+    CHECK(header.driver_version == 13000);
+}
+
+TEST_CASE("not reached, started, finished") {
+    FakeStream stream{.context = &fake.first};
+    const CollectiveEntry& entry = all_reduce(stream);
+    REQUIRE(stream.work.size() == 2);
+    CHECK(state_of(entry) == CallState::kPending);
+    const auto marks = [&] {
+        const auto* rows =
+            reinterpret_cast<const format::LaunchMarks*>(reinterpret_cast<const char*>(test::recording().header) + [&] {
+                for (const auto& region : test::recording().header->regions) {
+                    if (region.kind == format::RegionKind::kLaunchMarks) {
+                        return region.offset_bytes;
+                    }
+                }
+                return uint64_t{0};
+            }());
+        return rows[(entry.launch - 1) % 16384];
+    };
+    if (method() == "writes") {
+        CHECK(marks().started != entry.launch);
+    }
+    stream.run(1);
+    CHECK(comes_true([&] { return state_of(entry) == CallState::kStarted; }));
+    CHECK(entry.gpu_started_ticks >= entry.entered_ticks);
+    CHECK(entry.gpu_finished_ticks == 0);
+    if (method() == "writes") {
+        CHECK(marks().started == entry.launch);
+        CHECK(marks().finished != entry.launch);
+    }
+    stream.run(1);
+    CHECK(comes_true([&] { return state_of(entry) == CallState::kFinished; }));
+    CHECK(entry.gpu_finished_ticks >= entry.gpu_started_ticks);
+    CHECK(test::record_of(communicator()).finished == entry.sequence + 1);
+    tracer::PendingCollective pending{};
+    CHECK(comes_true([&] { return !tracer::oldest_pending(pending); }));
+}
+
+TEST_CASE("a stream that is being captured is left alone") {
+    FakeStream stream{.context = &fake.first, .capturing = true};
+    const CollectiveEntry& entry = all_reduce(stream);
+    CHECK(stream.work.empty());
+    CHECK(state_of(entry) == CallState::kCaptured);
+    CHECK((entry.flags & format::kCaptured) != 0);
+    CHECK(entry.launch == 0);
+}
+
+TEST_CASE("a call that fails leaves no mark behind it") {
+    FakeStream stream{.context = &fake.first};
+    const CollectiveEntry& entry = all_reduce(stream, 5);
+    CHECK(stream.work.size() == 1);
+    CHECK(state_of(entry) == CallState::kFailed);
+}
+
+TEST_CASE("a group has one pair of marks per stream, before and behind its end") {
+    FakeStream one{.context = &fake.first};
+    FakeStream other{.context = &fake.first};
+    tracer::Call group;
+    REQUIRE(tracer::enter_group_start(group));
+    tracer::leave_group_start(group, 0);
+    const CollectiveEntry& a = all_reduce(one);
+    const CollectiveEntry& b = all_reduce(other);
+    const CollectiveEntry& c = all_reduce(one);
+    CHECK(one.work.empty());
+    REQUIRE(tracer::enter_group_end(group, test::kAnyApi, false));
+    CHECK(one.work.size() == 1);
+    CHECK(other.work.size() == 1);
+    tracer::leave_group_end(group, 0);
+    CHECK(one.work.size() == 2);
+    CHECK(other.work.size() == 2);
+    CHECK(a.launch == c.launch);
+    CHECK(a.launch != b.launch);
+    one.run(2);
+    CHECK(comes_true([&] { return state_of(a) == CallState::kFinished && state_of(c) == CallState::kFinished; }));
+    CHECK(state_of(b) == CallState::kPending);
+    other.run(2);
+    CHECK(comes_true([&] { return state_of(b) == CallState::kFinished; }));
+}
+
+TEST_CASE("marks are made in the stream's own context") {
+    FakeStream stream{.context = &fake.second};
+    const int before = fake.pushes;
+    const CollectiveEntry& entry = all_reduce(stream);
+    CHECK(fake.pushes >= before + 2);
+    CHECK(fake.current == &fake.first);
+    CHECK(stream.work.size() == 2);
+    stream.run(2);
+    CHECK(comes_true([&] { return state_of(entry) == CallState::kFinished; }));
+}
+
+TEST_CASE("events are used again") {
+    FakeStream stream{.context = &fake.first};
+    const int before = fake.events_made;
+    for (int i = 0; i < 50; ++i) {
+        const CollectiveEntry& entry = all_reduce(stream);
+        stream.run(2);
+        REQUIRE(comes_true([&] { return state_of(entry) == CallState::kFinished; }));
+    }
+    CHECK(fake.events_made <= before + (method() == "writes" ? 0 : 4));
+}
+
+TEST_CASE("of sampled launches the others are left alone, and nothing is claimed about them") {
+    uint32_t& sample = test::recording().config.gpu_progress.sample;
+    sample = 3;
+    FakeStream stream{.context = &fake.first};
+    int unknown = 0;
+    for (int i = 0; i < 6; ++i) {
+        unknown += state_of(all_reduce(stream)) == CallState::kEnqueued;
+    }
+    sample = 1;
+    CHECK(unknown == 4);
+    CHECK(stream.work.size() == 4);
+    stream.run(4);
+}
+
+TEST_CASE("timing tells how long the device took, on the host's clock") {
+    if (method() != "timing") {
+        MESSAGE("skipped: this run is about " << std::string(method()));
+        return;
+    }
+    FakeStream stream{.context = &fake.first};
+    const CollectiveEntry& entry = all_reduce(stream);
+    stream.run(1);
+    fake.device_ms += 41;
+    stream.run(1);
+    const uint64_t seen = tracer::now_ticks();
+    REQUIRE(comes_true([&] { return state_of(entry) == CallState::kFinished; }));
+    const uint64_t took_ns = tracer::ticks_to_ns(entry.gpu_finished_ticks - entry.gpu_started_ticks);
+    CHECK(took_ns > 41'900'000);
+    CHECK(took_ns < 42'100'000);
+    CHECK(entry.gpu_finished_ticks < seen + tracer::ns_to_ticks(5'000'000'000));
+}
+
+// Last: it changes the method for good.
+TEST_CASE("events take over where the driver refuses writes") {
+    if (method() != "writes") {
+        MESSAGE("skipped: this run is about " << std::string(method()));
+        return;
+    }
+    fake.refuse_writes_with = tracer::kCudaErrorNotSupported;
+    FakeStream stream{.context = &fake.first};
+    const CollectiveEntry& entry = all_reduce(stream);
+    CHECK(stream.work.size() == 2);
+    CHECK(stream.work[0].event != nullptr);
+    CHECK(test::recording().header->gpu_progress == format::GpuProgressMethod::kEvents);
+    stream.run(2);
+    CHECK(comes_true([&] { return state_of(entry) == CallState::kFinished; }));
+}
