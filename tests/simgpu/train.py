@@ -114,9 +114,12 @@ def slow_data_loader(seconds):
 def train_step(job, markers, step, args):
     job.begin_step(step)
     markers.span_begin(b"train_step")
-    job.call("forward")
-    job.call("backward")
-    job.call("optimizer")
+    if args.graphs:
+        job.call("work")
+    else:
+        job.call("forward")
+        job.call("backward")
+        job.call("optimizer")
     if args.checkpoint_every and (step + 1) % args.checkpoint_every == 0:
         job.call("checkpoint")
     job.call("finish_step")
@@ -131,6 +134,7 @@ def main():
     parser.add_argument("--bytes", type=int, default=64 << 10, help="of one operation per rank")
     parser.add_argument("--step-ms", type=float, default=5)
     parser.add_argument("--checkpoint-every", type=int, default=5)
+    parser.add_argument("--graphs", action="store_true", help="capture a step into a CUDA graph and replay it")
     parser.add_argument("--lib", help="path of libsimtrain.so")
     args = parser.parse_args()
     if "RANK" not in os.environ:
@@ -139,6 +143,8 @@ def main():
     store, rank, world_size = next(dist.rendezvous("env://"))
     dist.init_process_group("gloo", store=dist.PrefixStore("gloo", store), rank=rank, world_size=world_size)
     job = Job(find_library(args.lib), args)
+    if args.graphs:
+        job.call("use_graphs")
     markers = Markers()
     markers.label(b"framework", b"train.py")
     job.init_comms(dist.PrefixStore("nccl", store))

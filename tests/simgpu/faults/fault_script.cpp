@@ -142,7 +142,11 @@ void check(const Fault& fault, const ActionRow& row) {
     if (fault.comm.empty() && (fault.nth || fault.seq)) {
         throw BadScript("nth and seq need comm=NAME");
     }
-    if (row.place != FaultPlace::kAnywhere && fault.comm.empty()) {
+    if (row.place == FaultPlace::kReplay && !fault.comm.empty()) {
+        throw BadScript(std::string(row.word) + " strikes a whole graph: no comm, nth or seq");
+    }
+    const bool needs_comm = row.place == FaultPlace::kOp || row.place == FaultPlace::kCreation;
+    if (needs_comm && fault.comm.empty()) {
         throw BadScript(std::string(row.word) + " needs comm=NAME");
     }
     if (row.place == FaultPlace::kCreation && (fault.step || fault.nth || fault.seq)) {

@@ -27,7 +27,12 @@ namespace simgpu {
     X(kRoot, "root", kOp, "root")                \
     X(kSwap, "swap", kOp, "with")                \
     X(kHangKernel, "hang-kernel", kOp, "")       \
+    X(kHangCopy, "hang-copy", kOp, "")           \
+    X(kHangEvent, "hang-event", kOp, "")         \
+    X(kHangHost, "hang-host", kOp, "")           \
+    X(kGraphEager, "graph-eager", kOp, "")       \
     X(kStuck, "stuck", kOp, "")                  \
+    X(kStuckChannel, "stuck-channel", kOp, "")   \
     X(kAsyncError, "async-error", kOp, "result") \
     X(kSleep, "sleep", kAnywhere, "ms")          \
     X(kSpin, "spin", kAnywhere, "")              \
@@ -35,6 +40,7 @@ namespace simgpu {
     X(kSegv, "segv", kAnywhere, "")              \
     X(kExit, "exit", kAnywhere, "code")          \
     X(kDump, "dump", kAnywhere, "")              \
+    X(kGraphSkip, "graph-skip", kReplay, "")     \
     X(kNoInit, "no-init", kCreation, "")
 
 enum class FaultAction {
@@ -43,7 +49,7 @@ enum class FaultAction {
 #undef ROW
 };
 
-enum class FaultPlace { kOp, kAnywhere, kCreation };
+enum class FaultPlace { kOp, kAnywhere, kReplay, kCreation };
 
 struct FaultRange {
     int64_t first = 0;

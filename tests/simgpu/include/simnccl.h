@@ -12,6 +12,9 @@ struct ncclComm;
 // The next operation of this communicator starts on all members and never finishes on any.
 int simgpuNcclStuckNext(struct ncclComm* comm);
 
+// The same, but only one channel of it is stuck: the others finish, which a profiler plugin gets to hear.
+int simgpuNcclStuckChannelNext(struct ncclComm* comm);
+
 // ncclCommGetAsyncError answers this from now on (for example ncclRemoteError).
 int simgpuNcclSetAsyncError(struct ncclComm* comm, int error);
 

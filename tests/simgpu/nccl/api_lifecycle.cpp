@@ -180,14 +180,22 @@ NCCL_EXPORT(const char*, ncclGetLastError, (ncclComm_t comm)) {
 // The fault script's hands inside the library (see simnccl.h); not part of NCCL.
 #include "simnccl.h"
 
-extern "C" __attribute__((visibility("default"))) int simgpuNcclStuckNext(ncclComm_t comm) {
+namespace {
+
+int make_next_stuck(ncclComm_t comm, Stuck how) {
     const CoreRef core = find_core(comm);
     if (!core) {
         return ncclInvalidArgument;
     }
-    core->inject_stuck = 1;
+    core->inject_stuck = static_cast<int>(how);
     return ncclSuccess;
 }
+
+}  // namespace
+
+#define SIMGPU_EXPORT extern "C" __attribute__((visibility("default")))
+SIMGPU_EXPORT int simgpuNcclStuckNext(ncclComm_t comm) { return make_next_stuck(comm, Stuck::kWhole); }
+SIMGPU_EXPORT int simgpuNcclStuckChannelNext(ncclComm_t comm) { return make_next_stuck(comm, Stuck::kOneChannel); }
 
 extern "C" __attribute__((visibility("default"))) int simgpuNcclSetAsyncError(ncclComm_t comm, int error) {
     const CoreRef core = find_core(comm);

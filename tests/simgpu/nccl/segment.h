@@ -28,13 +28,16 @@ struct Barrier {
     Bell generation;
 };
 
+// Fault injection: an operation that starts on all members and finishes on none.
+enum class Stuck : int32_t { kNo, kWhole, kOneChannel };
+
 struct OpDescription {
     int32_t kind;
     int32_t datatype;
     int32_t redop;
     int32_t root;
     uint64_t bytes;
-    int32_t stuck;  // fault injection: this operation shall never finish, on any member
+    int32_t stuck;  // Stuck
 };
 
 struct Member {

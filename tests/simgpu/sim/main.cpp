@@ -80,7 +80,14 @@ int run_threads(const Options& options) {
 
 int main(int argc, char** argv) {
     const Options options = parse_options(argc, argv);
-    FaultScript::from_environment();  // a bad script ends here, once, before any rank exists
+    // A bad script ends here, once, before any rank exists.
+    const FaultScript script = FaultScript::from_environment();
+    for (const Fault& fault : script.faults()) {
+        const bool needs_graphs = fault.action == FaultAction::kGraphSkip;
+        if (needs_graphs != options.train.graphs && (needs_graphs || fault.action == FaultAction::kGraphEager)) {
+            die(kExitUsage, "%s: makes sense only with%s --graphs", fault.text.c_str(), needs_graphs ? "" : "out");
+        }
+    }
     if (!std::getenv("SIMGPU_RENDEZVOUS")) {
         return launch_ranks(options, argv);
     }

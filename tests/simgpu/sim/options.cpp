@@ -31,6 +31,10 @@ usage: titan-sim [options]
     --steps K              (default 10)
     --bytes B              of one operation per rank; k and M as suffix       (default 64k)
     --step-ms T            work on the compute stream per step                (default 5)
+    --work-ms T            the host's own work per step: keeps a core busy    (default 0)
+    --kernels N            small kernels per step                             (default 0)
+    --graphs               the first step runs eagerly; then one step is captured into a CUDA graph, over all
+                           streams, and replayed in every step
     --checkpoint-every M   a broadcast over the world as barrier, 0 = never   (default 5)
     --gradients MODE       sharded (reduce-scatter, all-gather) or allreduce  (default sharded)
 
@@ -106,7 +110,7 @@ Options parse_options(int argc, char** argv) {
         } else if (name == "--hosts") {
             options.hosts = integer();
         } else if (name == "--threads") {
-            options.threads = true;
+            options.threads = train.one_process = true;
         } else if (name == "--use-split") {
             options.use_split = true;
         } else if (name == "--steps") {
@@ -115,6 +119,12 @@ Options parse_options(int argc, char** argv) {
             train.bytes = static_cast<size_t>(value());
         } else if (name == "--step-ms") {
             train.step_ms = value();
+        } else if (name == "--work-ms") {
+            train.work_ms = value();
+        } else if (name == "--kernels") {
+            train.kernels = integer();
+        } else if (name == "--graphs") {
+            train.graphs = true;
         } else if (name == "--checkpoint-every") {
             train.checkpoint_every = integer();
         } else if (name == "--gradients") {

@@ -53,6 +53,27 @@ constexpr Word<ncclDataType_t> kTypes[] = {
     }
 }
 
+// Likewise, for the thread that carries out a stream's host functions.
+extern "C" [[gnu::noinline]] void simgpu_hang_host_function(void*) {
+    for (;;) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+}
+
+// The stream waits for another stream, which never gets past a kernel. Both may be part of a capture.
+void wait_for_hung_stream(cudaStream_t stream) {
+    cudaStream_t other;
+    cudaEvent_t fork, join;
+    CUDA_CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    CUDA_CHECK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+    CUDA_CHECK(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
+    CUDA_CHECK(cudaEventRecord(fork, stream));
+    CUDA_CHECK(cudaStreamWaitEvent(other, fork, 0));
+    CUDA_CHECK(simgpu_launch_hang(other));
+    CUDA_CHECK(cudaEventRecord(join, other));
+    CUDA_CHECK(cudaStreamWaitEvent(stream, join, 0));
+}
+
 }  // namespace
 
 void RankState::act(const Fault& fault) {
@@ -91,7 +112,7 @@ void RankComm::attach(ncclComm_t comm) {
 
 void RankComm::issue(const Request& original, cudaStream_t stream) {
     Request request = original;
-    bool skip = false, extra = false, swap = false;
+    bool skip = false, extra = false, swap = false, captured = false;
     std::string swap_with;
     Request additional = original;
     const FaultPoint point{FaultPlace::kOp, state_.rank, membership_.name, state_.step, nth_++, seq_++};
@@ -114,6 +135,15 @@ void RankComm::issue(const Request& original, cudaStream_t stream) {
                 swap_with = fault->with;
                 break;
             case FaultAction::kHangKernel: CUDA_CHECK(simgpu_launch_hang(stream)); break;
+            case FaultAction::kHangCopy:
+                CUDA_CHECK(cudaMemcpyAsync(scratch_, SIMGPU_STALLED_MEMORY, 4096, cudaMemcpyHostToDevice, stream));
+                break;
+            case FaultAction::kHangEvent: wait_for_hung_stream(stream); break;
+            case FaultAction::kHangHost:
+                CUDA_CHECK(cudaLaunchHostFunc(stream, simgpu_hang_host_function, nullptr));
+                break;
+            case FaultAction::kGraphEager: captured = true; break;
+            case FaultAction::kStuckChannel: NCCL_CHECK(simgpuNcclStuckChannelNext(comm_)); break;
             case FaultAction::kStuck: NCCL_CHECK(simgpuNcclStuckNext(comm_)); break;
             case FaultAction::kAsyncError: NCCL_CHECK(simgpuNcclSetAsyncError(comm_, fault->result)); break;
             default: state_.act(*fault); continue;
@@ -133,6 +163,8 @@ void RankComm::issue(const Request& original, cudaStream_t stream) {
     if (swap) {
         state_.held = [this, request, stream] { call(request, stream); };
         state_.held_for = swap_with;
+    } else if (captured) {
+        capture_only(request, stream);
     } else if (!skip) {
         call_and_release(request, stream);
     }
@@ -145,6 +177,32 @@ void RankComm::call_and_release(const Request& request, cudaStream_t stream) {
         state_.held = nullptr;
         held();
     }
+}
+
+bool RankComm::fault_among(int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) {
+        if (!state_.faults.at({FaultPlace::kOp, state_.rank, membership_.name, state_.step, nth_ + i, seq_ + i})
+                 .empty()) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void RankComm::advance(int64_t count) {
+    nth_ += count;
+    seq_ += count;
+}
+
+// The operation goes into a graph that is never launched.
+void RankComm::capture_only(const Request& request, cudaStream_t stream) {
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    call(request, stream);
+    CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CUDA_CHECK(cudaGraphDestroy(graph));
 }
 
 void RankComm::call(const Request& r, cudaStream_t stream) {

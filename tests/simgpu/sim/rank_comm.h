@@ -50,6 +50,12 @@ class RankComm {
     // Operations of one group; each is a point for faults.
     void begin_step() { nth_ = 0; }
 
+    // Replays of captured operations: what would strike one of the next `count` operations in this step, and counting
+    // them without issuing them.
+    bool fault_among(int64_t count) const;
+    void advance(int64_t count);
+    int64_t issued_in_step() const { return nth_; }
+
     ncclComm_t get() const { return comm_; }
     const Membership& membership() const { return membership_; }
     bool usable() const { return comm_ != nullptr && membership_.size > 1; }
@@ -57,6 +63,7 @@ class RankComm {
   private:
     void call(const Request& request, cudaStream_t stream);
     void call_and_release(const Request& request, cudaStream_t stream);
+    void capture_only(const Request& request, cudaStream_t stream);
 
     RankState& state_;
     Membership membership_;

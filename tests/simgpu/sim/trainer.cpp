@@ -8,33 +8,9 @@
 #include "check.h"
 #include "markers.h"
 #include "simgpu.h"
+#include "trainer_parts.h"
 
 namespace simgpu {
-
-// Device memory of a rank, all of it float32.
-struct Trainer::Buffers {
-    float *activation, *gathered, *activation_in, *gradient, *gradient_in, *bucket, *shard, *parameters, *norm,
-        *weights, *scratch;
-
-    Buffers(size_t count, const Layout& layout, size_t scratch_size) {
-        const auto dp = static_cast<size_t>(layout.dp), tp = static_cast<size_t>(layout.tp);
-        for (auto [to, size] : {std::pair{&activation, count},
-                                {&gathered, count * tp},
-                                {&activation_in, count},
-                                {&gradient, count},
-                                {&gradient_in, count},
-                                {&bucket, count * dp},
-                                {&shard, count},
-                                {&parameters, count * dp},
-                                {&norm, size_t{1}},
-                                {&weights, count},
-                                {&scratch, scratch_size / sizeof(float)}}) {
-            CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(to), size * sizeof(float)));
-            CUDA_CHECK(cudaMemset(*to, 0, size * sizeof(float)));
-        }
-        CUDA_CHECK(cudaDeviceSynchronize());  // the streams of the steps do not wait for the default one
-    }
-};
 
 namespace {
 
@@ -182,11 +158,37 @@ void Trainer::after(cudaStream_t waiting, cudaStream_t waited) {
     CUDA_CHECK(cudaStreamWaitEvent(waiting, event, 0));
 }
 
+namespace {
+
+// Keeps a core busy, as a program's own code between its launches does.
+void compute_on_host(double ms) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double, std::milli>(ms);
+    while (std::chrono::steady_clock::now() < end) {
+        volatile float sum = 0;
+        for (int i = 0; i < 1000; ++i) {
+            sum = sum * 0.999f + static_cast<float>(i);
+        }
+    }
+}
+
+}  // namespace
+
+// A share of the step's work: the host's, the small kernels', the large kernel's.
 void Trainer::spin(double share) {
+    if (options_.work_ms > 0) {
+        compute_on_host(options_.work_ms * share);
+    }
+    const auto kernels = static_cast<int>(options_.kernels * share);
+    for (int i = 0; i < kernels; ++i) {
+        CUDA_CHECK(simgpu_launch_fill(buffers_->small, 1, 0, compute_));
+    }
     CUDA_CHECK(simgpu_launch_spin(static_cast<uint64_t>(options_.step_ms * share * 1e6), compute_));
 }
 
-float Trainer::value_of(int rank, int salt) const { return static_cast<float>(rank + 1 + salt + state_.step % 7); }
+// A graph's kernels keep the arguments that they were captured with: there, a value is the same in every step.
+float Trainer::value_of(int rank, int salt) const {
+    return static_cast<float>(rank + 1 + salt + (options_.graphs ? 0 : state_.step % 7));
+}
 
 int Trainer::rank_in(const std::string& name, int group_rank) const {
     const Layout& l = options_.layout;
@@ -293,6 +295,9 @@ void Trainer::checkpoint() {
     Span span("checkpoint");
     RankComm& world = comm("world");
     titan_event("checkpoint");
+    if (options_.graphs) {
+        after(data_, compute_);  // which carries the graph
+    }
     CUDA_CHECK(simgpu_launch_fill(buffers_->scratch, 1, value_of(state_.rank, kCheckpoint), data_));
     if (world.usable()) {
         world.issue({Request::kBroadcast, buffers_->scratch, buffers_->scratch, 1, ncclFloat32, ncclSum, 0}, data_);
@@ -350,9 +355,7 @@ void Trainer::finish_step() {
 void Trainer::run() {
     for (int64_t step = 0; step < options_.steps; ++step) {
         begin_step(step);
-        forward();
-        backward();
-        optimizer();
+        work();
         if (options_.checkpoint_every > 0 && (step + 1) % options_.checkpoint_every == 0) {
             checkpoint();
         }

@@ -21,6 +21,10 @@ struct TrainOptions {
     int64_t checkpoint_every = 5;
     bool sharded_gradients = true;  // reduce-scatter and all-gather instead of one all-reduce
     double hang_timeout_s = 0;      // 0: wait for ever, as NCCL does
+    bool graphs = false;            // a step is captured once and then replayed
+    bool one_process = false;       // ranks are threads: a capture must not forbid the others their calls
+    double work_ms = 0;             // work of the host per step
+    int kernels = 0;                // small kernels per step
 };
 
 class Trainer {
@@ -43,6 +47,8 @@ class Trainer {
     void forward();
     void backward();
     void optimizer();
+    void use_graphs() { options_.graphs = true; }
+    void work();  // the three: one by one, or as a graph
     void checkpoint();
     void finish_step();  // waits for the device and checks what arrived
     void run();          // all of it, options.steps times
@@ -55,6 +61,9 @@ class Trainer {
     RankComm& comm(const std::string& name);
     void after(cudaStream_t waiting, cudaStream_t waited);
     void spin(double share);
+    void forward_backward_optimizer();
+    cudaGraphExec_t capture_step();
+    void replay_step();
     float value_of(int rank, int salt) const;
     float group_sum(const std::string& name, int salt) const;
     int rank_in(const std::string& name, int group_rank) const;
@@ -69,6 +78,8 @@ class Trainer {
     cudaStream_t compute_ = nullptr, tensor_ = nullptr, pipeline_ = nullptr, data_ = nullptr;
     std::vector<cudaEvent_t> events_;
     size_t next_event_ = 0;
+    cudaGraphExec_t graph_ = nullptr;  // a step
+    std::vector<int64_t> operations_;  // of each communicator in a step
     std::atomic<int64_t> progress_{0};
     std::atomic<bool> over_{false};
 };

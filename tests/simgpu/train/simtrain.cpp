@@ -74,6 +74,8 @@ EXPORT int simtrain_begin_step(void* trainer, int64_t step, int64_t* parameter) 
     return answer;
 }
 
+EXPORT void simtrain_use_graphs(void* trainer) { self(trainer).use_graphs(); }
+EXPORT void simtrain_work(void* trainer) { self(trainer).work(); }
 EXPORT void simtrain_forward(void* trainer) { self(trainer).forward(); }
 EXPORT void simtrain_backward(void* trainer) { self(trainer).backward(); }
 EXPORT void simtrain_optimizer(void* trainer) { self(trainer).optimizer(); }

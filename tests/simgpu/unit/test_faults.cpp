@@ -45,6 +45,19 @@ TEST_CASE("a fault with a communicator and no ordinal is at its first operation 
     CHECK(script.at({FaultPlace::kAnywhere, 1, "", 3, 0, 0}).empty());
 }
 
+TEST_CASE("a fault of a graph's replay has a step and no communicator") {
+    std::string error;
+    const FaultScript script = FaultScript::parse("graph-skip rank=2 step=4; hang-event comm=tp step=4", &error);
+    CHECK(error == "");
+    CHECK(script.at({FaultPlace::kReplay, 2, "", 4, 0, 0}).size() == 1);
+    CHECK(script.at({FaultPlace::kReplay, 2, "", 5, 0, 0}).empty());
+    CHECK(script.at({FaultPlace::kAnywhere, 2, "", 4, 0, 0}).empty());
+    CHECK(script.at({FaultPlace::kOp, 2, "tp", 4, 0, 0}).size() == 1);
+    CHECK(error_of("graph-skip comm=tp").find("whole graph") != std::string::npos);
+    CHECK(error_of("graph-skip nth=1").find("need comm=") != std::string::npos);
+    CHECK(error_of("hang-copy rank=1").find("needs comm=") != std::string::npos);
+}
+
 TEST_CASE("mistakes are named with their line") {
     CHECK(error_of("kill rank=1\nskop rank=2").find("line 2: unknown fault 'skop'") == 0);
     CHECK(error_of("skip rank=1").find("needs comm=") != std::string::npos);
