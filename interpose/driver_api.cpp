@@ -15,6 +15,7 @@ static_assert(tracer::kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(tracer::kHostRegisterPortable == CU_MEMHOSTREGISTER_PORTABLE);
 static_assert(tracer::kHostRegisterDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
 static_assert(tracer::kCaptureStatusNone == CU_STREAM_CAPTURE_STATUS_NONE);
+static_assert(tracer::kCaptureStatusActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 static_assert(tracer::kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 
 // Same number of parameters, each of the same size: handles travel as addresses, enumerations as int.

@@ -92,12 +92,6 @@ void GpuProgress::start(Session& session) {
     });
 }
 
-bool GpuProgress::is_capturing(const void* stream) const {
-    int status = kCaptureStatusNone;
-    return session_->driver.stream_is_capturing(const_cast<void*>(stream), &status) == kCudaSuccess &&
-           status != kCaptureStatusNone;
-}
-
 bool GpuProgress::record_event(ContextRow& row, void*& event, void* stream) const {
     const DriverApi& driver = session_->driver;
     const bool timed = method_.load(std::memory_order_relaxed) == GpuProgressMethod::kTiming;

@@ -40,9 +40,6 @@ class GpuProgress {
 
     bool active() const { return active_.load(std::memory_order_acquire); }
 
-    // Is the stream being captured, as the driver says? Only while active. hot but for the driver's own work.
-    bool is_capturing(const void* stream) const;
-
     // The mark before a launch, on a stream that is not being captured. `launch.number_plus_one` stays 0 where it is not
     // observed. hot but for the driver's own work.
     void begin(Launch& launch, const void* stream);

@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "nccl_result.h"
 #include "record_launch.h"
+#include "sequence.h"
 #include "session.h"
 #include "thread_state.h"
 #include "watch.h"
@@ -23,8 +24,6 @@ using format::OpKind;
 
 constexpr int kFirstUserReduction = 5;  // ncclNumOps: from here on handles are private to a rank
 constexpr uint64_t kAbortSnapshotWait_ns = 1'000'000'000;
-
-constexpr bool is_counted(OpClass op_class) { return op_class == OpClass::collective || op_class == OpClass::rooted; }
 
 constexpr bool runs_on_device(OpClass op_class, OpKind kind) {
     return is_counted(op_class) || op_class == OpClass::p2p || kind == OpKind::kWaitSignal;
@@ -61,29 +60,12 @@ Communicator* communicator_of(Session& session, const void* handle, uint64_t now
     return communicator != nullptr ? communicator : learn_communicator(session, handle, now);
 }
 
-[[gnu::noinline]] uint64_t take_other_sequence(Session& session, Communicator& communicator, OpKind kind,
-                                               OpClass op_class, int peer) {
-    if (kind == OpKind::kSend || kind == OpKind::kRecv) {
-        uint64_t* const counters = kind == OpKind::kSend ? communicator.sent : communicator.received;
-        if (counters == nullptr || peer < 0 || peer >= communicator.record->size) {
-            count_loss(session, format::Loss::kP2pUncounted);
-            return format::kNoSequence;
-        }
-        return std::atomic_ref(counters[peer]).fetch_add(1, std::memory_order_relaxed);
-    }
-    return op_class == OpClass::lifecycle ? load_field(communicator.record->next_sequence) : format::kNoSequence;
-}
-
-uint64_t take_sequence(Session& session, Communicator& communicator, OpKind kind, OpClass op_class, int peer) {
-    if (is_counted(op_class)) [[likely]] {
-        return std::atomic_ref(communicator.record->next_sequence).fetch_add(1, std::memory_order_relaxed);
-    }
-    return take_other_sequence(session, communicator, kind, op_class, peer);
-}
-
 void fill_communicator(CollectiveEntry& entry, Session& session, Communicator* communicator, const CallArgs& args,
-                       OpClass op_class) {
-    const unsigned call_flags = args.config_call ? format::kConfigCall : 0;
+                       OpClass op_class, uint32_t capture) {
+    unsigned call_flags = args.config_call ? format::kConfigCall : 0;
+    if (capture != kNotCaptured) [[unlikely]] {
+        call_flags |= format::kCaptured;
+    }
     if (communicator == nullptr) [[unlikely]] {
         entry.flags = static_cast<uint16_t>(call_flags);
         entry.communicator_id = 0;
@@ -95,7 +77,8 @@ void fill_communicator(CollectiveEntry& entry, Session& session, Communicator* c
     const format::CommunicatorRecord& record = *communicator->record;
     entry.flags = static_cast<uint16_t>(call_flags | communicator->call_flags);
     entry.communicator_id = record.id;
-    entry.sequence = take_sequence(session, *communicator, args.kind, op_class, args.peer);
+    entry.sequence = capture != kNotCaptured ? format::kNoSequence  // it does not run now
+                                             : take_sequence(session, *communicator, args.kind, op_class, args.peer);
     entry.communicator = communicator->index;
     entry.comm_rank = record.rank;
     entry.device = record.device;
@@ -118,15 +101,12 @@ void join_group(Thread& thread, CollectiveEntry& entry, uint64_t ticket) {
 }
 
 // Claims the entry and fills it in. One pass of plain stores: this is the cost of a record.
-uint64_t write_entry(const Call& call, const CallArgs& args, bool captured, uint64_t now) {
+uint64_t write_entry(const Call& call, const CallArgs& args, uint32_t capture, uint64_t now) {
     Thread& thread = *call.thread;
     Session& session = *thread.session;
     const uint64_t ticket = session.collectives.claim();
     CollectiveEntry& entry = session.collectives.begin(ticket);
-    fill_communicator(entry, session, call.communicator, args, call.op_class);
-    if (captured) [[unlikely]] {
-        entry.flags = static_cast<uint16_t>(entry.flags | format::kCaptured);
-    }
+    fill_communicator(entry, session, call.communicator, args, call.op_class, capture);
     entry.count = args.count;
     entry.send_buffer = reinterpret_cast<uint64_t>(args.send);
     entry.receive_buffer = reinterpret_cast<uint64_t>(args.receive);
@@ -150,6 +130,9 @@ uint64_t write_entry(const Call& call, const CallArgs& args, bool captured, uint
     entry.launch = call.launch.number_plus_one;
     memset(&entry.replay, 0,
            sizeof(entry) - offsetof(CollectiveEntry, replay));  // to the end: nothing of it is known yet
+    if (capture != kNotCaptured && capture != kUnknownCapture) [[unlikely]] {
+        entry.graph = capture;
+    }
     if (thread.group_depth > 0) {
         join_group(thread, entry, ticket);
     }
@@ -200,10 +183,15 @@ void leave_ungrouped(Session& session, CollectiveEntry& entry, const Call& call,
     }
     store_field(entry.returned_ticks, now);
     store_field(entry.result, result);
+    const bool captured = (entry.flags & format::kCaptured) != 0;
     store_field(entry.state, is_error(result)                            ? CallState::kFailed
-                             : (entry.flags & format::kCaptured) != 0    ? CallState::kCaptured
+                             : captured                                  ? CallState::kCaptured
                              : runs_on_device(call.op_class, entry.kind) ? CallState::kEnqueued
                                                                          : CallState::kReturned);
+    if (captured && !is_error(result)) [[unlikely]] {
+        const ColdLock lock;
+        session.graphs.remember(session, entry);
+    }
 }
 
 }  // namespace
@@ -224,14 +212,14 @@ bool enter_call(Call& call, uint16_t api, const CallArgs& args, OpClass op_class
     call.communicator = communicator;
     call.op_class = op_class;
     call.launch.number_plus_one = 0;  // the rest of it has a meaning only where that is set
-    bool captured = false;
-    if (session.gpu_progress.active() && runs_on_device(op_class, args.kind)) {
-        captured = session.gpu_progress.is_capturing(args.stream);
-        if (!captured && thread->group_depth == 0) {
+    uint32_t capture = kNotCaptured;
+    if (runs_on_device(op_class, args.kind)) {
+        capture = capture_of(session, args.stream);
+        if (capture == kNotCaptured && thread->group_depth == 0 && session.gpu_progress.active()) {
             session.gpu_progress.begin(call.launch, args.stream);
         }
     }
-    call.ticket = write_entry(call, args, captured, now);
+    call.ticket = write_entry(call, args, capture, now);
     mark_inside(*thread, api, communicator != nullptr ? communicator->record->id : 0, call.ticket + 1, now);
     if (communicator != nullptr && op_class == OpClass::lifecycle) [[unlikely]] {
         note_lifecycle_entered(session, *communicator, args.kind, now);

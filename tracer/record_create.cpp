@@ -102,6 +102,7 @@ void settle_creation(Session& session, Communicator& communicator, const void* h
         store_field(communicator.record->state, CommState::kLive);
     }
     adopt_rank(session, *communicator.record);
+    learn_driver(session);
     session.gpu_progress.start(session);
     if (session.header->nccl_version == 0) {
         store_field(session.header->nccl_version, static_cast<uint32_t>(find_nccl_version()));

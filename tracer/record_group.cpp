@@ -65,16 +65,24 @@ void begin_group(Thread& thread) {
 }
 
 void end_group(Thread& thread, int result, uint64_t entered, uint64_t now) {
+    Session& session = *thread.session;
     const LaunchedCalls calls{thread.group_first_ticket, thread.group_last_ticket, entered};
+    bool captured = false;
     for_each_grouped(thread, CallState::kLaunching, [&](CollectiveEntry& entry, uint64_t) {
         if (is_captured(entry)) {
+            captured = true;
             store_field(entry.returned_ticks, now);
             store_field(entry.result, result);
             store_field(entry.state, is_error(result) ? CallState::kFailed : CallState::kCaptured);
         }
     });
+    if (captured) [[unlikely]] {
+        const ColdLock lock;  // once for all: groups of two threads must not mix in one list
+        for_each_grouped(thread, CallState::kCaptured,
+                         [&](CollectiveEntry& entry, uint64_t) { session.graphs.remember(session, entry); });
+    }
     for (uint32_t i = 0; i < thread.group_launches; ++i) {
-        end_launch(*thread.session, thread.launches[i], calls, CallState::kLaunching, result, now);
+        end_launch(session, thread.launches[i], calls, CallState::kLaunching, result, now);
     }
     // Calls on streams beyond those that a group's state has room for.
     for_each_grouped(thread, CallState::kLaunching, [&](CollectiveEntry& entry, uint64_t) {

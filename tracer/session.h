@@ -11,6 +11,7 @@
 #include "config.h"
 #include "formats/ring_layout.h"
 #include "gpu_progress.h"
+#include "graphs_state.h"
 #include "hot/ring.h"
 #include "hot/strings.h"
 #include "identity.h"
@@ -39,6 +40,7 @@ struct Session {
     DriverApi driver;                // see learn_driver
     std::atomic<bool> driver_known;  // `driver` is filled in
     GpuProgress gpu_progress;
+    Graphs graphs;
     uint32_t api_names[kMaxApis];  // string id of each function's name
 };
 
@@ -73,6 +75,13 @@ void count_loss(Session& session, format::Loss loss);
 // Fills in session.driver once libcuda is loaded; false before. cold.
 bool learn_driver(Session& session);
 int find_nccl_version();
+
+// Number of the capture that a call on `stream` is captured by, kNotCaptured, or kUnknownCapture. The driver is asked only
+// where a capture may be under way: one was seen to begin, or we are about to put marks on the stream.
+inline uint32_t capture_of(Session& session, const void* stream) {
+    const bool may_be = session.graphs.any_capture() || session.gpu_progress.active();
+    return may_be ? ask_capture(session, stream) : kNotCaptured;
+}
 
 // A lock for the cold side (communicators coming and going). Held for no real call; a forked child finds it free.
 class ColdLock {

@@ -21,6 +21,13 @@ class Ring {
 
     uint64_t claim() { return std::atomic_ref(cursor_->head).fetch_add(1, std::memory_order_relaxed); }
 
+    // `count` tickets in a row; the first of them.
+    uint64_t claim_many(uint64_t count) {
+        return std::atomic_ref(cursor_->head).fetch_add(count, std::memory_order_relaxed);
+    }
+
+    uint64_t slots() const { return mask_ + 1; }
+
     // Between begin and publish the slot belongs to the caller.
     Slot& begin(uint64_t ticket) {
         Slot& slot = slots_[ticket & mask_];

@@ -35,6 +35,7 @@ inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kHostRegisterPortable = 1;
 inline constexpr unsigned kHostRegisterDeviceMap = 2;
 inline constexpr int kCaptureStatusNone = 0;
+inline constexpr int kCaptureStatusActive = 1;
 inline constexpr int kCaptureModeRelaxed = 2;
 
 }  // namespace titan::tracer

@@ -82,6 +82,7 @@ struct Call {
     Communicator* communicator;
     format::OpClass op_class;
     Launch launch;
+    uint32_t replayed = 0;  // graph launches: entries from `ticket` on
 };
 
 // The tables of names and the library's own functions, set once by the constructor, before any call.

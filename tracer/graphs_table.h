@@ -1,0 +1,107 @@
+// From a CUDA handle to what we know of it. find() is hot and lock-free, any-thread; changes expect a ColdLock.
+//
+// A handle has two buckets of eight slots to lie in, so a miss costs the same whatever came and went before, and there is
+// nothing to clean up: jobs make and destroy graphs for as long as they run.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace titan::tracer {
+
+template <typename Value>
+class HandleTable {
+  public:
+    Value* find(const void* handle) const {
+        if (used_.load(std::memory_order_relaxed) == 0 || handle == nullptr) {
+            return nullptr;
+        }
+        const Slot* const slot = slot_of(handle);
+        return slot != nullptr ? slot->value.load(std::memory_order_acquire) : nullptr;
+    }
+
+    // Gives the handle this value and returns the one that it had, or null. `full`: there was no room for it.
+    Value* set(const void* handle, Value* value, bool& full) {
+        full = false;
+        if (const Slot* const slot = slot_of(handle); slot != nullptr) {
+            return const_cast<Slot*>(slot)->value.exchange(value, std::memory_order_acq_rel);
+        }
+        for (const uint32_t bucket : buckets_of(handle).numbers) {
+            for (Slot& slot : buckets_[bucket].slots) {
+                if (slot.handle.load(std::memory_order_relaxed) == nullptr) {
+                    slot.value.store(value, std::memory_order_relaxed);
+                    slot.handle.store(handle, std::memory_order_release);
+                    used_.fetch_add(1, std::memory_order_relaxed);
+                    return nullptr;
+                }
+            }
+        }
+        full = true;
+        return nullptr;
+    }
+
+    // Returns the value that it had, or null.
+    Value* forget(const void* handle) {
+        auto* const slot = const_cast<Slot*>(slot_of(handle));
+        if (slot == nullptr) {
+            return nullptr;
+        }
+        Value* const value = slot->value.load(std::memory_order_relaxed);
+        slot->handle.store(nullptr, std::memory_order_release);
+        used_.fetch_sub(1, std::memory_order_relaxed);
+        return value;
+    }
+
+    // Calls visit(handle, value) for each.
+    template <typename Visit>
+    void for_each(Visit visit) {
+        for (uint32_t bucket = 0; bucket < kBuckets && used_.load(std::memory_order_relaxed) > 0; ++bucket) {
+            for (Slot& slot : buckets_[bucket].slots) {
+                if (const void* const handle = slot.handle.load(std::memory_order_relaxed); handle != nullptr) {
+                    visit(handle, slot.value.load(std::memory_order_relaxed));
+                }
+            }
+        }
+    }
+
+  private:
+    static constexpr uint32_t kBucketBits = 10;
+    static constexpr uint32_t kBuckets = 1u << kBucketBits;
+    static constexpr uint32_t kBucketSlots = 8;
+
+    struct Slot {
+        std::atomic<const void*> handle;
+        std::atomic<Value*> value;
+    };
+    struct Bucket {
+        Slot slots[kBucketSlots];
+    };
+    struct Choice {
+        uint32_t numbers[2];
+    };
+
+    static Choice buckets_of(const void* handle) {
+        const uint64_t hash = reinterpret_cast<uintptr_t>(handle) * 0x9E3779B97F4A7C15;
+        return {{static_cast<uint32_t>(hash >> (64 - kBucketBits)),
+                 static_cast<uint32_t>(hash >> (64 - 2 * kBucketBits)) % kBuckets}};
+    }
+
+    const Slot* slot_of(const void* handle) const {
+        if (handle == nullptr) {
+            return nullptr;
+        }
+        for (const uint32_t bucket : buckets_of(handle).numbers) {
+            for (const Slot& slot : buckets_[bucket].slots) {
+                if (slot.handle.load(std::memory_order_acquire) == handle) {
+                    return &slot;
+                }
+            }
+        }
+        return nullptr;
+    }
+
+    std::atomic<uint32_t> used_;
+    Bucket buckets_[kBuckets];
+};
+
+}  // namespace titan::tracer

@@ -1,0 +1,38 @@
+// The numbers by which the members of a communicator find each other's calls. hot.
+#pragma once
+
+#include <atomic>
+
+#include "communicators.h"
+#include "hot/ring.h"
+#include "session.h"
+
+namespace titan::tracer {
+
+constexpr bool is_counted(format::OpClass op_class) {
+    return op_class == format::OpClass::collective || op_class == format::OpClass::rooted;
+}
+
+[[gnu::noinline]] inline uint64_t take_other_sequence(Session& session, Communicator& communicator, format::OpKind kind,
+                                                      format::OpClass op_class, int peer) {
+    if (kind == format::OpKind::kSend || kind == format::OpKind::kRecv) {
+        uint64_t* const counters = kind == format::OpKind::kSend ? communicator.sent : communicator.received;
+        if (counters == nullptr || peer < 0 || peer >= communicator.record->size) {
+            count_loss(session, format::Loss::kP2pUncounted);
+            return format::kNoSequence;
+        }
+        return std::atomic_ref(counters[peer]).fetch_add(1, std::memory_order_relaxed);
+    }
+    return op_class == format::OpClass::lifecycle ? load_field(communicator.record->next_sequence)
+                                                  : format::kNoSequence;
+}
+
+inline uint64_t take_sequence(Session& session, Communicator& communicator, format::OpKind kind,
+                              format::OpClass op_class, int peer) {
+    if (is_counted(op_class)) [[likely]] {
+        return std::atomic_ref(communicator.record->next_sequence).fetch_add(1, std::memory_order_relaxed);
+    }
+    return take_other_sequence(session, communicator, kind, op_class, peer);
+}
+
+}  // namespace titan::tracer
