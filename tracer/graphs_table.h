@@ -26,17 +26,14 @@ class HandleTable {
         if (const Slot* const slot = slot_of(handle); slot != nullptr) {
             return const_cast<Slot*>(slot)->value.exchange(value, std::memory_order_acq_rel);
         }
-        for (const uint32_t bucket : buckets_of(handle).numbers) {
-            for (Slot& slot : buckets_[bucket].slots) {
-                if (slot.handle.load(std::memory_order_relaxed) == nullptr) {
-                    slot.value.store(value, std::memory_order_relaxed);
-                    slot.handle.store(handle, std::memory_order_release);
-                    used_.fetch_add(1, std::memory_order_relaxed);
-                    return nullptr;
-                }
-            }
+        Slot* const slot = free_slot(handle);
+        if (slot == nullptr) {
+            full = true;
+            return nullptr;
         }
-        full = true;
+        slot->value.store(value, std::memory_order_relaxed);
+        slot->handle.store(handle, std::memory_order_release);
+        used_.fetch_add(1, std::memory_order_relaxed);
         return nullptr;
     }
 
@@ -84,6 +81,27 @@ class HandleTable {
         const uint64_t hash = reinterpret_cast<uintptr_t>(handle) * 0x9E3779B97F4A7C15;
         return {{static_cast<uint32_t>(hash >> (64 - kBucketBits)),
                  static_cast<uint32_t>(hash >> (64 - 2 * kBucketBits)) % kBuckets}};
+    }
+
+    // In the emptier one of its buckets, so that both are rarely full before nearly all are.
+    Slot* free_slot(const void* handle) {
+        Slot* best = nullptr;
+        uint32_t most_free = 0;
+        for (const uint32_t bucket : buckets_of(handle).numbers) {
+            Slot* found = nullptr;
+            uint32_t free = 0;
+            for (Slot& slot : buckets_[bucket].slots) {
+                if (slot.handle.load(std::memory_order_relaxed) == nullptr) {
+                    found = &slot;
+                    ++free;
+                }
+            }
+            if (free > most_free) {
+                most_free = free;
+                best = found;
+            }
+        }
+        return best;
     }
 
     const Slot* slot_of(const void* handle) const {
