@@ -31,7 +31,7 @@ bool enter_work(Call& call, uint16_t api, const StreamWork& work) {
     }
     ++thread->nested;
     const uint64_t now = now_ticks();
-    call = {thread, write_work(*thread, api, work, 0, now), nullptr, format::OpClass::none};
+    call = {thread, write_work(*thread, api, work, 0, now), nullptr, format::OpClass::none, {}};
     mark_inside(*thread, api, reinterpret_cast<uint64_t>(work.stream), 0, now);
     return true;
 }

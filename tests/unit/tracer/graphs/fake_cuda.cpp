@@ -51,6 +51,7 @@ int is_capturing(void* stream, int* status) {
 
 bool find_fake_driver(tracer::DriverApi& driver) {
     driver = {};
+    driver.driver_version = [](int* version) { return *version = 13000, 0; };
     driver.stream_is_capturing = is_capturing;
     driver.stream_get_capture_info = names_captures ? get_capture_info : nullptr;
     return true;
