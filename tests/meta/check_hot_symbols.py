@@ -15,7 +15,7 @@ FORBIDDEN = {
     "printf": "prints", "fprintf": "prints", "fopen": "opens a file",
 }
 # The objects on the hot path. Headers of tracer/hot are compiled into these.
-HOT_OBJECT = re.compile(r"^(hot_\w+|\w+_wrappers|record|record_group|markers)\.cpp\.o$")
+HOT_OBJECT = re.compile(r"^(hot_\w+|\w+_wrappers|record|record_group|record_launch|record_work|graphs_launch|markers)\.cpp\.o$")
 HOT_LAYERS = re.compile(r"(^|/)(interpose|tracer)/")
 
 

@@ -58,7 +58,8 @@ bool find_fake_driver(tracer::DriverApi& driver) {
 }
 
 // Progress on the device has tests of its own.
-[[maybe_unused]] const bool installed = (setenv("TITANTRACE_GPU_PROGRESS", "off", 1), find_driver = find_fake_driver, true);
+[[maybe_unused]] const bool installed =
+    (setenv("TITANTRACE_GPU_PROGRESS", "off", 1), find_driver = find_fake_driver, true);
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "fixture.h"
 #include "fake_cuda.h"
+#include "fixture.h"
 #include "session.h"
 #include "tracer/graphs.h"
 

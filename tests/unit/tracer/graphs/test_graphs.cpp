@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "fixture.h"
 #include "fake_cuda.h"
+#include "fixture.h"
 #include "session.h"
 #include "tracer/graphs.h"
 

@@ -100,7 +100,8 @@ int main(int argc, char** argv) {
     titan::tracer::set_bindings({.apis = {titan::test::kNames, std::size(titan::test::kNames)},
                                  .kernel_name = nullptr,
                                  .find_driver = titan::test::find_driver,
-                                 .nccl_version = nullptr});
+                                 .nccl_version = nullptr,
+                                 .session_started = nullptr});
     const int result = doctest::Context(argc, argv).run();
     std::filesystem::remove_all(directory);
     return result;
