@@ -89,7 +89,7 @@ void Diagnoser::add_absences() {
         note_dead_waiters(index, causes);
         any |= causes.size() != before;
         // Members without a record are suspects only where nobody else explains the wait.
-        if (!any && graph_.edges_of[index].empty() && !may_follow_a_mismatch(index)) {
+        if (!any && graph_.edges_of[index].empty() && node.blocked.empty() && !may_follow_a_mismatch(index)) {
             for (const Absence& absence : node.absent) {
                 note(absence, index, causes);
             }

@@ -106,7 +106,7 @@ std::vector<bool> find_hung(const Run& run, const WaitGraph& graph, const Diagno
         queue.pop_back();
         for (const uint32_t edge : graph.edges_of[node]) {
             const uint32_t to = graph.edges[edge].to;
-            if (!hung[to] && !graph.nodes[to].absent.empty()) {
+            if (!hung[to] && !(graph.nodes[to].absent.empty() && graph.nodes[to].blocked.empty())) {
                 hung[to] = true;
                 queue.push_back(to);
             }
@@ -162,6 +162,29 @@ std::vector<uint32_t> find_components(const WaitGraph& graph) {
         }
     }
     return component;
+}
+
+std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start) {
+    std::vector<bool> seen(graph.nodes.size(), false);
+    std::vector<uint32_t> queue{start};
+    seen[start] = true;
+    const auto visit = [&](uint32_t node) {
+        if (!seen[node]) {
+            seen[node] = true;
+            queue.push_back(node);
+        }
+    };
+    while (!queue.empty()) {
+        const uint32_t node = queue.back();
+        queue.pop_back();
+        for (const uint32_t edge : graph.edges_of[node]) {
+            visit(graph.edges[edge].to);
+        }
+        for (const uint32_t earlier : graph.may_follow[node]) {
+            visit(earlier);
+        }
+    }
+    return seen;
 }
 
 std::vector<uint32_t> nodes_behind(const WaitGraph& graph, const std::vector<uint32_t>& targets) {

@@ -99,6 +99,11 @@ std::vector<int> Diagnoser::held_ranks(const Edge& edge, uint32_t holder) const 
             ranks.push_back(absence.global_rank);
         }
     }
+    for (const Blocked& blocked : graph_.nodes[edge.from].blocked) {
+        if (std::find(blocked.held_by.begin(), blocked.held_by.end(), holder) != blocked.held_by.end()) {
+            ranks.push_back(run_.member(blocked.member).global_rank);
+        }
+    }
     return ranks;
 }
 

@@ -297,6 +297,9 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const std::string what = node_text(run, node);
     if (node.kind == WaitKind::kCreation) {
         finding.summary = fmt::format("all members are inside {} and it does not end", what);
+    } else if (node.finished.empty() && members_started(node, node.waiting.size())) {
+        finding.summary = fmt::format(
+            "all members have started {} on the GPU with equal arguments, and it does not finish: fabric or GPU", what);
     } else if (node.finished.empty()) {
         finding.summary = fmt::format("all members issued {} with equal arguments, and it does not finish", what);
     } else {
@@ -306,6 +309,7 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     if (const std::string text = waiting_text(run, node); !text.empty()) {
         finding.evidence.push_back(text);
     }
+    add_device_evidence(run, node, finding);
     if (node.device_unknown) {
         finding.evidence.emplace_back(
             "the progress on the GPU was not watched on all members: that it is unfinished is inferred from the hosts");

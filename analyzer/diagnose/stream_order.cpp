@@ -82,8 +82,7 @@ bool counterpart_missing(const Run& run, const Process& process, const Entry& en
     return entry.sequence != kNoSequence && issued <= entry.sequence;
 }
 
-void infer_unfinished(const Run& run, const Process& process, const std::vector<uint64_t>& least_issued,
-                      std::vector<Progress>& progress) {
+void infer_unfinished(const Run& run, const Process& process, std::vector<Progress>& progress) {
     for (size_t i = 0; i < process.entries.size(); ++i) {
         const Entry& entry = process.entries[i];
         if (progress[i] != Progress::kUnknown || entry.row == kNoIndex || entry.sequence == kNoSequence) {
@@ -91,8 +90,8 @@ void infer_unfinished(const Run& run, const Process& process, const std::vector<
         }
         const uint32_t communicator = process.members[entry.row].communicator;
         const bool collective = format::is_collective(entry.kind);
-        if (communicator != kNoIndex &&
-            (collective ? entry.sequence >= least_issued[communicator] : counterpart_missing(run, process, entry))) {
+        if (communicator != kNoIndex && (collective ? entry.sequence >= run.communicators[communicator].least_issued
+                                                    : counterpart_missing(run, process, entry))) {
             progress[i] = Progress::kUnfinished;
         }
     }
@@ -162,14 +161,14 @@ class HeadFinder {
 
 }  // namespace
 
-StreamOrder order_streams(const Run& run, const Process& process, const std::vector<uint64_t>& least_issued) {
+StreamOrder order_streams(const Run& run, const Process& process) {
     StreamOrder order;
     order.progress.reserve(process.entries.size());
     for (const Entry& entry : process.entries) {
         order.progress.push_back(own_progress(entry));
     }
     infer_done(process, order.progress);
-    infer_unfinished(run, process, least_issued, order.progress);
+    infer_unfinished(run, process, order.progress);
     order.inferred = infer_from_sync(process, order.progress);
     HeadFinder finder(process, order);
     for (uint32_t i = 0; i < process.entries.size(); ++i) {

@@ -16,7 +16,8 @@ bool Diagnoser::all_arrived(uint32_t index) const {
     const WaitNode& node = graph_.nodes[index];
     const bool dead_waiter = std::any_of(node.waiting.begin(), node.waiting.end(),
                                          [&](const Waiter& waiter) { return is_gone(run_.process(waiter.member)); });
-    return hung_[index] && !explained_[index] && node.absent.empty() && !dead_waiter && !in_cycle_.contains(index);
+    return hung_[index] && !explained_[index] && node.absent.empty() && node.blocked.empty() && !dead_waiter &&
+           !in_cycle_.contains(index);
 }
 
 void Diagnoser::add_pairs_of_other_size() {
@@ -77,6 +78,11 @@ void Diagnoser::add_stuck() {
         finding.confidence = node.device_unknown || guessed                  ? Confidence::kPossible
                              : node.lost || node.kind == WaitKind::kCreation ? Confidence::kLikely
                                                                              : Confidence::kCertain;
+        // Some started; of the others nobody knows whether their streams came to it.
+        if (finding.confidence == Confidence::kCertain && members_started(node, 1) &&
+            !members_started(node, node.waiting.size())) {
+            finding.confidence = Confidence::kLikely;
+        }
         finding.ranks = waiting_ranks(run_, node);
         explain_stuck(run_, node, finding);
         add_victims({index}, finding);

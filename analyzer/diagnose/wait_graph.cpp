@@ -11,8 +11,6 @@
 namespace titan::analyzer {
 namespace {
 
-// Threads that issued none of the last calls have nothing to do with the next one.
-constexpr size_t kRecentCalls = 512;
 // Clocks of hosts may differ; this much is not taken for order.
 constexpr int64_t kClockSlackNs = 100'000'000;
 
@@ -25,10 +23,6 @@ bool is_child(OpKind origin) {
     return origin == OpKind::kCommSplit || origin == OpKind::kCommShrink || origin == OpKind::kCommGrow;
 }
 
-bool is_being_created(const Member& member) {
-    return member.state == CommState::kCreating && member.issued == 0 && member.created_ns != 0;
-}
-
 using NodeKey = std::tuple<WaitKind, uint32_t, uint64_t, int, int, OpKind>;
 
 class GraphBuilder {
@@ -36,10 +30,9 @@ class GraphBuilder {
     explicit GraphBuilder(const Run& run) : run_(run) {}
 
     WaitGraph build() {
-        find_least_issued();
         orders_.reserve(run_.processes.size());
         for (const Process& process : run_.processes) {
-            orders_.push_back(order_streams(run_, process, least_issued_));
+            orders_.push_back(order_streams(run_, process));
         }
         node_of_entry_.resize(run_.processes.size());
         holds_.resize(run_.processes.size());
@@ -47,6 +40,9 @@ class GraphBuilder {
         for (uint32_t process = 0; process < run_.processes.size(); ++process) {
             add_heads(process);
             add_creations(process);
+        }
+        for (uint32_t process = 0; process < run_.processes.size(); ++process) {
+            add_blocked(process);
         }
         // Nodes are all there: now who is missing in each, and what holds them.
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
@@ -62,15 +58,6 @@ class GraphBuilder {
     }
 
   private:
-    void find_least_issued() {
-        least_issued_.assign(run_.communicators.size(), UINT64_MAX);
-        for (uint32_t index = 0; index < run_.communicators.size(); ++index) {
-            for (const MemberRef ref : run_.communicators[index].members) {
-                least_issued_[index] = std::min(least_issued_[index], run_.member(ref).issued);
-            }
-        }
-    }
-
     uint32_t node_for(const NodeKey& key) {
         const auto [found, fresh] = index_.try_emplace(key, static_cast<uint32_t>(graph_.nodes.size()));
         if (fresh) {
@@ -105,6 +92,39 @@ class GraphBuilder {
                 target.waiting.push_back({{process, entry.row}, &entry, entry.entered_ns, end_ns - entry.entered_ns});
                 node_of_entry_[process][index] = node;
             }
+        }
+    }
+
+    // Calls that the hosts wait in while the stream waits for something else.
+    void add_blocked(uint32_t process) {
+        const Process& owner = run_.processes[process];
+        const QueueReader queues(owner, orders_[process]);
+        for (const auto& [index, node] : node_of_entry_[process]) {
+            const Entry& entry = owner.entries[index];
+            if (entry.device == DeviceState::kStarted || entry.device == DeviceState::kGraphStarted ||
+                entry.state == CallState::kEntered) {
+                continue;
+            }
+            Blocked blocked{{process, entry.row}, &entry, queues.ahead_of(index), false, {}};
+            std::set<uint32_t> nodes;
+            for (const uint32_t call : blocked.ahead.calls) {
+                insert_nodes_before(process, call, nodes);
+            }
+            nodes.erase(node);
+            blocked.held_by.assign(nodes.begin(), nodes.end());
+            blocked.reported = entry.device == DeviceState::kNotReached;
+            if (blocked.reported || !blocked.held_by.empty()) {
+                graph_.nodes[node].blocked.push_back(std::move(blocked));
+            }
+        }
+    }
+
+    // The call itself where it is at the head of its stream, else what it queues behind.
+    void insert_nodes_before(uint32_t process, uint32_t call, std::set<uint32_t>& nodes) {
+        if (const auto node = node_of_entry_[process].find(call); node != node_of_entry_[process].end()) {
+            nodes.insert(node->second);
+        } else if (const auto head = orders_[process].behind.find(call); head != orders_[process].behind.end()) {
+            insert_head(process, head->second, nodes);
         }
     }
 
@@ -487,6 +507,12 @@ class GraphBuilder {
                     graph_.edges.push_back({from, to, absence.member});
                 }
             }
+            for (const Blocked& blocked : graph_.nodes[from].blocked) {
+                for (const uint32_t to : blocked.held_by) {
+                    graph_.edges_of[from].push_back(static_cast<uint32_t>(graph_.edges.size()));
+                    graph_.edges.push_back({from, to, blocked.member});
+                }
+            }
         }
     }
 
@@ -495,12 +521,20 @@ class GraphBuilder {
         for (uint32_t process = 0; process < run_.processes.size(); ++process) {
             std::map<uint32_t, uint32_t> in_order(node_of_entry_[process].begin(), node_of_entry_[process].end());
             const std::vector<Entry>& entries = run_.processes[process].entries;
+            // Where the waits between streams are recorded, they are edges. The legacy default stream waits unrecorded.
+            const StreamSight& sight = run_.processes[process].sight;
+            const std::vector<StreamWork>& work = run_.processes[process].work;
+            const bool legacy = std::any_of(work.begin(), work.end(),
+                                            [](const StreamWork& piece) { return is_legacy_stream(piece.stream); });
             uint32_t previous = UINT32_MAX;
             for (const auto& [index, node] : in_order) {
                 if (previous != UINT32_MAX) {
                     const uint32_t earlier = in_order[previous];
-                    graph_.may_follow[node].push_back(earlier);
-                    if (entries[index].group != 0 && entries[index].group == entries[previous].group) {
+                    const bool together = entries[index].group != 0 && entries[index].group == entries[previous].group;
+                    if (together || legacy || !sight.complete_since(entries[previous].entered_ns)) {
+                        graph_.may_follow[node].push_back(earlier);
+                    }
+                    if (together) {
                         graph_.may_follow[earlier].push_back(node);
                     }
                 }
@@ -511,7 +545,6 @@ class GraphBuilder {
 
     const Run& run_;
     WaitGraph graph_;
-    std::vector<uint64_t> least_issued_;
     std::vector<StreamOrder> orders_;
     std::map<NodeKey, uint32_t> index_;
     std::vector<std::unordered_map<uint32_t, uint32_t>> node_of_entry_;  // process -> entry -> node
@@ -525,57 +558,5 @@ class GraphBuilder {
 }  // namespace
 
 WaitGraph build_wait_graph(const Run& run) { return GraphBuilder(run).build(); }
-
-std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start) {
-    std::vector<bool> seen(graph.nodes.size(), false);
-    std::vector<uint32_t> queue{start};
-    seen[start] = true;
-    const auto visit = [&](uint32_t node) {
-        if (!seen[node]) {
-            seen[node] = true;
-            queue.push_back(node);
-        }
-    };
-    while (!queue.empty()) {
-        const uint32_t node = queue.back();
-        queue.pop_back();
-        for (const uint32_t edge : graph.edges_of[node]) {
-            visit(graph.edges[edge].to);
-        }
-        for (const uint32_t earlier : graph.may_follow[node]) {
-            visit(earlier);
-        }
-    }
-    return seen;
-}
-
-std::vector<const ThreadState*> issuing_threads(const Process& process) {
-    std::set<uint32_t> ids{static_cast<uint32_t>(process.pid)};
-    const size_t count = process.entries.size();
-    for (size_t i = count > kRecentCalls ? count - kRecentCalls : 0; i < count; ++i) {
-        ids.insert(process.entries[i].thread);
-    }
-    for (const Member& member : process.members) {
-        if (is_being_created(member)) {
-            ids.insert(member.create_thread);
-        }
-    }
-    std::vector<const ThreadState*> threads;
-    for (const ThreadState& thread : process.threads) {
-        if (ids.contains(thread.thread)) {
-            threads.push_back(&thread);
-        }
-    }
-    return threads;
-}
-
-bool is_sync_call(const std::string& name) {
-    // Synchronisation, and the calls that synchronise on the way.
-    static constexpr const char* kParts[] = {"Synchronize", "Memcpy",    "Memset",    "Free",
-                                             "Malloc",      "HostAlloc", "ModuleLoad"};
-    return name.starts_with("cu") && name.find("Async") == std::string::npos &&
-           std::any_of(std::begin(kParts), std::end(kParts),
-                       [&](const char* part) { return name.find(part) != std::string::npos; });
-}
 
 }  // namespace titan::analyzer

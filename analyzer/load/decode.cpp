@@ -4,8 +4,10 @@
 #include <climits>
 #include <unordered_map>
 
+#include "analyzer/decode_device.h"
 #include "analyzer/load.h"
 #include "analyzer/text.h"
+#include "analyzer/text_table.h"
 
 namespace titan::analyzer {
 namespace {
@@ -14,33 +16,6 @@ using format::CollectiveEntry;
 using format::CommunicatorRecord;
 using format::OpClass;
 using format::ThreadRecord;
-
-// Only texts that something refers to, made safe to print, numbered densely.
-class TextTable {
-  public:
-    TextTable(const format::RingImage& image, std::vector<std::string>& texts) : image_(image), texts_(texts) {
-        texts_.emplace_back();
-    }
-    uint32_t use(uint32_t id) {
-        if (id == 0) {
-            return 0;
-        }
-        auto [found, fresh] = numbers_.try_emplace(id, 0);
-        if (fresh) {
-            const std::string_view raw = image_.text(id);
-            if (!raw.empty()) {
-                found->second = static_cast<uint32_t>(texts_.size());
-                texts_.push_back(printable(raw));
-            }
-        }
-        return found->second;
-    }
-
-  private:
-    const format::RingImage& image_;
-    std::vector<std::string>& texts_;
-    std::unordered_map<uint32_t, uint32_t> numbers_;
-};
 
 bool reduces(OpKind kind) {
     return kind == OpKind::kAllReduce || kind == OpKind::kReduce || kind == OpKind::kReduceScatter;
@@ -56,6 +31,7 @@ Entry decode_entry(const CollectiveEntry& raw, const format::RingClock& clock) {
     entry.stream = raw.stream;
     entry.entered_ns = clock.realtime_ns(raw.entered_ticks);
     entry.returned_ns = clock.realtime_ns(raw.returned_ticks);
+    entry.started_ns = clock.realtime_ns(raw.gpu_started_ticks);
     entry.finished_ns = clock.realtime_ns(raw.gpu_finished_ticks);
     entry.group = static_cast<uint32_t>(raw.group);
     entry.thread = raw.thread;
@@ -66,7 +42,9 @@ Entry decode_entry(const CollectiveEntry& raw, const format::RingClock& clock) {
     entry.datatype = raw.datatype;
     entry.reduction = reduces(raw.kind) ? raw.reduction : Reduction::kNoReduction;
     entry.state = raw.state;
-    entry.captured = (raw.flags & format::kCaptured) != 0;
+    entry.captured = (raw.flags & format::kCaptured) != 0 || raw.state == CallState::kCaptured;
+    entry.graph = raw.graph;
+    entry.replay = (raw.flags & format::kReplayed) == 0 ? 0 : static_cast<uint32_t>(raw.replay);
     return entry;
 }
 
@@ -127,6 +105,8 @@ ThreadState decode_thread(const ThreadRecord& raw, const format::RingClock& cloc
     thread.ticket = raw.ticket;
     thread.group = raw.group;
     thread.group_depth = raw.group_depth;
+    thread.launches = raw.launches;
+    thread.queries = raw.queries;
     for (uint32_t depth = 0; depth < std::min(raw.span_depth, format::kSpanDepth); ++depth) {
         thread.spans.push_back(texts.use(raw.spans[depth]));
     }
@@ -146,6 +126,8 @@ void decode_header(const format::RingHeader& header, Process& process) {
     process.step = header.step;
     process.timeout_ns = header.timeout_ns;
     process.gpu_progress = header.gpu_progress != format::GpuProgressMethod::kOff;
+    process.gpu_method = header.gpu_progress;
+    process.gpu_sample = std::max(header.gpu_progress_sample, 1U);
     std::copy_n(header.losses, format::kLossCount, process.losses);
 }
 
@@ -161,6 +143,11 @@ void decode_entries(const format::RingImage& image, const std::unordered_map<uin
     const auto losses = image.for_each_collective([&](uint64_t ticket, const CollectiveEntry& raw) {
         Entry entry = decode_entry(raw, image.clock());
         entry.span = texts.use(raw.span);
+        entry.device = device_state(raw, image);
+        if (raw.channels != 0 && entry.device != DeviceState::kFinished) {
+            process.channel_counts.push_back({static_cast<uint32_t>(process.entries.size()), raw.channels,
+                                              raw.channels_started, raw.channels_finished});
+        }
         if (const auto row = row_of.find(raw.communicator); row != row_of.end()) {
             entry.row = row->second;
         } else if (const auto by_id = row_of_id.find(raw.communicator_id); by_id != row_of_id.end()) {
@@ -229,7 +216,10 @@ Process decode_process(const OpenedSource& opened) {
         process.threads.push_back(decode_thread(record, image.clock(), texts));
     }
     decode_entries(image, row_of, texts, process);
+    complete_device_states(process);
     index_calls(process);
+    decode_stream_work(opened, texts, process);
+    decode_channels(image, process);
     return process;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -30,6 +31,7 @@ struct Meta {
     uint64_t ticks = 0;
     bool process_alive = true;
     bool partial_recording = false;
+    uint64_t launch_sample = 1;
 };
 
 uint64_t unsigned_at(const json& object, const char* key) {
@@ -58,6 +60,10 @@ std::optional<Meta> parse_meta(const std::string& text) {
     }
     if (const auto environment = object.find("environment"); environment != object.end() && environment->is_object()) {
         meta.partial_recording = !text_at(*environment, "TITANTRACE_RANKS").empty();
+        const std::string launches = text_at(*environment, "TITANTRACE_LAUNCHES");
+        char* end = nullptr;
+        const uint64_t sample = std::strtoull(launches.c_str(), &end, 10);
+        meta.launch_sample = launches.empty() || *end != '\0' ? 1 : sample;
     }
     return meta;
 }
@@ -69,6 +75,8 @@ uint64_t newest_tick(const RingImage& image) {
     image.for_each_collective([&](uint64_t, const format::CollectiveEntry& entry) {
         newest = std::max({newest, entry.entered_ticks, entry.returned_ticks, entry.gpu_finished_ticks});
     });
+    image.for_each_stream_work(
+        [&](uint64_t, const format::StreamWorkEntry& entry) { newest = std::max(newest, entry.entered_ticks); });
     for (const format::ThreadRecord& thread : image.threads()) {
         newest = std::max({newest, thread.entered_ticks, thread.last_call_ticks});
     }
@@ -104,6 +112,7 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
     opened.source.reason = meta->reason;
     opened.source.detail = meta->detail;
     opened.partial_recording = meta->partial_recording;
+    opened.launch_sample = meta->launch_sample;
     opened.now_ticks = meta->ticks != 0         ? meta->ticks
                        : meta->realtime_ns != 0 ? image->clock().ticks_at_realtime(meta->realtime_ns)
                                                 : newest_tick(*image);

@@ -37,6 +37,7 @@ void add_member(Run& run, uint32_t index, MemberRef ref) {
     Member& member = run.processes[ref.process].members[ref.row];
     member.communicator = index;
     communicator.members.push_back(ref);
+    communicator.least_issued = std::min(communicator.least_issued, member.issued);
     if (member.size > communicator.size && member.size <= kMaxRanks) {
         communicator.size = member.size;
     }

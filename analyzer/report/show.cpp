@@ -99,7 +99,14 @@ class Lister {
         json["flags"] = entry.flags;
         json["entered_ticks"] = time_or_null(entry.entered_ticks);
         json["returned_ticks"] = time_or_null(entry.returned_ticks);
+        json["gpu_started_ticks"] = time_or_null(entry.gpu_started_ticks);
         json["gpu_finished_ticks"] = time_or_null(entry.gpu_finished_ticks);
+        json["launch"] = entry.launch;
+        json["replay"] = entry.replay;
+        json["graph"] = entry.graph;
+        json["channels"] = entry.channels;
+        json["channels_started"] = entry.channels_started;
+        json["channels_finished"] = entry.channels_finished;
         json["communicator_name"] = communicator_name(entry);
         json["entered_realtime_ns"] =
             time_or_null(static_cast<uint64_t>(image_->clock().realtime_ns(entry.entered_ticks)));

@@ -35,6 +35,9 @@ RingBuilder::RingBuilder(const RingSpec& spec) : spec_(spec) {
         {RegionKind::kStringIndex, sizeof(StringRecord), 0, spec.texts, 0},
         {RegionKind::kStringHeap, 1, 0, spec.heap_bytes, 0},
         {RegionKind::kP2pCounters, 1, 0, spec.p2p_bytes, 0},
+        {RegionKind::kStreamWork, sizeof(StreamWorkEntry), 0, spec.stream_work, 0},
+        {RegionKind::kLaunchMarks, sizeof(LaunchMarks), 0, spec.launch_marks, 0},
+        {RegionKind::kChannels, sizeof(ChannelEntry), 0, spec.channels, 0},
     };
     uint64_t offset = kHeaderBytes;
     std::vector<RegionDescriptor> regions(std::begin(wanted), std::end(wanted));
@@ -179,6 +182,41 @@ MarkerEntry& RingBuilder::add_marker(MarkerKind kind) {
     entry->kind = kind;
     return *entry;
 }
+
+StreamWorkEntry& RingBuilder::add_work(WorkKind kind, uint64_t stream) {
+    const uint64_t ticket = head(kWork)++;
+    auto* entry = slot<StreamWorkEntry>(kWork, ticket);
+    *entry = StreamWorkEntry{};
+    entry->slot_sequence = 2 * ticket + 2;
+    entry->kind = kind;
+    entry->stream = stream;
+    entry->thread = static_cast<uint32_t>(spec_.pid);
+    return *entry;
+}
+
+ChannelEntry& RingBuilder::add_channel(uint64_t collective_ticket, ChannelRole role) {
+    const uint64_t ticket = head(kChannels)++;
+    auto* entry = slot<ChannelEntry>(kChannels, ticket);
+    *entry = ChannelEntry{};
+    entry->slot_sequence = 2 * ticket + 2;
+    entry->collective = collective_ticket + 1;
+    entry->role = role;
+    entry->peer = -1;
+    return *entry;
+}
+
+CudaCallEntry& RingBuilder::add_cuda_call(std::string_view name) {
+    const uint64_t ticket = head(kCuda)++;
+    auto* entry = slot<CudaCallEntry>(kCuda, ticket);
+    *entry = CudaCallEntry{};
+    entry->slot_sequence = 2 * ticket + 2;
+    entry->name = text(name);
+    entry->thread = static_cast<uint32_t>(spec_.pid);
+    entry->step = header().step;
+    return *entry;
+}
+
+LaunchMarks& RingBuilder::marks(uint64_t launch) { return *slot<LaunchMarks>(kLaunches, launch - 1); }
 
 std::string dump_meta(uint64_t now_ticks, std::string_view reason, bool process_alive, uint64_t dump_number) {
     const nlohmann::ordered_json meta{{"schema", 1},

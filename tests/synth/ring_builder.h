@@ -29,6 +29,9 @@ struct RingSpec {
     uint64_t texts = 128;
     uint64_t heap_bytes = 8192;
     uint64_t p2p_bytes = 65536;
+    uint64_t stream_work = 256;
+    uint64_t launch_marks = 64;
+    uint64_t channels = 64;
 };
 
 inline constexpr uint64_t kSecond = 1'000'000'000;
@@ -52,12 +55,30 @@ class RingBuilder {
     uint64_t next_ticket() const;
     format::ThreadRecord& add_thread(uint32_t thread);
     format::MarkerEntry& add_marker(format::MarkerKind kind);
+    // Fresh tickets, complete; the caller fills in the rest.
+    format::StreamWorkEntry& add_work(format::WorkKind kind, uint64_t stream);
+    format::ChannelEntry& add_channel(uint64_t collective_ticket, format::ChannelRole role);
+    format::CudaCallEntry& add_cuda_call(std::string_view name);
+    // The row of the launch that an entry names.
+    format::LaunchMarks& marks(uint64_t launch);
 
     std::vector<std::byte>& bytes() { return bytes_; }
     const std::vector<std::byte>& bytes() const { return bytes_; }
 
   private:
-    enum Index : uint32_t { kCalls, kCuda, kMarks, kComms, kThreads, kTexts, kHeap, kPeers };
+    enum Index : uint32_t {
+        kCalls,
+        kCuda,
+        kMarks,
+        kComms,
+        kThreads,
+        kTexts,
+        kHeap,
+        kPeers,
+        kWork,
+        kLaunches,
+        kChannels
+    };
 
     template <typename T>
     T* at(uint64_t offset) {

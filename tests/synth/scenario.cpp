@@ -1,9 +1,10 @@
 #include "scenario.h"
 
 #include <algorithm>
-#include <deque>
 #include <numeric>
 #include <stdexcept>
+
+#include "scenario_state.h"
 
 namespace titan::synth {
 
@@ -101,34 +102,6 @@ int Scenario::CommunicatorSpec::rank_of(int global) const {
     return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
 }
 
-struct Scenario::Queued {
-    Action action;
-    uint64_t ticket = 0;
-    uint64_t sequence = 0;
-};
-
-struct Scenario::Group {
-    std::vector<Queued> calls;
-};
-
-struct Scenario::Host {
-    size_t position = 0;
-    enum { kRunning, kSleeping, kDead, kCrashed, kExited, kDone } state = kRunning;
-    std::string inside;  // the call it is blocked in
-    uint64_t inside_since = 0;
-    uint64_t inside_object = 0;
-    uint64_t inside_ticket = 0;
-    uint64_t ended = 0;
-    uint64_t last_call_ticks = 0;
-    std::string last_call;
-    std::string span;
-    uint64_t group_depth = 0;
-    std::vector<Queued> open_group;
-    std::map<uint64_t, std::deque<Group>> streams;
-    std::map<std::string, uint32_t> rows;
-    std::map<std::tuple<std::string, bool, int>, uint64_t> p2p_counts;
-};
-
 Scenario::Scenario(int ranks, ScenarioOptions options) : options_(std::move(options)) {
     now_ = kEpochTicks + static_cast<uint64_t>(options_.start_s * 1e9);
     for (int rank = 0; rank < ranks; ++rank) {
@@ -139,11 +112,12 @@ Scenario::Scenario(int ranks, ScenarioOptions options) : options_(std::move(opti
         spec.attempt = options_.attempt;
         spec.pid = static_cast<int>(options_.first_pid) + rank;
         spec.collectives = options_.collectives;
+        spec.stream_work = options_.stream_work;
         spec.host = "node-" + std::to_string(rank / 8);
         programs_.emplace_back();
         rings_.push_back(std::make_shared<RingBuilder>(spec));
         RingHeader& header = rings_.back()->header();
-        header.gpu_progress = options_.gpu_progress ? format::GpuProgressMethod::kEvents : format::GpuProgressMethod::kOff;
+        header.gpu_progress = options_.gpu_progress ? options_.method : GpuProgressMethod::kOff;
         header.timeout_ns = static_cast<uint64_t>(options_.hang_s * 1e9 / 2);
         header.first_anchor = {2, now_, now_, kEpochRealtimeNs + (now_ - kEpochTicks)};
         header.last_anchor = header.first_anchor;
@@ -234,7 +208,11 @@ bool Scenario::run_action(int rank, const Action& action) {
     Host& host = *hosts_[static_cast<size_t>(rank)];
     RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
     switch (action.kind) {
-        case Action::kCall: issue(rank, action); return true;
+        case Action::kCall: issue(rank, action, host.capturing, 0); return true;
+        case Action::kWork: hand_over(rank, action); return true;
+        case Action::kCaptureBegin: host.capturing = action.object; return true;
+        case Action::kCaptureEnd: host.capturing = 0; return true;
+        case Action::kReplay: replay(rank, action); return true;
         case Action::kSync:
             if (host.streams[action.stream].empty()) {
                 host.last_call = "cudaStreamSynchronize";
@@ -278,21 +256,27 @@ bool Scenario::run_action(int rank, const Action& action) {
     return false;
 }
 
-void Scenario::issue(int rank, const Action& action) {
+void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t replay) {
     Host& host = *hosts_[static_cast<size_t>(rank)];
     RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
     const uint32_t row = host.rows.at(action.communicator);
     CommunicatorRecord& record = ring.communicator(row);
     const bool p2p = class_of(action.op) == OpClass::p2p;
+    const bool captured = graph != 0 && replay == 0;
     Queued queued{action, ring.next_ticket(), 0};
     CollectiveEntry& entry = ring.add_call(row, action.op);
-    if (p2p) {
+    if (captured) {
+        queued.sequence = kNoSequence;
+        host.graphs[graph].push_back(action);
+    } else if (p2p) {
         const bool send = action.op == OpKind::kSend;
         queued.sequence = host.p2p_counts[{action.communicator, send, action.peer}]++;
         ring.count_p2p(row, send, action.peer);
     } else {
         queued.sequence = record.next_sequence++;
     }
+    entry.graph = static_cast<uint32_t>(graph);
+    entry.replay = replay;
     entry.sequence = queued.sequence;
     entry.count = action.count;
     entry.datatype = action.datatype;
@@ -311,7 +295,17 @@ void Scenario::issue(int rank, const Action& action) {
                                           : CallState::kEnqueued;
     host.last_call = action.op == OpKind::kAllReduce ? "ncclAllReduce" : "nccl" + std::string(name_of(action.op));
     host.last_call_ticks = now_ + 5000;
-    if (action.fails) {
+    if (captured) {
+        entry.state = CallState::kCaptured;
+        entry.flags |= kCaptured;
+    }
+    if (action.fails || captured) {
+        return;
+    }
+    if (replay != 0) {
+        entry.flags |= kReplayed;
+        entry.launch = host.launches;
+        host.streams[action.stream].push_back(Group{.calls = {queued}, .launch = entry.launch, .replayed = true});
         return;
     }
     if (host.group_depth != 0) {
@@ -319,19 +313,22 @@ void Scenario::issue(int rank, const Action& action) {
         entry.flags |= kInGroup;
         host.open_group.push_back(queued);
     } else {
-        host.streams[action.stream].push_back(Group{{queued}});
+        entry.launch = ++host.launches;
+        host.streams[action.stream].push_back(Group{.calls = {queued}, .launch = entry.launch});
     }
 }
 
 void Scenario::launch_group(int rank) {
     Host& host = *hosts_[static_cast<size_t>(rank)];
+    const uint64_t launch = host.open_group.empty() ? 0 : ++host.launches;
     for (const Queued& queued : host.open_group) {
-        rings_[static_cast<size_t>(rank)]->call(queued.ticket).state =
-            options_.gpu_progress ? CallState::kPending : CallState::kEnqueued;
+        CollectiveEntry& entry = rings_[static_cast<size_t>(rank)]->call(queued.ticket);
+        entry.state = options_.gpu_progress ? CallState::kPending : CallState::kEnqueued;
+        entry.launch = launch;
     }
     if (!host.open_group.empty()) {
         const uint64_t stream = host.open_group.front().action.stream;
-        host.streams[stream].push_back(Group{std::move(host.open_group)});
+        host.streams[stream].push_back(Group{.calls = std::move(host.open_group), .launch = launch});
     }
     host.open_group.clear();
 }
@@ -396,17 +393,19 @@ bool Scenario::advance_streams() {
     std::vector<std::pair<int, uint64_t>> ready;
     for (int rank = 0; rank < size(); ++rank) {
         for (const auto& [stream, queue] : hosts_[static_cast<size_t>(rank)]->streams) {
-            if (!queue.empty() && std::all_of(queue.front().calls.begin(), queue.front().calls.end(),
-                                              [&](const Queued& queued) { return is_ready(rank, queued); })) {
+            if (!queue.empty()) {
+                reach(rank, queue.front());
+            }
+            if (!queue.empty() && is_done(rank, queue.front()) &&
+                std::all_of(queue.front().calls.begin(), queue.front().calls.end(),
+                            [&](const Queued& queued) { return is_ready(rank, queued); })) {
                 ready.emplace_back(rank, stream);
             }
         }
     }
     for (const auto& [rank, stream] : ready) {
         auto& queue = hosts_[static_cast<size_t>(rank)]->streams[stream];
-        for (const Queued& queued : queue.front().calls) {
-            finish(rank, queued);
-        }
+        finish_group(rank, queue.front());
         queue.pop_front();
     }
     return !ready.empty();
@@ -480,6 +479,7 @@ void Scenario::record_threads() {
         thread.ticket = host.inside_ticket;
         thread.last_call = ring.text(host.last_call);
         thread.last_call_ticks = host.last_call_ticks;
+        thread.launches = host.handed_over;
         thread.group_depth = static_cast<uint32_t>(host.group_depth);
         if (!host.span.empty()) {
             thread.span_depth = 1;

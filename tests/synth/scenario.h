@@ -33,7 +33,11 @@ struct Action {
         kCrash,
         kExit,
         kInit,
-        kSplit
+        kSplit,
+        kWork,
+        kCaptureBegin,
+        kCaptureEnd,
+        kReplay
     } kind = kCall;
     std::string communicator;
     OpKind op{};
@@ -46,6 +50,8 @@ struct Action {
     std::string text;             // of a span
     bool never_finishes = false;  // the collective arrives everywhere and hangs on this rank
     bool fails = false;           // the call returns an error
+    format::WorkKind work{};      // kWork: `text` is the kernel's name, `count` its bytes or blocks
+    uint64_t object = 0;          // event; capture and replay: the number of the graph
 };
 
 // What one rank does. Calls chain: program.step(1).all_reduce("dp:0", 1024).sync().
@@ -74,6 +80,15 @@ class Program {
     }
     Program& on_stream(uint64_t stream);  // of the last call
     Program& sync(uint64_t stream = 0x51);
+    Program& work(format::WorkKind kind, uint64_t stream, uint64_t object = 0);
+    Program& kernel(const std::string& name, uint64_t stream = 0x51);
+    Program& hanging_kernel(const std::string& name, uint64_t stream = 0x51);
+    Program& record(uint64_t event, uint64_t stream) { return work(format::WorkKind::kEventRecord, stream, event); }
+    Program& wait(uint64_t event, uint64_t stream) { return work(format::WorkKind::kEventWait, stream, event); }
+    // Calls in between are captured and run with each replay.
+    Program& capture(uint64_t graph);
+    Program& end_capture();
+    Program& replay(uint64_t graph, uint64_t stream = 0x51);
     Program& group_start();
     Program& group_end();
     Program& sleep();  // in program code, for ever
@@ -100,8 +115,11 @@ struct ScenarioOptions {
     int attempt = 0;
     uint64_t collectives = 256;  // slots of each ring
     bool gpu_progress = true;
-    double hang_s = 20;      // how long nothing has moved when the dumps are written
-    double dump_skew_s = 0;  // rank r dumps r times this later
+    format::GpuProgressMethod method = format::GpuProgressMethod::kEvents;
+    uint64_t launch_sample = 1;  // every n-th piece of stream work is recorded
+    uint64_t stream_work = 256;  // slots
+    double hang_s = 20;          // how long nothing has moved when the dumps are written
+    double dump_skew_s = 0;      // rank r dumps r times this later
     std::string reason = "timeout";
     uint64_t first_pid = 1000;
     uint64_t id_salt = 0;  // other communicator ids: another job
@@ -146,7 +164,12 @@ class Scenario {
     void create(int rank, const std::string& name);
     bool advance_host(int rank);
     bool run_action(int rank, const Action& action);
-    void issue(int rank, const Action& action);
+    void hand_over(int rank, const Action& action);
+    void replay(int rank, const Action& action);
+    void reach(int rank, const Group& group);
+    bool is_done(int rank, const Group& group) const;
+    void finish_group(int rank, const Group& group);
+    void issue(int rank, const Action& action, uint64_t graph, uint64_t replay);
     void launch_group(int rank);
     bool advance_streams();
     bool is_ready(int rank, const Queued& queued) const;

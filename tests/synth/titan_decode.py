@@ -26,7 +26,7 @@ DATATYPES = {0: "int8", 1: "uint8", 2: "int32", 3: "uint32", 4: "int64", 5: "uin
              8: "float64", 9: "bfloat16", 10: "float8e4m3", 11: "float8e5m2", 255: "none"}
 REDUCTIONS = {0: "sum", 1: "prod", 2: "max", 3: "min", 4: "avg", 5: "premul_sum", 255: "none"}
 STATES = {0: "none", 1: "entered", 2: "grouped", 3: "launching", 4: "enqueued", 5: "pending", 6: "started",
-          7: "finished", 8: "failed", 9: "returned"}
+          7: "finished", 8: "failed", 9: "returned", 10: "captured"}
 
 
 class Damaged(Exception):
@@ -111,10 +111,11 @@ class Ring:
                 yield ticket, place
 
     def entry(self, ticket, place):
-        (_, communicator, sequence, elements, send, receive, stream, group, step, entered, returned, _started,
+        (_, communicator, sequence, elements, send, receive, stream, group, step, entered, returned, started,
          finished, _related) = struct.unpack_from("<8Qq5Q", self.image, place)
         (_row, thread, span, _stack, peer, comm_rank, device, group_index, kind, datatype, reduction, flags, state, _r,
          result, _color) = struct.unpack_from("<IIIIiiiIHBBHBBii", self.image, place + 112)
+        launch, replay, graph, channels, channels_started, channels_finished = struct.unpack_from("<QQIHHH", self.image, place + 160)
         return {"rank": self.rank, "ticket": ticket, "communicator": f"{communicator:016x}",
                 "seq": None if sequence == NONE64 else sequence, "op": KINDS.get(kind, f"operation {kind}"),
                 "count": elements, "datatype": DATATYPES.get(datatype, f"datatype {datatype}"),
@@ -122,7 +123,9 @@ class Ring:
                 "state": STATES.get(state, ""), "result": result, "step": step, "span": self.text(span), "stream": stream,
                 "group": group, "group_index": group_index, "thread": thread, "device": device, "send_buffer": send,
                 "receive_buffer": receive, "flags": flags, "entered_ticks": entered or None,
-                "returned_ticks": returned or None, "gpu_finished_ticks": finished or None}
+                "returned_ticks": returned or None, "gpu_started_ticks": started or None,
+                "gpu_finished_ticks": finished or None, "launch": launch, "replay": replay, "graph": graph,
+                "channels": channels, "channels_started": channels_started, "channels_finished": channels_finished}
 
 
 def main():

@@ -92,6 +92,18 @@ class Diagnoser {
     std::vector<int> held_ranks(const Edge& edge, uint32_t holder) const;
     Habit habit_in(MemberRef held, uint32_t holder) const;
 
+    // blocked.cpp
+    struct BlockedCause {
+        const Blocked* blocked;
+        std::vector<uint32_t> nodes;
+    };
+    // Streams that never reached their call, by what is ahead of it there. Where waits between streams are not recorded, the
+    // block may follow from another one: such ones (`sure` false) wait until everything else is told.
+    void add_blocked(bool sure);
+    bool may_follow_another_hang(uint32_t index) const;
+    Confidence confidence_in(const Blocked& blocked, const BlockedBy& by) const;
+    void report_blocked(const std::map<CulpritKey, BlockedCause>& causes);
+
     // stuck.cpp
     bool all_arrived(uint32_t index) const;
     void add_pairs_of_other_size();

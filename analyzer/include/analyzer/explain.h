@@ -21,6 +21,22 @@ std::string waiting_text(const Run& run, const WaitNode& node);
 std::vector<int> waiting_ranks(const Run& run, const WaitNode& node);
 int64_t longest_wait_ns(const WaitNode& node);
 
+// What of the work ahead of a blocked call blocks it: the only piece, or the only one that no rank has run before.
+struct BlockedBy {
+    const StreamWork* work = nullptr;  // null: one of several, or none is recorded
+    bool by_comparison = false;
+};
+BlockedBy find_blocker(const Run& run, const WaitNode& node, const Blocked& blocked);
+// The words for it; members with equal ones are told together.
+std::string blocker_text(const Run& run, const Blocked& blocked, const BlockedBy& by);
+void explain_blocked(const Run& run, const WaitNode& node, const std::vector<const Blocked*>& blocked,
+                     Finding& finding);
+
+// Have at least that many members started the call itself on the GPU?
+bool members_started(const WaitNode& node, size_t least);
+// How far the members are on the GPU, as evidence; empty where nobody knows. And what NCCL's channels do.
+void add_device_evidence(const Run& run, const WaitNode& node, Finding& finding);
+
 void explain_absence(const Run& run, const Culprits& culprits, Finding& finding);
 void explain_stuck(const Run& run, const WaitNode& node, Finding& finding);
 void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding);

@@ -39,6 +39,11 @@ namespace titan::analyzer {
       "oddly/evenly")                                                                                                  \
     X(kStuckInFlight, "stuck_in_flight", finding, "every member arrived with equal arguments, and it does not finish", \
       "suspect the fabric or a GPU: nvidia-smi, dmesg (Xid), the link counters of the nodes named, NCCL_DEBUG=INFO")   \
+    X(kGpuQueueBlocked, "gpu_queue_blocked", finding,                                                                  \
+      "a member issued the collective, but its stream never reached it: something ahead of it does not end",           \
+      "look at the work that is named: a kernel that loops or waits for data, a copy, an event that is never "         \
+      "recorded; "                                                                                                     \
+      "cuda-gdb or a coredump on that rank shows where its kernel is")                                                 \
     X(kCommInitStuck, "comm_init_stuck", finding, "communicator creation that some members never entered",             \
       "see why the named ranks never called it; if all did, check NCCL_SOCKET_IFNAME, firewalls and the bootstrap "    \
       "address")                                                                                                       \

@@ -22,6 +22,17 @@ using format::kNoIndex;
 using format::kNoSequence;
 using format::OpKind;
 using format::Reduction;
+using format::WorkKind;
+
+// What is known of a call on the GPU, the best of all witnesses: the entry's state and times, the marks that the stream
+// itself writes, the kernel channels that NCCL's profiler plugin interface saw.
+enum class DeviceState : uint8_t {
+    kUnknown,
+    kNotReached,    // the stream has not come to it
+    kGraphStarted,  // the graph launch that it is part of has started; how far that is, nobody tells
+    kStarted,
+    kFinished,
+};
 
 // One NCCL call. Times are CLOCK_REALTIME of its host, 0 unknown or not yet.
 struct Entry {
@@ -30,6 +41,7 @@ struct Entry {
     uint64_t stream = 0;
     int64_t entered_ns = 0;
     int64_t returned_ns = 0;
+    int64_t started_ns = 0;  // on the GPU
     int64_t finished_ns = 0;
     uint32_t row = kNoIndex;  // index into Process::members
     uint32_t group = 0;
@@ -38,13 +50,64 @@ struct Entry {
     int32_t step = -1;
     int32_t peer = -1;  // root or peer, only where the operation has one
     int32_t result = -1;
+    uint32_t graph = 0;   // captured: number of the capture; replayed: of the capture it came from
+    uint32_t replay = 0;  // replayed: n-th graph launch of the process, from 1
     OpKind kind{};
     Datatype datatype = Datatype::kNoDatatype;
     Reduction reduction = Reduction::kNoReduction;  // only where the operation reduces
     CallState state = CallState::kNone;
+    DeviceState device = DeviceState::kUnknown;
     bool captured = false;
 };
-static_assert(sizeof(Entry) == 88);
+static_assert(sizeof(Entry) == 104);
+
+// Work that the program handed to a stream beside NCCL's calls, unless it is known to be done. Ring order.
+struct StreamWork {
+    uint64_t stream = 0;
+    uint64_t object = 0;  // event, executable graph or address
+    uint64_t amount = 0;  // bytes, thread blocks, or the number of the replay
+    int64_t entered_ns = 0;
+    uint32_t name = 0;  // texts
+    uint32_t call = 0;
+    uint32_t record = kNoIndex;  // event wait: the record that it waits for, in Process::work
+    WorkKind kind{};
+    bool satisfied = false;  // event wait: that record is known to be done
+};
+static_assert(sizeof(StreamWork) == 48);
+
+// What is known of a process' streams as a whole.
+struct StreamSight {
+    uint64_t recorded = 0;     // pieces of stream work that got an entry, also those that are overwritten
+    uint64_t overwritten = 0;  // may hide what is ahead of an old call
+    uint64_t torn = 0;
+    uint64_t launches = 0;  // pieces that the living threads handed over, recorded or not
+    int64_t oldest_ns = 0;  // of the oldest piece still in the ring
+    bool sampled = false;   // not every piece is recorded
+    bool cut = false;       // more were unfinished than are kept here
+    // Waits between streams are all seen that were made since `ns`.
+    bool complete_since(int64_t ns) const {
+        return recorded != 0 && !sampled && !cut && torn == 0 && (overwritten == 0 || oldest_ns <= ns);
+    }
+};
+
+// One channel's work for an unfinished collective.
+struct ChannelWork {
+    uint32_t entry = kNoIndex;  // index into Process::entries
+    uint32_t steps = 0;
+    uint32_t steps_done = 0;
+    int32_t peer = -1;  // communicator rank
+    uint16_t channel = 0;
+    format::ChannelRole role{};
+    format::ChannelState state{};
+};
+
+// Kernel channels of an unfinished collective, as counted by the plugin.
+struct ChannelCounts {
+    uint32_t entry = kNoIndex;
+    uint16_t channels = 0;
+    uint16_t started = 0;
+    uint16_t finished = 0;
+};
 
 // One communicator as one process sees it: a row of its table.
 struct Member {
@@ -93,6 +156,8 @@ struct ThreadState {
     uint64_t ticket = 0;  // of its entry + 1
     uint64_t group = 0;
     uint32_t group_depth = 0;
+    uint64_t launches = 0;
+    uint64_t queries = 0;
     std::vector<uint32_t> spans;  // texts, outermost first
 };
 
@@ -125,6 +190,9 @@ struct Process {
     int64_t step = -1;
     uint64_t timeout_ns = 0;
     bool gpu_progress = false;
+    format::GpuProgressMethod gpu_method{};
+    uint32_t gpu_sample = 1;         // every n-th launch is observed
+    bool starts_seen = false;        // when calls start on the GPU is observed
     bool partial_recording = false;  // TITANTRACE_RANKS was set: other ranks may rightly have no record
     uint64_t first_ticket = 0;       // of entries[0]
     uint64_t overwritten = 0;
@@ -134,6 +202,11 @@ struct Process {
     std::vector<uint64_t> tickets;  // of the entries, only where they have gaps
     std::vector<Member> members;
     std::vector<ThreadState> threads;
+    std::vector<StreamWork> work;  // not known to be done
+    StreamSight sight;
+    std::vector<std::pair<uint32_t, uint32_t>> kernels_done;  // name of a kernel, how often it is known to have ended
+    std::vector<ChannelWork> channels;
+    std::vector<ChannelCounts> channel_counts;
     std::vector<std::string> texts;  // those that are referred to; [0] is empty
 
     const std::string& text(uint32_t id) const { return id < texts.size() ? texts[id] : texts.front(); }
@@ -158,6 +231,7 @@ struct Communicator {
     int32_t size = -1;
     OpKind origin{};
     bool identity_guessed = false;
+    uint64_t least_issued = UINT64_MAX;  // collectives of the member that is furthest behind: nothing later is finished
     std::string name;
     std::vector<MemberRef> members;  // all known ones, by communicator rank where known
     std::vector<MemberRef> by_rank;  // index = communicator rank; empty where the size is unknown

@@ -34,8 +34,7 @@ struct StreamOrder {
     bool inferred = false;                          // an entry of unknown progress was taken for unfinished
 };
 
-// `least_issued`: by communicator, how many collectives the member that is furthest behind has issued. Calls past that
-// cannot have finished, whether or not anybody watched the GPU.
-StreamOrder order_streams(const Run& run, const Process& process, const std::vector<uint64_t>& least_issued);
+// Calls that a member has not issued cannot have finished on another, whether or not anybody watched the GPU.
+StreamOrder order_streams(const Run& run, const Process& process);
 
 }  // namespace titan::analyzer

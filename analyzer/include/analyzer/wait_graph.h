@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/queue_ahead.h"
 #include "analyzer/run.h"
 
 namespace titan::analyzer {
@@ -38,6 +39,16 @@ struct Waiter {
     int64_t age_ns = 0;  // by the waiter's own clock
 };
 
+// A member that issued its call, but whose stream has not come to it: the device says so, or the stream waits for an
+// event behind an unfinished call.
+struct Blocked {
+    MemberRef member;
+    const Entry* entry = nullptr;
+    Ahead ahead;
+    bool reported = false;          // by the device
+    std::vector<uint32_t> held_by;  // nodes: the calls ahead
+};
+
 struct WaitNode {
     WaitKind kind{};
     uint32_t communicator = kNoIndex;  // of a creation by split: the parent
@@ -47,10 +58,11 @@ struct WaitNode {
     OpKind op{};
     std::vector<Waiter> waiting;
     std::vector<Absence> absent;
-    std::vector<int> finished;    // global ranks that are through
-    bool device_unknown = false;  // nobody saw the GPU: that it is unfinished is inferred
-    bool lost = false;            // the entry of some member is overwritten
-    bool sizes_differ = false;    // point-to-point
+    std::vector<Blocked> blocked;  // they are among the waiting, too
+    std::vector<int> finished;     // global ranks that are through
+    bool device_unknown = false;   // nobody saw the GPU: that it is unfinished is inferred
+    bool lost = false;             // the entry of some member is overwritten
+    bool sizes_differ = false;     // point-to-point
 };
 
 struct Edge {
@@ -63,8 +75,8 @@ struct WaitGraph {
     std::vector<WaitNode> nodes;
     std::vector<Edge> edges;
     std::vector<std::vector<uint32_t>> edges_of;  // node -> indices into edges
-    // node -> nodes that a waiter issued before it (on other streams) or together with it. A stream may wait for another one
-    // by an event that we do not see, so this is no proof of waiting; but what may follow from something else is no cause.
+    // node -> nodes that a waiter issued before it (on other streams) or together with it. Used where the waits between
+    // streams are not recorded: no proof of waiting, but what may follow from something else is no cause.
     std::vector<std::vector<uint32_t>> may_follow;
 };
 
@@ -76,5 +88,6 @@ std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start);
 // Threads of the process that issue NCCL calls: only what holds them keeps a call from being issued.
 std::vector<const ThreadState*> issuing_threads(const Process& process);
 bool is_sync_call(const std::string& name);
+bool is_being_created(const Member& member);
 
 }  // namespace titan::analyzer

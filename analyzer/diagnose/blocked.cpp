@@ -1,0 +1,110 @@
+// Calls that were issued and that the GPU never came to: what is ahead of them on their stream is the cause.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "analyzer/diagnoser.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+
+bool Diagnoser::may_follow_another_hang(uint32_t index) const {
+    const std::vector<bool> behind = may_be_behind(graph_, index);
+    for (uint32_t node = 0; node < behind.size(); ++node) {
+        if (behind[node] && node != index && hung_[node]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void Diagnoser::add_blocked(bool sure) {
+    std::map<CulpritKey, BlockedCause> causes;
+    for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
+        if (!hung_[index] || explained_[index] || in_cycle_.contains(index)) {
+            continue;
+        }
+        const bool known = !graph_.nodes[index].blocked.empty() && !may_follow_another_hang(index);
+        for (const Blocked& blocked : graph_.nodes[index].blocked) {
+            const bool by_work = !blocked.ahead.work.empty() && !blocked.ahead.implicit && known;
+            const bool open = sure ? by_work : !is_cause_[index];
+            if (open && blocked.held_by.empty() && !is_gone(run_.process(blocked.member))) {
+                const CulpritKey key{blocked.member.process, run_.member(blocked.member).global_rank, kNoIndex, -1};
+                causes.try_emplace(key, BlockedCause{&blocked, {}}).first->second.nodes.push_back(index);
+            }
+        }
+    }
+    if (!sure) {
+        // What is behind something that is told already needs no cause of its own.
+        std::vector<uint32_t> told;
+        for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
+            if (is_cause_[node] || explained_[node]) {
+                told.push_back(node);
+            }
+        }
+        std::vector<bool> behind(graph_.nodes.size(), false);
+        for (const uint32_t node : nodes_behind(graph_, told)) {
+            behind[node] = true;
+        }
+        std::erase_if(causes, [&](const auto& item) {
+            const auto& nodes = item.second.nodes;
+            return std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return behind[node]; });
+        });
+    }
+    report_blocked(causes);
+}
+
+// Members that are blocked in the same call by the same thing are one finding.
+void Diagnoser::report_blocked(const std::map<CulpritKey, BlockedCause>& causes) {
+    struct Place {
+        std::vector<const BlockedCause*> causes;
+        BlockedBy by;
+    };
+    std::map<std::pair<uint32_t, std::string>, Place> places;
+    for (const auto& [key, cause] : causes) {
+        const uint32_t first = *std::min_element(cause.nodes.begin(), cause.nodes.end(),
+                                                 [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+        const BlockedBy by = find_blocker(run_, graph_.nodes[first], *cause.blocked);
+        Place& place = places[{first, blocker_text(run_, *cause.blocked, by)}];
+        place.causes.push_back(&cause);
+        place.by = by;
+    }
+    for (const auto& [key, place] : places) {
+        Finding finding = finding_at(FindingKind::kGpuQueueBlocked, key.first);
+        std::vector<const Blocked*> blocked;
+        std::vector<uint32_t> nodes;
+        for (const BlockedCause* cause : place.causes) {
+            blocked.push_back(cause->blocked);
+            nodes.insert(nodes.end(), cause->nodes.begin(), cause->nodes.end());
+            finding.ranks.push_back(run_.member(cause->blocked->member).global_rank);
+        }
+        sort_unique(finding.ranks);
+        explain_blocked(run_, graph_.nodes[key.first], blocked, finding);
+        finding.confidence = confidence_in(*blocked.front(), place.by);
+        for (const uint32_t node : nodes) {
+            is_cause_[node] = true;
+        }
+        add_victims(nodes, finding);
+        diagnosis_.findings.push_back(std::move(finding));
+    }
+}
+
+// That the stream did not come to the call is what the device reports; what blocks it is only as sure as the record of
+// what was handed over is whole.
+Confidence Diagnoser::confidence_in(const Blocked& blocked, const BlockedBy& by) const {
+    const Process& process = run_.process(blocked.member);
+    if (by.work == nullptr && blocked.ahead.work.empty()) {
+        return Confidence::kPossible;
+    }
+    Confidence confidence = Confidence::kCertain;
+    const bool one_of_several = by.work == nullptr || by.by_comparison;
+    const int64_t oldest = process.work[blocked.ahead.work.front()].entered_ns;
+    const bool partly_seen = blocked.ahead.implicit || !process.sight.complete_since(oldest - 1) ||
+                             (by.work != nullptr && by.work->kind == WorkKind::kEventWait);
+    for (const bool doubt : {one_of_several, partly_seen, process.gpu_method != format::GpuProgressMethod::kWrites}) {
+        confidence = doubt ? lower(confidence) : confidence;
+    }
+    return confidence;
+}
+
+}  // namespace titan::analyzer

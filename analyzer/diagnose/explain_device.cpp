@@ -1,0 +1,281 @@
+// Words for what happens on the GPU: what blocks a stream, who has started, what NCCL's channels wait for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "analyzer/explain.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kShownPieces = 4;
+constexpr size_t kShownRanks = 4;
+constexpr size_t kComparedRanks = 16;
+constexpr size_t kShownChannels = 6;
+
+// "kernel gemm (x12), kernel gelu", oldest first, equal ones together.
+std::string pieces_text(const Process& process, const Ahead& ahead) {
+    std::vector<std::pair<std::string, size_t>> kinds;
+    for (const uint32_t index : ahead.work) {
+        const std::string text = work_text(process, process.work[index]);
+        const auto known =
+            std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.first == text; });
+        if (known == kinds.end()) {
+            kinds.emplace_back(text, 1);
+        } else {
+            ++known->second;
+        }
+    }
+    std::string list;
+    for (size_t i = 0; i < std::min(kinds.size(), kShownPieces); ++i) {
+        list += (list.empty() ? "" : ", ") + kinds[i].first;
+        list += kinds[i].second > 1 ? fmt::format(" (x{})", kinds[i].second) : "";
+    }
+    return kinds.size() > kShownPieces || ahead.more_work != 0 ? list + " and more" : list;
+}
+
+bool has_run(const Process& process, const std::string& name) {
+    return std::any_of(process.kernels_done.begin(), process.kernels_done.end(),
+                       [&](const auto& kernel) { return process.text(kernel.first) == name; });
+}
+
+bool has_started(const Waiter& waiter) {
+    return waiter.entry != nullptr &&
+           (waiter.entry->device == DeviceState::kStarted || waiter.entry->device == DeviceState::kGraphStarted);
+}
+
+const char* where_text(const Ahead& ahead) {
+    return ahead.implicit    ? " on another stream that it may wait for by the rules of the default stream"
+           : ahead.by_events ? " on a stream that it waits for by an event"
+                             : "";
+}
+
+const char* witness_text(const Process& process) {
+    return process.gpu_method == format::GpuProgressMethod::kWrites ? "its own stream reports it"
+                                                                    : "no event of its start has come";
+}
+
+void add_sight_evidence(const Run& run, const Blocked& blocked, Finding& finding) {
+    const Process& process = run.process(blocked.member);
+    const StreamSight& sight = process.sight;
+    const int rank = run.member(blocked.member).global_rank;
+    const int64_t oldest =
+        blocked.ahead.work.empty() ? blocked.entry->entered_ns : process.work[blocked.ahead.work.front()].entered_ns;
+    if (sight.recorded == 0) {
+        finding.evidence.push_back(fmt::format(
+            "rank {}: kernels and copies were not recorded at all (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)", rank));
+    } else if (sight.sampled) {
+        finding.evidence.push_back(fmt::format(
+            "rank {}: only some of its kernels and copies were recorded, so others may be ahead: TITANTRACE_LAUNCHES=1 "
+            "records all",
+            rank));
+    } else if (!sight.complete_since(oldest - 1)) {
+        finding.evidence.push_back(
+            fmt::format("rank {}: {} older pieces of stream work were overwritten, so more may be ahead: raise "
+                        "TITANTRACE_STREAM_WORK",
+                        rank, grouped_digits(sight.overwritten)));
+    }
+}
+
+void add_blocked_evidence(const Run& run, const WaitNode& node, const Blocked& blocked, const BlockedBy& by,
+                          Finding& finding) {
+    const Process& process = run.process(blocked.member);
+    const int rank = run.member(blocked.member).global_rank;
+    const Ahead& ahead = blocked.ahead;
+    finding.evidence.push_back(
+        fmt::format("rank {}: the GPU has not come to {} ({})", rank, node_text(run, node), witness_text(process)));
+    if (by.work != nullptr) {
+        finding.evidence.push_back(
+            fmt::format("rank {}: ahead of it{}: {}", rank, where_text(ahead), work_details(process, *by.work)));
+    }
+    if (by.by_comparison) {
+        finding.evidence.push_back(fmt::format(
+            "rank {}: of the {} pieces of work ahead that are not known to be done, it is the only kernel that has not "
+            "ended anywhere before",
+            rank, grouped_digits(ahead.size())));
+    }
+    if (ahead.size() > 1) {
+        finding.evidence.push_back(fmt::format("rank {}: ahead of it{}, oldest first, none known to be done: {}", rank,
+                                               where_text(ahead), pieces_text(process, ahead)));
+    }
+    const bool legacy = std::any_of(ahead.work.begin(), ahead.work.end(), [&](uint32_t work) {
+        return is_legacy_stream(process.work[work].stream) != is_legacy_stream(blocked.entry->stream);
+    });
+    if (legacy) {
+        finding.evidence.push_back(
+            fmt::format("rank {}: the legacy default stream and all streams not made with cudaStreamNonBlocking wait "
+                        "for each other; "
+                        "which kind a stream is was not recorded",
+                        rank));
+    }
+    add_sight_evidence(run, blocked, finding);
+}
+
+std::string channels_list(const std::vector<uint16_t>& channels) {
+    std::vector<int> numbers(channels.begin(), channels.end());
+    return fmt::format("channel{} {}", channels.size() == 1 ? "" : "s", rank_ranges(std::move(numbers)));
+}
+
+std::string_view state_text(format::ChannelState state) {
+    switch (state) {
+#define TITAN_CHANNEL_TEXT(number, id, name, text) \
+    case format::ChannelState::id: return text;
+        TITAN_CHANNEL_STATES(TITAN_CHANNEL_TEXT)
+#undef TITAN_CHANNEL_TEXT
+    }
+    return "in an unknown state";
+}
+
+// What the kernel channels and the proxy's network steps of one member do.
+void add_channel_evidence(const Run& run, const Waiter& waiter, std::vector<std::string>& lines) {
+    const Process& process = run.process(waiter.member);
+    const auto index = static_cast<uint32_t>(waiter.entry - process.entries.data());
+    const Member& member = run.member(waiter.member);
+    using Key = std::tuple<format::ChannelRole, format::ChannelState, int32_t>;
+    std::map<Key, std::vector<const ChannelWork*>> groups;
+    for (const ChannelWork& work : process.channels) {
+        if (work.entry == index && work.state != format::ChannelState::kDone) {
+            groups[{work.role, work.state, work.peer}].push_back(&work);
+        }
+    }
+    for (const auto& [key, works] : groups) {
+        const auto& [role, state, peer] = key;
+        std::vector<uint16_t> channels;
+        for (const ChannelWork* work : works) {
+            channels.push_back(work->channel);
+        }
+        std::string line = fmt::format("rank {}: ", member.global_rank);
+        if (role == format::ChannelRole::kKernelChannel) {
+            line += fmt::format("the kernel on {} has {}", channels_list(channels),
+                                state == format::ChannelState::kNotStarted ? "not started" : "started and not stopped");
+        } else {
+            const int global =
+                member.communicator == kNoIndex ? -1 : run.global_rank(run.communicators[member.communicator], peer);
+            const std::string other =
+                global >= 0
+                    ? fmt::format(" {} rank {}", role == format::ChannelRole::kProxySend ? "to" : "from", global)
+                    : std::string();
+            line += fmt::format("proxy {}{} on {}: {}", format::name_of(role), other, channels_list(channels),
+                                state_text(state));
+            if (works.front()->steps != 0) {
+                line += fmt::format(", {} of {} steps done", works.front()->steps_done, works.front()->steps);
+            }
+        }
+        lines.push_back(line);
+    }
+    for (const ChannelCounts& counts : process.channel_counts) {
+        if (counts.entry == index && groups.empty()) {
+            lines.push_back(fmt::format("rank {}: of {} kernel channels {} started and {} stopped", member.global_rank,
+                                        counts.channels, counts.started, counts.finished));
+        }
+    }
+}
+
+}  // namespace
+
+BlockedBy find_blocker(const Run& run, const WaitNode& node, const Blocked& blocked) {
+    const Process& process = run.process(blocked.member);
+    const Ahead& ahead = blocked.ahead;
+    if (ahead.size() == 1) {
+        return {&process.work[ahead.work.front()], false};
+    }
+    // Everybody runs the same program: a kernel that has ended before, here or there, is hardly the one that hangs.
+    std::vector<const Process*> others;
+    for (const Waiter& waiter : node.waiting) {
+        if (waiter.member.process != blocked.member.process && others.size() < kComparedRanks && has_started(waiter)) {
+            others.push_back(&run.process(waiter.member));
+        }
+    }
+    const StreamWork* fresh = nullptr;
+    std::set<uint32_t> names;
+    for (const uint32_t index : ahead.work) {
+        const StreamWork& work = process.work[index];
+        const std::string& name = process.text(work.name);
+        if (work.kind != WorkKind::kKernel || name.empty() || work.name == work.call || has_run(process, name) ||
+            std::any_of(others.begin(), others.end(), [&](const Process* other) { return has_run(*other, name); })) {
+            continue;
+        }
+        names.insert(work.name);
+        fresh = fresh == nullptr ? &work : fresh;
+    }
+    const bool comparable = !process.kernels_done.empty() || !others.empty();
+    return names.size() == 1 && comparable && ahead.more_work == 0 ? BlockedBy{fresh, true} : BlockedBy{};
+}
+
+std::string blocker_text(const Run& run, const Blocked& blocked, const BlockedBy& by) {
+    const Process& process = run.process(blocked.member);
+    const Ahead& ahead = blocked.ahead;
+    if (ahead.work.empty()) {
+        return "what is ahead of it there was not recorded";
+    }
+    if (by.work != nullptr) {
+        return work_text(process, *by.work) + " is ahead of it" + where_text(ahead);
+    }
+    return fmt::format("one of {} pieces of work ahead of it{} does not end, oldest first: {}",
+                       grouped_digits(ahead.size()), where_text(ahead), pieces_text(process, ahead));
+}
+
+void explain_blocked(const Run& run, const WaitNode& node, const std::vector<const Blocked*>& blocked,
+                     Finding& finding) {
+    const bool one = finding.ranks.size() == 1;
+    std::vector<int> others = waiting_ranks(run, node);
+    std::erase_if(others, [&](int rank) {
+        return std::find(finding.ranks.begin(), finding.ranks.end(), rank) != finding.ranks.end();
+    });
+    finding.summary = fmt::format("{} issued {}, but {} never reached it: {}", ranks_text(finding.ranks),
+                                  node_text(run, node), one ? "its stream" : "their streams",
+                                  blocker_text(run, *blocked.front(), find_blocker(run, node, *blocked.front())));
+    if (!others.empty()) {
+        finding.summary += fmt::format("; {} {} for {}", ranks_text(others), others.size() == 1 ? "waits" : "wait",
+                                       duration_text(longest_wait_ns(node)));
+    }
+    if (const std::string waiting = waiting_text(run, node); !waiting.empty()) {
+        finding.evidence.push_back(waiting);
+    }
+    for (size_t i = 0; i < std::min(kShownRanks, blocked.size()); ++i) {
+        add_blocked_evidence(run, node, *blocked[i], find_blocker(run, node, *blocked[i]), finding);
+    }
+    add_device_evidence(run, node, finding);
+}
+
+bool members_started(const WaitNode& node, size_t least) {
+    return std::count_if(node.waiting.begin(), node.waiting.end(), [](const Waiter& waiter) {
+               return waiter.entry != nullptr && waiter.entry->device == DeviceState::kStarted;
+           }) >= static_cast<std::ptrdiff_t>(least);
+}
+
+void add_device_evidence(const Run& run, const WaitNode& node, Finding& finding) {
+    std::map<DeviceState, std::vector<int>> ranks;
+    std::vector<std::string> channels;
+    for (const Waiter& waiter : node.waiting) {
+        if (waiter.entry != nullptr) {
+            ranks[waiter.entry->device].push_back(run.member(waiter.member).global_rank);
+            add_channel_evidence(run, waiter, channels);
+        }
+    }
+    const bool nobody_knows = ranks.empty() || (ranks.size() == 1 && ranks.contains(DeviceState::kUnknown));
+    if (!nobody_knows) {
+        const auto add = [&](DeviceState state, const char* text) {
+            if (const auto found = ranks.find(state); found != ranks.end()) {
+                finding.evidence.push_back(fmt::format("on the GPU of {}: {}", ranks_text(found->second), text));
+            }
+        };
+        add(DeviceState::kStarted, "started, not finished");
+        add(DeviceState::kGraphStarted,
+            "the graph launch that holds it has started; which of its collectives runs, the GPU does not tell");
+        add(DeviceState::kNotReached, "not reached");
+        add(DeviceState::kUnknown, "unknown");
+    }
+    for (size_t i = 0; i < std::min(kShownChannels, channels.size()); ++i) {
+        finding.evidence.push_back(channels[i]);
+    }
+    if (channels.size() > kShownChannels) {
+        finding.evidence.push_back(fmt::format("and {} more lines on channels (titan-analyze show --channels)",
+                                               channels.size() - kShownChannels));
+    }
+}
+
+}  // namespace titan::analyzer

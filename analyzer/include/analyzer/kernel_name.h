@@ -1,0 +1,14 @@
+// Names of kernels for people. The record holds them as the compiler made them, cut at 240 bytes, or by a hostile hand.
+#pragma once
+
+#include <string>
+
+namespace titan::analyzer {
+
+// "at::native::vectorized_elementwise_kernel": the name with its namespaces, without template arguments and parameters.
+// A name that is cut or not mangled comes out as far as it can be read.
+std::string short_kernel_name(const std::string& name);
+// All of it, where it is whole; else the short name with "..." behind it.
+std::string full_kernel_name(const std::string& name);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,262 @@
+#include "analyzer/decode_device.h"
+
+#include <algorithm>
+#include <climits>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace titan::analyzer {
+namespace {
+
+using format::CollectiveEntry;
+using format::CudaCallEntry;
+using format::StreamWorkEntry;
+
+// Newest pieces that are kept of a process. A stream takes in about a thousand launches before the host blocks.
+constexpr size_t kMaxWork = 8192;
+constexpr size_t kMaxChannels = 4096;
+
+struct RawWork {
+    StreamWorkEntry entry;
+    uint32_t record = kNoIndex;
+    bool done = false;
+};
+
+// How far each stream is known to be through, in ticks of the calls that handed its work over.
+class DoneStreams {
+  public:
+    void note(uint64_t stream, uint64_t ticks) {
+        uint64_t& until = until_[stream];
+        until = std::max(until, ticks);
+    }
+    void note_all(uint64_t ticks) { all_ = std::max(all_, ticks); }
+    bool is_done(uint64_t stream, uint64_t ticks) const {
+        const auto found = until_.find(stream);
+        return ticks <= all_ || (found != until_.end() && ticks <= found->second);
+    }
+
+  private:
+    std::unordered_map<uint64_t, uint64_t> until_;
+    uint64_t all_ = 0;
+};
+
+std::vector<RawWork> read_work(const format::RingImage& image, StreamSight& sight) {
+    std::vector<RawWork> work;
+    const auto losses = image.for_each_stream_work([&](uint64_t ticket, const StreamWorkEntry& entry) {
+        sight.recorded = std::max(sight.recorded, ticket + 1);
+        if ((entry.flags & format::kWorkCaptured) == 0) {
+            work.push_back({entry, kNoIndex, false});
+        }
+    });
+    sight.overwritten = losses.overwritten;
+    sight.torn = losses.torn;
+    return work;
+}
+
+// An event wait waits for the newest record of its event before it, whichever thread and stream made that.
+void resolve_waits(std::vector<RawWork>& work) {
+    std::unordered_map<uint64_t, uint32_t> newest;
+    for (uint32_t i = 0; i < work.size(); ++i) {
+        const StreamWorkEntry& entry = work[i].entry;
+        if (entry.kind == WorkKind::kEventRecord) {
+            newest[entry.object] = i;
+        } else if (entry.kind == WorkKind::kEventWait) {
+            const auto found = newest.find(entry.object);
+            work[i].record = found == newest.end() ? kNoIndex : found->second;
+        }
+    }
+}
+
+void note_calls(const format::RingImage& image, DoneStreams& done) {
+    image.for_each_collective([&](uint64_t, const CollectiveEntry& raw) {
+        const DeviceState state = device_state(raw, image);
+        if (state == DeviceState::kFinished) {
+            done.note(raw.stream, raw.entered_ticks);
+        } else if (state == DeviceState::kStarted && raw.entered_ticks != 0) {
+            done.note(raw.stream, raw.entered_ticks - 1);  // its stream came to it
+        }
+    });
+}
+
+bool has_several_devices(const Process& process) {
+    int32_t device = -1;
+    for (const Member& member : process.members) {
+        if (member.device >= 0 && device >= 0 && member.device != device) {
+            return true;
+        }
+        device = std::max(device, member.device);
+    }
+    return false;
+}
+
+// The host waited for the GPU and came back without an error.
+void note_synchronisations(const format::RingImage& image, const std::vector<RawWork>& work, bool several_devices,
+                           DoneStreams& done) {
+    std::unordered_map<uint64_t, std::vector<uint32_t>> records;  // by event, in ring order
+    for (uint32_t i = 0; i < work.size(); ++i) {
+        if (work[i].entry.kind == WorkKind::kEventRecord) {
+            records[work[i].entry.object].push_back(i);
+        }
+    }
+    image.for_each_cuda_call([&](uint64_t, const CudaCallEntry& call) {
+        if (call.returned_ticks == 0 || call.result != 0) {
+            return;
+        }
+        const std::string_view name = image.text(call.name);
+        if (name.find("StreamSynchronize") != std::string_view::npos) {
+            done.note(call.object, call.entered_ticks);
+        } else if (name.find("DeviceSynchronize") != std::string_view::npos ||
+                   name.find("CtxSynchronize") != std::string_view::npos) {
+            if (!several_devices) {
+                done.note_all(call.entered_ticks);
+            }
+        } else if (name.find("EventSynchronize") != std::string_view::npos) {
+            const auto of_event = records.find(call.object);
+            if (of_event == records.end()) {
+                return;
+            }
+            for (auto i = of_event->second.rbegin(); i != of_event->second.rend(); ++i) {
+                if (work[*i].entry.entered_ticks <= call.entered_ticks) {
+                    done.note(work[*i].entry.stream, work[*i].entry.entered_ticks);
+                    return;
+                }
+            }
+        }
+    });
+}
+
+// From the newest to the oldest: a wait that is done proves its record, which is older.
+void find_done(std::vector<RawWork>& work, DoneStreams& done) {
+    for (size_t i = work.size(); i-- > 0;) {
+        const StreamWorkEntry& entry = work[i].entry;
+        work[i].done = done.is_done(entry.stream, entry.entered_ticks);
+        if (work[i].done && work[i].record != kNoIndex) {
+            const StreamWorkEntry& record = work[work[i].record].entry;
+            done.note(record.stream, record.entered_ticks);
+        }
+    }
+}
+
+void keep_unfinished(const std::vector<RawWork>& raw, const format::RingClock& clock, TextTable& texts,
+                     Process& process) {
+    size_t unfinished = 0;
+    for (const RawWork& work : raw) {
+        unfinished += work.done ? 0 : 1;
+    }
+    size_t to_skip = unfinished > kMaxWork ? unfinished - kMaxWork : 0;
+    process.sight.cut = to_skip != 0;
+    std::vector<uint32_t> place(raw.size(), kNoIndex);
+    std::unordered_map<uint32_t, uint32_t> ended;  // by id of the ring
+    process.work.reserve(unfinished - to_skip);
+    for (uint32_t i = 0; i < raw.size(); ++i) {
+        const StreamWorkEntry& entry = raw[i].entry;
+        if (raw[i].done) {
+            ended[entry.name] += entry.kind == WorkKind::kKernel ? 1 : 0;
+            continue;
+        }
+        if (to_skip != 0) {
+            --to_skip;
+            continue;
+        }
+        place[i] = static_cast<uint32_t>(process.work.size());
+        StreamWork work;
+        work.stream = entry.stream;
+        work.object = entry.object;
+        work.amount = entry.amount;
+        work.entered_ns = clock.realtime_ns(entry.entered_ticks);
+        work.name = texts.use(entry.name);
+        work.call = texts.use(entry.call);
+        work.kind = entry.kind;
+        if (raw[i].record != kNoIndex) {
+            work.record = place[raw[i].record];
+            work.satisfied = raw[raw[i].record].done;
+        }
+        process.work.push_back(work);
+    }
+    // Only names that are asked for later: those of unfinished work, here and on other ranks. Few programs have many.
+    for (const auto& [id, count] : ended) {
+        if (count != 0) {
+            process.kernels_done.emplace_back(texts.use(id), count);
+        }
+    }
+    std::sort(process.kernels_done.begin(), process.kernels_done.end());
+}
+
+}  // namespace
+
+DeviceState device_state(const CollectiveEntry& raw, const format::RingImage& image) {
+    if ((raw.flags & format::kCaptured) != 0 || raw.state == CallState::kCaptured) {
+        return DeviceState::kUnknown;  // what ran is the launch of its graph
+    }
+    const auto marks = image.launch_marks(raw.launch);
+    const bool channels_done = raw.channels != 0 && raw.channels_finished >= raw.channels;
+    if (raw.state == CallState::kFinished || raw.gpu_finished_ticks != 0 || channels_done ||
+        (marks && marks->finished == raw.launch)) {
+        return DeviceState::kFinished;
+    }
+    if (raw.channels_started != 0) {
+        return DeviceState::kStarted;
+    }
+    if (raw.state == CallState::kStarted || raw.gpu_started_ticks != 0 || (marks && marks->started == raw.launch)) {
+        return (raw.flags & format::kReplayed) != 0 ? DeviceState::kGraphStarted : DeviceState::kStarted;
+    }
+    const bool watched =
+        raw.state == CallState::kPending && image.header().gpu_progress == format::GpuProgressMethod::kWrites;
+    // A row with a later number was taken over by a later launch and tells nothing.
+    return watched && marks && marks->started < raw.launch ? DeviceState::kNotReached : DeviceState::kUnknown;
+}
+
+void complete_device_states(Process& process) {
+    for (const Entry& entry : process.entries) {
+        process.starts_seen |= entry.started_ns != 0;
+    }
+    const bool polled = process.gpu_method == format::GpuProgressMethod::kEvents ||
+                        process.gpu_method == format::GpuProgressMethod::kTiming;
+    for (Entry& entry : process.entries) {
+        const bool handed_over = entry.state == CallState::kPending || entry.state == CallState::kStarted ||
+                                 entry.state == CallState::kEnqueued || entry.state == CallState::kLaunching;
+        if (polled && process.starts_seen && entry.state == CallState::kPending &&
+            entry.device == DeviceState::kUnknown && !entry.captured) {
+            entry.device = DeviceState::kNotReached;
+        } else if (entry.device == DeviceState::kFinished && handed_over) {
+            entry.state = CallState::kFinished;
+        } else if (entry.device == DeviceState::kStarted && handed_over) {
+            entry.state = CallState::kStarted;
+        }
+    }
+}
+
+void decode_stream_work(const OpenedSource& opened, TextTable& texts, Process& process) {
+    const format::RingImage& image = opened.image;
+    StreamSight& sight = process.sight;
+    std::vector<RawWork> work = read_work(image, sight);
+    for (const ThreadState& thread : process.threads) {
+        sight.launches += thread.launches;
+    }
+    // Each thread may be between the count and the entry.
+    const uint64_t slack = process.threads.size() + sight.torn;
+    sight.sampled = opened.launch_sample != 1 || sight.launches > sight.recorded + slack;
+    if (!work.empty()) {
+        sight.oldest_ns = image.clock().realtime_ns(work.front().entry.entered_ticks);
+    }
+    resolve_waits(work);
+    DoneStreams done;
+    note_calls(image, done);
+    note_synchronisations(image, work, has_several_devices(process), done);
+    find_done(work, done);
+    keep_unfinished(work, image.clock(), texts, process);
+}
+
+void decode_channels(const format::RingImage& image, Process& process) {
+    image.for_each_channel([&](uint64_t, const format::ChannelEntry& raw) {
+        const Entry* entry = raw.collective == 0 ? nullptr : process.entry_of_ticket(raw.collective - 1);
+        if (entry == nullptr || entry->state == CallState::kFinished || process.channels.size() >= kMaxChannels) {
+            return;
+        }
+        process.channels.push_back({static_cast<uint32_t>(entry - process.entries.data()), raw.steps, raw.steps_done,
+                                    raw.peer, raw.channel, raw.role, raw.state});
+    });
+}
+
+}  // namespace titan::analyzer
