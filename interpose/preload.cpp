@@ -6,18 +6,23 @@
 #include "api.h"
 #include "driver_api.h"
 #include "nccl_copies.h"
+#include "plugin_env.h"
 #include "tracer/record.h"
 
 namespace titan::interpose {
 
 namespace {
 
+// What waits for the first session, because most processes have none.
+void start_ways_in(bool) { report_plugins_of_others(); }
+
 __attribute__((constructor)) void enter_process() {
     tracer::set_bindings({.apis = {api_names, kApiIds},
                           .kernel_name = nullptr,
                           .find_driver = find_driver_api,
                           .nccl_version = nccl_version,
-                          .session_started = nullptr});
+                          .session_started = start_ways_in});
+    offer_plugins();
 }
 
 __attribute__((destructor)) void leave_process() { tracer::on_process_exit(); }

@@ -101,6 +101,12 @@ void settle_creation(Session& session, Communicator& communicator, const void* h
         store_field(communicator.record->ready_ticks, now);
         store_field(communicator.record->state, CommState::kLive);
     }
+    on_member_ready(session, communicator);
+}
+
+}  // namespace
+
+void on_member_ready(Session& session, Communicator& communicator) {
     adopt_rank(session, *communicator.record);
     learn_driver(session);
     session.gpu_progress.start(session);
@@ -108,8 +114,6 @@ void settle_creation(Session& session, Communicator& communicator, const void* h
         store_field(session.header->nccl_version, static_cast<uint32_t>(find_nccl_version()));
     }
 }
-
-}  // namespace
 
 void settle_pending_creates(Thread& thread, int result) {
     const uint64_t now = now_ticks();

@@ -16,8 +16,11 @@ constexpr bool is_counted(format::OpClass op_class) {
 [[gnu::noinline]] inline uint64_t take_other_sequence(Session& session, Communicator& communicator, format::OpKind kind,
                                                       format::OpClass op_class, int peer) {
     if (kind == format::OpKind::kSend || kind == format::OpKind::kRecv) {
+        if (peer < 0) {
+            return format::kNoSequence;  // not known yet: counted when it is
+        }
         uint64_t* const counters = kind == format::OpKind::kSend ? communicator.sent : communicator.received;
-        if (counters == nullptr || peer < 0 || peer >= communicator.record->size) {
+        if (counters == nullptr || peer >= communicator.record->size) {
             count_loss(session, format::Loss::kP2pUncounted);
             return format::kNoSequence;
         }

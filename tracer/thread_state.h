@@ -66,6 +66,9 @@ void mark_thread_as_ours();
 // The group that made them has ended with `result`: NCCL has handed the communicators out. cold.
 void settle_pending_creates(Thread& thread, int result);
 
+// A communicator is usable: what starts with the first one. cold.
+void on_member_ready(Session& session, Communicator& communicator);
+
 // hot.
 inline void mark_inside(Thread& thread, uint16_t api, uint64_t object, uint64_t ticket_plus_one, uint64_t ticks) {
     format::ThreadRecord& record = *thread.record;

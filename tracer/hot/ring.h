@@ -19,6 +19,9 @@ class Ring {
     Ring(Slot* slots, uint64_t count, format::RegionCursor& cursor)
         : slots_(slots), mask_(count - 1), cursor_(&cursor) {}
 
+    // Tickets handed out so far.
+    uint64_t head() const { return std::atomic_ref(cursor_->head).load(std::memory_order_acquire); }
+
     uint64_t claim() { return std::atomic_ref(cursor_->head).fetch_add(1, std::memory_order_relaxed); }
 
     // `count` tickets in a row; the first of them.

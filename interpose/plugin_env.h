@@ -1,0 +1,13 @@
+// Whether NCCL and NVTX come to us: both look for a library's name in the environment of the process.
+#pragma once
+
+namespace titan::interpose {
+
+// In the constructor: only reads and sets environment variables, and only when the preload brought us here. What the
+// user has set stays.
+void offer_plugins();
+
+// When a session starts: says once what was left to another tool.
+void report_plugins_of_others();
+
+}  // namespace titan::interpose
