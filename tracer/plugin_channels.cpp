@@ -87,7 +87,8 @@ CollectiveEntry* collective_of(Session& session, uint64_t ticket_plus_one) {
 
 // An entry that a marker on its stream is awaited for gets its state from there.
 bool advance(CollectiveEntry& entry, CallState from, CallState to) {
-    return load_field(entry.launch) == 0 && std::atomic_ref(entry.state).compare_exchange_strong(from, to);
+    const bool watched = load_field(entry.launch) != 0 && (from == CallState::kStarted || to == CallState::kStarted);
+    return !watched && std::atomic_ref(entry.state).compare_exchange_strong(from, to);
 }
 
 void note_kernel_started(CollectiveEntry& entry, uint64_t now) {

@@ -213,7 +213,7 @@ bool enter_call(Call& call, uint16_t api, const CallArgs& args, OpClass op_class
     call.op_class = op_class;
     call.launch.number_plus_one = 0;  // the rest of it has a meaning only where that is set
     uint32_t capture = kNotCaptured;
-    if (runs_on_device(op_class, args.kind)) {
+    if (args.observe && runs_on_device(op_class, args.kind)) {
         capture = capture_of(session, args.stream);
         if (capture == kNotCaptured && thread->group_depth == 0 && session.gpu_progress.active()) {
             session.gpu_progress.begin(call.launch, args.stream);
