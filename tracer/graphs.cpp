@@ -6,6 +6,21 @@
 
 namespace titan::tracer {
 
+namespace {
+
+// Have calls of this list come with `node`?
+bool has_node(const CapturedCalls& list, uint64_t node) {
+    const CapturedCall* const calls = list.calls();
+    for (uint32_t i = 0; list.has_nodes && i < list.count.load(std::memory_order_relaxed); ++i) {
+        if (calls[i].node == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
 void Graphs::release(CapturedCalls* list) {
     if (!is_mark(list)) {
         lists_.drop(list);
@@ -130,6 +145,9 @@ void Graphs::add_child(Session& session, const void* graph, const void* node, co
         count_loss(session, format::Loss::kGraphsUntracked);  // inside a conditional node
         return;
     }
+    if (list != nullptr && has_node(*list, reinterpret_cast<uint64_t>(node))) {
+        return;  // the runtime's call, after the driver's inside it
+    }
     if (list != nullptr && list != &untracked_) {
         lists_.keep(*list);  // bind() gives back the table's own
     }
@@ -142,14 +160,8 @@ void Graphs::add_conditional_body(Session& session, const void* body) { bind(ses
 void Graphs::destroy_node(Session& session, const void* node) {
     const auto wanted = reinterpret_cast<uint64_t>(node);
     graphs_.for_each([&](const void* graph, CapturedCalls* list) {
-        if (is_mark(list) || !list->has_nodes) {
-            return;
-        }
-        for (uint32_t i = 0; i < list->count.load(std::memory_order_relaxed); ++i) {
-            if (list->calls()[i].node == wanted) {
-                bind(session, graphs_, graph, replaced(session, *list, wanted, nullptr));
-                return;
-            }
+        if (!is_mark(list) && has_node(*list, wanted)) {
+            bind(session, graphs_, graph, replaced(session, *list, wanted, nullptr));
         }
     });
 }
@@ -166,12 +178,9 @@ void Graphs::set_exec_child(Session& session, const void* exec, const void* node
         return;
     }
     const auto wanted = reinterpret_cast<uint64_t>(node);
-    const uint32_t count = list != nullptr ? list->count.load(std::memory_order_relaxed) : 0;
-    for (uint32_t i = 0; i < count; ++i) {
-        if (list->calls()[i].node == wanted) {
-            bind(session, execs_, exec, replaced(session, *list, wanted, by));
-            return;
-        }
+    if (list != nullptr && has_node(*list, wanted)) {
+        bind(session, execs_, exec, replaced(session, *list, wanted, by));
+        return;
     }
     if (by == nullptr) {
         return;  // neither the old child nor the new one has collectives

@@ -9,6 +9,7 @@
 #include "clock.h"
 #include "fake_driver.h"
 #include "fixture.h"
+#include "tracer/graphs.h"
 
 using namespace titan;
 using format::CallState;
@@ -108,6 +109,56 @@ TEST_CASE("a call that fails leaves no mark behind it") {
     const CollectiveEntry& entry = all_reduce(stream, 5);
     CHECK(stream.work.size() == 1);
     CHECK(state_of(entry) == CallState::kFailed);
+}
+
+TEST_CASE("a graph launch has one pair of marks around all its calls") {
+    FakeStream capturing{.context = &fake.first, .capturing = true};
+    const int graph = 0;
+    const int exec = 0;
+    tracer::note_capture_begun(&capturing);
+    all_reduce(capturing);
+    all_reduce(capturing);
+    tracer::note_capture_ended(&capturing, &graph);
+    tracer::note_graph_instantiated(&exec, &graph);
+    CHECK(capturing.work.empty());
+
+    FakeStream stream{.context = &fake.first};
+    tracer::Call launch;
+    REQUIRE(tracer::enter_graph_launch(launch, test::kAnyApi, &exec, &stream));
+    CHECK(stream.work.size() == 1);
+    REQUIRE(launch.replayed == 2);
+    const CollectiveEntry* const first = test::recording().collectives.find(launch.ticket);
+    const CollectiveEntry* const second = test::recording().collectives.find(launch.ticket + 1);
+    REQUIRE(first != nullptr);
+    REQUIRE(second != nullptr);
+    CHECK(state_of(*first) == CallState::kEntered);
+    tracer::leave_graph_launch(launch, 0);
+    CHECK(stream.work.size() == 2);
+    CHECK(state_of(*first) == CallState::kPending);
+    CHECK(first->launch == second->launch);
+    CHECK(first->launch != 0);
+    stream.run(1);
+    CHECK(comes_true([&] { return state_of(*second) == CallState::kStarted; }));
+    CHECK(state_of(*first) == CallState::kStarted);
+    stream.run(1);
+    CHECK(comes_true([&] { return state_of(*second) == CallState::kFinished; }));
+    CHECK(state_of(*first) == CallState::kFinished);
+    CHECK(test::record_of(communicator()).finished == second->sequence + 1);
+
+    SUBCASE("a launch that fails leaves no mark behind it") {
+        REQUIRE(tracer::enter_graph_launch(launch, test::kAnyApi, &exec, &stream));
+        tracer::leave_graph_launch(launch, 700);
+        CHECK(stream.work.size() == 3);
+        CHECK(state_of(*test::recording().collectives.find(launch.ticket)) == CallState::kFailed);
+    }
+    SUBCASE("a graph without collectives has no marks") {
+        tracer::note_exec_destroyed(&exec);
+        REQUIRE(tracer::enter_graph_launch(launch, test::kAnyApi, &exec, &stream));
+        tracer::leave_graph_launch(launch, 0);
+        CHECK(stream.work.size() == 2);
+    }
+    tracer::note_graph_destroyed(&graph);
+    tracer::note_exec_destroyed(&exec);
 }
 
 TEST_CASE("a group has one pair of marks per stream, before and behind its end") {

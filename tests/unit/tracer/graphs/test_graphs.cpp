@@ -123,6 +123,25 @@ TEST_CASE("child graphs are part of their parent from when they are added") {
     }
 }
 
+TEST_CASE("runtime and driver both tell of what the runtime does through the driver") {
+    void* const comm = test::create(143, 4, 1);
+    const test::Handle stream = test::new_stream();
+    test::begin_capture(stream);
+    tracer::note_capture_begun(stream);
+    test::all_reduce(comm, stream, 1);
+    const test::Handle graph = test::end_capture(stream);
+    tracer::note_capture_ended(stream, graph);
+    CHECK_FALSE(test::recording().graphs.any_capture());
+    const test::Handle child = graph_of(comm, {2});
+    tracer::note_child_added(graph, test::add_child(graph, child), child);
+    const test::Handle exec = test::instantiate(graph);
+    test::instantiate_as(exec, graph);
+    CHECK(counts_of(exec) == Counts{1, 2});
+    tracer::note_graph_destroyed(graph);
+    tracer::note_graph_destroyed(graph);
+    CHECK(counts_of(exec) == Counts{1, 2});
+}
+
 TEST_CASE("groups of children keep apart from those of the parent") {
     void* const comm = test::create(134, 4, 1);
     const auto grouped_pair = [&](test::Handle stream) {
