@@ -116,9 +116,11 @@ TEST_CASE("a newer minor version is read") {
 TEST_CASE("hostile offsets, counts and texts stay inside the bytes") {
     RingBuilder ring = with_calls(4, 8);
     RingHeader& header = ring.header();
-    for (uint32_t i = 3; i < header.region_count; ++i) {
-        header.regions[i].count = UINT64_MAX;
-        header.cursors[i].head = UINT64_MAX;
+    for (uint32_t i = 0; i < header.region_count; ++i) {
+        if (!is_ring(header.regions[i].kind)) {  // a ring past the end is refused
+            header.regions[i].count = UINT64_MAX;
+            header.cursors[i].head = UINT64_MAX;
+        }
     }
     header.cursors[0].head = UINT64_MAX - 3;
     ring.communicator(0).p2p_offset_bytes = UINT64_MAX - 8;
