@@ -1,4 +1,4 @@
-// The ids of all intercepted functions, from the rows of the .def files.
+// The ids of all intercepted functions, from the rows of the .def files. They are dense within each table; no file has them.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,24 @@ namespace titan::interpose {
 enum class Api : uint16_t {
 #define TITAN_ROW(id, since, name, ...) name = id,
 #include "every_nccl_row.h"
-#define SYNC(id, name, ...) name = id,
-#include "cuda_driver.def"
-#include "cuda_runtime.def"
-#undef SYNC
+    kNcclEnd,
+    kRuntimeBegin = 99,
+#define TITAN_ROW(name, ...) name,
+#define TITAN_TABLE "cuda_runtime.def"
+#include "every_cuda_row.h"
+    kRuntimeEnd,
+    kDriverBegin = 299,
+#define TITAN_ROW(name, ...) name,
+#define TITAN_TABLE "cuda_driver.def"
+#include "every_cuda_row.h"
+    kDriverEnd,
 };
 
 inline constexpr size_t kApiIds = 512;  // above every id
+
+constexpr size_t number_of(Api api) { return static_cast<size_t>(api); }
+static_assert(Api::kNcclEnd < Api::kRuntimeBegin && Api::kRuntimeEnd < Api::kDriverBegin);
+static_assert(number_of(Api::kDriverEnd) < kApiIds);
 
 // kApiIds names by id, null in the gaps between the tables.
 extern const char* const* const api_names;

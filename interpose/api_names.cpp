@@ -12,10 +12,12 @@ constexpr Names collect() {
     Names names;
 #define TITAN_ROW(id, since, name, ...) names.by_id[id] = #name;
 #include "every_nccl_row.h"
-#define SYNC(id, name, ...) names.by_id[id] = #name;
-#include "cuda_driver.def"
-#include "cuda_runtime.def"
-#undef SYNC
+#define TITAN_ROW(name, ...) names.by_id[number_of(Api::name)] = #name;
+#define TITAN_TABLE "cuda_runtime.def"
+#include "every_cuda_row.h"
+#define TITAN_ROW(name, ...) names.by_id[number_of(Api::name)] = #name;
+#define TITAN_TABLE "cuda_driver.def"
+#include "every_cuda_row.h"
     return names;
 }
 

@@ -1,7 +1,73 @@
+// The runtime's wrappers. In C++ the header's functions have default arguments and overloads; only its C names are looked at.
 #include <cuda_runtime_api.h>
 
-#define TITAN_RESULT cudaError_t
-#define TITAN_MISSING_RESULT cudaErrorSharedObjectSymbolNotFound
-#include "sync_wrapper.h"
+#include "cuda_types.h"
 
+#define TITAN_RESULT cudaError_t
+#define TITAN_SUCCESS cudaSuccess
+#define TITAN_MISSING_RESULT cudaErrorSharedObjectSymbolNotFound
+#define TITAN_FUNCTION_KIND kRuntimeSymbol
+#include "cuda_wrapper.h"
+
+// The table against the vendor's header: a row whose parameters differ does not compile, unless it says that they changed.
+extern "C" {
+#define CHANGED(...)
+#define TITAN_ROW(name, params, ...) cudaError_t name params;
+#define TITAN_TABLE "cuda_runtime.def"
+#include "every_cuda_row.h"
+}
+
+namespace titan::interpose {
+
+namespace {
+
+uint64_t blocks(dim3 grid) { return uint64_t{grid.x} * grid.y * grid.z; }
+uint64_t blocks_of(const cudaLaunchConfig_t* config) { return config != nullptr ? blocks(config->gridDim) : 0; }
+const void* stream_of(const cudaLaunchConfig_t* config) { return config != nullptr ? config->stream : nullptr; }
+
+template <typename Parameters>
+uint64_t bytes(const Parameters* copy) {
+    return copy != nullptr ? copy->extent.width * copy->extent.height * copy->extent.depth : 0;
+}
+
+}  // namespace
+
+#define SYNC TITAN_SYNC
+#define WORK TITAN_WORK
+#define KERNEL TITAN_KERNEL
+#define COUNT TITAN_COUNT
+#define MARK TITAN_MARK
+#define BEFORE TITAN_BEFORE
+#define AFTER TITAN_AFTER
+#define CAPTURE_END TITAN_CAPTURE_END
+#define GRAPH_LAUNCH TITAN_GRAPH_LAUNCH
+#define ENTRY_POINT TITAN_ENTRY_POINT
+#define FORGET TITAN_FORGET
+#define CHANGED(ROW, ...) ROW(__VA_ARGS__)
 #include "cuda_runtime.def"
+#undef SYNC
+#undef WORK
+#undef KERNEL
+#undef COUNT
+#undef MARK
+#undef BEFORE
+#undef AFTER
+#undef CAPTURE_END
+#undef GRAPH_LAUNCH
+#undef ENTRY_POINT
+#undef FORGET
+#undef CHANGED
+
+namespace {
+
+const DoorSet doors[] = {
+#define TITAN_ROW(name, ...) TITAN_DOORS(name),
+#define TITAN_TABLE "cuda_runtime.def"
+#include "every_cuda_row.h"
+};
+
+}  // namespace
+
+const DoorSet* const runtime_doors = doors;
+
+}  // namespace titan::interpose

@@ -3,6 +3,7 @@
 #include "nccl_types.h"
 
 #include "api.h"
+#include "doors.h"
 #include "nccl_copies.h"
 #include "real.h"
 #include "tracer/record.h"
@@ -41,21 +42,26 @@ Function* find(Api api, const void* return_address, Function* if_missing) {
 
 }  // namespace
 
-#define TITAN_REAL(name) find(Api::name, __builtin_return_address(0), &missing::name)
+#define TITAN_PLT(name) find(Api::name, __builtin_return_address(0), &missing::name)
+#define TITAN_DOOR(name) reinterpret_cast<decltype(&missing::name)>(titan::interpose::real_behind<Door>(Api::name))
 #define TITAN_API(name) static_cast<uint16_t>(Api::name)
 
+// Every wrapper is made twice: the exported function, and one per door for callers that asked for a pointer (doors.h).
 // ENTER and LEAVE are what differs between the classes of rows.
-#define TITAN_WRAPPER(name, params, args, ENTER, LEAVE) \
-    ncclResult_t name params {                          \
-        auto* const real = TITAN_REAL(name);            \
-        Call call;                                      \
-        if (!(ENTER)) {                                 \
-            return real args;                           \
-        }                                               \
-        const ncclResult_t result = real args;          \
-        LEAVE;                                          \
-        return result;                                  \
+#define TITAN_BODY(REAL, args, ENTER, LEAVE)   \
+    {                                          \
+        auto* const real = REAL;               \
+        Call call;                             \
+        if (!(ENTER)) {                        \
+            return real args;                  \
+        }                                      \
+        const ncclResult_t result = real args; \
+        LEAVE;                                 \
+        return result;                         \
     }
+#define TITAN_WRAPPER(name, params, args, ENTER, LEAVE)                                                          \
+    extern "C" ncclResult_t name params TITAN_BODY(TITAN_PLT(name), args, ENTER, LEAVE) template <unsigned Door> \
+    ncclResult_t door_##name params TITAN_BODY(TITAN_DOOR(name), args, ENTER, LEAVE)
 
 #define CALL(id, since, name, params, args, ...) \
     TITAN_WRAPPER(name, params, args, enter_call(call, TITAN_API(name), {__VA_ARGS__}), leave_call(call, result))
@@ -75,23 +81,52 @@ Function* find(Api api, const void* return_address, Function* if_missing) {
     TITAN_WRAPPER(name, params, args, enter_group_start(call), leave_group_start(call, result))
 #define GROUP_END(id, since, name, params, args, simulate) \
     TITAN_WRAPPER(name, params, args, enter_group_end(call, TITAN_API(name), simulate), leave_group_end(call, result))
-#define ASYNC_ERROR(id, since, name, params, args)                                                        \
-    ncclResult_t name params {                                                                            \
-        const ncclResult_t result = TITAN_REAL(name) args;                                                \
+#define TITAN_ASK_ERROR(REAL, args)                                                                       \
+    {                                                                                                     \
+        const ncclResult_t result = REAL args;                                                            \
         titan::tracer::note_async_error(comm, result, asyncError != nullptr ? *asyncError : ncclSuccess); \
         return result;                                                                                    \
     }
-#define GROW_ID(id, since, name, params, args)             \
-    ncclResult_t name params {                             \
-        const ncclResult_t result = TITAN_REAL(name) args; \
-        if (result == ncclSuccess) {                       \
-            titan::tracer::note_grow_id(comm, uniqueId);   \
-        }                                                  \
-        return result;                                     \
+#define ASYNC_ERROR(id, since, name, params, args)                                                      \
+    extern "C" ncclResult_t name params TITAN_ASK_ERROR(TITAN_PLT(name), args) template <unsigned Door> \
+    ncclResult_t door_##name params TITAN_ASK_ERROR(TITAN_DOOR(name), args)
+#define TITAN_ASK_GROW_ID(REAL, args)                    \
+    {                                                    \
+        const ncclResult_t result = REAL args;           \
+        if (result == ncclSuccess) {                     \
+            titan::tracer::note_grow_id(comm, uniqueId); \
+        }                                                \
+        return result;                                   \
     }
+#define GROW_ID(id, since, name, params, args)                                                            \
+    extern "C" ncclResult_t name params TITAN_ASK_GROW_ID(TITAN_PLT(name), args) template <unsigned Door> \
+    ncclResult_t door_##name params TITAN_ASK_GROW_ID(TITAN_DOOR(name), args)
 
 using namespace titan::tracer;
 
-extern "C" {
 #include "nccl.def"
-}
+#undef CALL
+#undef CREATE
+#undef CREATE_ALL
+#undef MARK
+#undef GROUP_START
+#undef GROUP_END
+#undef ASYNC_ERROR
+#undef GROW_ID
+
+namespace titan::interpose {
+
+namespace {
+
+const DoorSet doors[] = {
+#define TITAN_ROW(id, since, name, ...)                                                           \
+    {nullptr, reinterpret_cast<void*>(&door_##name<1>), reinterpret_cast<void*>(&door_##name<2>), \
+     reinterpret_cast<void*>(&door_##name<3>)},
+#include "every_nccl_row.h"
+};
+
+}  // namespace
+
+const DoorSet* const nccl_doors = doors;
+
+}  // namespace titan::interpose

@@ -246,8 +246,9 @@ void leave_call(Call& call, int result) {
     --thread.nested;
 }
 
-bool enter_mark(Call& call, uint16_t api, const void* object) {
-    Thread* const thread = outermost_thread(MayStart::kAlways);
+namespace {
+
+bool enter_mark_of(Thread* thread, Call& call, uint16_t api, const void* object) {
     if (thread == nullptr) {
         return false;
     }
@@ -255,6 +256,16 @@ bool enter_mark(Call& call, uint16_t api, const void* object) {
     call = {thread, 0, nullptr, OpClass::none, {}};
     mark_inside(*thread, api, reinterpret_cast<uint64_t>(object), 0, now_ticks());
     return true;
+}
+
+}  // namespace
+
+bool enter_mark(Call& call, uint16_t api, const void* object) {
+    return enter_mark_of(outermost_thread(MayStart::kAlways), call, api, object);
+}
+
+bool enter_cuda_mark(Call& call, uint16_t api, const void* object) {
+    return enter_mark_of(outermost_thread(MayStart::kNever), call, api, object);
 }
 
 void leave_mark(Call& call) {

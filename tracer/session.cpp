@@ -133,6 +133,7 @@ Session* open_session() {
     for (size_t i = 0; i < bindings.apis.count && i < kMaxApis; ++i) {
         session->api_names[i] = session->strings.intern(bindings.apis.names[i]);
     }
+    cuda_interposed.store(session->config.cuda == CudaMode::kInterpose, std::memory_order_relaxed);
     session->header->state = format::ProcessState::kRunning;
     return session;
 }
@@ -210,6 +211,10 @@ bool learn_driver(Session& session) {
         session.driver_known.store(true, std::memory_order_release);
     }
     return session.driver_known.load(std::memory_order_relaxed);
+}
+
+bool find_kernel_name(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes) {
+    return bindings.kernel_name != nullptr && bindings.kernel_name(kind, function, real, name, bytes);
 }
 
 int find_nccl_version() { return bindings.nccl_version != nullptr ? bindings.nccl_version() : 0; }

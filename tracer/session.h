@@ -12,6 +12,7 @@
 #include "formats/ring_layout.h"
 #include "gpu_progress.h"
 #include "graphs_state.h"
+#include "hot/kernel_names.h"
 #include "hot/ring.h"
 #include "hot/strings.h"
 #include "identity.h"
@@ -42,6 +43,7 @@ struct Session {
     GpuProgress gpu_progress;
     Graphs graphs;
     uint32_t api_names[kMaxApis];  // string id of each function's name
+    KernelNames kernel_names;
 };
 
 enum class Phase : uint32_t { kAsleep = 0, kStarting, kRunning, kOff };
@@ -75,6 +77,7 @@ void count_loss(Session& session, format::Loss loss);
 // Fills in session.driver once libcuda is loaded; false before. cold.
 bool learn_driver(Session& session);
 int find_nccl_version();
+bool find_kernel_name(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes);
 
 // Number of the capture that a call on `stream` is captured by, kNotCaptured, or kUnknownCapture. The driver is asked only
 // where a capture may be under way: one was seen to begin, or we are about to put marks on the stream.

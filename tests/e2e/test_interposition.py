@@ -64,9 +64,11 @@ class Interposition(harness.Case):
         calls = self.calls_of("capture", "--op", "all_reduce")
         plain = self.place.run([harness.client("e2e-nccl-use"), "capture"], self.place.env(preload=False))
         self.assertEqual(self.client.stdout, plain.stdout)  # the graph has as many nodes as without us
-        self.assertEqual([call["count"] for call in calls], [16, 32, 16])
+        # Captured once, which is no execution, and then issued by each of three launches.
+        self.assertEqual([call["count"] for call in calls], [16, 32, 32, 32, 32, 16])
+        self.assertEqual([call["seq"] for call in calls], [0, None, 1, 2, 3, 4])
         flags = [call["flags"] for call in calls]
-        self.assertEqual(flags[0], flags[2])
+        self.assertEqual(flags[0], flags[5])
         self.assertNotEqual(flags[0], flags[1])
         self.assertIsNone(calls[1]["gpu_finished_ticks"], "no event is recorded in a capture")
 

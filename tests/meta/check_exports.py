@@ -28,7 +28,10 @@ def rows(tree):
     """Every function that a table names: the words of the rows, because rows differ in shape from table to table."""
     names = set()
     for path in tree.files("interpose", suffixes={".def"}):
-        names |= set(re.findall(r"\b[A-Za-z_]\w+\b", blank_comments_and_strings(tree.text(path))))
+        text = blank_comments_and_strings(tree.text(path))
+        names |= set(re.findall(r"\b[A-Za-z_]\w+\b", text))
+        # Twins for a default stream per thread: one row, two names.
+        names |= {name + twin for name in re.findall(r"^\w*PT[SD][SZ]\(\w+, (\w+)", text, re.M) for twin in ("_ptsz", "_ptds")}
     return names
 
 

@@ -9,6 +9,7 @@
 // Thread words: hot = no lock, allocation, system call or I/O; cold = may do those, still never throws or exits.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -83,6 +84,7 @@ struct Call {
     format::OpClass op_class;
     Launch launch;
     uint32_t replayed = 0;  // graph launches: entries from `ticket` on
+    bool unnamed = false;  // a kernel whose name is not known yet
 };
 
 // The tables of names and the library's own functions, set once by the constructor, before any call.
@@ -120,6 +122,13 @@ bool enter_mark(Call& call, uint16_t api, const void* object);
 void leave_mark(Call& call);
 bool enter_cuda(Call& call, uint16_t api, const void* object);
 void leave_cuda(Call& call, int result);
+// As enter_mark, for CUDA's calls, which never start a session.
+bool enter_cuda_mark(Call& call, uint16_t api, const void* object);
+
+// Do the interposed CUDA calls record? Not with TITANTRACE_CUDA=off, nor while CUPTI's callbacks do. The marks of captures and
+// graphs stay on: a collective's device progress depends on them. Wrappers ask before enter_cuda, enter_work, enter_query.
+[[gnu::visibility("hidden")]] extern std::atomic<bool> cuda_interposed;
+inline bool cuda_is_interposed() { return cuda_interposed.load(std::memory_order_relaxed); }
 
 // Work handed to a stream: kernels, copies, sets, host functions, event records and waits. Counted per thread, recorded
 // as TITANTRACE_LAUNCHES says, before the real call. hot.
@@ -129,12 +138,25 @@ struct StreamWork {
     const void* object = nullptr;  // event or address; kernels: the function's handle
     uint64_t amount = 0;           // bytes, or thread blocks
     FunctionKind function = FunctionKind::kNone;
-    const void* real = nullptr;  // kernels: the real launch function, to ask the same CUDA for the name
 };
 bool enter_work(Call& call, uint16_t api, const StreamWork& work);
 void leave_work(Call& call, int result);
+
+// leave_work of a kernel. CUDA is asked for the name of a kernel that is new: after its launch, because asking before would
+// be one more thing that could load a module, and only after success. `real` is the launch function, to ask the same CUDA.
+void name_kernel(Call& call, FunctionKind kind, const void* function, const void* real);
+inline void leave_kernel(Call& call, int result, FunctionKind kind, const void* function, const void* real) {
+    if (call.unnamed && result == 0) [[unlikely]] {
+        name_kernel(call, kind, function, real);
+    }
+    leave_work(call, result);
+}
+// Modules are about to be unloaded: the handles of their kernels may come back for others. cold.
+void note_kernels_gone();
+
 // A query (cudaEventQuery): counted, nothing else. hot.
-void count_query();
+bool enter_query(Call& call);
+void leave_query(Call& call);
 
 // hot, any-thread. The group's entries are updated when the outermost end is entered and when it returns.
 bool enter_group_start(Call& call);

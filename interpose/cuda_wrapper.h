@@ -1,0 +1,132 @@
+// The shape of a CUDA wrapper, one macro per class of rows (cuda_runtime.def). Included once per vendor header, because cuda.h
+// and cuda_runtime_api.h must not meet nccl.h's C++ templates. The includer defines TITAN_RESULT (the API's result type),
+// TITAN_SUCCESS, TITAN_MISSING_RESULT (what it returns where no loaded library has the function) and TITAN_FUNCTION_KIND
+// (what the function that it launches is to CUDA).
+//
+// The exported functions have C++ names of their own and get the vendor's by an assembler label: so a row may differ from
+// what the installed header declares under that name.
+#pragma once
+
+#include "api.h"
+#include "doors.h"
+#include "entry_points.h"
+#include "real.h"
+#include "tracer/graphs.h"
+#include "tracer/record.h"
+
+namespace titan::interpose {
+
+using format::WorkKind;
+using namespace tracer;
+
+inline const void* address(uint64_t device_address) { return reinterpret_cast<const void*>(device_address); }
+template <typename R, typename... A>
+const void* address(R (*function)(A...)) {
+    return reinterpret_cast<const void*>(function);
+}
+
+template <typename Handle>
+const void* graph_or_null(bool success, const Handle* graph) {
+    return success && graph != nullptr ? *graph : nullptr;
+}
+
+}  // namespace titan::interpose
+
+#define TITAN_API(name) static_cast<uint16_t>(Api::name)
+
+#define TITAN_BODY(name, args, REAL, ENTER, LEAVE)                         \
+    auto* const real = reinterpret_cast<decltype(&exported_##name)>(REAL); \
+    if (real == nullptr) [[unlikely]] {                                    \
+        return TITAN_MISSING_RESULT;                                       \
+    }                                                                      \
+    Call call;                                                             \
+    if (!(ENTER)) {                                                        \
+        return real args;                                                  \
+    }                                                                      \
+    const TITAN_RESULT result = real args;                                 \
+    LEAVE;                                                                 \
+    return result;
+
+#define TITAN_WRAPPER(name, params, args, ENTER, LEAVE)                                         \
+    extern "C" TITAN_RESULT exported_##name params __asm__(#name);                              \
+    extern "C" TITAN_RESULT exported_##name params {                                            \
+        TITAN_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), ENTER, LEAVE) \
+    }                                                                                           \
+    template <unsigned Door>                                                                    \
+    TITAN_RESULT door_##name params {                                                           \
+        TITAN_BODY(name, args, real_behind<Door>(Api::name), ENTER, LEAVE)                      \
+    }
+
+#define TITAN_SYNC(name, params, args, object)                                                           \
+    TITAN_WRAPPER(name, params, args, cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object), \
+                  leave_cuda(call, static_cast<int>(result)))
+#define TITAN_FORGET(name, params, args, object)                                                            \
+    TITAN_WRAPPER(name, params, args,                                                                       \
+                  (note_kernels_gone(), cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object)), \
+                  leave_cuda(call, static_cast<int>(result)))
+#define TITAN_WORK(name, params, args, work_kind, on_stream, about, how_much)                                          \
+    TITAN_WRAPPER(                                                                                                     \
+        name, params, args,                                                                                            \
+        cuda_is_interposed() &&                                                                                        \
+            enter_work(call, TITAN_API(name),                                                                          \
+                       {.kind = WorkKind::work_kind, .stream = (on_stream), .object = (about), .amount = (how_much)}), \
+        leave_work(call, static_cast<int>(result)))
+#define TITAN_KERNEL(name, params, args, on_stream, kernel_function, how_many)                                     \
+    TITAN_WRAPPER(name, params, args,                                                                              \
+                  cuda_is_interposed() && enter_work(call, TITAN_API(name),                                        \
+                                                     {.kind = WorkKind::kKernel,                                   \
+                                                      .stream = (on_stream),                                       \
+                                                      .object = (kernel_function),                                 \
+                                                      .amount = (how_many),                                        \
+                                                      .function = FunctionKind::TITAN_FUNCTION_KIND}),             \
+                  leave_kernel(call, static_cast<int>(result), FunctionKind::TITAN_FUNCTION_KIND, kernel_function, \
+                               reinterpret_cast<const void*>(real)))
+#define TITAN_COUNT(name, params, args) \
+    TITAN_WRAPPER(name, params, args, cuda_is_interposed() && enter_query(call), leave_query(call))
+#define TITAN_MARK(name, params, args, object) \
+    TITAN_WRAPPER(name, params, args, enter_cuda_mark(call, TITAN_API(name), object), leave_mark(call))
+#define TITAN_BEFORE(name, params, args, object, note) \
+    TITAN_WRAPPER(name, params, args, enter_cuda_mark(call, TITAN_API(name), object) && (note, true), leave_mark(call))
+#define TITAN_AFTER(name, params, args, object, note)                                   \
+    TITAN_WRAPPER(name, params, args, enter_cuda_mark(call, TITAN_API(name), object), { \
+        if (result == TITAN_SUCCESS) {                                                  \
+            note;                                                                       \
+        }                                                                               \
+        leave_mark(call);                                                               \
+    })
+#define TITAN_CAPTURE_END(name, params, args, on_stream, graph)                            \
+    TITAN_WRAPPER(name, params, args, enter_cuda_mark(call, TITAN_API(name), on_stream), { \
+        note_capture_ended(on_stream, graph_or_null(result == TITAN_SUCCESS, graph));      \
+        leave_mark(call);                                                                  \
+    })
+#define TITAN_GRAPH_LAUNCH(name, params, args, exec, on_stream)                                   \
+    TITAN_WRAPPER(name, params, args, enter_graph_launch(call, TITAN_API(name), exec, on_stream), \
+                  leave_graph_launch(call, static_cast<int>(result)))
+// Nothing is recorded of it. The driver functions that NCCL asks for stay real.
+#define TITAN_ENTRY_POINT_BODY(name, args, REAL, symbol, function, version, per_thread)                               \
+    auto* const real = reinterpret_cast<decltype(&exported_##name)>(REAL);                                            \
+    if (real == nullptr) [[unlikely]] {                                                                               \
+        return TITAN_MISSING_RESULT;                                                                                  \
+    }                                                                                                                 \
+    const TITAN_RESULT result = real args;                                                                            \
+    if (result == TITAN_SUCCESS && (function) != nullptr) {                                                           \
+        *(function) =                                                                                                 \
+            hand_out_driver(symbol, *(function), static_cast<int>(version), per_thread, __builtin_return_address(0)); \
+    }                                                                                                                 \
+    return result;
+#define TITAN_ENTRY_POINT(name, params, args, symbol, function, version, per_thread)                            \
+    extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                              \
+    extern "C" TITAN_RESULT exported_##name params {                                                            \
+        TITAN_ENTRY_POINT_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), symbol, function, \
+                               version, per_thread)                                                             \
+    }                                                                                                           \
+    template <unsigned Door>                                                                                    \
+    TITAN_RESULT door_##name params {                                                                           \
+        TITAN_ENTRY_POINT_BODY(name, args, real_behind<Door>(Api::name), symbol, function, version, per_thread) \
+    }
+
+#define TITAN_DOORS(name)                                                                            \
+    {                                                                                                \
+        nullptr, reinterpret_cast<void*>(&door_##name<1>), reinterpret_cast<void*>(&door_##name<2>), \
+            reinterpret_cast<void*>(&door_##name<3>)                                                 \
+    }

@@ -1,0 +1,47 @@
+// Which name a kernel's handle has, for handles seen before. hot: no lock, allocation or system call. any-thread.
+//
+// Direct-mapped; one word per kernel, so that a reader never sees half of an entry: the upper bits are those of the handle's
+// hash, the lower ones the name's string id. A collision forgets the older kernel, whose name is then asked for again.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace titan::tracer {
+
+// Trivial, and empty when its memory is zero.
+class KernelNames {
+  public:
+    // 0 when the handle is not known.
+    uint32_t find(const void* function) {
+        const uint64_t hash = hash_of(function);
+        const uint64_t word = slot(hash).load(std::memory_order_relaxed);
+        return (word & ~kIdMask) == (hash & ~kIdMask) ? static_cast<uint32_t>(word & kIdMask) : 0;
+    }
+
+    void remember(const void* function, uint32_t name) {
+        if (name <= kIdMask) {
+            const uint64_t hash = hash_of(function);
+            slot(hash).store((hash & ~kIdMask) | name, std::memory_order_relaxed);
+        }
+    }
+
+    void clear() {
+        for (uint64_t& word : words_) {
+            std::atomic_ref(word).store(0, std::memory_order_relaxed);
+        }
+    }
+
+  private:
+    static constexpr uint64_t kIdBits = 20;
+    static constexpr uint64_t kIdMask = (uint64_t{1} << kIdBits) - 1;
+    static constexpr uint64_t kSlotBits = 10;
+
+    // Odd multiplier: one to one; the upper bits depend on all bits of an address.
+    static uint64_t hash_of(const void* function) { return reinterpret_cast<uint64_t>(function) * 0x9E3779B97F4A7C15; }
+    std::atomic_ref<uint64_t> slot(uint64_t hash) { return std::atomic_ref(words_[hash >> (64 - kSlotBits)]); }
+
+    uint64_t words_[uint64_t{1} << kSlotBits];
+};
+
+}  // namespace titan::tracer
