@@ -18,38 +18,36 @@ bool Diagnoser::may_follow_another_hang(uint32_t index) const {
     return false;
 }
 
-void Diagnoser::add_blocked(bool sure) {
-    std::map<CulpritKey, BlockedCause> causes;
-    for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
-        if (!hung_[index] || explained_[index] || in_cycle_.contains(index)) {
-            continue;
-        }
-        const bool known = !graph_.nodes[index].blocked.empty() && !may_follow_another_hang(index);
-        for (const Blocked& blocked : graph_.nodes[index].blocked) {
-            const bool by_work = !blocked.ahead.work.empty() && !blocked.ahead.implicit && known;
-            const bool open = sure ? by_work : !is_cause_[index];
-            if (open && blocked.held_by.empty() && !is_gone(run_.process(blocked.member))) {
-                const CulpritKey key{blocked.member.process, run_.member(blocked.member).global_rank, kNoIndex, -1};
-                causes.try_emplace(key, BlockedCause{&blocked, {}}).first->second.nodes.push_back(index);
-            }
+// Is there a member whose stream does not wait for another call?
+bool Diagnoser::is_blocked_there(uint32_t index) const {
+    const WaitNode& node = graph_.nodes[index];
+    return hung_[index] && !explained_[index] && !in_cycle_.contains(index) &&
+           std::any_of(node.blocked.begin(), node.blocked.end(), [&](const Blocked& blocked) {
+               return blocked.held_by.empty() && !is_gone(run_.process(blocked.member));
+           });
+}
+
+void Diagnoser::note_blocked(uint32_t index, std::map<CulpritKey, BlockedCause>& causes) const {
+    for (const Blocked& blocked : graph_.nodes[index].blocked) {
+        if (blocked.held_by.empty() && !is_gone(run_.process(blocked.member))) {
+            const CulpritKey key{blocked.member.process, run_.member(blocked.member).global_rank, kNoIndex, -1};
+            causes.try_emplace(key, BlockedCause{&blocked, {}}).first->second.nodes.push_back(index);
         }
     }
-    if (!sure) {
-        // What is behind something that is told already needs no cause of its own.
-        std::vector<uint32_t> told;
-        for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
-            if (is_cause_[node] || explained_[node]) {
-                told.push_back(node);
-            }
-        }
-        std::vector<bool> behind(graph_.nodes.size(), false);
-        for (const uint32_t node : nodes_behind(graph_, told)) {
-            behind[node] = true;
-        }
-        std::erase_if(causes, [&](const auto& item) {
-            const auto& nodes = item.second.nodes;
-            return std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return behind[node]; });
+}
+
+// Streams with recorded work ahead of their call, that wait for nothing else. Where the waits between streams are not
+// recorded, the block may follow from another hang: that is for find_stuck() to tell.
+void Diagnoser::add_blocked() {
+    std::map<CulpritKey, BlockedCause> causes;
+    for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
+        const std::vector<Blocked>& blocked = graph_.nodes[index].blocked;
+        const bool by_work = std::any_of(blocked.begin(), blocked.end(), [](const Blocked& member) {
+            return member.held_by.empty() && !member.ahead.work.empty() && !member.ahead.implicit;
         });
+        if (by_work && is_blocked_there(index) && !may_follow_another_hang(index)) {
+            note_blocked(index, causes);
+        }
     }
     report_blocked(causes);
 }
@@ -80,7 +78,7 @@ void Diagnoser::report_blocked(const std::map<CulpritKey, BlockedCause>& causes)
         }
         sort_unique(finding.ranks);
         explain_blocked(run_, graph_.nodes[key.first], blocked, finding);
-        finding.confidence = confidence_in(*blocked.front(), place.by);
+        finding.confidence = confidence_in(graph_.nodes[key.first], *blocked.front(), place.by);
         for (const uint32_t node : nodes) {
             is_cause_[node] = true;
         }
@@ -91,10 +89,10 @@ void Diagnoser::report_blocked(const std::map<CulpritKey, BlockedCause>& causes)
 
 // That the stream did not come to the call is what the device reports; what blocks it is only as sure as the record of
 // what was handed over is whole.
-Confidence Diagnoser::confidence_in(const Blocked& blocked, const BlockedBy& by) const {
+Confidence Diagnoser::confidence_in(const WaitNode& node, const Blocked& blocked, const BlockedBy& by) const {
     const Process& process = run_.process(blocked.member);
     if (by.work == nullptr && blocked.ahead.work.empty()) {
-        return Confidence::kPossible;
+        return members_started(node, 1) ? Confidence::kLikely : Confidence::kPossible;
     }
     Confidence confidence = Confidence::kCertain;
     const bool one_of_several = by.work == nullptr || by.by_comparison;

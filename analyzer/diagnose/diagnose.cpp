@@ -30,10 +30,9 @@ Diagnosis Diagnoser::diagnose() {
     add_mismatches();
     add_absences();
     add_cycles();
-    add_blocked(true);
+    add_blocked();
     add_pairs_of_other_size();
     add_stuck();
-    add_blocked(false);
     add_other_deaths();
     finish();
     return std::move(diagnosis_);

@@ -41,12 +41,12 @@ void Diagnoser::add_pairs_of_other_size() {
     }
 }
 
-// Everybody is there and it does not finish: either it is stuck itself, or its stream waits for another one that is. So
-// only waits that can follow from no other cause count, and of those the first.
 std::vector<uint32_t> Diagnoser::find_stuck() const {
+    std::vector<bool> is_candidate(graph_.nodes.size(), false);
     std::vector<uint32_t> candidates;
     for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
-        if (all_arrived(index)) {
+        is_candidate[index] = !is_cause_[index] && (all_arrived(index) || is_blocked_there(index));
+        if (is_candidate[index]) {
             candidates.push_back(index);
         }
     }
@@ -57,9 +57,11 @@ std::vector<uint32_t> Diagnoser::find_stuck() const {
         const std::vector<bool> reached = may_be_behind(graph_, index);
         bool follows = false;
         for (uint32_t node = 0; node < graph_.nodes.size() && !follows; ++node) {
-            const bool other_stuck =
-                node != index && all_arrived(node) && (behind_stuck[node] || !may_be_behind(graph_, node)[index]);
-            follows = reached[node] && (is_cause_[node] || explained_[node] || other_stuck);
+            if (!reached[node] || node == index) {
+                continue;
+            }
+            follows = is_cause_[node] || explained_[node] ||
+                      (is_candidate[node] && (behind_stuck[node] || !may_be_behind(graph_, node)[index]));
         }
         if (!follows) {
             stuck.push_back(index);
@@ -70,8 +72,13 @@ std::vector<uint32_t> Diagnoser::find_stuck() const {
 }
 
 void Diagnoser::add_stuck() {
+    std::map<CulpritKey, BlockedCause> blocked;
     for (const uint32_t index : find_stuck()) {
         const WaitNode& node = graph_.nodes[index];
+        if (!all_arrived(index)) {
+            note_blocked(index, blocked);
+            continue;
+        }
         Finding finding = finding_at(
             node.kind == WaitKind::kCreation ? FindingKind::kCommInitStuck : FindingKind::kStuckInFlight, index);
         const bool guessed = run_.communicators[node.communicator].identity_guessed;
@@ -88,6 +95,7 @@ void Diagnoser::add_stuck() {
         add_victims({index}, finding);
         diagnosis_.findings.push_back(std::move(finding));
     }
+    report_blocked(blocked);
 }
 
 void Diagnoser::add_other_deaths() {

@@ -97,18 +97,18 @@ class Diagnoser {
         const Blocked* blocked;
         std::vector<uint32_t> nodes;
     };
-    // Streams that never reached their call, by what is ahead of it there. Where waits between streams are not recorded, the
-    // block may follow from another one: such ones (`sure` false) wait until everything else is told.
-    void add_blocked(bool sure);
+    bool is_blocked_there(uint32_t index) const;
+    void note_blocked(uint32_t index, std::map<CulpritKey, BlockedCause>& causes) const;
+    void add_blocked();
     bool may_follow_another_hang(uint32_t index) const;
-    Confidence confidence_in(const Blocked& blocked, const BlockedBy& by) const;
+    Confidence confidence_in(const WaitNode& node, const Blocked& blocked, const BlockedBy& by) const;
     void report_blocked(const std::map<CulpritKey, BlockedCause>& causes);
 
     // stuck.cpp
     bool all_arrived(uint32_t index) const;
     void add_pairs_of_other_size();
-    // Everybody is there and it does not finish: either it is stuck itself, or its stream waits for another one that is. So
-    // only waits that can follow from no other cause count, and of those the first.
+    // Everybody is there and it does not finish, or a stream never came to it: either the cause is there, or that stream
+    // waits for another one. So only waits that can follow from no other cause count, and of those the first.
     std::vector<uint32_t> find_stuck() const;
     void add_stuck();
     void add_other_deaths();

@@ -215,7 +215,7 @@ TEST_CASE("a stream that was not reached, with nothing recorded ahead, says what
     REQUIRE(played.diagnosis.findings.size() == 1);
     CHECK(played.head().kind == FindingKind::kGpuQueueBlocked);
     CHECK(played.head().ranks == ranks({2}));
-    CHECK(played.head().confidence == Confidence::kPossible);
+    CHECK(played.head().confidence == Confidence::kLikely);
     CHECK(mentions(played.head(), "what is ahead of it there was not recorded"));
     CHECK(mentions(played.head(), "not recorded at all"));
 }

@@ -25,6 +25,36 @@ TEST_CASE("pending calls of other streams behind a cause are victims, not a seco
     CHECK(played.communicator() == "tp:0");
 }
 
+TEST_CASE(
+    "with the device's marks and no stream work, the first stream that was not reached is the cause of all others") {
+    // As in a real dump: every later call of every rank is on another stream and waits by events that nobody recorded.
+    ScenarioOptions options;
+    options.method = titan::format::GpuProgressMethod::kWrites;
+    options.launch_sample = 0;
+    Scenario job(4, options);
+    job.communicator("tp", {2, 3});
+    job.every_rank([](int rank, Program& program) {
+        program.all_reduce("world").sync();
+        if (rank == 3) {
+            program.hanging_kernel("_Z4spinv", 1);
+        }
+        if (rank >= 2) {
+            program.all_reduce("tp").on_stream(1).record(7, 1).wait(7, 2);
+        }
+        program.group_start();
+        rank < 2 ? program.send("world", rank + 2) : program.recv("world", rank - 2);
+        program.on_stream(2);
+        rank < 2 ? program.recv("world", rank + 2) : program.send("world", rank - 2);
+        program.on_stream(2).group_end().record(8, 2).wait(8, 3).all_reduce("world").on_stream(3).sync(3);
+    });
+    const Played played = play(job);
+    REQUIRE(played.diagnosis.findings.size() == 1);
+    CHECK(played.head().kind == FindingKind::kGpuQueueBlocked);
+    CHECK(played.head().ranks == ranks({3}));
+    CHECK(played.communicator() == "tp");
+    CHECK(played.head().victims == ranks({0, 1, 2}));
+}
+
 TEST_CASE("a dead rank saw no more completions: it is missing in the next call, not in the last") {
     Scenario job(4);
     titan::synth::write_training(job, 5);
