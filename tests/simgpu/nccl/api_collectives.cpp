@@ -20,13 +20,23 @@ bool reduces(OpKind kind) {
     return kind == OpKind::kAllReduce || kind == OpKind::kReduce || kind == OpKind::kReduceScatter;
 }
 
-void add_transfer(Plan& plan, bool is_send, int peer, const void* from, void* to, size_t bytes) {
-    plan.transfers.push_back(
-        {is_send, peer, static_cast<const unsigned char*>(from), static_cast<unsigned char*>(to), bytes});
-}
+struct Peers {
+    Plan& plan;
+    const Call& call;
+    CUstream stream;
+
+    void add(bool is_send, int peer, const void* from, void* to) {
+        const size_t bytes = call.count * element_bytes(call.type);
+        const TaskCall task{true, is_send ? "Send" : "Recv", call.count, call.type, peer, stream, group_depth()};
+        plan.transfers.push_back({is_send, peer, static_cast<const unsigned char*>(from),
+                                  static_cast<unsigned char*>(to), bytes, call.count, call.type,
+                                  profile_call(*plan.core, task)});
+    }
+};
 
 // NCCL makes these of sends and receives, and so do we.
-bool add_as_transfers(Plan& plan, const Core& core, const Call& call) {
+bool add_as_transfers(Plan& plan, const Core& core, const Call& call, CUstream stream) {
+    Peers peers{plan, call, stream};
     const size_t bytes = call.count * element_bytes(call.type);
     auto* recv = static_cast<char*>(call.recv);
     const auto* send = static_cast<const char*>(call.send);
@@ -39,10 +49,10 @@ bool add_as_transfers(Plan& plan, const Core& core, const Call& call) {
     for (int peer = 0; peer < core.ranks; ++peer) {
         const size_t offset = bytes * static_cast<size_t>(peer);
         if (all || (gather ? peer == call.root : is_root)) {
-            add_transfer(plan, true, peer, gather ? send : send + offset, nullptr, bytes);
+            peers.add(true, peer, gather ? send : send + offset, nullptr);
         }
         if (all || (gather ? is_root : peer == call.root)) {
-            add_transfer(plan, false, peer, nullptr, call.kind == OpKind::kScatter ? recv : recv + offset, bytes);
+            peers.add(false, peer, nullptr, call.kind == OpKind::kScatter ? recv : recv + offset);
         }
     }
     return true;
@@ -74,6 +84,7 @@ ncclResult_t enqueue(const Call& call, ncclComm_t comm, cudaStream_t stream) {
                     call.redop,
                     call.root,
                     false,
+                    {},
                     {}};
     if (reduces(call.kind) && (call.redop < ncclSum || call.redop >= ncclNumOps)) {
         std::lock_guard lock(core->lock);
@@ -88,7 +99,9 @@ ncclResult_t enqueue(const Call& call, ncclComm_t comm, cudaStream_t stream) {
         return ncclSuccess;
     }
     Plan& plan = group_plan(core, stream, call.kind);
-    if (!add_as_transfers(plan, *core, call)) {
+    if (!add_as_transfers(plan, *core, call, stream)) {
+        op.profile =
+            profile_call(*core, {false, op_word(call.kind), call.count, call.type, call.root, stream, group_depth()});
         plan.collectives.push_back(op);
     }
     return ncclSuccess;

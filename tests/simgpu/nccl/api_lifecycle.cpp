@@ -63,6 +63,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommDestroy, (ncclComm_t comm)) {
     }
     // Blocks while operations are in flight: a hung one makes this hang too, as in reality.
     wait_until_quiet(core);
+    profile_comm_closed(*core);
     drop_handle(comm);
     return ncclSuccess;
 }
@@ -76,6 +77,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommAbort, (ncclComm_t comm)) {
         return ncclInvalidArgument;
     }
     stop_operations(core);
+    profile_comm_closed(*core);
     drop_handle(comm);
     return ncclSuccess;
 }

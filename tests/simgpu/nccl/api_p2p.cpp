@@ -40,9 +40,11 @@ ncclResult_t transfer(bool is_send, const void* from, void* to, size_t count, nc
         if (result != ncclSuccess || element_bytes(type) == 0) {
             return result != ncclSuccess ? result : ncclInvalidArgument;
         }
+        const TaskCall call{true, is_send ? "Send" : "Recv", count, type, peer, stream, group_depth()};
         group_plan(core, stream, OpKind::kSendRecv)
             .transfers.push_back({is_send, peer, static_cast<const unsigned char*>(from),
-                                  static_cast<unsigned char*>(to), count * element_bytes(type)});
+                                  static_cast<unsigned char*>(to), count * element_bytes(type), count, type,
+                                  profile_call(*core, call)});
         return ncclSuccess;
     });
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "driver_table.h"
+#include "proxy.h"
 #include "segment.h"
 #include "vendor.h"
 
@@ -62,6 +63,14 @@ struct Core {
     uint64_t next_window = 1;
     std::map<uint64_t, std::pair<unsigned char*, size_t>> windows;
     std::string last_error;
+
+    // For the profiler plugin.
+    uint64_t hash = 0;
+    int nodes = 1;
+    bool profiled = false;
+    void* profiler_context = nullptr;
+    std::atomic<uint64_t> sequence[16] = {};  // per kind of operation
+    std::unique_ptr<Proxy> proxy;             // guarded by `lock`
 
     ~Core();
     ncclResult_t state() const { return static_cast<ncclResult_t>(async_result.load()); }

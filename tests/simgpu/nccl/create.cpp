@@ -79,6 +79,19 @@ std::string key_of(const ncclUniqueId& id) {
     return std::string(id.internal, strnlen(id.internal, sizeof id.internal));
 }
 
+namespace {
+
+// As NCCL makes it of a unique id: 33 times the hash so far, exclusive-or the next byte.
+uint64_t comm_hash(const std::string& key) {
+    uint64_t hash = 5381;
+    for (const char byte : id_of(key).internal) {
+        hash = (hash * 33) ^ static_cast<uint64_t>(byte);
+    }
+    return hash;
+}
+
+}  // namespace
+
 ncclResult_t join_members(const CoreRef& core, const CoreRef& parent) {
     const auto stop = [core, parent] { return core->abort.load() || (parent && parent->abort.load()); };
     const JoinResult joined =
@@ -96,6 +109,8 @@ ncclResult_t join_members(const CoreRef& core, const CoreRef& parent) {
         warn(core, "Duplicate GPU detected: two ranks on CUDA device " + std::to_string(core->device));
         return ncclInvalidUsage;
     }
+    core->hash = comm_hash(core->key);
+    profile_comm_opened(*core);
     return ncclSuccess;
 }
 

@@ -90,8 +90,11 @@ ncclResult_t run_jobs(std::vector<InitJob> jobs) {
 
 }  // namespace
 
+int group_depth() { return group().depth; }
+
 ncclResult_t group_begin() {
     ++group().depth;
+    profile_group_start();
     return ncclSuccess;
 }
 
@@ -120,14 +123,10 @@ Plan& group_plan(const CoreRef& core, CUstream stream, OpKind kind) {
 
 void group_add(InitJob job) { group().jobs.push_back(std::move(job)); }
 
-ncclResult_t group_end() {
+namespace {
+
+ncclResult_t launch_group() {
     Group& mine = group();
-    if (mine.depth == 0) {
-        return ncclInvalidUsage;
-    }
-    if (--mine.depth > 0) {
-        return ncclSuccess;
-    }
     Group work = std::move(mine);
     mine = Group{};
     if (work.error != ncclSuccess) {
@@ -144,6 +143,19 @@ ncclResult_t group_end() {
         const ncclResult_t launched = launch(std::move(pending.plan), pending.streams);
         result = launched != ncclSuccess ? launched : result;
     }
+    return result;
+}
+
+}  // namespace
+
+ncclResult_t group_end() {
+    Group& mine = group();
+    if (mine.depth == 0) {
+        return ncclInvalidUsage;
+    }
+    profile_group_end();
+    const ncclResult_t result = --mine.depth > 0 ? ncclSuccess : launch_group();
+    profile_group_is_over();
     return result;
 }
 

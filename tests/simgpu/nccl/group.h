@@ -22,6 +22,8 @@ ncclResult_t group_begin();
 ncclResult_t group_end();
 ncclResult_t group_simulate_end(float* estimated_us);
 
+int group_depth();  // of this thread
+
 // Inside of a group only.
 Plan& group_plan(const CoreRef& core, CUstream stream, OpKind kind);
 void group_add(InitJob job);

@@ -5,14 +5,24 @@
 #include <vector>
 
 #include "comm.h"
+#include "profiler.h"
 
 namespace simgpu {
 
 // Collectives with an exchange of their own. The rest (AlltoAll, Gather, Scatter) is made of sends and receives.
-#define SIMGPU_OP_KINDS(X)                                                                                         \
-    X(AllReduce)                                                                                                   \
-    X(Broadcast) X(Reduce) X(AllGather) X(ReduceScatter) X(AlltoAll) X(Gather) X(Scatter) X(SendRecv) X(PutSignal) \
-        X(Signal) X(WaitSignal)
+#define SIMGPU_OP_KINDS(X) \
+    X(AllReduce)           \
+    X(Broadcast)           \
+    X(Reduce)              \
+    X(AllGather)           \
+    X(ReduceScatter)       \
+    X(AlltoAll)            \
+    X(Gather)              \
+    X(Scatter)             \
+    X(SendRecv)            \
+    X(PutSignal)           \
+    X(Signal)              \
+    X(WaitSignal)
 
 enum class OpKind : int {
 #define ROW(name) k##name,
@@ -31,6 +41,7 @@ struct CollectiveOp {
     int root = 0;
     bool has_scalar = false;
     PreMulScalar scalar;
+    TaskProfile profile = {};
 };
 
 struct TransferOp {
@@ -39,6 +50,9 @@ struct TransferOp {
     const unsigned char* from;
     unsigned char* to;
     size_t bytes;
+    size_t count;
+    ncclDataType_t type;
+    TaskProfile profile = {};
 };
 
 struct SignalOp {
@@ -58,10 +72,15 @@ struct Plan {
     std::vector<TransferOp> transfers;
     std::vector<SignalOp> signals;
     bool captured = false;
+    void* launch_event = nullptr;  // the profiler plugin's
 
     // On the stream's worker; `cancelled` is the device's own end.
     void run(const int32_t* cancelled);
 };
+
+const char* op_word(OpKind kind);  // as in NCCL's own messages
+// Bytes that each contributing member brings.
+size_t contribution_bytes(const CollectiveOp& op, int ranks);
 
 // Puts the plan on its stream; `streams` are all the streams that its calls named, the first one carries it.
 ncclResult_t launch(std::unique_ptr<Plan> plan, const std::vector<CUstream>& streams);

@@ -23,6 +23,12 @@ const SimgpuKernel kKernels[] = {SIMGPU_OP_KINDS(ROW)};
 #undef ROW
 const SimgpuFatBinary kBinary = {SIMGPU_FATBIN_MAGIC, kKinds, kKernels};
 
+constexpr const char* kWords[] = {
+#define ROW(name) #name,
+    SIMGPU_OP_KINDS(ROW)
+#undef ROW
+};
+
 CUfunction kernel_of(OpKind kind) {
     static const std::array<CUfunction, kKinds> functions = [] {
         std::array<CUfunction, kKinds> found{};
@@ -46,6 +52,8 @@ void order(CUevent event, CUstream before, CUstream after) {
 }
 
 }  // namespace
+
+const char* op_word(OpKind kind) { return kWords[static_cast<size_t>(kind)]; }
 
 ncclResult_t launch(std::unique_ptr<Plan> plan, const std::vector<CUstream>& streams) {
     const DriverTable& cu = *driver_table();
@@ -80,6 +88,9 @@ ncclResult_t launch(std::unique_ptr<Plan> plan, const std::vector<CUstream>& str
             }
         }
     }
+    profile_make_progress(*plan);
+    // The kernel owns the plan and may be done with it before the launch is announced.
+    std::unique_ptr<Plan> announced = std::make_unique<Plan>(*plan);
     CUlaunchConfig config = {};
     config.gridDimX = config.gridDimY = config.gridDimZ = 1;
     config.blockDimX = config.blockDimY = config.blockDimZ = 1;
@@ -93,13 +104,20 @@ ncclResult_t launch(std::unique_ptr<Plan> plan, const std::vector<CUstream>& str
     } else {
         plan.release();  // the kernel's
     }
-    if (cu.cuLaunchKernelEx(&config, kernel_of(raw->kind), args, nullptr) != CUDA_SUCCESS) {
+    const OpKind kind = raw->kind;
+    profile_launch(*announced, stream, true);
+    const CUresult launched = cu.cuLaunchKernelEx(&config, kernel_of(kind), args, nullptr);
+    profile_launch(*announced, stream, false);
+    if (launched != CUDA_SUCCESS) {
         std::lock_guard lock(core->lock);
         if (!captured) {
             --core->plans_queued;
             delete raw;
         }
         return ncclUnhandledCudaError;
+    }
+    if (!profile_at_replay(*announced)) {
+        profile_operations(*announced);
     }
     if (!captured) {
         std::lock_guard lock(core->lock);

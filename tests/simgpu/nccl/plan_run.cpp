@@ -23,6 +23,7 @@ class Runner {
         : core_(core), segment_(*core.segment), cancelled_(cancelled), stop_([this] { return stopped(); }) {}
 
     bool collective(const CollectiveOp& op);
+    bool exchange(const CollectiveOp& op, OpProgress* progress);
     bool transfers(std::vector<TransferOp> ops);
     bool signal(const SignalOp& op);
 
@@ -41,6 +42,7 @@ class Runner {
     }
 
     bool descriptions_match(int phase);
+    bool one_channel_is_stuck(int phase);
     void publish(const CollectiveOp& op, size_t offset, size_t bytes, int phase);
     void consume(const CollectiveOp& op, size_t offset, size_t bytes, int phase);
     void reduce_range(const CollectiveOp& op, unsigned char* out, size_t skip, size_t bytes, int phase);
@@ -51,15 +53,21 @@ class Runner {
     Stop stop_;
 };
 
-// Bytes that each contributing member brings.
-size_t contribution_bytes(const CollectiveOp& op, int ranks) {
-    const size_t bytes = op.count * element_bytes(op.type);
-    return op.kind == OpKind::kReduceScatter ? bytes * static_cast<size_t>(ranks) : bytes;
-}
-
 bool contributes(const CollectiveOp& op, int rank) { return op.kind != OpKind::kBroadcast || rank == op.root; }
 
 bool Runner::collective(const CollectiveOp& op) {
+    OpProgress* progress = op.profile.progress.get();
+    if (progress) {
+        progress->start(kChannels);
+    }
+    const bool done = exchange(op, progress);
+    if (done && progress) {
+        progress->stop(0, kChannels);
+    }
+    return done;
+}
+
+bool Runner::exchange(const CollectiveOp& op, OpProgress* progress) {
     const size_t total = contribution_bytes(op, core_.ranks);
     size_t offset = 0;
     for (bool first = true; first || offset < total; first = false) {
@@ -76,12 +84,27 @@ bool Runner::collective(const CollectiveOp& op) {
             return false;
         }
         if (first && !descriptions_match(phase)) {
+            if (progress && one_channel_is_stuck(phase)) {
+                progress->stop(0, kChannels - 1);
+            }
             return hang();
         }
         consume(op, offset, bytes, phase);
         offset += bytes;
+        if (progress) {
+            ++progress->steps_done;
+        }
     }
     return true;
+}
+
+bool Runner::one_channel_is_stuck(int phase) {
+    for (int r = 0; r < core_.ranks; ++r) {
+        if (segment_.member(r).description[phase].stuck == static_cast<int32_t>(Stuck::kOneChannel)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool Runner::descriptions_match(int phase) {
@@ -187,6 +210,9 @@ bool Runner::transfers(std::vector<TransferOp> ops) {
         }
         at.posted += box.chunk_bytes;
         at.started = true;
+        if (op.profile.progress) {
+            ++op.profile.progress->steps_done;
+        }
         if (!op.is_send) {
             box.full.store(0, std::memory_order_release);
         }
@@ -205,6 +231,9 @@ bool Runner::transfers(std::vector<TransferOp> ops) {
                         continue;
                     }
                     any |= step(ops[i], state[i]);
+                    if (state[i].finished && ops[i].profile.progress) {
+                        ops[i].profile.progress->stop(0, 1);
+                    }
                     open -= state[i].finished;
                     lane = !state[i].finished;
                 }
@@ -270,16 +299,30 @@ bool Runner::signal(const SignalOp& op) {
 
 }  // namespace
 
+size_t contribution_bytes(const CollectiveOp& op, int ranks) {
+    const size_t bytes = op.count * element_bytes(op.type);
+    return op.kind == OpKind::kReduceScatter ? bytes * static_cast<size_t>(ranks) : bytes;
+}
+
 void Plan::run(const int32_t* cancelled) {
     const CoreRef keep = core;
     {
         std::lock_guard lock(core->lock);
         ++core->plans_running;
     }
+    if (profile_at_replay(*this)) {
+        profile_make_progress(*this);
+        profile_operations(*this);
+    }
     {
         std::lock_guard exclusive(core->executing);
         Runner runner(*core, cancelled);
         bool alive = !core->abort;
+        for (const TransferOp& op : transfers) {
+            if (alive && op.profile.progress) {
+                op.profile.progress->start(1);
+            }
+        }
         if (alive && collectives.empty() && core->inject_stuck.exchange(0)) {
             while (!core->abort && !std::atomic_ref<const int32_t>(*cancelled).load()) {
                 std::this_thread::sleep_for(std::chrono::milliseconds(5));
