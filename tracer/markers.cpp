@@ -74,6 +74,10 @@ void end_span(Thread& thread) {
 
 }  // namespace
 
+void mark_event(Thread& thread, uint32_t name) {
+    record_marker(thread, {.kind = MarkerKind::kEvent, .name = name}, now_ticks());
+}
+
 }  // namespace titan::tracer
 
 using titan::format::MarkerKind;

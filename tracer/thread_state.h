@@ -66,6 +66,9 @@ void mark_thread_as_ours();
 // The group that made them has ended with `result`: NCCL has handed the communicators out. cold.
 void settle_pending_creates(Thread& thread, int result);
 
+// An event marker by the id of its name. hot.
+void mark_event(Thread& thread, uint32_t name);
+
 // A communicator is usable: what starts with the first one. cold.
 void on_member_ready(Session& session, Communicator& communicator);
 

@@ -10,7 +10,8 @@ from metalib import Tree, blank_comments_and_strings, run
 NEEDED_ALLOWED = re.compile(r"^(libc\.so|libm\.so|ld-linux[-\w]*\.so|lib(dl|pthread|rt)\.so)")
 OWN = re.compile(r"^(titan_|ncclProfiler_)")
 # Intercepted by hand, because no row can say "does not return": a process that leaves without atexit must still be seen.
-BY_HAND = {"_exit", "_Exit"}
+# And the name under which NVTX looks for a tool.
+BY_HAND = {"_exit", "_Exit", "InitializeInjectionNvtx2"}
 
 
 def needed(readelf, library):
