@@ -104,6 +104,16 @@ def run_case(build, scratch, case):
         check(f"fault: {faults}" in output, f"the fault '{faults}' was not announced:\n{output}")
 
 
+def test_static(build, scratch):
+    """Programs with static libraries: the same job, and nothing of CUDA or NCCL to stand in front of."""
+    for name, foreign in (("titan-sim-static-cudart", r"\bcuda\w+"), ("titan-sim-static-nccl", r"\b(cuda|nccl)\w+")):
+        symbols = subprocess.run(["nm", "-D", build / name], capture_output=True, text=True).stdout
+        check(not re.findall(foreign, symbols), f"{name} shows {set(re.findall(foreign, symbols))}")
+        job = subprocess.run([build / name, *SMALL.split(), "--timeout-s", "50"], capture_output=True, text=True,
+                             env=dict(environment(build), TMPDIR=scratch))
+        check(job.returncode == 0, f"{name}: status {job.returncode}\n{job.stderr}")
+
+
 def test_signals(build, scratch):
     """The launcher forwards signals; a killed launcher takes its ranks along."""
     pid_file = pathlib.Path(scratch) / "pids"
@@ -173,6 +183,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             list(pool.map(lambda case: run_case(build, scratch, case), CASES))
+        test_static(build, scratch)
         test_signals(build, scratch)
         left = [name for name in os.listdir(scratch) if name.startswith("titan-sim-")]
         check(len(left) <= 1, f"directories left behind: {left}")  # of the launcher that was killed
