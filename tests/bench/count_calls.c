@@ -1,5 +1,6 @@
 /* Calls one function N times inside measured(), for callgrind: `count_calls WHAT N`. Two values of N give the exact cost
  * of one call, whatever start-up and first calls cost. */
+#include <cuda.h>
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,10 +27,32 @@ static void event(long i) {
 }
 static void metric(long i) { titan_metric("loss", (double)i); }
 
+static const CUstream stream = (CUstream)&buffer;
+static CUgraphExec graph_with_calls, graph_without;
+static void graph_launch(long i) {
+    (void)i;
+    cuGraphLaunch(graph_with_calls, stream);
+}
+static void empty_graph(long i) {
+    (void)i;
+    cuGraphLaunch(graph_without, stream);
+}
+static void capture_graphs(void) {
+    CUgraph graph;
+    cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    for (int i = 0; i < 100; ++i) {
+        ncclAllReduce(buffer, buffer, 4, ncclFloat32, ncclSum, comm, stream);
+    }
+    cuStreamEndCapture(stream, &graph);
+    cuGraphInstantiateWithFlags(&graph_with_calls, graph, 0);
+    cuGraphInstantiateWithFlags(&graph_without, NULL, 0);
+}
+
 static const struct {
     const char* name;
     void (*call)(long);
-} calls[] = {{"all_reduce", all_reduce}, {"step", step}, {"span", span}, {"event", event}, {"metric", metric}};
+} calls[] = {{"all_reduce", all_reduce}, {"step", step}, {"span", span}, {"event", event}, {"metric", metric},
+             {"graph_launch", graph_launch}, {"empty_graph", empty_graph}};
 
 /* The name that callgrind's --toggle-collect is given. */
 __attribute__((noinline)) void measured(void (*call)(long), long n) {
@@ -46,6 +69,7 @@ int main(int argc, char** argv) {
     ncclUniqueId id;
     ncclGetUniqueId(&id);
     ncclCommInitRank(&comm, 8, id, 3);
+    capture_graphs();
     const long n = atol(argv[2]);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; ++i) {
         if (strcmp(calls[i].name, argv[1]) == 0) {
