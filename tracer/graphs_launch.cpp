@@ -20,6 +20,15 @@ using format::CollectiveEntry;
 constexpr int kUnhandledCudaError = 1;          // ncclResult_t
 constexpr uint32_t kBecomesChild = UINT32_MAX;  // Call::replayed of a launch that is itself captured
 
+// Bit n: operations of kind n are counted by their communicator.
+constexpr uint64_t kCountedKinds = [] {
+    uint64_t kinds = 0;
+    for (unsigned kind = 0; kind < 64; ++kind) {
+        kinds |= is_counted(format::class_of(static_cast<format::OpKind>(kind))) ? uint64_t{1} << kind : 0;
+    }
+    return kinds;
+}();
+
 // The communicator of a captured call; null when it is unknown, or its row has another tenant by now.
 Communicator* communicator_of(Session& session, const CapturedCall& captured) {
     if (captured.communicator >= Communicators::kMaxRows) {
@@ -30,9 +39,13 @@ Communicator* communicator_of(Session& session, const CapturedCall& captured) {
 }
 
 uint64_t next_sequence(Session& session, Communicator* communicator, const CapturedCall& captured) {
-    return communicator == nullptr
-               ? format::kNoSequence
-               : take_sequence(session, *communicator, captured.kind, format::class_of(captured.kind), captured.peer);
+    if (communicator == nullptr) [[unlikely]] {
+        return format::kNoSequence;
+    }
+    if ((kCountedKinds >> (static_cast<unsigned>(captured.kind) % 64) & 1) != 0) [[likely]] {
+        return std::atomic_ref(communicator->record->next_sequence).fetch_add(1, std::memory_order_relaxed);
+    }
+    return take_other_sequence(session, *communicator, captured.kind, format::class_of(captured.kind), captured.peer);
 }
 
 // What all entries of one launch have in common.
@@ -43,13 +56,25 @@ struct Replay {
     uint64_t launch;
     uint64_t now;
     int64_t step;
+    uint32_t thread;
+    uint32_t span;
 };
 
-void write_replayed(Thread& thread, uint64_t ticket, const CapturedCall& captured, const Replay& replay) {
-    Session& session = *thread.session;
-    Communicator* const communicator = communicator_of(session, captured);
-    const uint64_t sequence = next_sequence(session, communicator, captured);
-    CollectiveEntry& entry = session.collectives.begin(ticket);
+// This member, as its calls tell it.
+struct Place {
+    uint32_t communicator;
+    int32_t rank;
+    int32_t device;
+};
+
+Place place_in(const Communicator* communicator) {
+    return communicator == nullptr
+               ? Place{format::kNoIndex, -1, -1}
+               : Place{communicator->index, communicator->record->rank, communicator->record->device};
+}
+
+[[gnu::always_inline]] inline void fill(CollectiveEntry& entry, const CapturedCall& captured, uint64_t sequence,
+                                        const Place& place, const Replay& replay) {
     entry.communicator_id = captured.communicator_id;
     entry.sequence = sequence;
     entry.count = captured.count;
@@ -61,13 +86,13 @@ void write_replayed(Thread& thread, uint64_t ticket, const CapturedCall& capture
     entry.entered_ticks = replay.now;
     entry.returned_ticks = entry.gpu_started_ticks = entry.gpu_finished_ticks = 0;
     entry.related_id = 0;
-    entry.communicator = communicator != nullptr ? communicator->index : format::kNoIndex;
-    entry.thread = thread.tid;
-    entry.span = thread.span;
+    entry.communicator = place.communicator;
+    entry.thread = replay.thread;
+    entry.span = replay.span;
     entry.stack = 0;
     entry.peer = captured.peer;
-    entry.comm_rank = communicator != nullptr ? communicator->record->rank : -1;
-    entry.device = communicator != nullptr ? communicator->record->device : -1;
+    entry.comm_rank = place.rank;
+    entry.device = place.device;
     entry.group_index = captured.group_index;
     entry.kind = captured.kind;
     entry.datatype = captured.datatype;
@@ -80,21 +105,34 @@ void write_replayed(Thread& thread, uint64_t ticket, const CapturedCall& capture
     memset(&entry.replay, 0, sizeof(entry) - offsetof(CollectiveEntry, replay));  // to the end, as in any entry
     entry.replay = replay.number;
     entry.graph = captured.capture;
-    session.collectives.publish(entry, ticket);
 }
 
-// Writes the entries of all calls; returns the first one's ticket.
-uint64_t expand(Thread& thread, const CapturedCalls& list, uint32_t count, const Replay& replay) {
-    Session& session = *thread.session;
-    const uint64_t first = session.collectives.claim_many(count);
+// Writes the entries of all calls; returns the first one's ticket. The copies of ring and launch are this function's own:
+// else every store into an entry could have changed them, as far as the compiler knows.
+uint64_t expand(Session& session, const CapturedCalls& list, uint32_t count, const Replay replay) {
+    Ring<CollectiveEntry> ring = session.collectives;
+    const uint64_t first = ring.claim_many(count);
     const CapturedCall* const calls = list.calls();
     uint32_t i = 0;
     // Of a graph with more calls than the ring has slots, the last ones stay; the others count all the same.
-    for (; count - i > session.collectives.slots(); ++i) {
+    for (; count - i > ring.slots(); ++i) {
         next_sequence(session, communicator_of(session, calls[i]), calls[i]);
     }
+    Communicator* communicator = nullptr;
+    Place place = place_in(nullptr);
+    const CapturedCall* known = nullptr;  // the call that `communicator` was found for: mostly the one before
     for (; i < count; ++i) {
-        write_replayed(thread, first + i, calls[i], replay);
+        const CapturedCall& captured = calls[i];
+        if (known == nullptr || captured.communicator != known->communicator ||
+            captured.communicator_id != known->communicator_id) {
+            communicator = communicator_of(session, captured);
+            place = place_in(communicator);
+            known = &captured;
+        }
+        const uint64_t sequence = next_sequence(session, communicator, captured);
+        CollectiveEntry& entry = ring.begin(first + i);
+        fill(entry, captured, sequence, place, replay);
+        ring.publish(entry, first + i);
     }
     return first;
 }
@@ -111,13 +149,15 @@ void replay_calls(Call& call, const CapturedCalls& list, uint32_t count, const v
         list.groups == 0 ? 0
                          : std::atomic_ref(session.header->groups).fetch_add(list.groups, std::memory_order_relaxed);
     call.replayed = count;
-    call.ticket = expand(*call.thread, list, count,
+    call.ticket = expand(session, list, count,
                          {.stream = reinterpret_cast<uint64_t>(stream),
                           .first_group = groups,
                           .number = number,
                           .launch = call.launch.number_plus_one,
                           .now = now,
-                          .step = load_field(session.header->step)});
+                          .step = load_field(session.header->step),
+                          .thread = call.thread->tid,
+                          .span = call.thread->span});
 }
 
 }  // namespace
@@ -137,7 +177,10 @@ bool enter_graph_launch(Call& call, uint16_t api, const void* exec, const void* 
     const uint64_t number = count > 0 && !captured ? session.graphs.next_replay() : 0;
     const StreamWork work{.kind = format::WorkKind::kGraphLaunch, .stream = stream, .object = exec, .amount = number};
     const uint64_t ticket = write_work(*thread, api, work, captured ? format::kWorkCaptured : 0, now);
-    call = {thread, ticket, nullptr, format::OpClass::none, {}};
+    call.thread = thread;
+    call.ticket = ticket;
+    call.replayed = 0;
+    call.launch.number_plus_one = 0;  // the rest of it has a meaning only where that is set
     if (captured) {
         call.replayed = list != nullptr ? kBecomesChild : 0;
     } else if (count > 0) {

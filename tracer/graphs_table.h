@@ -13,9 +13,6 @@ template <typename Value>
 class HandleTable {
   public:
     Value* find(const void* handle) const {
-        if (used_.load(std::memory_order_relaxed) == 0 || handle == nullptr) {
-            return nullptr;
-        }
         const Slot* const slot = slot_of(handle);
         return slot != nullptr ? slot->value.load(std::memory_order_acquire) : nullptr;
     }
@@ -33,7 +30,7 @@ class HandleTable {
         }
         slot->value.store(value, std::memory_order_relaxed);
         slot->handle.store(handle, std::memory_order_release);
-        used_.fetch_add(1, std::memory_order_relaxed);
+        add_used(*slot, 1);
         return nullptr;
     }
 
@@ -45,14 +42,17 @@ class HandleTable {
         }
         Value* const value = slot->value.load(std::memory_order_relaxed);
         slot->handle.store(nullptr, std::memory_order_release);
-        used_.fetch_sub(1, std::memory_order_relaxed);
+        add_used(*slot, -1);
         return value;
     }
 
     // Calls visit(handle, value) for each.
     template <typename Visit>
     void for_each(Visit visit) {
-        for (uint32_t bucket = 0; bucket < kBuckets && used_.load(std::memory_order_relaxed) > 0; ++bucket) {
+        for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+            if (used_[bucket].load(std::memory_order_relaxed) == 0) {
+                continue;
+            }
             for (Slot& slot : buckets_[bucket].slots) {
                 if (const void* const handle = slot.handle.load(std::memory_order_relaxed); handle != nullptr) {
                     visit(handle, slot.value.load(std::memory_order_relaxed));
@@ -109,6 +109,9 @@ class HandleTable {
             return nullptr;
         }
         for (const uint32_t bucket : buckets_of(handle).numbers) {
+            if (used_[bucket].load(std::memory_order_acquire) == 0) [[likely]] {
+                continue;
+            }
             for (const Slot& slot : buckets_[bucket].slots) {
                 if (slot.handle.load(std::memory_order_acquire) == handle) {
                     return &slot;
@@ -118,7 +121,14 @@ class HandleTable {
         return nullptr;
     }
 
-    std::atomic<uint32_t> used_;
+    void add_used(const Slot& slot, int more) {
+        const auto bucket =
+            (reinterpret_cast<const char*>(&slot) - reinterpret_cast<const char*>(buckets_)) / sizeof(Bucket);
+        const uint8_t before = used_[bucket].load(std::memory_order_relaxed);
+        used_[bucket].store(static_cast<uint8_t>(before + more), std::memory_order_release);
+    }
+
+    std::atomic<uint8_t> used_[kBuckets];  // slots in use: a miss reads no more than these two numbers, mostly
     Bucket buckets_[kBuckets];
 };
 

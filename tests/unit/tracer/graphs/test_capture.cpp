@@ -228,6 +228,24 @@ TEST_CASE("several communicators, each with its own numbers") {
     CHECK(replayed[1].comm_rank == 0);
 }
 
+TEST_CASE("members of one communicator in one process are told apart") {
+    void* const first = test::create(114, 2, 0);
+    void* const second = test::create(114, 2, 1);
+    CHECK(test::record_of(first).id == test::record_of(second).id);
+    const test::Handle exec = test::instantiate(test::capture([&](test::Handle stream) {
+        test::all_reduce(first, stream);
+        test::all_reduce(second, stream);
+        test::all_reduce(first, stream);
+    }));
+    const auto replayed = test::launch(exec, test::new_stream());
+    REQUIRE(replayed.size() == 3);
+    CHECK(replayed[0].comm_rank == 0);
+    CHECK(replayed[1].comm_rank == 1);
+    CHECK(replayed[1].sequence == 0);
+    CHECK(replayed[2].comm_rank == 0);
+    CHECK(replayed[2].sequence == 1);
+}
+
 TEST_CASE("an invalidated capture leaves nothing behind") {
     void* const comm = test::create(109, 4, 1);
     const test::Handle stream = test::new_stream();
