@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Collectives in CUDA graphs: recorded at their capture, issued again at each launch, with the right numbers."""
+
+import time
+
+import harness
+
+CAPTURED, REPLAYED = 2, 32
+
+
+class Graphs(harness.Case):
+    def reduces(self, scenario, **settings):
+        """The all_reduces in the ring while the program holds still."""
+        client = self.place.start_rank("e2e-graphs", scenario, **settings)
+        client.wait_says("done")
+        time.sleep(0.1)  # the GPU is asked every 20 ms
+        calls = self.place.show(self.place.rings, "--op", "all_reduce", "--last", "100000")
+        self.place.go()
+        self.assertEqual(client.wait(), 0)
+        return calls
+
+    def issued(self, calls):
+        """Counts of what ran, in order; their numbers must have no gap."""
+        ran = [call for call in calls if not call["flags"] & CAPTURED]
+        self.assertEqual([call["seq"] for call in ran], list(range(len(ran))))
+        return [call["count"] for call in ran]
+
+    def check_forked(self, method):
+        calls = self.reduces("forked", TITANTRACE_GPU_PROGRESS=method)
+        captured = [call for call in calls if call["flags"] & CAPTURED]
+        self.assertEqual([(call["count"], call["seq"], call["state"]) for call in captured],
+                         [(count, None, "captured") for count in (2, 3, 4, 5)])
+        self.assertEqual(self.issued(calls), [1, 2, 3, 4, 5, 2, 3, 4, 5, 6])
+        replayed = [call for call in calls if call["flags"] & REPLAYED]
+        self.assertEqual([call["replay"] for call in replayed], [1] * 4 + [2] * 4)
+        self.assertEqual({call["graph"] for call in calls if call["count"] not in (1, 6)}, {captured[0]["graph"]})
+        groups = [call["group"] for call in replayed if call["count"] in (3, 4)]
+        self.assertEqual((groups[0], groups[2]), (groups[1], groups[3]))
+        self.assertEqual(len({captured[1]["group"], groups[0], groups[2]}), 3)
+        state = "enqueued" if method == "off" else "finished"
+        self.assertEqual({call["state"] for call in calls if not call["flags"] & CAPTURED}, {state})
+
+    def test_forked_streams_and_groups(self):
+        self.check_forked("writes")
+
+    def test_with_events(self):
+        self.check_forked("events")
+
+    def test_without_device_progress(self):
+        self.check_forked("off")
+
+    def test_clones_children_updates(self):
+        self.assertEqual(self.issued(self.reduces("changed")), [1, 2, 1, 2, 1, 1, 3, 2, 1, 4])
+
+    def test_captured_again_and_again(self):
+        self.assertEqual(self.issued(self.reduces("recaptured")), list(range(1, 51)))
+
+    def test_invalidated_capture(self):
+        self.assertEqual(self.issued(self.reduces("invalidated")), [2])
+
+    def test_threads(self):
+        calls = self.reduces("concurrent")
+        communicators = {call["communicator"] for call in calls}
+        self.assertEqual(len(communicators), 4)
+        for communicator in communicators:
+            self.assertEqual(self.issued([call for call in calls if call["communicator"] == communicator]),
+                             [turn for turn in range(1, 26) for _ in range(2)])
+
+    def test_a_job_that_replays_its_steps(self):
+        self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "6", "--step-ms", "1",
+                        "--graphs"], self.place.env(TITANTRACE_DUMP_ON="exit"))
+        calls = self.place.show(self.place.dumps, "--last", "100000")
+        replayed = [call for call in calls if call["flags"] & REPLAYED]
+        self.assertEqual({(call["rank"], call["replay"]) for call in replayed},
+                         {(rank, replay) for rank in range(4) for replay in range(1, 6)})
+        for communicator in {call["communicator"] for call in replayed}:
+            by_rank = {}
+            for call in calls:
+                if call["communicator"] == communicator and call["seq"] is not None and not call["op"].startswith("comm_"):
+                    by_rank.setdefault(call["rank"], []).append((call["seq"], call["op"], call["count"]))
+            first, *others = by_rank.values()
+            for other in others:
+                self.assertEqual(other, first)
+        analysis = self.place.analyze(self.place.dumps)
+        self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
+
+
+if __name__ == "__main__":
+    harness.main()
