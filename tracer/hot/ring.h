@@ -22,11 +22,13 @@ class Ring {
     // Tickets handed out so far.
     uint64_t head() const { return std::atomic_ref(cursor_->head).load(std::memory_order_acquire); }
 
-    uint64_t claim() { return std::atomic_ref(cursor_->head).fetch_add(1, std::memory_order_relaxed); }
+    // In order with the claims before it: what a thread did to its slots before its next claim comes before whoever is
+    // given them again.
+    uint64_t claim() { return std::atomic_ref(cursor_->head).fetch_add(1, std::memory_order_acq_rel); }
 
     // `count` tickets in a row; the first of them.
     uint64_t claim_many(uint64_t count) {
-        return std::atomic_ref(cursor_->head).fetch_add(count, std::memory_order_relaxed);
+        return std::atomic_ref(cursor_->head).fetch_add(count, std::memory_order_acq_rel);
     }
 
     uint64_t slots() const { return mask_ + 1; }
@@ -34,6 +36,8 @@ class Ring {
     // Between begin and publish the slot belongs to the caller.
     Slot& begin(uint64_t ticket) {
         Slot& slot = slots_[ticket & mask_];
+        // Whoever wrote the slot a lap ago has published it: our writes come after those.
+        (void)std::atomic_ref(slot.slot_sequence).load(std::memory_order_acquire);
         std::atomic_ref(slot.slot_sequence).store(2 * ticket + 1, std::memory_order_relaxed);
         std::atomic_thread_fence(std::memory_order_release);  // fields may not become visible before the odd mark
         return slot;
@@ -47,7 +51,7 @@ class Ring {
     // then hit a younger entry only if the ring goes round once more between here and the store.
     Slot* find(uint64_t ticket) {
         Slot& slot = slots_[ticket & mask_];
-        const uint64_t sequence = std::atomic_ref(slot.slot_sequence).load(std::memory_order_relaxed);
+        const uint64_t sequence = std::atomic_ref(slot.slot_sequence).load(std::memory_order_acquire);
         return sequence == 2 * ticket + 2 ? &slot : nullptr;
     }
 

@@ -45,6 +45,20 @@ int elapsed(float* milliseconds, void* from, void* to) {
     return 0;
 }
 
+int is_capturing(void* stream, int* status) {
+    const std::scoped_lock held(lock);
+    *status = stream_of(stream)->graph != nullptr;
+    return 0;
+}
+
+int capture_info(void* stream, int* status, uint64_t* id, void** graph, const void***, size_t*) {
+    const std::scoped_lock held(lock);
+    *status = stream_of(stream)->graph != nullptr;
+    *id = stream_of(stream)->capture;
+    *graph = stream_of(stream)->graph;
+    return 0;
+}
+
 thread_local std::vector<FakeContext*> pushed;
 
 bool find_fake(tracer::DriverApi& driver) {
@@ -65,13 +79,13 @@ bool find_fake(tracer::DriverApi& driver) {
                 return pushed.pop_back(), 0;
             },
         .stream_get_ctx = [](void* stream, void** context) { return *context = stream_of(stream)->context, 0; },
-        .stream_is_capturing = [](void* stream, int* status) { return *status = stream_of(stream)->capturing, 0; },
+        .stream_is_capturing = is_capturing,
         .exchange_capture_mode = [](int*) { return 0; },
         .event_create = [](void** event, unsigned) { return *event = new FakeEvent, ++fake.events_made, 0; },
         .event_record = record,
         .event_query = query,
         .event_elapsed_time = elapsed,
-        .stream_get_capture_info = nullptr,
+        .stream_get_capture_info = capture_info,
         .stream_write_value64 =
             [](void* stream, uint64_t address, uint64_t value, unsigned) {
                 return fake.refuse_writes_with != 0
@@ -88,6 +102,18 @@ bool find_fake(tracer::DriverApi& driver) {
 [[maybe_unused]] const bool installed = (find_driver = find_fake, true);
 
 }  // namespace
+
+void FakeStream::begin_capture(void* into) {
+    static uint64_t captures = 0;
+    const std::scoped_lock held(lock);
+    graph = into;
+    capture = ++captures;
+}
+
+void FakeStream::end_capture() {
+    const std::scoped_lock held(lock);
+    graph = nullptr;
+}
 
 void FakeStream::run(size_t count) {
     const std::scoped_lock held(lock);

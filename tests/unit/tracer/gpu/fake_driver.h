@@ -24,12 +24,16 @@ struct FakeWork {
 
 struct FakeStream {
     FakeContext* context;
-    bool capturing = false;
+    void* graph = nullptr;  // being captured into, null: not being captured
+    uint64_t capture = 0;   // number of that capture
     std::vector<FakeWork> work = {};
     size_t done = 0;
 
     // The device gets through `count` more pieces of work, each one millisecond later than the one before.
     void run(size_t count);
+
+    void begin_capture(void* into);
+    void end_capture();
 };
 
 struct FakeDriver {
