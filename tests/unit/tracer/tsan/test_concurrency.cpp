@@ -74,7 +74,9 @@ void issue_work(FakeStream& stream) {
         if (tracer::enter_cuda(call, test::kAnyApi, &stream)) {
             tracer::leave_cuda(call, 0);
         }
-        tracer::count_query();
+        if (tracer::enter_query(call)) {
+            tracer::leave_query(call);
+        }
     }
 }
 
