@@ -5,6 +5,7 @@
 
 #include "api.h"
 #include "driver_api.h"
+#include "kernel_names.h"
 #include "nccl_copies.h"
 #include "plugin_env.h"
 #include "tracer/record.h"
@@ -18,7 +19,7 @@ void start_ways_in(bool) { report_plugins_of_others(); }
 
 __attribute__((constructor)) void enter_process() {
     tracer::set_bindings({.apis = {api_names, kApiIds},
-                          .kernel_name = nullptr,
+                          .kernel_name = kernel_name,
                           .find_driver = find_driver_api,
                           .nccl_version = nccl_version,
                           .session_started = start_ways_in});

@@ -95,9 +95,13 @@ void leave_work(Call& call, int) {
 [[gnu::cold]] void name_kernel(Call& call, FunctionKind kind, const void* function, const void* real) {
     Session& session = *call.thread->session;
     char text[kMaxStringBytes + 1];
-    uint32_t name = 0;
-    if (find_kernel_name(kind, function, real, text, sizeof text)) {
-        name = session.strings.intern(text);
+    // In relaxed mode no question of this thread can spoil a capture, its own or another thread's.
+    const bool has_driver = learn_driver(session);
+    int capture_mode = kCaptureModeRelaxed;
+    const bool exchanged = has_driver && session.driver.exchange_capture_mode(&capture_mode) == kCudaSuccess;
+    uint32_t name = find_kernel_name(kind, function, real, text, sizeof text) ? session.strings.intern(text) : 0;
+    if (exchanged) {
+        session.driver.exchange_capture_mode(&capture_mode);
     }
     if (name == 0) {
         // Nobody knows it: not asked again, until the handle means something else.
