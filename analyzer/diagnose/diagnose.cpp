@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "analyzer/diagnoser.h"
+#include "analyzer/host_wait.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
 
@@ -67,6 +68,15 @@ bool Diagnoser::leads_to_a_hang(const Finding& silent) const {
     });
 }
 
+std::string Diagnoser::awaited_work(const Process& process) const {
+    const ThreadState* thread = telling_thread(process);
+    if (thread == nullptr || thread->call == 0) {
+        return {};
+    }
+    const auto index = static_cast<size_t>(&process - run_.processes.data());
+    return awaited_text(run_, process, *thread, QueueReader(process, graph_.orders[index]));
+}
+
 void Diagnoser::finish() {
     std::map<std::string, bool> first;
     for (const Finding& finding : diagnosis_.findings) {
@@ -76,12 +86,24 @@ void Diagnoser::finish() {
         return std::tuple(!first[a.summary], a.confidence == Confidence::kPossible, a.since_ns) <
                std::tuple(!first[b.summary], b.confidence == Confidence::kPossible, b.since_ns);
     });
+    std::map<const Process*, std::pair<std::string, std::string>> states;  // with times and without
+    const auto state_of = [&](const Process& process) -> const auto& {
+        auto [found, fresh] = states.try_emplace(&process);
+        if (fresh) {
+            const std::string awaited = awaited_work(process);
+            found->second = {rank_state(run_, process, awaited), rank_state_without_times(run_, process, awaited)};
+        }
+        return found->second;
+    };
     for (Finding& finding : diagnosis_.findings) {
         for (const auto* ranks : {&finding.ranks, &finding.victims}) {
             for (const int rank : *ranks) {
                 const Process* process = process_of_rank_[rank];
-                finding.rank_state[rank] =
-                    process == nullptr ? "no dump and no ring: unknown" : rank_state(run_, *process);
+                if (process == nullptr) {
+                    finding.rank_state[rank] = finding.brief_state[rank] = "no dump and no ring: unknown";
+                } else {
+                    std::tie(finding.rank_state[rank], finding.brief_state[rank]) = state_of(*process);
+                }
             }
         }
     }

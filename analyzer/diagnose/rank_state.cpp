@@ -19,24 +19,8 @@ std::string in_span(const Process& process, const ThreadState& thread) {
                                                             : ", span " + process.text(thread.spans.back());
 }
 
-// The thread that tells most: one that is inside a call, else the one that was heard of last.
-const ThreadState* telling_thread(const Process& process) {
-    const ThreadState* best = nullptr;
-    for (const ThreadState* thread : issuing_threads(process)) {
-        const auto worth = [](const ThreadState& t) {
-            return std::pair(t.call != 0, t.call != 0 ? -t.entered_ns : t.last_call_ns);
-        };
-        if (best == nullptr || worth(*thread) > worth(*best)) {
-            best = thread;
-        }
-    }
-    if (best == nullptr && !process.threads.empty()) {
-        best = &process.threads.front();
-    }
-    return best;
-}
-
-std::string inside_call(const Run& run, const Process& process, const ThreadState& thread, bool times) {
+std::string inside_call(const Run& run, const Process& process, const ThreadState& thread, bool times,
+                        const std::string& awaited) {
     std::string text = "inside " + process.text(thread.call);
     const Entry* entry = process.text(thread.call).starts_with("nccl") && thread.ticket != 0
                              ? process.entry_of_ticket(thread.ticket - 1)
@@ -49,6 +33,7 @@ std::string inside_call(const Run& run, const Process& process, const ThreadStat
     if (times) {
         text += " for " + duration_text(process.now_ns - thread.entered_ns);
     }
+    text += awaited.empty() ? "" : ", waiting for " + awaited;
     return text + in_span(process, thread) + in_step(process);
 }
 
@@ -79,7 +64,7 @@ std::string gone(const Run& run, const Process& process) {
     }
 }
 
-std::string state(const Run& run, const Process& process, bool times) {
+std::string state(const Run& run, const Process& process, bool times, const std::string& awaited) {
     if (process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled ||
         process.liveness == Liveness::kExited) {
         return gone(run, process);
@@ -89,10 +74,26 @@ std::string state(const Run& run, const Process& process, bool times) {
         const std::string last = last_call_text(run, process);
         return last.empty() ? "nothing recorded" : "last recorded: " + last;
     }
-    return thread->call != 0 ? inside_call(run, process, *thread, times) : in_program(process, *thread, times);
+    return thread->call != 0 ? inside_call(run, process, *thread, times, awaited) : in_program(process, *thread, times);
 }
 
 }  // namespace
+
+const ThreadState* telling_thread(const Process& process) {
+    const ThreadState* best = nullptr;
+    for (const ThreadState* thread : issuing_threads(process)) {
+        const auto worth = [](const ThreadState& t) {
+            return std::pair(t.call != 0, t.call != 0 ? -t.entered_ns : t.last_call_ns);
+        };
+        if (best == nullptr || worth(*thread) > worth(*best)) {
+            best = thread;
+        }
+    }
+    if (best == nullptr && !process.threads.empty()) {
+        best = &process.threads.front();
+    }
+    return best;
+}
 
 std::string last_call_text(const Run& run, const Process& process) {
     for (size_t i = process.entries.size(); i-- > 0;) {
@@ -108,9 +109,13 @@ std::string last_call_text(const Run& run, const Process& process) {
     return {};
 }
 
-std::string rank_state(const Run& run, const Process& process) { return state(run, process, true); }
+std::string rank_state(const Run& run, const Process& process, const std::string& awaited) {
+    return state(run, process, true, awaited);
+}
 
-std::string rank_state_without_times(const Run& run, const Process& process) { return state(run, process, false); }
+std::string rank_state_without_times(const Run& run, const Process& process, const std::string& awaited) {
+    return state(run, process, false, awaited);
+}
 
 const Process* process_of_rank(const Run& run, int rank) {
     const Process* found = nullptr;

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "analyzer/host_wait.h"
 #include "analyzer/stream_order.h"
 #include "analyzer/went_past.h"
 
@@ -30,9 +31,11 @@ class GraphBuilder {
     explicit GraphBuilder(const Run& run) : run_(run) {}
 
     WaitGraph build() {
-        orders_.reserve(run_.processes.size());
+        graph_.orders.reserve(run_.processes.size());
+        queues_.reserve(run_.processes.size());
         for (const Process& process : run_.processes) {
-            orders_.push_back(order_streams(run_, process));
+            graph_.orders.push_back(order_streams(run_, process));
+            queues_.emplace_back(process, graph_.orders.back());
         }
         node_of_entry_.resize(run_.processes.size());
         holds_.resize(run_.processes.size());
@@ -70,7 +73,7 @@ class GraphBuilder {
 
     void add_heads(uint32_t process) {
         const Process& owner = run_.processes[process];
-        for (const StreamHead& head : orders_[process].heads) {
+        for (const StreamHead& head : graph_.orders[process].heads) {
             for (const uint32_t index : head.entries) {
                 const Entry& entry = owner.entries[index];
                 if (entry.row == kNoIndex || entry.sequence == kNoSequence ||
@@ -98,14 +101,13 @@ class GraphBuilder {
     // Calls that the hosts wait in while the stream waits for something else.
     void add_blocked(uint32_t process) {
         const Process& owner = run_.processes[process];
-        const QueueReader queues(owner, orders_[process]);
         for (const auto& [index, node] : node_of_entry_[process]) {
             const Entry& entry = owner.entries[index];
             if (entry.device == DeviceState::kStarted || entry.device == DeviceState::kGraphStarted ||
                 entry.state == CallState::kEntered) {
                 continue;
             }
-            Blocked blocked{{process, entry.row}, &entry, queues.ahead_of(index), false, {}};
+            Blocked blocked{{process, entry.row}, &entry, queues_[process].ahead_of(index), false, {}};
             std::set<uint32_t> nodes;
             for (const uint32_t call : blocked.ahead.calls) {
                 insert_nodes_before(process, call, nodes);
@@ -123,7 +125,8 @@ class GraphBuilder {
     void insert_nodes_before(uint32_t process, uint32_t call, std::set<uint32_t>& nodes) {
         if (const auto node = node_of_entry_[process].find(call); node != node_of_entry_[process].end()) {
             nodes.insert(node->second);
-        } else if (const auto head = orders_[process].behind.find(call); head != orders_[process].behind.end()) {
+        } else if (const auto head = graph_.orders[process].behind.find(call);
+                   head != graph_.orders[process].behind.end()) {
             insert_head(process, head->second, nodes);
         }
     }
@@ -190,8 +193,29 @@ class GraphBuilder {
         if (call.starts_with("nccl")) {
             hold_in_nccl(process, thread, nodes);
         } else if (is_sync_call(call)) {
-            hold_in_sync(process, thread, call, nodes);
+            if (!hold_by_streams(process, thread, nodes)) {
+                hold_in_sync(process, thread, call, nodes);
+            }
+        } else if (is_launch_call(call)) {
+            hold_by_streams(process, thread, nodes);
         }
+    }
+
+    // By what is recorded of the stream or event: the calls that it waits for. True where that settles it.
+    bool hold_by_streams(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
+        const Process& owner = run_.processes[process];
+        const Ahead ahead = awaited_by(owner, thread, queues_[process]);
+        for (const uint32_t call : ahead.calls) {
+            insert_nodes_before(process, call, nodes);
+        }
+        int64_t oldest_ns = thread.entered_ns;
+        for (const auto& [index, node] : node_of_entry_[process]) {
+            oldest_ns = std::min(oldest_ns, owner.entries[index].entered_ns);
+        }
+        // With all waits recorded, work of its own that no call is ahead of is what it waits for.
+        const bool only_work = ahead.calls.empty() && !ahead.work.empty();
+        return !ahead.calls.empty() ||
+               (only_work && owner.sight.complete_since(oldest_ns) && !waits_by_default_stream(owner));
     }
 
     void hold_in_nccl(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
@@ -226,7 +250,7 @@ class GraphBuilder {
             }
         }
         // What queues on that stream behind the head of another one (same communicator, other stream).
-        for (const auto& [index, head] : orders_[process].behind) {
+        for (const auto& [index, head] : graph_.orders[process].behind) {
             if (!one_stream || owner.entries[index].stream == thread.object) {
                 insert_head(process, head, nodes);
             }
@@ -234,7 +258,7 @@ class GraphBuilder {
     }
 
     void insert_head(uint32_t process, uint32_t head, std::set<uint32_t>& nodes) {
-        for (const uint32_t index : orders_[process].heads[head].entries) {
+        for (const uint32_t index : graph_.orders[process].heads[head].entries) {
             if (const auto node = node_of_entry_[process].find(index); node != node_of_entry_[process].end()) {
                 nodes.insert(node->second);
             }
@@ -273,7 +297,8 @@ class GraphBuilder {
             absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
         } else {
             absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
-            absence.moved_on = moved_on(process, node) || (member != nullptr && went_past(run_, orders_, ref, node));
+            absence.moved_on =
+                moved_on(process, node) || (member != nullptr && went_past(run_, graph_.orders, ref, node));
         }
         return absence;
     }
@@ -283,7 +308,7 @@ class GraphBuilder {
         const Member& member = run_.member(ref);
         const auto index = static_cast<uint32_t>(&entry - run_.process(ref).entries.data());
         Absence absence{ref, member.rank, member.global_rank, AbsenceReason::kQueued, {}, false};
-        const StreamOrder& order = orders_[ref.process];
+        const StreamOrder& order = graph_.orders[ref.process];
         if (entry.state == CallState::kFailed) {
             absence.reason = AbsenceReason::kFailed;
             node.absent.push_back(absence);
@@ -516,6 +541,11 @@ class GraphBuilder {
         }
     }
 
+    static bool waits_by_default_stream(const Process& process) {
+        return std::any_of(process.work.begin(), process.work.end(),
+                           [](const StreamWork& piece) { return is_legacy_stream(piece.stream); });
+    }
+
     void add_program_order() {
         graph_.may_follow.resize(graph_.nodes.size());
         for (uint32_t process = 0; process < run_.processes.size(); ++process) {
@@ -523,9 +553,7 @@ class GraphBuilder {
             const std::vector<Entry>& entries = run_.processes[process].entries;
             // Where the waits between streams are recorded, they are edges. The legacy default stream waits unrecorded.
             const StreamSight& sight = run_.processes[process].sight;
-            const std::vector<StreamWork>& work = run_.processes[process].work;
-            const bool legacy = std::any_of(work.begin(), work.end(),
-                                            [](const StreamWork& piece) { return is_legacy_stream(piece.stream); });
+            const bool legacy = waits_by_default_stream(run_.processes[process]);
             uint32_t previous = UINT32_MAX;
             for (const auto& [index, node] : in_order) {
                 if (previous != UINT32_MAX) {
@@ -545,7 +573,7 @@ class GraphBuilder {
 
     const Run& run_;
     WaitGraph graph_;
-    std::vector<StreamOrder> orders_;
+    std::vector<QueueReader> queues_;  // by process
     std::map<NodeKey, uint32_t> index_;
     std::vector<std::unordered_map<uint32_t, uint32_t>> node_of_entry_;  // process -> entry -> node
     std::unordered_map<uint32_t, std::vector<uint32_t>> creations_;      // process -> nodes

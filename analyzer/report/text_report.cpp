@@ -127,11 +127,18 @@ class TextReport {
         section("  What the ranks do");
         std::map<std::string, std::vector<int>> culprits;
         for (const int rank : finding.ranks) {
-            culprits[folded_state(rank, finding)].push_back(rank);
+            culprits[finding.brief_state.at(rank)].push_back(rank);
         }
         std::map<std::string, std::vector<int>> victims;
         for (const int rank : finding.victims) {
-            victims[folded_state(rank, finding)].push_back(rank);
+            victims[finding.brief_state.at(rank)].push_back(rank);
+        }
+        // Many groups that wait for different calls each: what they wait for is left out.
+        if (culprits.size() + victims.size() > kShownStates) {
+            victims.clear();
+            for (const int rank : finding.victims) {
+                victims[shortest_state(rank, finding)].push_back(rank);
+            }
         }
         size_t shown = 0;
         for (const auto* group : {&culprits, &victims}) {
@@ -147,9 +154,9 @@ class TextReport {
         }
     }
 
-    std::string folded_state(int rank, const Finding& finding) const {
+    std::string shortest_state(int rank, const Finding& finding) const {
         const Process* process = process_of_rank(run_, rank);
-        return process == nullptr ? finding.rank_state.at(rank) : rank_state_without_times(run_, *process);
+        return process == nullptr ? finding.brief_state.at(rank) : rank_state_without_times(run_, *process);
     }
 
     void state_line(const std::vector<int>& ranks, const std::string& state, bool culprit) {

@@ -215,6 +215,7 @@ bool Scenario::run_action(int rank, const Action& action) {
         case Action::kReplay: replay(rank, action); return true;
         case Action::kSync:
             if (host.streams[action.stream].empty()) {
+                record_sync(rank, action.stream);
                 host.last_call = "cudaStreamSynchronize";
                 host.last_call_ticks = now_;
                 return true;

@@ -166,6 +166,7 @@ class Scenario {
     bool run_action(int rank, const Action& action);
     void hand_over(int rank, const Action& action);
     void replay(int rank, const Action& action);
+    void record_sync(int rank, uint64_t stream);
     void reach(int rank, const Group& group);
     bool is_done(int rank, const Group& group) const;
     void finish_group(int rank, const Group& group);

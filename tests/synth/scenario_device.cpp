@@ -92,6 +92,14 @@ void Scenario::replay(int rank, const Action& action) {
     host.streams[action.stream].back().replay_ends = tickets;
 }
 
+void Scenario::record_sync(int rank, uint64_t stream) {
+    const Host& host = *hosts_[static_cast<size_t>(rank)];
+    CudaCallEntry& call = rings_[static_cast<size_t>(rank)]->add_cuda_call("cudaStreamSynchronize");
+    call.object = stream;
+    call.entered_ticks = host.inside.empty() ? now_ : host.inside_since;
+    call.returned_ticks = now_ + 1000;
+}
+
 void Scenario::reach(int rank, const Group& group) {
     if (group.launch != 0 && options_.method == GpuProgressMethod::kWrites && !is_dead(rank)) {
         rings_[static_cast<size_t>(rank)]->marks(group.launch).started = group.launch;

@@ -118,6 +118,7 @@ class Diagnoser {
     void add_victims(const std::vector<uint32_t>& nodes, Finding& finding) const;
     // Wrong results hurt nobody's progress, unless the very rank that made them is then missing: it left because of them.
     bool leads_to_a_hang(const Finding& silent) const;
+    std::string awaited_work(const Process& process) const;
     void finish();
 
     const Run& run_;

@@ -108,8 +108,9 @@ struct Finding {
     std::string summary;
     std::vector<std::string> evidence;
     std::map<int, std::string> rank_state;
-    bool hangs = true;     // false: wrong, but nobody waits because of it
-    int64_t since_ns = 0;  // when the first of the victims began to wait
+    std::map<int, std::string> brief_state;  // the same without times, to fold ranks that do the same
+    bool hangs = true;                       // false: wrong, but nobody waits because of it
+    int64_t since_ns = 0;                    // when the first of the victims began to wait
 };
 
 struct Diagnosis {

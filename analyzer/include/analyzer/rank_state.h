@@ -7,9 +7,12 @@
 
 namespace titan::analyzer {
 
-std::string rank_state(const Run& run, const Process& process);
+// `awaited`: what its telling thread waits for inside a synchronisation, empty where nothing tells.
+std::string rank_state(const Run& run, const Process& process, const std::string& awaited = {});
 // The same with the times left out: ranks with equal text are folded.
-std::string rank_state_without_times(const Run& run, const Process& process);
+std::string rank_state_without_times(const Run& run, const Process& process, const std::string& awaited = {});
+// The thread that tells most: one that is inside a call, else the one that was heard of last. Null: none is recorded.
+const ThreadState* telling_thread(const Process& process);
 // "all_reduce #41 on dp:0 at step 12", empty where nothing is recorded.
 std::string last_call_text(const Run& run, const Process& process);
 const Process* process_of_rank(const Run& run, int rank);

@@ -78,6 +78,7 @@ struct WaitGraph {
     // node -> nodes that a waiter issued before it (on other streams) or together with it. Used where the waits between
     // streams are not recorded: no proof of waiting, but what may follow from something else is no cause.
     std::vector<std::vector<uint32_t>> may_follow;
+    std::vector<StreamOrder> orders;  // by process
 };
 
 WaitGraph build_wait_graph(const Run& run);
