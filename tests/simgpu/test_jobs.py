@@ -114,6 +114,25 @@ def test_static(build, scratch):
         check(job.returncode == 0, f"{name}: status {job.returncode}\n{job.stderr}")
 
 
+def test_nvtx(build, scratch):
+    """NVTX gets the ranges of NCCL's calls, in its own domain, and those of the training loop."""
+    injection = build / "libsimgpu_nvtx_injection.so"
+    if not injection.exists():
+        print("NVTX: not tested, the toolkit has no nvtx3 headers")
+        return
+    log = pathlib.Path(scratch) / "nvtx.log"
+    env = dict(environment(build), TMPDIR=scratch, NVTX_INJECTION64_PATH=str(injection), SIMGPU_NVTX_LOG=str(log))
+    job = subprocess.run([build / "titan-sim", "--ranks", "2", "--steps", "1", "--checkpoint-every", "1", "--nvtx"], env=env)
+    lines = log.read_text().splitlines()
+    check(job.returncode == 0, f"titan-sim --nvtx: status {job.returncode}")
+    counts = {line: lines.count(line) for line in lines}
+    for line, count in (("push forward", 2), ("push backward", 2), ("mark checkpoint", 2),
+                        ("push NCCL:ncclReduceScatter", 2), ("push NCCL:ncclBroadcast", 2)):
+        check(counts.get(line) == count, f"NVTX: {counts.get(line)} times '{line}', expected {count}")
+    pushes = sum(count for line, count in counts.items() if line.startswith("push"))
+    check(counts.get("pop ") == pushes, f"NVTX: {pushes} pushes, {counts.get('pop ')} pops")
+
+
 def test_signals(build, scratch):
     """The launcher forwards signals; a killed launcher takes its ranks along."""
     pid_file = pathlib.Path(scratch) / "pids"
@@ -184,6 +203,7 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             list(pool.map(lambda case: run_case(build, scratch, case), CASES))
         test_static(build, scratch)
+        test_nvtx(build, scratch)
         test_signals(build, scratch)
         left = [name for name in os.listdir(scratch) if name.startswith("titan-sim-")]
         check(len(left) <= 1, f"directories left behind: {left}")  # of the launcher that was killed

@@ -1,5 +1,6 @@
 // NCCL API: collectives, in the plain and in the Config form.
 #include "group.h"
+#include "nvtx.h"
 #include "reduce.h"
 
 using namespace simgpu;
@@ -107,6 +108,11 @@ ncclResult_t enqueue(const Call& call, ncclComm_t comm, cudaStream_t stream) {
     return ncclSuccess;
 }
 
+uint64_t hash_of(ncclComm_t comm) {
+    const CoreRef core = find_core(comm);
+    return core ? core->hash : 0;
+}
+
 ncclResult_t run(const Call& call, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config = nullptr) {
     return grouped([&] {
         const ncclResult_t result = check_config(config);
@@ -120,10 +126,12 @@ ncclResult_t run(const Call& call, ncclComm_t comm, cudaStream_t stream, const n
 #define PARAMETERS(...) __VA_ARGS__
 #define COLLECTIVE(name, parameters, ...)                                                             \
     NCCL_EXPORT(ncclResult_t, nccl##name, (parameters, ncclComm_t comm, cudaStream_t stream)) {       \
+        SIMGPU_NVTX_RANGE("nccl" #name, hash_of(comm), count* element_bytes(type))                    \
         return run(Call{OpKind::k##name, __VA_ARGS__}, comm, stream);                                 \
     }                                                                                                 \
     NCCL_EXPORT(ncclResult_t, nccl##name##Config,                                                     \
                 (parameters, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) { \
+        SIMGPU_NVTX_RANGE("nccl" #name "Config", hash_of(comm), count* element_bytes(type))           \
         return run(Call{OpKind::k##name, __VA_ARGS__}, comm, stream, config);                         \
     }
 

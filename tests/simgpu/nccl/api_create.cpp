@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "create.h"
+#include "nvtx.h"
 
 using namespace simgpu;
 
@@ -53,16 +54,19 @@ ncclResult_t init_rank(ncclComm_t* newcomm, int ranks, const std::string& key, i
 }  // namespace
 
 NCCL_EXPORT(ncclResult_t, ncclCommInitRank, (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank)) {
+    SIMGPU_NVTX_RANGE("ncclCommInitRank")
     return grouped([&] { return init_rank(comm, ranks, key_of(id), rank, current_device(), nullptr); });
 }
 
 NCCL_EXPORT(ncclResult_t, ncclCommInitRankConfig,
             (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config)) {
+    SIMGPU_NVTX_RANGE("ncclCommInitRankConfig")
     return grouped([&] { return init_rank(comm, ranks, key_of(id), rank, current_device(), config); });
 }
 
 NCCL_EXPORT(ncclResult_t, ncclCommInitRankScalable,
             (ncclComm_t * comm, int ranks, int rank, int id_count, ncclUniqueId* ids, ncclConfig_t* config)) {
+    SIMGPU_NVTX_RANGE("ncclCommInitRankScalable")
     return grouped([&] {
         if (!ids || id_count < 1 || id_count > ranks) {
             return ncclInvalidArgument;
@@ -73,6 +77,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommInitRankScalable,
 }
 
 NCCL_EXPORT(ncclResult_t, ncclCommInitAll, (ncclComm_t * comms, int devices, const int* list)) {
+    SIMGPU_NVTX_RANGE("ncclCommInitAll")
     if (!comms || devices < 1) {
         return ncclInvalidArgument;
     }
@@ -144,6 +149,7 @@ ncclResult_t exchange_colors(const CoreRef& parent, const CoreRef& child, int co
 
 NCCL_EXPORT(ncclResult_t, ncclCommSplit,
             (ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config)) {
+    SIMGPU_NVTX_RANGE("ncclCommSplit")
     return grouped([&] {
         const CoreRef parent = find_core(comm);
         if (!newcomm || color < NCCL_SPLIT_NOCOLOR) {
@@ -168,6 +174,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommSplit,
 NCCL_EXPORT(ncclResult_t, ncclCommShrink,
             (ncclComm_t comm, int* excluded, int excluded_count, ncclComm_t* newcomm, ncclConfig_t* config,
              int flags)) {
+    SIMGPU_NVTX_RANGE("ncclCommShrink")
     return grouped([&] {
         const CoreRef parent = find_core(comm);
         if (!newcomm || !excluded || excluded_count < 1 || (flags & ~NCCL_SHRINK_ABORT)) {
@@ -218,6 +225,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId* i
 
 NCCL_EXPORT(ncclResult_t, ncclCommGrow,
             (ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm, ncclConfig_t* config)) {
+    SIMGPU_NVTX_RANGE("ncclCommGrow")
     if (!newcomm) {
         return ncclInvalidArgument;
     }

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "comm.h"
+#include "nvtx.h"
 #include "plan.h"
 
 using namespace simgpu;
@@ -39,6 +40,7 @@ ncclResult_t settle(const CoreRef& core, Work work) {
 }  // namespace
 
 NCCL_EXPORT(ncclResult_t, ncclCommFinalize, (ncclComm_t comm)) {
+    SIMGPU_NVTX_RANGE("ncclCommFinalize")
     const CoreRef core = find_core(comm);
     if (!core) {
         return ncclInvalidArgument;
@@ -54,6 +56,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommFinalize, (ncclComm_t comm)) {
 }
 
 NCCL_EXPORT(ncclResult_t, ncclCommDestroy, (ncclComm_t comm)) {
+    SIMGPU_NVTX_RANGE("ncclCommDestroy")
     if (!comm) {
         return ncclSuccess;
     }
@@ -69,6 +72,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommDestroy, (ncclComm_t comm)) {
 }
 
 NCCL_EXPORT(ncclResult_t, ncclCommAbort, (ncclComm_t comm)) {
+    SIMGPU_NVTX_RANGE("ncclCommAbort")
     if (!comm) {
         return ncclSuccess;
     }
@@ -83,6 +87,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommAbort, (ncclComm_t comm)) {
 }
 
 NCCL_EXPORT(ncclResult_t, ncclCommRevoke, (ncclComm_t comm, int flags)) {
+    SIMGPU_NVTX_RANGE("ncclCommRevoke")
     const CoreRef core = find_core(comm);
     if (!core || flags != NCCL_REVOKE_DEFAULT || core->finalized || core->revoked) {
         return ncclInvalidArgument;

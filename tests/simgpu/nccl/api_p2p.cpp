@@ -1,11 +1,18 @@
 // NCCL API: groups, send and receive, one-sided operations and their windows.
 #include "group.h"
+#include "nvtx.h"
 #include "reduce.h"
 
 using namespace simgpu;
 
-NCCL_EXPORT(ncclResult_t, ncclGroupStart, ()) { return group_begin(); }
-NCCL_EXPORT(ncclResult_t, ncclGroupEnd, ()) { return group_end(); }
+NCCL_EXPORT(ncclResult_t, ncclGroupStart, ()) {
+    SIMGPU_NVTX_RANGE("ncclGroupStart")
+    return group_begin();
+}
+NCCL_EXPORT(ncclResult_t, ncclGroupEnd, ()) {
+    SIMGPU_NVTX_RANGE("ncclGroupEnd")
+    return group_end();
+}
 
 NCCL_EXPORT(ncclResult_t, ncclGroupSimulateEnd, (ncclSimInfo_t * info)) {
     float estimated_us = 0;
@@ -68,11 +75,13 @@ ncclWindow_t window_handle(uint64_t number) { return reinterpret_cast<ncclWindow
 
 NCCL_EXPORT(ncclResult_t, ncclSend,
             (const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)) {
+    SIMGPU_NVTX_RANGE("ncclSend")
     return transfer(true, from, nullptr, count, type, peer, comm, stream);
 }
 
 NCCL_EXPORT(ncclResult_t, ncclRecv,
             (void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)) {
+    SIMGPU_NVTX_RANGE("ncclRecv")
     return transfer(false, nullptr, to, count, type, peer, comm, stream);
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "check.h"
+#include "markers.h"
 
 namespace simgpu {
 
@@ -35,6 +36,7 @@ usage: titan-sim [options]
     --kernels N            small kernels per step                             (default 0)
     --graphs               the first step runs eagerly; then one step is captured into a CUDA graph, over all
                            streams, and replayed in every step
+    --nvtx                 NVTX ranges and marks instead of titantrace's markers
     --checkpoint-every M   a broadcast over the world as barrier, 0 = never   (default 5)
     --gradients MODE       sharded (reduce-scatter, all-gather) or allreduce  (default sharded)
 
@@ -123,6 +125,11 @@ Options parse_options(int argc, char** argv) {
             train.work_ms = value();
         } else if (name == "--kernels") {
             train.kernels = integer();
+        } else if (name == "--nvtx") {
+            train.nvtx = true;
+            if (!SIMGPU_HAS_NVTX) {
+                wrong("%s: built without the toolkit's nvtx3 headers", "--nvtx");
+            }
         } else if (name == "--graphs") {
             train.graphs = true;
         } else if (name == "--checkpoint-every") {

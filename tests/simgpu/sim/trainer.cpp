@@ -26,6 +26,7 @@ const std::vector<std::string>& Trainer::comm_names() {
 
 Trainer::Trainer(const TrainOptions& options, int rank, int device) : options_(options) {
     set_speaker(rank);
+    use_nvtx() = options.nvtx;
     state_.rank = rank;
     state_.faults = FaultScript::from_environment();
     CUDA_CHECK(cudaSetDevice(device));
@@ -294,7 +295,7 @@ void Trainer::optimizer() {
 void Trainer::checkpoint() {
     Span span("checkpoint");
     RankComm& world = comm("world");
-    titan_event("checkpoint");
+    mark("checkpoint");
     if (options_.graphs) {
         after(data_, compute_);  // which carries the graph
     }
