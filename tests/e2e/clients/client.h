@@ -50,6 +50,28 @@ inline void await(const std::string& name) {
     }
 }
 
+// Rank 0 makes the unique id, the others find it in the directory where all meet.
+inline ncclUniqueId shared_id(const std::string& name, int rank, int size) {
+    ncclUniqueId id;
+    if (size == 1) {
+        NCCL(ncclGetUniqueId(&id));
+        return id;
+    }
+    const std::string path = meeting(name);
+    if (rank == 0) {
+        NCCL(ncclGetUniqueId(&id));
+        FILE* file = std::fopen((path + ".new").c_str(), "w");
+        REQUIRE(file && std::fwrite(&id, sizeof id, 1, file) == 1 && std::fclose(file) == 0);
+        REQUIRE(std::rename((path + ".new").c_str(), path.c_str()) == 0);
+        return id;
+    }
+    await(name);
+    FILE* file = std::fopen(path.c_str(), "r");
+    REQUIRE(file && std::fread(&id, sizeof id, 1, file) == 1);
+    std::fclose(file);
+    return id;
+}
+
 // One rank: its communicator, a stream, and a buffer that is large enough for everything here.
 struct Rank {
     int rank = number("RANK", 0), size = number("WORLD_SIZE", 1);
@@ -69,26 +91,7 @@ struct Rank {
         NCCL(ncclCommInitRank(&comm, size, id, rank));
     }
 
-    ncclUniqueId shared_id(const std::string& name) const {
-        ncclUniqueId id;
-        if (size == 1) {
-            NCCL(ncclGetUniqueId(&id));
-            return id;
-        }
-        const std::string path = meeting(name);
-        if (rank == 0) {
-            NCCL(ncclGetUniqueId(&id));
-            FILE* file = std::fopen((path + ".new").c_str(), "w");
-            REQUIRE(file && std::fwrite(&id, sizeof id, 1, file) == 1 && std::fclose(file) == 0);
-            REQUIRE(std::rename((path + ".new").c_str(), path.c_str()) == 0);
-            return id;
-        }
-        await(name);
-        FILE* file = std::fopen(path.c_str(), "r");
-        REQUIRE(file && std::fread(&id, sizeof id, 1, file) == 1);
-        std::fclose(file);
-        return id;
-    }
+    ncclUniqueId shared_id(const std::string& name) const { return client::shared_id(name, rank, size); }
 
     void all_reduce(size_t count = 16) {
         NCCL(ncclAllReduce(send, receive, count, ncclFloat32, ncclSum, comm, stream));

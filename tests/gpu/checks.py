@@ -1,0 +1,220 @@
+"""The checks of scripts/gpu-check. Each takes the setup, returns its figures, and raises AssertionError when the machine shows
+something else than it should, or Skipped when it cannot tell."""
+
+import os
+import signal
+import time
+
+import harness
+from place import Skipped, expect, last_words, wait_all_say
+
+METHODS = ("off", "events", "timing", "writes")
+HOLD_KERNEL = "gpu_check_hold"
+REPLAYED = 1 << 5
+WARM_UPS, GRAPH_CALLS, REPLAYS = 3, 4, 4  # as in the clients
+SETTLED_S = 1.5  # after the last call was issued: what does not move by then hangs
+
+
+def collectives(calls):
+    return [call for call in calls if call["seq"] is not None and call["op"] == "all_reduce"]
+
+
+def expect_all_finished(calls):
+    """Everything ran to its end, and the times are in order."""
+    issued = [call for call in calls if call["op"] in ("all_reduce", "send", "recv")]
+    for call in issued:
+        expect(call["state"] == "finished", f"{call['op']} #{call['seq']} is {call['state']}, not finished")
+        times = [call["entered_ticks"], call.get("gpu_started_ticks"), call["gpu_finished_ticks"]]
+        known = [ticks for ticks in times if ticks]
+        expect(known == sorted(known) and call["returned_ticks"] >= call["entered_ticks"],
+               f"times of {call['op']} #{call['seq']} are out of order: {times}")
+    return len(issued)
+
+
+def answers(started):
+    """What the program computed; NCCL prints its version there, too."""
+    return [line for line in started.stdout.splitlines() if ": right" in line]
+
+
+def check_single(setup):
+    """one rank: collectives and sends to itself finish, with the same results as without the preload"""
+    place = setup.place()
+    figures, said = {}, None
+    place.go()
+    plain = place.start_client("single", preload=False)
+    place.end_well([plain])
+    (place.meet / "go").unlink()
+    for method in METHODS[1:]:
+        rank = place.start_client("single", TITANTRACE_GPU_PROGRESS=method, TITANTRACE_RUN_ID=method)
+        wait_all_say([rank], "send and receive: right")
+        harness.wait_for(lambda: all(call["state"] == "finished" for call in place.show(place.rings) if call["op"] != "comm_init"),
+                         5, f"all calls finish with {method}")
+        figures[f"calls_{method}"] = expect_all_finished(place.show(place.rings))
+        expect(figures[f"calls_{method}"] == 5, f"{figures[f'calls_{method}']} calls are recorded, not 5")
+        place.go()
+        place.end_well([rank])
+        (place.meet / "go").unlink()
+        said = answers(rank)
+        expect(said == answers(plain) and len(said) == 4, f"with the preload: {said}, without: {answers(plain)}")
+    return figures
+
+
+def run_ranks(setup, size):
+    place = setup.place()
+    ranks = place.start_clients("ranks", size)
+    wait_all_say(ranks, "done", 60)
+    place.dump(ranks[0], size)
+    analysis = place.analyze(place.dumps)
+    expect(analysis.status == harness.HEALTHY, f"a healthy job, and titan-analyze says: {analysis.stdout}{analysis.stderr}")
+    finished = sum(expect_all_finished(place.show(place.dumps, "--rank", rank)) for rank in range(size))
+    place.go()
+    place.end_well(ranks)
+    plain = setup.place()
+    plain.go()
+    bare = plain.start_clients("ranks", size, preload=False)
+    plain.end_well(bare, 60)
+    value = lambda started: float(started.stdout.split("ms_per_call ")[1].split()[0])
+    return {"calls_finished": finished, "ms_per_call": value(ranks[0]), "ms_per_call_without_preload": value(bare[0])}
+
+
+def check_ranks(setup):
+    """several ranks on the machine's GPUs: right results, and titan-analyze finds nothing"""
+    reasons = []
+    for way in setup.ways:
+        setup.way = way
+        try:
+            return {"ranks": setup.ranks, "way": way[0], **run_ranks(setup, setup.ranks), "tried_before": reasons}
+        except AssertionError as why:
+            reasons.append(f"{way[0]}: {why}")
+            setup.way = None
+    setup.no_way = "several ranks do not run on this machine (see the check `ranks`)"
+    raise AssertionError("; ".join(reasons))
+
+
+def expect_verdict(analysis, kind, ranks):
+    verdict = analysis.json and analysis.json["verdict"]
+    expect(verdict and (verdict["kind"], verdict["ranks"]) == (kind, ranks),
+           f"the verdict is {verdict and (verdict['kind'], verdict['ranks'])}, not {(kind, ranks)}: "
+           f"{verdict['summary'] if verdict else analysis.stderr.strip()}")
+    return analysis.json["findings"][0]
+
+
+def check_blocked(setup):
+    """a kernel keeps one rank's stream: the verdict names the kernel and the rank"""
+    size = setup.ranks if setup.way else 1
+    place, victim = setup.place(), size - 1
+    ranks = place.start_clients("blocked", size, GPU_CHECK_VICTIM=victim, GPU_CHECK_BOUND_S=30)
+    wait_all_say(ranks, "issued")
+    time.sleep(SETTLED_S)
+    place.dump(ranks[0], size)
+    analysis = place.analyze(place.dumps)
+    finding = expect_verdict(analysis, "gpu_queue_blocked", [victim])
+    expect(HOLD_KERNEL in str(finding), f"the finding does not name {HOLD_KERNEL}: {finding['summary']} {finding['evidence']}")
+    place.go("release")
+    place.end_well(ranks)
+    return {"ranks": size, "summary": finding["summary"], "confidence": finding["confidence"]}
+
+
+def check_missing(setup):
+    """a rank does not join: it is named, and the others' collectives have started on the GPU"""
+    setup.need_ranks()
+    place, victim = setup.place(), setup.ranks - 1
+    ranks = place.start_clients("missing", setup.ranks, GPU_CHECK_VICTIM=victim)
+    wait_all_say(ranks, "issued")
+    time.sleep(SETTLED_S)
+    place.dump(ranks[0], setup.ranks)
+    finding = expect_verdict(place.analyze(place.dumps), "rank_not_arrived", [victim])
+    for rank in range(setup.ranks):
+        states = [call["state"] for call in collectives(place.show(place.dumps, "--rank", rank))]
+        expected = ["finished"] * WARM_UPS + ["started"] * (rank != victim)
+        expect(states == expected, f"rank {rank}'s all_reduces are {states}, not {expected}")
+    place.go("release")
+    place.end_well(ranks)
+    return {"ranks": setup.ranks, "summary": finding["summary"], "confidence": finding["confidence"]}
+
+
+def replays_of(place, rank):
+    return [call for call in collectives(place.show(place.dumps, "--rank", rank)) if call["flags"] & REPLAYED]
+
+
+def check_graphs(setup):
+    """collectives in replayed CUDA graphs (with a forked stream) are numbered and finish; a skipped replay is named"""
+    size = setup.ranks if setup.way else 1
+    place = setup.place()
+    ranks = place.start_clients("graphs", size)
+    wait_all_say(ranks, "done")
+    place.dump(ranks[0], size)
+    for rank in range(size):
+        calls = collectives(place.show(place.dumps, "--rank", rank))
+        expected = list(range(GRAPH_CALLS * REPLAYS + 2))  # one eager call before the replays, one after
+        numbers = [call["seq"] for call in calls]
+        expect(numbers == expected, f"rank {rank}'s all_reduces are numbered {numbers}, not 0 to {expected[-1]}")
+        expect_all_finished(calls)
+        replayed = [call["seq"] for call in replays_of(place, rank)]
+        expect(replayed == expected[1:-1], f"replayed are {replayed}, not {expected[1:-1]}")
+    place.go()
+    place.end_well(ranks)
+    figures = {"ranks": size, "replayed_calls": size * GRAPH_CALLS * REPLAYS}
+    return {**figures, **skipped_replay(setup)} if size > 1 else figures
+
+
+def skipped_replay(setup):
+    place, victim = setup.place(), setup.ranks - 1
+    ranks = place.start_clients("graphs", setup.ranks, GPU_CHECK_VICTIM=victim)
+    wait_all_say(ranks, "issued")
+    time.sleep(SETTLED_S)
+    place.dump(ranks[0], setup.ranks)
+    finding = expect_verdict(place.analyze(place.dumps), "rank_not_arrived", [victim])
+    place.go("release")
+    wait_all_say(ranks, "done")
+    place.go()
+    place.end_well(ranks)
+    return {"summary": finding["summary"], "confidence": finding["confidence"]}
+
+
+def check_capture_safety(setup):
+    """a global-mode capture beside collectives is not spoiled by us, whatever the progress method"""
+    calls = 100 if setup.simulated else 400
+    figures = {}
+    for method in (None, *METHODS):
+        place = setup.place()
+        settings = {"TITANTRACE_GPU_PROGRESS": method} if method else {"preload": False}
+        rank = place.start_client("capture-safety", GPU_CHECK_CALLS=calls, **settings)
+        rank.wait(40)
+        said = dict(line.split() for line in rank.stdout.splitlines() if line.startswith(("captures ", "spoiled ")))
+        name = method or "without_preload"
+        if method is None and (rank.status != 0 or said.get("spoiled") != "0"):
+            raise Skipped(f"without us such a capture fails, too: {last_words(rank)}")
+        expect(rank.status == 0, f"{name}: ended with {rank.status}: {last_words(rank)}")
+        expect(said["spoiled"] == "0" and int(said["captures"]) > 3, f"{name}: {said['spoiled']} of {said['captures']} captures failed")
+        figures[f"captures_{name}"] = int(said["captures"])
+    return figures
+
+
+def ring_states(place, rank):
+    return [call["state"] for call in collectives(place.show(place.rings, "--rank", rank))]
+
+
+def kill_and_read(place, ranks, victim, expected):
+    """The states of the victim's all_reduces in its ring, before and after kill -9."""
+    wait_all_say(ranks, "issued")
+    time.sleep(SETTLED_S / 3)
+    before = ring_states(place, victim)
+    os.kill(ranks[victim].pid, signal.SIGKILL)
+    ranks[victim].wait(30)
+    after = ring_states(place, victim)
+    expect(before == expected, f"before the kill, rank {victim}'s all_reduces are {before}, not {expected}")
+    expect(after == expected, f"after kill -9, the ring of rank {victim} says {after}, not {expected}")
+
+
+def check_kill(setup):
+    """after kill -9 a rank's ring still tells what its GPU finished, started and never came to"""
+    place = setup.place()
+    kill_and_read(place, place.start_clients("blocked", 1, GPU_CHECK_VICTIM=0), 0, ["finished"] * WARM_UPS + ["pending"])
+    figures = {"queued": "pending"}
+    if setup.way:
+        place, size = setup.place(), setup.ranks
+        kill_and_read(place, place.start_clients("missing", size, GPU_CHECK_VICTIM=0), size - 1,
+                      ["finished"] * WARM_UPS + ["started"])
+        figures["running"] = "started"
+    return figures

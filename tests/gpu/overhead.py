@@ -1,0 +1,58 @@
+"""What the tracer costs beside real CUDA and NCCL: the same client without it and with each progress method, in turns."""
+
+import statistics
+
+import harness
+import machine
+from place import expect, last_words
+
+# The step is what training pays: a kernel of 5 ms and 20 all_reduces.
+STEP_BUDGET = 1.01
+WITHOUT = "without_preload"
+SETTINGS = {
+    WITHOUT: {"preload": False},
+    **{method: {"TITANTRACE_GPU_PROGRESS": method} for method in ("off", "events", "timing", "writes")},
+    "all_on": {"TITANTRACE_NCCL_PLUGIN": "progress"},
+}
+
+
+def measure(setup, start):
+    """{setting: {figure: median over the rounds}} of a client; `start(place, settings)` starts it."""
+    rounds = 1 if setup.simulated else 3
+    samples = {name: {} for name in SETTINGS}
+    for _ in range(rounds):
+        for name, settings in SETTINGS.items():
+            place = setup.place()
+            ran = start(place, {"GPU_CHECK_CALLS": 50 if setup.simulated else 500,
+                                "GPU_CHECK_STEPS": 3 if setup.simulated else 40, **settings})
+            ran.wait(60)
+            expect(ran.status == 0, f"{name}: ended with {ran.status}: {last_words(ran)}")
+            for figure, value in machine.key_values(ran.stdout).items():
+                if figure.endswith(("_ns", "_ms")):
+                    samples[name].setdefault(figure, []).append(value)
+    return {name: {figure: statistics.median(values) for figure, values in figures.items()}
+            for name, figures in samples.items()}
+
+
+def ratios(medians):
+    return {name: {figure: round(value / medians[WITHOUT][figure], 4) for figure, value in figures.items()
+                   if medians[WITHOUT][figure] > 0} for name, figures in medians.items() if name != WITHOUT}
+
+
+def check_overhead(setup):
+    """host and device time of launches and collectives, and a step of 5 ms, with each progress method and without us"""
+    medians = measure(setup, lambda place, settings: place.start_client("overhead", **settings))
+    runtime = setup.runtime
+    if runtime is True:
+        program = harness.BUILD / "tests" / "gpu" / "gpu-runtime-client"
+        for name, figures in measure(setup, lambda place, settings: place.start(
+                [program], place.env(**{"RANK": 0, "WORLD_SIZE": 1, **settings}))).items():
+            medians[name].update(figures)
+    compared = ratios(medians)
+    figures = {"medians": medians, "ratios": compared, "budget_step_ms": STEP_BUDGET,
+               "cuda_runtime": "measured" if runtime is True else f"not measured: {runtime}"}
+    expect(all("step_ms" in row and "launch_host_ns" in row for row in compared.values()), f"figures are missing: {medians}")
+    # Times of the simulated GPU say nothing.
+    over = {name: row["step_ms"] for name, row in compared.items() if row["step_ms"] > STEP_BUDGET and not setup.simulated}
+    expect(not over, f"a step of 5 ms takes more than {STEP_BUDGET} times as long: {over}; all: {figures}")
+    return figures

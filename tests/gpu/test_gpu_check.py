@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""scripts/gpu-check against the simulated GPU, and what it says where there is none."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+import harness  # noqa: E402
+
+SCRIPT = harness.ROOT / "scripts" / "gpu-check"
+NAMES = ["single", "ranks", "blocked", "missing", "graphs", "capture-safety", "kill", "pytorch", "overhead"]
+LIMIT_S = 60
+
+
+def gpu_check(*arguments, **variables):
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("TITANTRACE", "SIMGPU_", "NCCL_"))}
+    return subprocess.run([SCRIPT, "--no-setup", "--build-dir", harness.BUILD, "--slow", str(harness.SLOW), *arguments],
+                          capture_output=True, text=True, check=False, timeout=LIMIT_S * harness.SLOW,
+                          env={**env, **{key: str(value) for key, value in variables.items()}})
+
+
+class DryRun(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="titan-gpu-check-")
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.results = self.directory / "results.json"
+
+    def dry_run(self, *arguments, **variables):
+        ran = gpu_check("--dry-run", "--json", self.results, *arguments, **variables)
+        return ran, json.loads(self.results.read_text()) if self.results.exists() else None
+
+    def test_everything(self):
+        rings_before = set(pathlib.Path("/dev/shm").glob("titan-gpu-check-*"))
+        began = time.monotonic()
+        ran, results = self.dry_run()
+        self.assertLess(time.monotonic() - began, LIMIT_S * harness.SLOW)
+        outcomes = {row["name"]: (row["outcome"], row["why"]) for row in results["checks"]}
+        self.assertEqual(list(outcomes), NAMES)
+        for name, (outcome, why) in outcomes.items():
+            with self.subTest(name):
+                self.assertEqual(outcome, "skipped" if name == "pytorch" and outcome == "skipped" else "passed", why)
+            if outcome == "skipped":
+                print(f"{name} was skipped: {why}", file=sys.stderr)
+                self.assertIn("PyTorch", why)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertIn("simulated GPU", ran.stdout)
+        self.expect_described(results)
+        self.expect_overhead(results["checks"][-1]["figures"])
+        self.assertEqual(set(pathlib.Path("/dev/shm").glob("titan-gpu-check-*")) - rings_before, set(), "left behind")
+
+    def expect_described(self, results):
+        self.assertIs(results["simulated"], True)
+        self.assertIn("simulated", results["gpu"]["name"])
+        self.assertEqual((results["schema"], results["nccl"], results["cudart"], results["driver"]), (1, "2.32.3", "13.0", None))
+        self.assertNotIn(str(harness.ROOT), json.dumps(results), "results are published: no paths")
+
+    def expect_overhead(self, figures):
+        settings = {"without_preload", "off", "events", "timing", "writes", "all_on"}
+        self.assertEqual(set(figures["medians"]), settings)
+        for name in settings:
+            for figure in ("launch_host_ns", "all_reduce_host_ns", "all_reduce_device_ns", "step_ms", "cudaLaunchKernel_host_ns"):
+                self.assertGreater(figures["medians"][name][figure], 0, (name, figure))
+
+    def test_older_nccl_shares_a_gpu_as_nodes(self):
+        ran, results = self.dry_run("--only", "ranks", "--ranks", "3", SIMGPU_NCCL_VERSION=22907)
+        self.assertEqual(ran.returncode, 0, ran.stdout)
+        figures = results["checks"][0]["figures"]
+        self.assertEqual((figures["ranks"], figures["calls_finished"]), (3, 45))
+        self.assertIn("NCCL_HOSTID", figures["way"])
+        self.assertEqual(results["nccl"], "2.29.7")
+
+    def test_a_failed_check_is_told(self):
+        broken = self.broken_build()
+        ran = gpu_check("--dry-run", "--json", self.results, "--only", "single", "--build-dir", broken)
+        results = json.loads(self.results.read_text())
+        self.assertEqual((ran.returncode, results["checks"][0]["outcome"]), (1, "failed"))
+        self.assertNotEqual(results["checks"][0]["why"], "")
+        self.assertIn("failed: single", ran.stdout)
+        self.assertIn("gpu-client", (broken / "gpu-check.log").read_text())
+
+    def broken_build(self):
+        """The build, with a tracer that records nothing."""
+        broken = self.directory / "broken"
+        (broken / "interpose").mkdir(parents=True)
+        for part in ("analyzer", "tests"):
+            (broken / part).symlink_to(harness.BUILD / part)
+        (broken / "interpose" / "libtitantrace.so").symlink_to(harness.BUILD / "tests" / "simgpu" / "libsimtrain.so")
+        return broken
+
+    def test_simulated_results_are_not_kept_as_real_ones(self):
+        kept = harness.ROOT / "benchmarks" / "results" / "simulated.json"
+        ran = gpu_check("--dry-run", "--only", "single", "--json", kept)
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("benchmarks/results", ran.stderr)
+        self.assertFalse(kept.exists())
+
+
+class WithoutGpu(unittest.TestCase):
+    def test_says_so(self):
+        ran = gpu_check(CUDA_VISIBLE_DEVICES="")
+        self.assertEqual((ran.returncode, ran.stdout), (2, ""))
+        self.assertIn("no GPU here", ran.stderr)
+        self.assertIn("--dry-run", ran.stderr)
+        self.assertNotIn("Traceback", ran.stderr)
+
+    def test_list(self):
+        ran = gpu_check("--list")
+        self.assertEqual(ran.returncode, 0)
+        self.assertEqual([line.split()[0] for line in ran.stdout.splitlines()], NAMES)
+
+
+if __name__ == "__main__":
+    harness.main()
