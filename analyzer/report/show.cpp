@@ -6,6 +6,7 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 
+#include "analyzer/decode_device.h"
 #include "analyzer/load.h"
 #include "analyzer/text.h"
 
@@ -31,6 +32,18 @@ ordered_json number_or_null(uint64_t value) {
 }
 
 ordered_json time_or_null(uint64_t ticks) { return ticks == 0 ? ordered_json(nullptr) : ordered_json(ticks); }
+
+// The best of all witnesses, where `state` is what the ring's entry says: after kill -9 the stream's own marks know more.
+ordered_json device_or_null(const CollectiveEntry& entry, const format::RingImage& image) {
+    switch (device_state(entry, image)) {
+        case DeviceState::kNotReached: return "not_reached";
+        case DeviceState::kGraphStarted: return "graph_started";
+        case DeviceState::kStarted: return "started";
+        case DeviceState::kFinished: return "finished";
+        case DeviceState::kUnknown: break;
+    }
+    return nullptr;
+}
 
 class Lister {
   public:
@@ -101,6 +114,7 @@ class Lister {
         json["returned_ticks"] = time_or_null(entry.returned_ticks);
         json["gpu_started_ticks"] = time_or_null(entry.gpu_started_ticks);
         json["gpu_finished_ticks"] = time_or_null(entry.gpu_finished_ticks);
+        json["on_gpu"] = device_or_null(entry, *image_);
         json["launch"] = entry.launch;
         json["replay"] = entry.replay;
         json["graph"] = entry.graph;

@@ -23,8 +23,8 @@ def expect_all_finished(calls):
     """Everything ran to its end, and the times are in order."""
     issued = [call for call in calls if call["op"] in ("all_reduce", "send", "recv")]
     for call in issued:
-        expect(call["state"] == "finished", f"{call['op']} #{call['seq']} is {call['state']}, not finished")
-        times = [call["entered_ticks"], call.get("gpu_started_ticks"), call["gpu_finished_ticks"]]
+        expect(call["on_gpu"] == "finished", f"{call['op']} #{call['seq']} is {call['on_gpu']} ({call['state']}), not finished")
+        times = [call["entered_ticks"], call["gpu_started_ticks"], call["gpu_finished_ticks"]]
         known = [ticks for ticks in times if ticks]
         expect(known == sorted(known) and call["returned_ticks"] >= call["entered_ticks"],
                f"times of {call['op']} #{call['seq']} are out of order: {times}")
@@ -125,7 +125,7 @@ def check_missing(setup):
     place.dump(ranks[0], setup.ranks)
     finding = expect_verdict(place.analyze(place.dumps), "rank_not_arrived", [victim])
     for rank in range(setup.ranks):
-        states = [call["state"] for call in collectives(place.show(place.dumps, "--rank", rank))]
+        states = [call["on_gpu"] for call in collectives(place.show(place.dumps, "--rank", rank))]
         expected = ["finished"] * WARM_UPS + ["started"] * (rank != victim)
         expect(states == expected, f"rank {rank}'s all_reduces are {states}, not {expected}")
     place.go("release")
@@ -192,7 +192,7 @@ def check_capture_safety(setup):
 
 
 def ring_states(place, rank):
-    return [call["state"] for call in collectives(place.show(place.rings, "--rank", rank))]
+    return [call["on_gpu"] for call in collectives(place.show(place.rings, "--rank", rank))]
 
 
 def kill_and_read(place, ranks, victim, expected):
@@ -210,8 +210,8 @@ def kill_and_read(place, ranks, victim, expected):
 def check_kill(setup):
     """after kill -9 a rank's ring still tells what its GPU finished, started and never came to"""
     place = setup.place()
-    kill_and_read(place, place.start_clients("blocked", 1, GPU_CHECK_VICTIM=0), 0, ["finished"] * WARM_UPS + ["pending"])
-    figures = {"queued": "pending"}
+    kill_and_read(place, place.start_clients("blocked", 1, GPU_CHECK_VICTIM=0), 0, ["finished"] * WARM_UPS + ["not_reached"])
+    figures = {"queued": "not_reached"}
     if setup.way:
         place, size = setup.place(), setup.ranks
         kill_and_read(place, place.start_clients("missing", size, GPU_CHECK_VICTIM=0), size - 1,

@@ -57,7 +57,7 @@ def train(setup, python, size):
     analysis = place.analyze(place.dumps)
     expect(analysis.status == harness.HEALTHY, f"a healthy job, and titan-analyze says: {analysis.stdout}{analysis.stderr}")
     calls = collectives(place.show(place.dumps))
-    finished = sum(call["state"] == "finished" for call in calls)
+    finished = sum(call["on_gpu"] == "finished" for call in calls)
     expect(finished > len(calls) / 2, f"only {finished} of {len(calls)} all_reduces are known to have finished")
     expect(job.status is None, "the job did not survive the dump")
     if not setup.simulated:
