@@ -46,7 +46,7 @@ class Place(harness.Place):
 
     def env(self, preload=True, **settings):
         found = ":".join(filter(None, [str(self.setup.library_path), os.environ.get("LD_LIBRARY_PATH")]))
-        simulated = {"SIMGPU_DEVICES": 1} if self.setup.simulated else {}
+        simulated = {"SIMGPU_DEVICES": 1, "SIMGPU_NCCL_VERSION": os.environ.get("SIMGPU_NCCL_VERSION")} if self.setup.simulated else {}
         return super().env(preload, **{"LD_LIBRARY_PATH": found, "NCCL_DEBUG": "WARN", **simulated, **settings})
 
     def start_client(self, scenario, rank=0, size=1, preload=True, **settings):

@@ -77,8 +77,8 @@ int overhead() {
         r.sync();
         steps.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
     }
-    client::say("launch_host_ns %.1f\nall_reduce_host_ns %.1f\nall_reduce_device_ns %.1f", kernel.host_ns, reduce.host_ns,
-                reduce.device_ns);
+    client::say("launch_host_ns %.1f\nall_reduce_host_ns %.1f\nall_reduce_device_ns %.1f", kernel.host_ns,
+                reduce.host_ns, reduce.device_ns);
     client::say("launch_and_all_reduce_host_ns %.1f\nlaunch_and_all_reduce_device_ns %.1f\nstep_ms %.4f", both.host_ns,
                 both.device_ns, median(steps));
     r.leave();
