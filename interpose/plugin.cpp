@@ -47,6 +47,7 @@ tracer::PluginCall common_fields(const PluginFunction& function, PluginHandle pa
     call.datatype = plugin_datatype(body.datatype);
     if constexpr (requires { body.commHash; }) {
         call.hash = body.commHash;
+        call.comm_name = body.name;
     }
     if constexpr (requires { body.nChannels; }) {
         call.channels = body.nChannels;

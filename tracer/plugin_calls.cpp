@@ -159,7 +159,7 @@ CollectiveEntry* mark_from_plugin(Session& session, uint64_t ticket) {
 // For versions that tell of a call only when it is launched: where it runs is not told, so nothing is put on a stream.
 CollectiveEntry* record_launched(Thread& thread, PluginContext& context, const PluginCall& call, uint64_t& ticket) {
     Session& session = *thread.session;
-    if (own_communicator(session, context, call.hash, call.rank) == nullptr) {
+    if (own_communicator(session, context, call) == nullptr) {
         count_loss(session, format::Loss::kChannelsDropped);
         return nullptr;
     }
@@ -253,7 +253,7 @@ PluginHandle plugin_call_entered(PluginHandle comm, const PluginCall& call) {
         open.call_open = false;
     }
     if (context->communicator.load(std::memory_order_acquire) == nullptr &&
-        own_communicator(session, *context, call.hash, call.rank) == nullptr) {
+        own_communicator(session, *context, call) == nullptr) {
         count_loss(session, format::Loss::kChannelsDropped);
         return 0;
     }

@@ -161,7 +161,7 @@ void join_context(Session& session, PluginContext& context, Communicator& commun
     }
 }
 
-Communicator* own_communicator(Session& session, PluginContext& context, uint64_t hash, int rank) {
+Communicator* own_communicator(Session& session, PluginContext& context, const PluginCall& call) {
     Communicator* made = nullptr;
     {
         const ColdLock lock;
@@ -169,10 +169,10 @@ Communicator* own_communicator(Session& session, PluginContext& context, uint64_
             return known;
         }
         const uint64_t now = now_ticks();
-        hash = hash != 0 ? hash : context.facts.hash;
+        const uint64_t hash = call.hash != 0 ? call.hash : context.facts.hash;
         const CreateArgs args{.kind = format::OpKind::kCommInit,
                               .size = context.facts.size,
-                              .rank = context.facts.rank >= 0 ? context.facts.rank : rank,
+                              .rank = context.facts.rank >= 0 ? context.facts.rank : call.rank,
                               .known_id = identity_of(hash, context.facts.size),
                               .nccl_hash = hash};
         made = session.communicators.add(session, args, now, now);
@@ -181,7 +181,7 @@ Communicator* own_communicator(Session& session, PluginContext& context, uint64_
             return nullptr;
         }
         format::CommunicatorRecord& record = *made->record;
-        store_field(record.name, context.name);
+        store_field(record.name, context.name != 0 ? context.name : session.strings.intern(call.comm_name));
         store_field(record.create_result, 0);
         store_field(record.ready_ticks, now);
         store_field(record.state, CommState::kLive);
@@ -221,7 +221,7 @@ PluginHandle plugin_comm_opened(const PluginComm& comm) {
         settle_mask(session, comm.mask);
     }
     if (nobody) {
-        own_communicator(session, *context, comm.hash, comm.rank);
+        own_communicator(session, *context, {});
     }
     const uint64_t index = static_cast<uint64_t>(context - contexts);
     return make_handle(HandleKind::kComm, session,

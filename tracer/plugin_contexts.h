@@ -50,7 +50,7 @@ bool is_joined(const Session& session, const Communicator& communicator);
 bool may_be(const PluginContext& context, const format::CommunicatorRecord& record);
 
 // A communicator of whose calls no wrapper sees anything: made, unless the context has one. Null without room. cold.
-Communicator* own_communicator(Session& session, PluginContext& context, uint64_t hash, int rank);
+Communicator* own_communicator(Session& session, PluginContext& context, const PluginCall& call);
 
 // The handle that Communicators::find() knows it by.
 const void* key_of(const PluginContext& context);

@@ -29,8 +29,8 @@ struct PluginComm {
 };
 
 struct PluginCall {
-    format::OpKind kind;
-    uint16_t api;
+    format::OpKind kind{};
+    uint16_t api = 0;
     PluginHandle parent = 0;
     const void* send = nullptr;
     const void* receive = nullptr;
@@ -40,8 +40,10 @@ struct PluginCall {
     const void* stream = nullptr;
     bool captured = false;
     uint16_t channels = 0;
-    uint64_t hash = 0;  // of the communicator, where each event tells it
+    // Of the communicator, where each event tells it.
+    uint64_t hash = 0;
     int rank = -1;
+    const char* comm_name = nullptr;
 };
 
 struct PluginProxy {
