@@ -308,7 +308,8 @@ void note_capture_begun(const void* stream, const void* into) {
     }
     int status = kCaptureStatusNone;
     Graphs::Capture capture{};
-    if (stream == nullptr || !ask_driver(*current, stream, status, capture) || status != kCaptureStatusActive) {
+    const void* const asked = stream != nullptr ? stream : reinterpret_cast<const void*>(kPerThreadStream);
+    if (!ask_driver(*current, asked, status, capture) || status != kCaptureStatusActive) {
         capture = {};
     }
     const ColdLock lock;

@@ -316,4 +316,20 @@ TEST_CASE("each thread's default stream is another one") {
     REQUIRE(replayed.size() == 1);
     CHECK(replayed[0].count == 6);
     CHECK(test::all_reduce(comm, nullptr).sequence == 1);
+
+    // In programs built for per-thread default streams, 0 means it, too.
+    const test::Handle forked = test::new_stream();
+    const test::Handle other = test::new_stream();
+    test::begin_capture(other);
+    test::begin_capture_unseen(per_thread);
+    tracer::note_capture_begun(nullptr);
+    test::fork_capture(per_thread, forked);
+    test::all_reduce(comm, forked, 7);
+    test::all_reduce(comm, other, 8);
+    const test::Handle graph = test::end_capture(per_thread);
+    tracer::note_capture_ended(nullptr, graph);
+    test::end_capture(other);
+    const auto again = test::launch(test::instantiate(graph), other);
+    REQUIRE(again.size() == 1);
+    CHECK(again[0].count == 7);
 }
