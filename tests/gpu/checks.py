@@ -1,5 +1,5 @@
-"""The checks of scripts/gpu-check. Each takes the setup, returns its figures, and raises AssertionError when the machine shows
-something else than it should, or Skipped when it cannot tell."""
+"""The checks of scripts/gpu-check. Each takes the setup, returns its figures, and raises AssertionError when the machine
+shows something else than it should, or Skipped when it cannot tell."""
 
 import os
 import signal
@@ -23,7 +23,8 @@ def expect_all_finished(calls):
     """Everything ran to its end, and the times are in order."""
     issued = [call for call in calls if call["op"] in ("all_reduce", "send", "recv")]
     for call in issued:
-        expect(call["on_gpu"] == "finished", f"{call['op']} #{call['seq']} is {call['on_gpu']} ({call['state']}), not finished")
+        expect(call["on_gpu"] == "finished",
+               f"{call['op']} #{call['seq']} is not finished, but {call['on_gpu']} (its entry: {call['state']})")
         times = [call["entered_ticks"], call["gpu_started_ticks"], call["gpu_finished_ticks"]]
         known = [ticks for ticks in times if ticks]
         expect(known == sorted(known) and call["returned_ticks"] >= call["entered_ticks"],
@@ -47,8 +48,8 @@ def check_single(setup):
     for method in METHODS[1:]:
         rank = place.start_client("single", TITANTRACE_GPU_PROGRESS=method, TITANTRACE_RUN_ID=method)
         wait_all_say([rank], "send and receive: right")
-        harness.wait_for(lambda: all(call["state"] == "finished" for call in place.show(place.rings) if call["op"] != "comm_init"),
-                         5, f"all calls finish with {method}")
+        harness.wait_for(lambda: {call["state"] for call in place.show(place.rings, "--op", "all_reduce")} == {"finished"}, 5,
+                         f"all calls finish with {method}")
         figures[f"calls_{method}"] = expect_all_finished(place.show(place.rings))
         expect(figures[f"calls_{method}"] == 5, f"{figures[f'calls_{method}']} calls are recorded, not 5")
         place.go()
@@ -109,7 +110,8 @@ def check_blocked(setup):
     place.dump(ranks[0], size)
     analysis = place.analyze(place.dumps)
     finding = expect_verdict(analysis, "gpu_queue_blocked", [victim])
-    expect(HOLD_KERNEL in str(finding), f"the finding does not name {HOLD_KERNEL}: {finding['summary']} {finding['evidence']}")
+    expect(HOLD_KERNEL in str(finding),
+           f"the finding does not name {HOLD_KERNEL}: {finding['summary']} {finding['evidence']}")
     place.go("release")
     place.end_well(ranks)
     return {"ranks": size, "summary": finding["summary"], "confidence": finding["confidence"]}
@@ -186,7 +188,8 @@ def check_capture_safety(setup):
         if method is None and (rank.status != 0 or said.get("spoiled") != "0"):
             raise Skipped(f"without us such a capture fails, too: {last_words(rank)}")
         expect(rank.status == 0, f"{name}: ended with {rank.status}: {last_words(rank)}")
-        expect(said["spoiled"] == "0" and int(said["captures"]) > 3, f"{name}: {said['spoiled']} of {said['captures']} captures failed")
+        expect(said["spoiled"] == "0" and int(said["captures"]) > 3,
+               f"{name}: {said['spoiled']} of {said['captures']} captures failed")
         figures[f"captures_{name}"] = int(said["captures"])
     return figures
 

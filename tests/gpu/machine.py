@@ -1,4 +1,4 @@
-"""The machine under a GPU check: is there a GPU, where are its libraries, how can several ranks share it, what is all this."""
+"""The machine under a GPU check: is there a GPU, where are its libraries, how can several ranks share it, which versions."""
 
 import ctypes
 import datetime
@@ -25,10 +25,11 @@ def loaded_path(name):
         ctypes.CDLL(name)
     except OSError:
         return None
+    stem = re.match(r"lib\w+\.so\.", name).group(0)  # the driver's file is called libcuda.so.580.95.05
     for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
-        path = line.split(None, 5)[-1]
-        if pathlib.Path(path).name.startswith(name):
-            return pathlib.Path(path)
+        path = pathlib.Path(line.split(None, 5)[-1])
+        if path.name.startswith(stem):
+            return path
     return None
 
 
@@ -85,10 +86,10 @@ def find_library(name, *wheel_parts):
 
 
 def link_libraries(directory, files):
-    """A directory that holds the real libraries only: nothing can be found in the build instead."""
+    """A directory that holds the real libraries by the names that programs ask for: nothing is found in the build instead."""
     directory.mkdir()
-    for file in files:
-        (directory / re.match(r"lib\w+\.so\.\d+", file.name).group(0)).symlink_to(file.resolve())
+    for name, file in files.items():
+        (directory / name).symlink_to(file.resolve())
     return directory
 
 
@@ -107,8 +108,8 @@ def ways_to_share(nccl_version, ranks, gpus):
     if gpus >= ranks:
         return [("a GPU for each rank", {}, lambda rank: {})]
     # Ranks that take each other for other nodes pass the check for duplicate GPUs, and then talk over sockets.
-    nodes = ("NCCL_HOSTID: a node for each rank", {"NCCL_P2P_DISABLE": 1, "NCCL_SHM_DISABLE": 1, "NCCL_NET": "Socket",
-                                                  "NCCL_SOCKET_IFNAME": "lo"}, lambda rank: {"NCCL_HOSTID": f"gpu-check-{rank}"})
+    sockets = {"NCCL_P2P_DISABLE": 1, "NCCL_SHM_DISABLE": 1, "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "lo"}
+    nodes = ("NCCL_HOSTID: a node for each rank", sockets, lambda rank: {"NCCL_HOSTID": f"gpu-check-{rank}"})
     shared = ("NCCL_MULTI_RANK_GPU_ENABLE", {"NCCL_MULTI_RANK_GPU_ENABLE": 1, "NCCL_MAX_CTAS": 4}, lambda rank: {})
     return [shared, nodes] if nccl_version >= MULTI_RANK_SINCE else [nodes]
 
@@ -164,11 +165,11 @@ def commit():
     return asked.stdout.strip() or None
 
 
-def describe(info, simulated):
+def describe(info, simulated, known_commit):
     """What the results are about. No host names and no paths: results are published."""
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "simulated": simulated,
+        "simulated": simulated or "simulated" in info["gpu"],
         "gpu": {"name": info["gpu"], "count": info["gpus"], "memory_bytes": info["memory_bytes"],
                 "compute_capability": str(info["compute_capability"])},
         "driver": None if simulated else driver_release(),
@@ -178,5 +179,5 @@ def describe(info, simulated):
         "pytorch": None,
         "kernel": platform.release(),
         "cpus": os.cpu_count(),
-        "tracer_commit": commit(),
+        "tracer_commit": known_commit or commit(),
     }

@@ -1,4 +1,4 @@
-"""Where the ranks of one check run: the end-to-end tests' Place, with the machine's libraries and rings in shared memory."""
+"""Where the ranks of a check run: the end-to-end tests' Place, with the machine's libraries and rings in shared memory."""
 
 import os
 import pathlib
@@ -46,7 +46,9 @@ class Place(harness.Place):
 
     def env(self, preload=True, **settings):
         found = ":".join(filter(None, [str(self.setup.library_path), os.environ.get("LD_LIBRARY_PATH")]))
-        simulated = {"SIMGPU_DEVICES": 1, "SIMGPU_NCCL_VERSION": os.environ.get("SIMGPU_NCCL_VERSION")} if self.setup.simulated else {}
+        simulated = {}
+        if self.setup.simulated:
+            simulated = {"SIMGPU_DEVICES": 1, "SIMGPU_NCCL_VERSION": os.environ.get("SIMGPU_NCCL_VERSION")}
         return super().env(preload, **{"LD_LIBRARY_PATH": found, "NCCL_DEBUG": "WARN", **simulated, **settings})
 
     def start_client(self, scenario, rank=0, size=1, preload=True, **settings):

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -100,6 +101,52 @@ class DryRun(unittest.TestCase):
         self.assertEqual(ran.returncode, 2)
         self.assertIn("benchmarks/results", ran.stderr)
         self.assertFalse(kept.exists())
+
+
+class AsOnARealMachine(unittest.TestCase):
+    """Everything but the dry run's short cuts: a driver that the loader finds, named as NVIDIA's is, NCCL and the runtime in
+    $CUDA_HOME, and of the build only what can be brought along. Behind it is the simulated GPU, which the results tell."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="titan-gpu-check-")
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.libraries = self.directory / "toolkit" / "lib64"
+        self.libraries.mkdir(parents=True)
+        for soname, file in (("libcuda.so.1", "libcuda.so.580.95.05"), ("libnccl.so.2", "libnccl.so.2.32.3"),
+                             ("libcudart.so.13", "libcudart.so.13.0.96")):
+            shutil.copy(harness.stand_ins() / soname, self.libraries / file)
+            (self.libraries / soname).symlink_to(file)
+        self.build = self.directory / "build"
+        for part in ("interpose/libtitantrace.so", "analyzer/titan-analyze", "tests/gpu/gpu-client", "tests/gpu/gpu-runtime-client"):
+            (self.build / part).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(harness.BUILD / part, self.build / part)
+
+    def gpu_check(self, *arguments, **variables):
+        return gpu_check("--build-dir", self.build, *arguments, CUDA_HOME=self.directory / "toolkit",
+                         LD_LIBRARY_PATH=self.libraries, **variables)
+
+    def test_finds_and_uses_the_machine_s_libraries(self):
+        path = self.directory / "new" / "results.json"
+        ran = self.gpu_check("--only", "single", "--only", "ranks", "--only", "kill", "--json", path, "--commit", "abc")
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertIn("NCCL from: CUDA_HOME", ran.stderr)
+        results = json.loads(path.read_text())
+        self.assertEqual([row["outcome"] for row in results["checks"]], ["passed"] * 3)
+        self.assertEqual((results["cudart"], results["tracer_commit"]), ("13.0", "abc"))
+        self.assertEqual(results["checks"][1]["figures"]["way"], "a GPU for each rank")
+
+    def test_the_simulated_gpu_is_not_taken_for_a_real_one(self):
+        before = sorted((harness.ROOT / "benchmarks" / "results").iterdir())
+        ran = self.gpu_check("--only", "single")
+        self.assertEqual(ran.returncode, 2, ran.stdout)
+        self.assertIn("benchmarks/results", ran.stderr)
+        self.assertEqual(sorted((harness.ROOT / "benchmarks" / "results").iterdir()), before)
+
+    def test_no_nccl(self):
+        ran = self.gpu_check("--only", "single", "--nccl", self.directory / "nothing.so")
+        self.assertEqual(ran.returncode, 2, ran.stdout)
+        self.assertIn("nothing.so", ran.stderr)
 
 
 class WithoutGpu(unittest.TestCase):

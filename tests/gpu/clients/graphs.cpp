@@ -8,6 +8,12 @@ namespace {
 
 constexpr int kReplays = 4;
 
+// The driver loads a kernel at its first launch, which should not be one in a capture.
+void load(const Kernels& kernels, CUdeviceptr scratch, const Rank& r) {
+    kernels.add(scratch, 1024, 1.0f, r.stream);
+    r.sync();
+}
+
 // Two all_reduces on the stream, one on a forked stream beside a kernel, one after the join.
 CUgraphExec captured(const Rank& r, const Kernels& kernels) {
     CUstream side = nullptr;
@@ -17,6 +23,7 @@ CUgraphExec captured(const Rank& r, const Kernels& kernels) {
     DRIVER(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
     DRIVER(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
     DRIVER(cuMemAlloc_v2(&scratch, 1024 * sizeof(float)));
+    load(kernels, scratch, r);
 
     CUgraph graph = nullptr;
     CUgraphExec executable = nullptr;
@@ -68,8 +75,8 @@ int graphs() {
     return 0;
 }
 
-// A capture in global mode forbids what could synchronise to every thread that did not opt out. Another thread goes on with
-// collectives meanwhile, as a data loader or an asynchronous checkpoint would.
+// A capture in global mode forbids what could synchronise to every thread that did not opt out. Another thread goes on
+// with collectives meanwhile, as a data loader or an asynchronous checkpoint would.
 int capture_safety() {
     Rank r;
     const Kernels kernels;
@@ -82,6 +89,7 @@ int capture_safety() {
     DRIVER(cuCtxGetCurrent(&context));
     DRIVER(cuStreamCreate(&capturing, CU_STREAM_NON_BLOCKING));
     DRIVER(cuMemAlloc_v2(&scratch, 1024 * sizeof(float)));
+    load(kernels, scratch, r);
 
     const int calls = client::number("GPU_CHECK_CALLS", 400);
     std::atomic<bool> begun = false, ended = false;

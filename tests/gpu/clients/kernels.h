@@ -1,5 +1,5 @@
-// Device code for the GPU checks that needs no compiler on the machine: PTX text, which the driver translates. The simulated
-// GPU has kernels of the same names; which of the two is there shows when the driver refuses one.
+// Device code for the GPU checks that needs no compiler on the machine: PTX text, which the driver translates. The
+// simulated GPU has kernels of the same names; which of the two is there shows when the driver refuses one.
 #pragma once
 
 #include <cuda.h>
