@@ -100,39 +100,51 @@ def expect_verdict(analysis, kind, ranks):
     return analysis.json["findings"][0]
 
 
-def check_blocked(setup):
-    """a kernel keeps one rank's stream: the verdict names the kernel and the rank"""
-    size = setup.ranks if setup.way else 1
-    place, victim = setup.place(), size - 1
-    ranks = place.start_clients("blocked", size, GPU_CHECK_VICTIM=victim, GPU_CHECK_BOUND_S=30)
+def dump_when_settled(place, ranks):
+    """The dump of a job whose ranks have all issued what they will."""
     wait_all_say(ranks, "issued")
     time.sleep(SETTLED_S)
-    place.dump(ranks[0], size)
-    analysis = place.analyze(place.dumps)
-    finding = expect_verdict(analysis, "gpu_queue_blocked", [victim])
-    expect(HOLD_KERNEL in str(finding),
-           f"the finding does not name {HOLD_KERNEL}: {finding['summary']} {finding['evidence']}")
+    place.dump(ranks[0], len(ranks))
+    return place.analyze(place.dumps)
+
+
+def release(place, ranks):
+    """Nothing was harmed: the job comes to its end with right results."""
     place.go("release")
     place.end_well(ranks)
-    return {"ranks": size, "summary": finding["summary"], "confidence": finding["confidence"]}
+
+
+def check_blocked(setup):
+    """a kernel keeps one rank's stream: the verdict names the kernel and the rank, with every progress method"""
+    size = setup.ranks if setup.way else 1
+    victim, figures = size - 1, {"ranks": size}
+    for method in METHODS[1:]:
+        place = setup.place()
+        ranks = place.start_clients("blocked", size, GPU_CHECK_VICTIM=victim, GPU_CHECK_BOUND_S=30,
+                                    TITANTRACE_GPU_PROGRESS=method)
+        finding = expect_verdict(dump_when_settled(place, ranks), "gpu_queue_blocked", [victim])
+        expect(HOLD_KERNEL in str(finding),
+               f"{method}: the finding does not name {HOLD_KERNEL}: {finding['summary']} {finding['evidence']}")
+        release(place, ranks)
+        figures[f"confidence_{method}"] = finding["confidence"]
+    return {**figures, "summary": finding["summary"]}
 
 
 def check_missing(setup):
     """a rank does not join: it is named, and the others' collectives have started on the GPU"""
     setup.need_ranks()
-    place, victim = setup.place(), setup.ranks - 1
-    ranks = place.start_clients("missing", setup.ranks, GPU_CHECK_VICTIM=victim)
-    wait_all_say(ranks, "issued")
-    time.sleep(SETTLED_S)
-    place.dump(ranks[0], setup.ranks)
-    finding = expect_verdict(place.analyze(place.dumps), "rank_not_arrived", [victim])
-    for rank in range(setup.ranks):
-        states = [call["on_gpu"] for call in collectives(place.show(place.dumps, "--rank", rank))]
-        expected = ["finished"] * WARM_UPS + ["started"] * (rank != victim)
-        expect(states == expected, f"rank {rank}'s all_reduces are {states}, not {expected}")
-    place.go("release")
-    place.end_well(ranks)
-    return {"ranks": setup.ranks, "summary": finding["summary"], "confidence": finding["confidence"]}
+    victim, figures = setup.ranks - 1, {"ranks": setup.ranks}
+    for method in METHODS[1:]:
+        place = setup.place()
+        ranks = place.start_clients("missing", setup.ranks, GPU_CHECK_VICTIM=victim, TITANTRACE_GPU_PROGRESS=method)
+        finding = expect_verdict(dump_when_settled(place, ranks), "rank_not_arrived", [victim])
+        for rank in range(setup.ranks):
+            states = [call["on_gpu"] for call in collectives(place.show(place.dumps, "--rank", rank))]
+            expected = ["finished"] * WARM_UPS + ["started"] * (rank != victim)
+            expect(states == expected, f"{method}: rank {rank}'s all_reduces are {states}, not {expected}")
+        release(place, ranks)
+        figures[f"confidence_{method}"] = finding["confidence"]
+    return {**figures, "summary": finding["summary"]}
 
 
 def replays_of(place, rank):
@@ -163,10 +175,7 @@ def check_graphs(setup):
 def skipped_replay(setup):
     place, victim = setup.place(), setup.ranks - 1
     ranks = place.start_clients("graphs", setup.ranks, GPU_CHECK_VICTIM=victim)
-    wait_all_say(ranks, "issued")
-    time.sleep(SETTLED_S)
-    place.dump(ranks[0], setup.ranks)
-    finding = expect_verdict(place.analyze(place.dumps), "rank_not_arrived", [victim])
+    finding = expect_verdict(dump_when_settled(place, ranks), "rank_not_arrived", [victim])
     place.go("release")
     wait_all_say(ranks, "done")
     place.go()
