@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "analyzer/diagnoser.h"
+#include "analyzer/graph_calls.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
 
@@ -106,6 +107,9 @@ FindingKind Diagnoser::kind_of(const Cause& cause) const {
         case WaitKind::kCreation: return FindingKind::kCommInitStuck;
         case WaitKind::kPointToPoint: return FindingKind::kP2pUnmatched;
         case WaitKind::kCollective: break;
+    }
+    if (find_capture(run_, graph_.nodes[cause.nodes.front()], cause.absence) != nullptr) {
+        return FindingKind::kCaptureMismatch;
     }
     return FindingKind::kRankNotArrived;
 }
@@ -208,6 +212,9 @@ void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
             }
         }
         explain_absence(run_, culprits, finding);
+        if (finding.kind == FindingKind::kCaptureMismatch) {
+            explain_capture(run_, *culprits.node, culprits.absences, finding);
+        }
         for (const uint32_t node : nodes) {
             is_cause_[node] = true;
             if (const std::string waiting = waiting_text(run_, graph_.nodes[node]);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyzer/graph_calls.h"
 #include "analyzer/match.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
@@ -60,26 +61,38 @@ std::string death_text(const Run& run, const Absence& absence) {
                                      : "dead (crashed)";
 }
 
+// "replay 12 of graph 2, which holds all_reduce #48 on world (3rd of 6 collectives in it)", where graph launches ran it.
+std::string replay_of(const Run& run, const WaitNode& node) {
+    for (const Waiter& waiter : node.waiting) {
+        if (waiter.entry != nullptr) {
+            return replay_that_holds(run.process(waiter.member), *waiter.entry, node_text(run, node));
+        }
+    }
+    return {};
+}
+
 // "never issued all_reduce #41 on dp:0", after the name of the ranks.
 std::string what_is_missing(const Run& run, const WaitNode& node, const Absence& absence, size_t count) {
-    const std::string what = node_text(run, node);
+    const std::string call = node_text(run, node);
+    const std::string replay = replay_of(run, node);
+    const std::string what = replay.empty() ? call : replay + ",";
     const Process* process = absence.member.known() ? &run.processes[absence.member.process] : nullptr;
     switch (absence.reason) {
         case AbsenceReason::kGrouped:
-            return fmt::format("called {} inside a group that {} never ended", what, verb(count, "it", "they"));
+            return fmt::format("called {} inside a group that {} never ended", call, verb(count, "it", "they"));
         case AbsenceReason::kQueued:
-            return fmt::format("issued {}, but {} GPU never came to it", what, verb(count, "its", "their"));
-        case AbsenceReason::kFailed: return fmt::format("got an error from {}", what);
-        case AbsenceReason::kClosed: return fmt::format("closed the communicator without {}", what);
+            return fmt::format("issued {}, but {} GPU never came to it", call, verb(count, "its", "their"));
+        case AbsenceReason::kFailed: return fmt::format("got an error from {}", call);
+        case AbsenceReason::kClosed: return fmt::format("closed the communicator without {}", call);
         default: break;
     }
     const bool arrived = std::any_of(node.waiting.begin(), node.waiting.end(),
                                      [&](const Waiter& waiter) { return waiter.member == absence.member; });
     if (arrived) {
-        return fmt::format("ended while {} was in flight", what);
+        return fmt::format("ended while {} was in flight", call);
     }
     if (process != nullptr && process->liveness == Liveness::kExited) {
-        return fmt::format("exited without issuing {}: {} has ended", what,
+        return fmt::format("exited without issuing {}: {} has ended", call,
                            verb(count, "its process", "their processes"));
     }
     if (absence.moved_on) {
@@ -94,14 +107,17 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
                    : fmt::format("skipped {} and went on to step {}", what, last.step);
     }
     if (node.kind == WaitKind::kCreation) {
-        return fmt::format("never entered {}", what);
+        return fmt::format("never entered {}", call);
+    }
+    if (!replay.empty()) {
+        return fmt::format("never launched {}", replay);
     }
     if (node.kind == WaitKind::kPointToPoint) {
         const bool misses_receive = absence.comm_rank == node.target;
-        return misses_receive ? fmt::format("never posted the receive for {}", what)
-                              : fmt::format("never posted the send for {}", what);
+        return misses_receive ? fmt::format("never posted the receive for {}", call)
+                              : fmt::format("never posted the send for {}", call);
     }
-    return fmt::format("never issued {}", what);
+    return fmt::format("never issued {}", call);
 }
 
 std::string dead_summary(const Run& run, const Culprits& culprits) {
@@ -285,6 +301,7 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
     constexpr size_t kShown = 4;
     for (size_t i = 0; i < std::min(kShown, culprits.absences.size()); ++i) {
         add_position_evidence(run, node, culprits.absences[i], finding);
+        add_replay_evidence(run, node, culprits.absences[i], finding);
     }
     if (unknown) {
         finding.evidence.emplace_back("nothing was recorded that could be read for " + absent_text(culprits.absences) +

@@ -38,6 +38,12 @@ void Diagnoser::add_mismatches() {
         for (const MemberRef ref : mismatch.culprits) {
             finding.ranks.push_back(run_.member(ref).global_rank);
         }
+        const std::string shift = mismatch.culprits.empty()
+                                      ? std::string()
+                                      : shift_by_step_text(run_, mismatch.communicator, mismatch.culprits.front());
+        if (!shift.empty()) {
+            finding.evidence.push_back(shift);
+        }
         const MemberRef teller = mismatch.others.empty() ? mismatch.culprits.front() : mismatch.others.front();
         if (const Entry* entry = run_.process(teller).call_at(run_.member(teller), mismatch.sequence)) {
             finding.op = op_text(entry->kind);

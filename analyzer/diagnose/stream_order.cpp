@@ -39,6 +39,7 @@ bool is_inside_destroy(const Process& process) {
 // later that is done proves everything earlier.
 void infer_done(const Process& process, std::vector<Progress>& progress) {
     std::unordered_map<uint64_t, bool> stream_passed;
+    std::unordered_map<uint64_t, const Entry*> stream_at;  // the oldest call that the stream has come to
     const bool destroying = is_inside_destroy(process);
     for (size_t i = process.entries.size(); i-- > 0;) {
         const Entry& entry = process.entries[i];
@@ -49,6 +50,12 @@ void infer_done(const Process& process, std::vector<Progress>& progress) {
             stream_passed[entry.stream] = true;
             continue;
         }
+        const auto at = stream_at.find(entry.stream);
+        const bool together = at != stream_at.end() && ((entry.group != 0 && entry.group == at->second->group) ||
+                                                        (entry.replay != 0 && entry.replay == at->second->replay));
+        if (entry.device == DeviceState::kStarted || entry.device == DeviceState::kGraphStarted) {
+            stream_at.emplace(entry.stream, &entry);
+        }
         if ((progress[i] != Progress::kUnfinished && progress[i] != Progress::kUnknown) ||
             entry.state == CallState::kEntered) {
             continue;
@@ -58,7 +65,8 @@ void infer_done(const Process& process, std::vector<Progress>& progress) {
             member != nullptr && format::is_collective(entry.kind) && entry.sequence < member->finished;
         const bool gone = member != nullptr && member->state == CommState::kDestroyed && !destroying;
         const auto passed = stream_passed.find(entry.stream);
-        if (passed_in_communicator || gone || passed != stream_passed.end()) {
+        const bool came_later = at != stream_at.end() && !together;
+        if (passed_in_communicator || gone || came_later || passed != stream_passed.end()) {
             progress[i] = Progress::kDone;
         }
     }

@@ -215,7 +215,7 @@ class GraphBuilder {
         // With all waits recorded, work of its own that no call is ahead of is what it waits for.
         const bool only_work = ahead.calls.empty() && !ahead.work.empty();
         return !ahead.calls.empty() ||
-               (only_work && owner.sight.complete_since(oldest_ns) && !waits_by_default_stream(owner));
+               (only_work && owner.sight.waits_since(oldest_ns) && !waits_by_default_stream(owner));
     }
 
     void hold_in_nccl(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
@@ -559,7 +559,7 @@ class GraphBuilder {
                 if (previous != UINT32_MAX) {
                     const uint32_t earlier = in_order[previous];
                     const bool together = entries[index].group != 0 && entries[index].group == entries[previous].group;
-                    if (together || legacy || !sight.complete_since(entries[previous].entered_ns)) {
+                    if (together || legacy || !sight.waits_since(entries[previous].entered_ns)) {
                         graph_.may_follow[node].push_back(earlier);
                     }
                     if (together) {

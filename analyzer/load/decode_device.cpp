@@ -73,7 +73,7 @@ void note_calls(const format::RingImage& image, DoneStreams& done) {
         const DeviceState state = device_state(raw, image);
         if (state == DeviceState::kFinished) {
             done.note(raw.stream, raw.entered_ticks);
-        } else if (state == DeviceState::kStarted && raw.entered_ticks != 0) {
+        } else if ((state == DeviceState::kStarted || state == DeviceState::kGraphStarted) && raw.entered_ticks != 0) {
             done.note(raw.stream, raw.entered_ticks - 1);  // its stream came to it
         }
     });

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "analyzer/graph_calls.h"
 #include "analyzer/habit.h"
 #include "analyzer/text.h"
 
@@ -110,7 +111,12 @@ struct ShiftVerdict {
 // One skipped or extra call explains a whole shifted sequence; a substituted call leaves the rest in step.
 ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, uint64_t at) {
     const Agreement in_step = compare_from(run, suspect, at + 1, reference, at + 1);
-    const Agreement skipped = compare_from(run, suspect, at, reference, at + 1);
+    Agreement skipped = compare_from(run, suspect, at, reference, at + 1);
+    // A graph launch that was left out leaves out all its calls.
+    if (const uint64_t left = calls_left_in_replay(run.process(reference), run.member(reference), at);
+        left > 1 && !skipped.all()) {
+        skipped = compare_from(run, suspect, at, reference, at + left);
+    }
     const Agreement extra = compare_from(run, suspect, at + 1, reference, at);
     if (in_step.all() && in_step.compared >= std::max(skipped.equal, extra.equal)) {
         return {};
@@ -190,7 +196,10 @@ std::string list_and(const std::vector<std::string>& items) {
     return text;
 }
 
-std::string call_and_arguments(const Entry& entry) { return op_text(entry.kind) + " (" + arguments_text(entry) + ")"; }
+std::string call_and_arguments(const Entry& entry) {
+    const std::string replay = replay_text(entry);
+    return op_text(entry.kind) + " (" + arguments_text(entry) + ")" + (replay.empty() ? "" : ", by " + replay);
+}
 
 // What differs, in the words of the kind: "sum", "root 0", "1,024 elements".
 std::string difference_text(FindingKind kind, const Entry& entry) {
@@ -358,7 +367,14 @@ class CommunicatorMatcher {
         const Entry& good = *right.front().entry;
         const std::string who = ranks_text(culprits);
         const std::string place = fmt::format("#{} on {}", mismatch.sequence, communicator_text(communicator_));
-        if (shift.shift == Shift::kSkipped) {
+        const std::string replay = replay_that_holds(run_.process(right.front().ref), good,
+                                                     call_text(communicator_, good.kind, mismatch.sequence));
+        if (shift.shift == Shift::kSkipped && !replay.empty() && wrong.replay == 0) {
+            mismatch.summary = fmt::format("{} never launched {}: {} next call, {}, meets it there", who, replay,
+                                           culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
+            mismatch.evidence.push_back(shift.by_habit ? "what it calls there is what used to follow in earlier steps"
+                                                       : "moved by that launch, its sequence agrees with the others'");
+        } else if (shift.shift == Shift::kSkipped) {
             mismatch.summary =
                 fmt::format("{} skipped {} {}: {} next call, {}, meets it there", who, op_text(good.kind), place,
                             culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
@@ -368,6 +384,9 @@ class CommunicatorMatcher {
             mismatch.summary = fmt::format("{} issued an extra {} {}, where the others call {}", who,
                                            op_text(wrong.kind), place, op_text(good.kind));
             mismatch.evidence.emplace_back("without that call, its sequence agrees with the others'");
+        } else if (!replay.empty() && wrong.replay == 0) {
+            mismatch.summary = fmt::format("{} called {} {} where {} launched {}", who, call_and_arguments(wrong),
+                                           place, ranks_text(others), replay);
         } else if (mismatch.kind == FindingKind::kOpMismatch) {
             mismatch.summary = fmt::format("{} called {} {} where {} called {}", who, op_text(wrong.kind), place,
                                            ranks_text(others), op_text(good.kind));

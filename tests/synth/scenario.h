@@ -116,7 +116,8 @@ struct ScenarioOptions {
     uint64_t collectives = 256;  // slots of each ring
     bool gpu_progress = true;
     format::GpuProgressMethod method = format::GpuProgressMethod::kEvents;
-    uint64_t launch_sample = 1;  // every n-th piece of stream work is recorded
+    bool cuda_calls = true;      // false: no stream work is recorded at all
+    uint64_t launch_sample = 1;  // every n-th piece of stream work is recorded, 0: none but events and graph launches
     uint64_t stream_work = 256;  // slots
     double hang_s = 20;          // how long nothing has moved when the dumps are written
     double dump_skew_s = 0;      // rank r dumps r times this later

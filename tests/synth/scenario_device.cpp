@@ -54,7 +54,10 @@ void Scenario::hand_over(int rank, const Action& action) {
                        : action.work == WorkKind::kEventWait   ? "cudaStreamWaitEvent"
                        : action.work == WorkKind::kGraphLaunch ? "cudaGraphLaunch"
                                                                : "cudaMemcpyAsync";
-    if (options_.launch_sample != 0 && host.handed_over % options_.launch_sample == 0) {
+    const bool orders = action.work == WorkKind::kEventRecord || action.work == WorkKind::kEventWait ||
+                        action.work == WorkKind::kGraphLaunch;
+    const bool sampled = options_.launch_sample != 0 && host.handed_over % options_.launch_sample == 0;
+    if (options_.cuda_calls && (orders || sampled)) {
         StreamWorkEntry& entry = ring.add_work(action.work, action.stream);
         entry.entered_ticks = now_;
         entry.object = action.object;

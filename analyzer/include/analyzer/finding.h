@@ -44,6 +44,9 @@ namespace titan::analyzer {
       "look at the work that is named: a kernel that loops or waits for data, a copy, an event that is never "         \
       "recorded; "                                                                                                     \
       "cuda-gdb or a coredump on that rank shows where its kernel is")                                                 \
+    X(kCaptureMismatch, "capture_mismatch", finding,                                                                   \
+      "a member captured the collective into a CUDA graph that it never launched, the others ran it",                  \
+      "launch the graph, or keep the collective out of the capture: all ranks must run it, each by whatever way")      \
     X(kCommInitStuck, "comm_init_stuck", finding, "communicator creation that some members never entered",             \
       "see why the named ranks never called it; if all did, check NCCL_SOCKET_IFNAME, firewalls and the bootstrap "    \
       "address")                                                                                                       \

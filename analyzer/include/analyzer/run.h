@@ -82,12 +82,14 @@ struct StreamSight {
     uint64_t torn = 0;
     uint64_t launches = 0;  // pieces that the living threads handed over, recorded or not
     int64_t oldest_ns = 0;  // of the oldest piece still in the ring
-    bool sampled = false;   // not every piece is recorded
+    bool sampled = false;   // not every piece is recorded; events and graph launches always are
     bool cut = false;       // more were unfinished than are kept here
-    // Waits between streams are all seen that were made since `ns`.
-    bool complete_since(int64_t ns) const {
-        return recorded != 0 && !sampled && !cut && torn == 0 && (overwritten == 0 || oldest_ns <= ns);
+    // All waits between streams that were made since `ns` are seen.
+    bool waits_since(int64_t ns) const {
+        return recorded != 0 && !cut && torn == 0 && (overwritten == 0 || oldest_ns <= ns);
     }
+    // And all work.
+    bool complete_since(int64_t ns) const { return waits_since(ns) && !sampled; }
 };
 
 // One channel's work for an unfinished collective.

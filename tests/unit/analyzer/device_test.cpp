@@ -207,7 +207,7 @@ TEST_CASE("healthy jobs with kernels, events, replays and every method are no al
 
 TEST_CASE("a stream that was not reached, with nothing recorded ahead, says what could not be seen") {
     ScenarioOptions options = with_marks();
-    options.launch_sample = 0;
+    options.cuda_calls = false;
     Scenario job(4, options);
     write_training(job, 4);
     job.program(2).insert_before("world", 2, Program().hanging_kernel("_Z4spinv"));

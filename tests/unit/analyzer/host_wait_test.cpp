@@ -39,7 +39,7 @@ TEST_CASE("a rank that waits for its own kernel is the one that is missing, what
     // Rank 1 has a call of its own in flight on another stream, but its host waits for a kernel: that call does not hold it.
     for (const bool recorded : {true, false}) {
         ScenarioOptions options = with_marks();
-        options.launch_sample = recorded ? 1 : 0;
+        options.cuda_calls = recorded;
         Scenario job(3, options);
         job.communicator("pair", {0, 1});
         job.every_rank([](int rank, Program& program) {
@@ -67,7 +67,7 @@ TEST_CASE("a rank that waits for its own kernel is the one that is missing, what
 
 TEST_CASE("where nothing tells what a host waits for, nothing is said") {
     ScenarioOptions options = with_marks();
-    options.launch_sample = 0;
+    options.cuda_calls = false;
     Scenario job(2, options);
     job.every_rank([](int rank, Program& program) {
         program.all_reduce("world").sync();

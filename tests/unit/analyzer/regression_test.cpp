@@ -30,7 +30,7 @@ TEST_CASE(
     // As in a real dump: every later call of every rank is on another stream and waits by events that nobody recorded.
     ScenarioOptions options;
     options.method = titan::format::GpuProgressMethod::kWrites;
-    options.launch_sample = 0;
+    options.cuda_calls = false;
     Scenario job(4, options);
     job.communicator("tp", {2, 3});
     job.every_rank([](int rank, Program& program) {

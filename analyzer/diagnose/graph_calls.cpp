@@ -1,0 +1,167 @@
+#include "analyzer/graph_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analyzer/explain.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+bool same_arguments(const Entry& a, const Entry& b) {
+    return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype && a.reduction == b.reduction &&
+           a.peer == b.peer;
+}
+
+std::string ordinal(size_t number) {
+    const size_t last = number % 10;
+    const bool teen = number / 10 % 10 == 1;
+    return fmt::format("{}{}", number,
+                       teen || last == 0 || last > 3 ? "th"
+                       : last == 1                   ? "st"
+                       : last == 2                   ? "nd"
+                                                     : "rd");
+}
+
+const Waiter* first_call(const WaitNode& node) {
+    const auto found = std::find_if(node.waiting.begin(), node.waiting.end(),
+                                    [](const Waiter& waiter) { return waiter.entry != nullptr; });
+    return found == node.waiting.end() ? nullptr : &*found;
+}
+
+size_t captured_calls(const Process& process, uint32_t graph) {
+    return static_cast<size_t>(std::count_if(process.entries.begin(), process.entries.end(), [&](const Entry& entry) {
+        return entry.captured && entry.graph == graph;
+    }));
+}
+
+}  // namespace
+
+std::string replay_text(const Entry& entry) {
+    if (entry.replay == 0) {
+        return {};
+    }
+    return entry.graph == 0 ? fmt::format("replay {}", entry.replay)
+                            : fmt::format("replay {} of graph {}", entry.replay, entry.graph);
+}
+
+std::string place_in_replay(const Process& process, const Entry& entry) {
+    // The entries of a launch lie side by side.
+    const auto at = static_cast<size_t>(&entry - process.entries.data());
+    size_t first = at;
+    size_t last = at;
+    while (first > 0 && process.entries[first - 1].replay == entry.replay) {
+        --first;
+    }
+    while (last + 1 < process.entries.size() && process.entries[last + 1].replay == entry.replay) {
+        ++last;
+    }
+    const size_t count = last - first + 1;
+    return count == 1 ? std::string("the only collective in it")
+                      : fmt::format("{} of {} collectives in it", ordinal(at - first + 1), count);
+}
+
+std::string replay_that_holds(const Process& process, const Entry& entry, const std::string& call) {
+    return entry.replay == 0
+               ? std::string()
+               : fmt::format("{}, which holds {} ({})", replay_text(entry), call, place_in_replay(process, entry));
+}
+
+uint64_t calls_left_in_replay(const Process& process, const Member& member, uint64_t sequence) {
+    const Entry* first = process.call_at(member, sequence);
+    if (first == nullptr || first->replay == 0) {
+        return 0;
+    }
+    uint64_t count = 0;
+    for (const Entry* next = first; next != nullptr && next->replay == first->replay;) {
+        next = process.call_at(member, sequence + ++count);
+    }
+    return count;
+}
+
+const Entry* find_capture(const Run& run, const WaitNode& node, const Absence& absence) {
+    const Waiter* waiter = first_call(node);
+    if (node.kind != WaitKind::kCollective || waiter == nullptr || absence.reason != AbsenceReason::kNotIssued ||
+        !absence.member.known() || absence.member.row == kNoIndex) {
+        return nullptr;
+    }
+    const Process& process = run.process(absence.member);
+    const Member& member = run.member(absence.member);
+    const size_t ran = member.calls.empty() ? 0 : member.calls.back() + 1;
+    for (size_t i = process.entries.size(); i-- > ran;) {
+        const Entry& entry = process.entries[i];
+        if (!entry.captured || entry.row != absence.member.row || !same_arguments(entry, *waiter->entry)) {
+            continue;
+        }
+        const bool launched =
+            std::any_of(process.entries.begin() + static_cast<std::ptrdiff_t>(i), process.entries.end(),
+                        [&](const Entry& later) { return later.replay != 0 && later.graph == entry.graph; });
+        return launched ? nullptr : &entry;
+    }
+    return nullptr;
+}
+
+void explain_capture(const Run& run, const WaitNode& node, const std::vector<Absence>& absences, Finding& finding) {
+    const Waiter* waiter = first_call(node);
+    const std::vector<int> waiting = waiting_ranks(run, node);
+    std::vector<int> captured;
+    for (const Absence& absence : absences) {
+        captured.push_back(absence.global_rank);
+    }
+    const std::string what = node_text(run, node);
+    const std::string how = waiter == nullptr || waiter->entry->replay == 0 ? "eagerly" : "by launching a graph";
+    const Entry* capture = find_capture(run, node, absences.front());
+    const std::string graph = capture == nullptr || capture->graph == 0 ? std::string("a CUDA graph")
+                                                                        : fmt::format("graph {}", capture->graph);
+    const std::string wait = fmt::format("{} {} for {}", ranks_text(waiting), waiting.size() == 1 ? "waits" : "wait",
+                                         duration_text(longest_wait_ns(node)));
+    if (captured.size() > waiting.size() && !waiting.empty()) {
+        // The few are called wrong, as everywhere.
+        finding.summary = fmt::format("{} ran {} {} where {} captured it into a graph and did not launch that; {}",
+                                      ranks_text(waiting), what, how, ranks_text(captured), wait);
+        finding.ranks = waiting;
+    } else {
+        finding.summary = fmt::format("{} captured {} into {} and never launched that graph, where {} ran it {}; {}",
+                                      ranks_text(captured), what, graph, ranks_text(waiting), how, wait);
+    }
+    for (const Absence& absence : absences) {
+        const Process& process = run.process(absence.member);
+        const Entry* entry = find_capture(run, node, absence);
+        if (entry == nullptr || finding.evidence.size() >= 5) {
+            continue;
+        }
+        const size_t calls = captured_calls(process, entry->graph);
+        finding.evidence.push_back(fmt::format(
+            "rank {}: {} ({}) was captured into graph {}, {} before its dump; no launch of that graph follows, and it "
+            "holds {} collective{}",
+            absence.global_rank, op_text(entry->kind), arguments_text(*entry), entry->graph,
+            duration_text(process.now_ns - entry->entered_ns), calls, calls == 1 ? "" : "s"));
+    }
+}
+
+void add_replay_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding) {
+    const Waiter* waiter = first_call(node);
+    if (waiter == nullptr || waiter->entry->replay == 0 || !absence.member.known()) {
+        return;
+    }
+    finding.evidence.push_back(fmt::format("rank {} ran it by {} (its own numbers)",
+                                           run.member(waiter->member).global_rank, replay_text(*waiter->entry)));
+    const Process& process = run.process(absence.member);
+    const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(),
+                                   [](const Entry& entry) { return entry.replay != 0; });
+    if (last == process.entries.rend()) {
+        finding.evidence.push_back(
+            fmt::format("rank {}: no launch of a graph with collectives is recorded", absence.global_rank));
+        return;
+    }
+    finding.evidence.push_back(
+        fmt::format("rank {}: the newest launch of a graph with collectives is {}{}, {} before "
+                    "its dump",
+                    absence.global_rank, replay_text(*last),
+                    last->step >= 0 ? fmt::format(" in step {}", last->step) : std::string(),
+                    duration_text(process.now_ns - last->entered_ns)));
+}
+
+}  // namespace titan::analyzer
