@@ -20,7 +20,7 @@ LIMIT_S = 60
 
 
 def gpu_check(*arguments, **variables):
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("TITANTRACE", "SIMGPU_", "NCCL_"))}
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("TITANTRACE", "SIMGPU_", "NCCL_", "LD_"))}
     return subprocess.run([SCRIPT, "--no-setup", "--build-dir", harness.BUILD, "--slow", str(harness.SLOW), *arguments],
                           capture_output=True, text=True, check=False, timeout=LIMIT_S * harness.SLOW,
                           env={**env, **{key: str(value) for key, value in variables.items()}})
