@@ -88,6 +88,7 @@ def check_ranks(setup):
         except AssertionError as why:
             reasons.append(f"{way[0]}: {why}")
             setup.way = None
+            setup.end_programs()
     setup.no_way = "several ranks do not run on this machine (see the check `ranks`)"
     raise AssertionError("; ".join(reasons))
 

@@ -103,6 +103,12 @@ def version_text(number, nccl=False):
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
+def version_number(nccl_text):
+    """2.32.3 as ncclGetVersion() says it."""
+    major, minor, patch = (int(part) for part in nccl_text.split(".")[:3])
+    return major * 10000 + minor * 100 + patch
+
+
 def ways_to_share(nccl_version, ranks, gpus):
     """How several ranks can run here, best first: (name, settings for all, settings of one rank)."""
     if gpus >= ranks:

@@ -32,6 +32,12 @@ class Setup:
         self.places.append(Place(self))
         return self.places[-1]
 
+    def end_programs(self):
+        """What a failed attempt left running, before the next one."""
+        for place in self.places:
+            for started in place.ran:
+                started.end()
+
     def need_ranks(self):
         if self.way is None:
             raise Skipped(self.no_way or "several ranks on this machine were not tried")

@@ -14,12 +14,17 @@ from test_torchrun import python_ranks
 def check_pytorch(setup):
     """DistributedDataParallel under torchrun: a dump on SIGUSR1, nothing found, and the job goes on"""
     python, versions = pytorch_of(setup)
+    # PyTorch brings its own NCCL, which may share a GPU in another way than the one that the other checks run on.
+    nccl = machine.version_number(setup.described["pytorch"]["nccl"]) if setup.described["pytorch"] else setup.info["nccl"]
+    ways = machine.ways_to_share(nccl, setup.ranks, setup.info["gpus"]) if setup.way else []
     reasons = []
-    for ranks in ([setup.ranks, 1] if setup.way else [1]):
+    for size, way in [*((setup.ranks, way) for way in ways), (1, ("alone", {}, None))]:
         try:
-            return {"ranks": ranks, **versions, **train(setup, python, ranks), "failed_with_more_ranks": reasons}
+            figures = train(setup, python, size, way)
+            return {"ranks": size, "way": way[0], **versions, **figures, "tried_before": reasons}
         except AssertionError as why:
-            reasons.append(f"{ranks} ranks: {why}")
+            reasons.append(f"{size} ranks, {way[0]}: {why}")
+            setup.end_programs()
     raise AssertionError("; ".join(reasons))
 
 
@@ -30,27 +35,33 @@ def pytorch_of(setup):
             raise Skipped(f"no PyTorch with CUDA: {found}")
         setup.described["pytorch"] = found
         return python, {}
+    question = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
     for python in machine.pythons():
-        if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
+        if subprocess.run([python, "-c", question], check=False).returncode == 0:
             return python, {"program": "tests/simgpu/train.py"}
     raise Skipped("no PyTorch here (scripts/setup installs it)")
 
 
-def train(setup, python, size):
+def all_train(place, size):
+    try:
+        return len(place.ring_files()) == size and all(len(place.show(place.rings, "--rank", rank)) > 50 for rank in range(size))
+    except AssertionError:
+        return False  # a ring that is only being made
+
+
+def train(setup, python, size, way):
     place = setup.place()
     if setup.simulated:
         program = [harness.ROOT / "tests" / "simgpu" / "train.py", "--steps", "100000", "--step-ms", "2"]
         settings = {"SIMGPU_DIR": harness.stand_ins(), "LD_LIBRARY_PATH": None, "SIMGPU_DEVICES": None}
     else:
         program = [harness.ROOT / "tests" / "gpu" / "train_ddp.py"]
-        settings = {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH"), **(setup.way[1] if size > 1 else {})}
-        if size > 1 and setup.way[2](0):
+        settings = {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH"), **way[1]}
+        if size > 1 and way[2](0):
             settings["GPU_CHECK_NODE_PER_RANK"] = 1
     job = place.start([python, "-m", "torch.distributed.run", f"--nproc-per-node={size}", "--rdzv-backend=c10d",
                        "--rdzv-endpoint=localhost:0", *program], place.env(OMP_NUM_THREADS=1, **settings))
-    recorded = lambda: min(len(place.show(place.rings, "--rank", rank)) for rank in range(size))
-    harness.wait_for(lambda: job.status is not None or (len(place.ring_files()) == size and recorded() > 50), 90,
-                     f"{size} ranks train")
+    harness.wait_for(lambda: job.status is not None or all_train(place, size), 90, f"{size} ranks train")
     expect(job.status is None, f"torchrun ended with {job.status}: {last_words(job)}")
     os.kill(python_ranks(job.pid)[size - 1], signal.SIGUSR1)
     harness.wait_for(lambda: place.dumped_ranks() == set(range(size)), 20, "all ranks dump")
