@@ -122,7 +122,8 @@ def test_nvtx(build, scratch):
         return
     log = pathlib.Path(scratch) / "nvtx.log"
     env = dict(environment(build), TMPDIR=scratch, NVTX_INJECTION64_PATH=str(injection), SIMGPU_NVTX_LOG=str(log))
-    job = subprocess.run([build / "titan-sim", "--ranks", "2", "--steps", "1", "--checkpoint-every", "1", "--nvtx"], env=env)
+    options = "--ranks 2 --steps 1 --checkpoint-every 1 --nvtx"
+    job = subprocess.run([build / "titan-sim", *options.split()], env=env)
     lines = log.read_text().splitlines()
     check(job.returncode == 0, f"titan-sim --nvtx: status {job.returncode}")
     counts = {line: lines.count(line) for line in lines}

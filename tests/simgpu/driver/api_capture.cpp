@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "capture.h"
-#include "objects.h"
+#include "impl.h"
 
-using namespace simgpu;
+namespace simgpu::impl {
 
 #define FIND_STREAM(handle)                                                             \
     StreamRef stream;                                                                   \
@@ -58,7 +58,7 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* depe
 
 CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode* dependencies, size_t count,
                                            unsigned int flags) {
-    return cuStreamUpdateCaptureDependencies_v2(stream, dependencies, nullptr, count, flags);
+    return impl::cuStreamUpdateCaptureDependencies_v2(stream, dependencies, nullptr, count, flags);
 }
 
 CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
@@ -131,11 +131,11 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* statu
 
 CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                                    const CUgraphNode** dependencies, size_t* count) {
-    return cuStreamGetCaptureInfo_v3(handle, status, id, graph, dependencies, nullptr, count);
+    return impl::cuStreamGetCaptureInfo_v3(handle, status, id, graph, dependencies, nullptr, count);
 }
 
 CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id) {
-    return cuStreamGetCaptureInfo_v3(handle, status, id, nullptr, nullptr, nullptr, nullptr);
+    return impl::cuStreamGetCaptureInfo_v3(handle, status, id, nullptr, nullptr, nullptr, nullptr);
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
@@ -145,3 +145,5 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
     std::swap(thread_capture_mode(), *mode);
     return CUDA_SUCCESS;
 }
+
+}  // namespace simgpu::impl

@@ -1,9 +1,9 @@
 // Driver API: contexts. Each device has one primary context; the current one is the top of the thread's stack.
 #include <atomic>
 
-#include "objects.h"
+#include "impl.h"
 
-using namespace simgpu;
+namespace simgpu::impl {
 
 namespace {
 
@@ -194,3 +194,5 @@ CUresult cuCtxSynchronize(void) {
     const CUresult result = require_context(&context);
     return result == CUDA_SUCCESS ? drain_context(context) : result;
 }
+
+}  // namespace simgpu::impl

@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "capture.h"
-#include "objects.h"
+#include "impl.h"
 
-using namespace simgpu;
+namespace simgpu::impl {
 
 namespace {
 
@@ -58,7 +58,7 @@ CUresult copy_now(const Box& box) {
         }
     }
     const CUresult result = copy_async(nullptr, box);
-    return result == CUDA_SUCCESS ? cuStreamSynchronize(nullptr) : result;
+    return result == CUDA_SUCCESS ? impl::cuStreamSynchronize(nullptr) : result;
 }
 
 // The parts that the structures of the 2D, 3D and peer copies have in common. Arrays are not simulated.
@@ -176,3 +176,5 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* params, CUstream stream) 
     }
 SIMGPU_SETS(DEFINE)
 #undef DEFINE
+
+}  // namespace simgpu::impl

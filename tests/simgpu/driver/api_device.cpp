@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "objects.h"
+#include "impl.h"
 
-using namespace simgpu;
+namespace simgpu::impl {
 
 namespace {
 
@@ -136,7 +136,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
     return result;
 }
 
-CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return impl::cuDeviceGetUuid_v2(uuid, device); }
 
 CUresult cuDeviceGetPCIBusId(char* text, int len, CUdevice device) {
     const CUresult result = check_device(device);
@@ -165,3 +165,5 @@ CUresult cuGetErrorName(CUresult error, const char** name) {
     *name = row ? row->name : nullptr;
     return row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
+}  // namespace simgpu::impl

@@ -1,8 +1,8 @@
 // Driver API: events.
 #include "capture.h"
-#include "objects.h"
+#include "impl.h"
 
-using namespace simgpu;
+namespace simgpu::impl {
 
 #define FIND_EVENT(handle)                                                            \
     EventRef event;                                                                   \
@@ -64,7 +64,7 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
     return submit(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, [moment] { moment->finish(); });
 }
 
-CUresult cuEventRecord(CUevent handle, CUstream stream) { return cuEventRecordWithFlags(handle, stream, 0); }
+CUresult cuEventRecord(CUevent handle, CUstream stream) { return impl::cuEventRecordWithFlags(handle, stream, 0); }
 
 namespace {
 
@@ -122,5 +122,7 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) 
 }
 
 CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
-    return cuEventElapsedTime_v2(milliseconds, start, end);
+    return impl::cuEventElapsedTime_v2(milliseconds, start, end);
 }
+
+}  // namespace simgpu::impl

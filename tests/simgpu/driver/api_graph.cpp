@@ -6,8 +6,9 @@
 
 #include "capture.h"
 #include "graph.h"
+#include "impl.h"
 
-using namespace simgpu;
+namespace simgpu::impl {
 
 namespace {
 
@@ -146,7 +147,7 @@ CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* out, CUgra
 }
 
 CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode* out, size_t* count) {
-    return cuGraphNodeGetDependencies_v2(node, out, nullptr, count);
+    return impl::cuGraphNodeGetDependencies_v2(node, out, nullptr, count);
 }
 
 CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
@@ -172,7 +173,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned l
 }
 
 CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
-    const CUresult result = cuGraphInstantiateWithFlags(out, graph, params ? params->flags : 0);
+    const CUresult result = impl::cuGraphInstantiateWithFlags(out, graph, params ? params->flags : 0);
     if (params) {
         params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
     }
@@ -195,7 +196,7 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
 
 CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* odd, CUgraphExecUpdateResult* answer) {
     CUgraphExecUpdateResultInfo info = {};
-    const CUresult result = cuGraphExecUpdate_v2(exec, graph, &info);
+    const CUresult result = impl::cuGraphExecUpdate_v2(exec, graph, &info);
     if (odd) {
         *odd = info.errorNode;
     }
@@ -262,3 +263,5 @@ CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
     std::lock_guard lock(driver().lock);
     return found != CUDA_SUCCESS ? found : driver().graph_execs.count(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
+}  // namespace simgpu::impl

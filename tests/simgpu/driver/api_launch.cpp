@@ -1,9 +1,9 @@
 // Driver API: modules, functions and launches.
 #include <cstring>
 
-#include "objects.h"
+#include "impl.h"
 
-using namespace simgpu;
+namespace simgpu::impl {
 
 namespace {
 
@@ -77,10 +77,10 @@ CUresult cuModuleLoadData(CUmodule* out, const void* image) {
 }
 
 CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, CUjit_option*, void**) {
-    return cuModuleLoadData(out, image);
+    return impl::cuModuleLoadData(out, image);
 }
 
-CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) { return cuModuleLoadData(out, image); }
+CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) { return impl::cuModuleLoadData(out, image); }
 
 CUresult cuModuleUnload(CUmodule module) {
     std::lock_guard lock(driver().lock);
@@ -139,3 +139,5 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned, unsigned, unsi
                                    unsigned, CUstream stream, void** params) {
     return launch(function, stream, params);
 }
+
+}  // namespace simgpu::impl

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "capture.h"
-#include "objects.h"
+#include "impl.h"
 
-using namespace simgpu;
+namespace simgpu::impl {
 
 namespace {
 
@@ -70,20 +70,6 @@ CUresult release(CUdeviceptr pointer) {
 CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
 }  // namespace
-
-bool simgpu::device_can_reach(CUdeviceptr pointer, size_t bytes) {
-    std::lock_guard lock(driver().lock);
-    for (const auto* map : {&driver().allocations, &driver().registered}) {
-        auto next = map->upper_bound(pointer);
-        if (next != map->begin()) {
-            const auto& [start, length] = *std::prev(next);
-            if (pointer + bytes <= start + length) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
 
 CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) { return allocate(reinterpret_cast<void**>(out), bytes); }
 
@@ -197,3 +183,5 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
         }
     });
 }
+
+}  // namespace simgpu::impl

@@ -1,9 +1,9 @@
 // Driver API: streams and host functions.
 
 #include "capture.h"
-#include "objects.h"
+#include "impl.h"
 
-using namespace simgpu;
+namespace simgpu::impl {
 
 #define FIND_STREAM(handle)                                                             \
     StreamRef stream;                                                                   \
@@ -24,7 +24,7 @@ CUresult cuStreamCreateWithPriority(CUstream* out, unsigned int flags, int prior
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamCreate(CUstream* out, unsigned int flags) { return cuStreamCreateWithPriority(out, flags, 0); }
+CUresult cuStreamCreate(CUstream* out, unsigned int flags) { return impl::cuStreamCreateWithPriority(out, flags, 0); }
 
 CUresult cuStreamDestroy_v2(CUstream handle) {
     FIND_STREAM(handle)
@@ -71,7 +71,7 @@ CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* out, CUgreenCtx* green) {
     if (green) {
         *green = nullptr;
     }
-    return cuStreamGetCtx(handle, out);
+    return impl::cuStreamGetCtx(handle, out);
 }
 
 CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
@@ -147,3 +147,5 @@ CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr, size_t, unsigned i
     }
     return submit(stream, CU_GRAPH_NODE_TYPE_EMPTY, [] {});
 }
+
+}  // namespace simgpu::impl

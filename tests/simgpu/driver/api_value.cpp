@@ -2,9 +2,9 @@
 #include <atomic>
 #include <thread>
 
-#include "objects.h"
+#include "impl.h"
 
-using namespace simgpu;
+namespace simgpu::impl {
 
 namespace {
 
@@ -110,3 +110,5 @@ DEFINE(cuStreamWriteValue64, cuuint64_t, true)
 DEFINE(cuStreamWaitValue32, cuuint32_t, false)
 DEFINE(cuStreamWaitValue64, cuuint64_t, false)
 #undef DEFINE
+
+}  // namespace simgpu::impl

@@ -136,6 +136,20 @@ CUresult find_event(CUevent handle, EventRef* out) {
     return CUDA_SUCCESS;
 }
 
+bool device_can_reach(CUdeviceptr pointer, size_t bytes) {
+    std::lock_guard lock(driver().lock);
+    for (const auto* map : {&driver().allocations, &driver().registered}) {
+        auto next = map->upper_bound(pointer);
+        if (next != map->begin()) {
+            const auto& [start, length] = *std::prev(next);
+            if (pointer + bytes <= start + length) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 namespace {
 
 // Makes `stream` wait for what `before` holds now.

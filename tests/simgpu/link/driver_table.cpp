@@ -16,6 +16,7 @@ const DriverTable* load(cuuint64_t flags) {
     if (!table->cuGetProcAddress) {
         return nullptr;
     }
+    table->api_hook = static_cast<SimgpuHookState*>(dlsym(library, "simgpu_api_hook"));
     // Asked for with the newest version, so that the types above (the newest forms) are the right ones.
     bool complete = true;
     CUdriverProcAddressQueryResult status;

@@ -6,6 +6,8 @@
 #include <cuda.h>
 #undef __CUDA_API_VERSION_INTERNAL
 
+#include "simgpu_hook.h"
+
 namespace simgpu {
 
 struct DriverTable {
@@ -15,6 +17,7 @@ struct DriverTable {
     // Changed its form in CUDA 12.5; this is the older one.
     decltype(&::cuStreamGetCtx) cuStreamGetCtx = nullptr;
     decltype(&::cuGetProcAddress_v2) cuGetProcAddress = nullptr;
+    SimgpuHookState* api_hook = nullptr;
 };
 
 // The table, loaded once per library; null without a driver. The second one holds the forms for per-thread default

@@ -1,5 +1,5 @@
-// The ranges that NCCL tells NVTX about its calls: domain "NCCL", registered names, the communicator and the bytes as an
-// extended payload. NCCL_NVTX_DISABLE=1 turns them off. Without the toolkit's nvtx3 headers there are none.
+// The ranges that NCCL tells NVTX about its calls: domain "NCCL", registered names, the communicator and the bytes as
+// an extended payload. NCCL_NVTX_DISABLE=1 turns them off. Without the toolkit's nvtx3 headers there are none.
 #pragma once
 
 #include <cstdint>

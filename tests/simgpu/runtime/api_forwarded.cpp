@@ -1,4 +1,5 @@
 // Runtime API: the calls that are one driver call each, made from forwarded.def; and stream capture's questions.
+#include "cbids.h"
 #include "runtime.h"
 
 using namespace simgpu;
@@ -69,18 +70,20 @@ size_t rows_of(const cudaPitchedPtr& to, const cudaExtent& extent) {
     return extent.depth > 1 ? to.ysize * (extent.depth - 1) + extent.height : extent.height * extent.depth;
 }
 
+const char* no_symbol() { return nullptr; }
+
 }  // namespace
 
-#define FORWARD(name, parameters, call)                                                 \
-    cudaError_t name parameters {                                                       \
-        return forward(driver_table(), [&](const DriverTable& cu) { return cu.call; }); \
+#define FORWARD_AS(name, parameters, arguments, table, call)                                   \
+    cudaError_t name parameters {                                                              \
+        TRACED(name, arguments, no_symbol,                                                     \
+               [&] { return forward(table, [&](const DriverTable& cu) { return cu.call; }); }) \
     }
-#define FORWARD_PT(suffix, name, parameters, call)                                                 \
-    FORWARD(name, parameters, call)                                                                \
-    EXPORT decltype(name) name##_##suffix;                                                         \
-    cudaError_t name##_##suffix parameters {                                                       \
-        return forward(per_thread_driver_table(), [&](const DriverTable& cu) { return cu.call; }); \
-    }
+#define FORWARD(name, parameters, arguments, call) FORWARD_AS(name, parameters, arguments, driver_table(), call)
+#define FORWARD_PT(suffix, name, parameters, arguments, call) \
+    FORWARD(name, parameters, arguments, call)                \
+    EXPORT decltype(name) name##_##suffix;                    \
+    FORWARD_AS(name##_##suffix, parameters, arguments, per_thread_driver_table(), call)
 #include "forwarded.def"
 #undef FORWARD
 #undef FORWARD_PT

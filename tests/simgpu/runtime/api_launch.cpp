@@ -3,6 +3,7 @@
 #include <mutex>
 #include <string>
 
+#include "cbids.h"
 #include "runtime.h"
 #include "simgpu.h"
 
@@ -100,6 +101,12 @@ cudaError_t launch(const DriverTable* table, const void* stub, Launch call) {
     return remember(error);
 }
 
+const char* kernel_name(const void* stub) {
+    std::lock_guard lock(functions().lock);
+    const auto found = functions().by_stub.find(stub);
+    return found == functions().by_stub.end() ? nullptr : found->second.name.c_str();
+}
+
 CUlaunchConfig driver_config(const cudaLaunchConfig_t& from) {
     CUlaunchConfig config = {};
     config.gridDimX = from.gridDim.x;
@@ -115,32 +122,38 @@ CUlaunchConfig driver_config(const cudaLaunchConfig_t& from) {
 
 }  // namespace
 
-// name, parameters, driver call: once for each kind of default stream
-#define LAUNCH(name, parameters, ...)                                                                                 \
-    cudaError_t name parameters {                                                                                     \
-        return launch(driver_table(), stub, [&](const DriverTable& cu, CUfunction function) { return __VA_ARGS__; }); \
-    }                                                                                                                 \
-    EXPORT decltype(name) name##_ptsz;                                                                                \
-    cudaError_t name##_ptsz parameters {                                                                              \
-        return launch(per_thread_driver_table(), stub,                                                                \
-                      [&](const DriverTable& cu, CUfunction function) { return __VA_ARGS__; });                       \
+// name, parameters, arguments, driver call: once for each kind of default stream
+#define LAUNCH_AS(name, parameters, arguments, table, ...)                                                           \
+    cudaError_t name parameters {                                                                                    \
+        TRACED(                                                                                                      \
+            name, arguments, [&] { return kernel_name(stub); },                                                      \
+            [&] {                                                                                                    \
+                return launch(table, stub, [&](const DriverTable& cu, CUfunction function) { return __VA_ARGS__; }); \
+            })                                                                                                       \
     }
+#define LAUNCH(name, parameters, arguments, ...)                        \
+    LAUNCH_AS(name, parameters, arguments, driver_table(), __VA_ARGS__) \
+    EXPORT decltype(name) name##_ptsz;                                  \
+    LAUNCH_AS(name##_ptsz, parameters, arguments, per_thread_driver_table(), __VA_ARGS__)
 
 LAUNCH(cudaLaunchKernel,
        (const void* stub, dim3 grid, dim3 block, void** args, size_t shared_bytes, cudaStream_t stream),
+       (stub, grid, block, args, shared_bytes, stream),
        cu.cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                          static_cast<unsigned>(shared_bytes), stream, args, nullptr))
 LAUNCH(cudaLaunchCooperativeKernel,
        (const void* stub, dim3 grid, dim3 block, void** args, size_t shared_bytes, cudaStream_t stream),
+       (stub, grid, block, args, shared_bytes, stream),
        cu.cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                     static_cast<unsigned>(shared_bytes), stream, args))
-LAUNCH(cudaLaunchKernelExC, (const cudaLaunchConfig_t* config, const void* stub, void** args), [&] {
-    if (!config) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    const CUlaunchConfig translated = driver_config(*config);
-    return cu.cuLaunchKernelEx(&translated, function, args, nullptr);
-}())
+LAUNCH(cudaLaunchKernelExC, (const cudaLaunchConfig_t* config, const void* stub, void** args), (config, stub, args),
+       [&] {
+           if (!config) {
+               return CUDA_ERROR_INVALID_VALUE;
+           }
+           const CUlaunchConfig translated = driver_config(*config);
+           return cu.cuLaunchKernelEx(&translated, function, args, nullptr);
+       }())
 
 cudaError_t cudaFuncGetName(const char** name, const void* stub) {
     return launch(driver_table(), stub,

@@ -1,5 +1,5 @@
-// How the training programs tell what they do: titantrace's markers (or nothing where the tracer's header is not at hand),
-// or, with --nvtx, what a framework tells NVTX.
+// How the training programs tell what they do: titantrace's markers (or nothing where the tracer's header is not at
+// hand), or, with --nvtx, what a framework tells NVTX.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-/* An NVTX injection library: prints the ranges of a domain that its initialiser is told of, to the file in SIMGPU_NVTX_LOG. */
+/* An NVTX injection library: writes what it is told to the file in SIMGPU_NVTX_LOG. */
 #define _GNU_SOURCE
 #include <nvtx3/nvToolsExt.h>
 #include <stdint.h>
