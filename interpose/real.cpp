@@ -9,11 +9,9 @@
 
 namespace titan::interpose {
 
-constinit CallSite call_sites[kApiIds][kSitesPerApi]{};
+constinit Callers callers[kApiIds][kCallersPerApi]{};
 
 namespace {
-
-const void* const kBeingWritten = reinterpret_cast<const void*>(1);
 
 const void* base_of(const void* address) {
     Dl_info info;
@@ -88,17 +86,58 @@ void* prefer_profiling_name(void* found, const char* name) {
     return profiling != nullptr ? profiling : found;
 }
 
-void remember(Api api, const void* return_address, void* real) {
-    CallSite* const sites = call_sites[static_cast<size_t>(api)];
-    for (uint32_t probe = 0, at = first_site(return_address); probe < kSiteProbes;
-         ++probe, at = (at + 1) % kSitesPerApi) {
-        const void* free = nullptr;
-        if (sites[at].return_address.compare_exchange_strong(free, kBeingWritten, std::memory_order_relaxed)) {
-            sites[at].real.store(real, std::memory_order_relaxed);
-            sites[at].return_address.store(return_address, std::memory_order_release);
-            return;
+struct Range {
+    uintptr_t address;
+    uintptr_t begin;
+    uintptr_t bytes;
+};
+
+int find_range(dl_phdr_info* object, size_t, void* opaque) {
+    auto& range = *static_cast<Range*>(opaque);
+    for (uint16_t i = 0; i < object->dlpi_phnum; ++i) {
+        const ElfW(Phdr)& segment = object->dlpi_phdr[i];
+        const uintptr_t begin = object->dlpi_addr + segment.p_vaddr;
+        if (segment.p_type == PT_LOAD && range.address - begin < segment.p_memsz) {
+            range.begin = begin;
+            range.bytes = segment.p_memsz;
+            return 1;
         }
     }
+    return 0;
+}
+
+// The code around the caller that shares its answer. Generated code belongs to no object: a piece of it will do.
+Range range_of(const void* return_address) {
+    constexpr uintptr_t kGenerated_bytes = 64 * 1024;
+    const auto address = reinterpret_cast<uintptr_t>(return_address);
+    Range range{address, address & ~(kGenerated_bytes - 1), kGenerated_bytes};
+    dl_iterate_phdr(find_range, &range);
+    return range;
+}
+
+// A process with more ranges than places looks the rest up at every call.
+void remember(Api api, const void* return_address, void* real) {
+    const Range range = range_of(return_address);
+    for (Callers& place : callers[number_of(api)]) {
+        uintptr_t begin = 0;
+        if (place.begin.compare_exchange_strong(begin, range.begin, std::memory_order_relaxed)) {
+            place.real = real;
+            place.bytes.store(range.bytes, std::memory_order_release);
+            return;
+        }
+        if (begin == range.begin) {
+            return;  // another thread was quicker
+        }
+    }
+}
+
+void* find_remembered(Api api, const void* return_address) {
+    for (const Callers& range : callers[number_of(api)]) {
+        if (is_within(range, return_address)) {
+            return range.real;
+        }
+    }
+    return nullptr;
 }
 
 // What is remembered must stay loaded, else a later call would jump into nothing. One reference per library is enough,
@@ -122,7 +161,10 @@ void* find_beside(const void* address, const char* name) {
 }
 
 void* find_real_slow(Api api, const void* return_address) {
-    const char* const name = api_names[static_cast<size_t>(api)];
+    if (void* const known = find_remembered(api, return_address); known != nullptr) {
+        return known;
+    }
+    const char* const name = api_names[number_of(api)];
     void* real = dlsym(RTLD_NEXT, name);
     if (real == nullptr) {
         real = find_in_scope_of_caller(return_address, name);

@@ -34,6 +34,15 @@ inline uint64_t now_ticks() {
     return monotonic_now_ns();
 }
 
+// now_ticks() in two steps, for code that must not contain a call: ask first.
+#if defined(__x86_64__)
+inline bool clock_is_quick() { return detail::clock_is_tsc; }
+inline uint64_t quick_now_ticks() { return __rdtsc(); }
+#else
+inline bool clock_is_quick() { return false; }
+inline uint64_t quick_now_ticks() { return 0; }
+#endif
+
 // Chooses the source and measures its rate, about 2 ms. Once per process, before anything is recorded.
 void start_clock();
 

@@ -13,9 +13,22 @@ constinit std::atomic<bool> cuda_interposed{true};
 
 namespace {
 
-using format::WorkKind;
+// All launches are recorded, and the clock is one instruction: one look at this instead of three.
+constinit std::atomic<uint32_t> launches_are_usual{0};
 
-constexpr uint64_t kNotRecorded = ~uint64_t{0};  // no ring gets as far as this ticket
+}  // namespace
+
+void set_cuda_interposed(bool interposed) {
+    const Session* const current = session();
+    cuda_interposed.store(interposed, std::memory_order_relaxed);
+    launches_are_usual.store(
+        interposed && clock_is_quick() && current != nullptr && current->config.launch_sample == 1 ? 1 : 0,
+        std::memory_order_relaxed);
+}
+
+namespace {
+
+using format::WorkKind;
 
 // Sampling never leaves out what orders streams: a wait without its record would be a riddle.
 constexpr bool is_always_recorded(WorkKind kind) {
@@ -24,76 +37,130 @@ constexpr bool is_always_recorded(WorkKind kind) {
 
 bool is_sampled(uint32_t sample, uint64_t launches) { return sample != 0 && launches % sample == 0; }
 
-uint64_t count_launch(Thread& thread) {
-    const uint64_t before = thread.record->launches;
-    store_field(thread.record->launches, before + 1);
+uint64_t count_launch(format::ThreadRecord& record) {
+    const uint64_t before = record.launches;
+    store_field(record.launches, before + 1);
     return before;
 }
 
-uint64_t write_entry(Thread& thread, uint32_t api_name, uint32_t name, const StreamWork& work, uint8_t flags,
-                     uint64_t now) {
-    Session& session = *thread.session;
+struct Work {
+    uint32_t api_name;
+    uint32_t name;
+    uint32_t thread;
+    const void* stream;
+    const void* object;
+    uint64_t amount;
+    WorkKind kind;
+    uint8_t flags;
+};
+
+[[gnu::always_inline]] inline uint64_t write_entry(Session& session, const Work& work, uint64_t now) {
     const uint64_t ticket = session.stream_work.claim();
     format::StreamWorkEntry& entry = session.stream_work.begin(ticket);
     entry.entered_ticks = now;
     entry.stream = reinterpret_cast<uint64_t>(work.stream);
     entry.object = reinterpret_cast<uint64_t>(work.object);
     entry.amount = work.amount;
-    entry.name = name;
-    entry.thread = thread.tid;
-    entry.call = api_name;
+    store_field(entry.name, work.name);
+    store_field(entry.thread, work.thread);  // apart from its neighbour: no vector is made of the two
+    entry.call = work.api_name;
     entry.kind = work.kind;
-    entry.flags = flags;
+    entry.flags = work.flags;
     session.stream_work.publish(entry, ticket);
     return ticket;
 }
 
-// Field by field: what a launch of NCCL's needs beside is left as it is.
-void begin(Call& call, Thread* thread, uint64_t ticket, bool unnamed) {
-    call.thread = thread;
-    call.ticket = ticket;
-    call.communicator = nullptr;
-    call.op_class = format::OpClass::none;
-    call.unnamed = unnamed;
+// As mark_outside, but not the thread's newest finished call: launches come by the thousand, and their own ring has them.
+void mark_launched(Thread& thread) {
+    format::ThreadRecord& record = *thread.record;
+    std::atomic_ref(record.entered_ticks).store(0, std::memory_order_release);
+    store_field(record.call, uint32_t{0});
 }
 
 }  // namespace
 
 uint64_t write_work(Thread& thread, uint16_t api, const StreamWork& work, uint8_t flags, uint64_t now) {
-    count_launch(thread);
-    const uint32_t api_name = thread.session->api_names[api];
-    return write_entry(thread, api_name, api_name, work, flags, now);
+    count_launch(*thread.record);
+    const uint32_t name = thread.session->api_names[api];
+    return write_entry(*thread.session,
+                       {name, name, thread.tid, work.stream, work.object, work.amount, work.kind, flags}, now);
 }
 
-bool enter_work(Call& call, uint16_t api, const StreamWork& work) {
-    Thread* const thread = outermost_thread(MayStart::kNever);
+namespace {
+
+// Everything but the usual case: no thread yet, another clock, sampling, a capture, a kernel without a name.
+template <bool kIsKernel>
+[[gnu::noinline]] WorkState enter_unusual(const void* stream, const void* object, uint64_t api, uint64_t amount,
+                                          WorkKind kind) {
+    Thread* const thread = cuda_is_interposed() ? outermost_thread(MayStart::kNever) : nullptr;
     if (thread == nullptr) {
-        return false;
+        return WorkState::kNotRecorded;
     }
-    ++thread->nested;
+    thread->nested = 1;
     const uint64_t now = now_ticks();
     Session& session = *thread->session;
-    const uint64_t launches = count_launch(*thread);
-    mark_inside(*thread, api, reinterpret_cast<uint64_t>(work.stream), 0, now);
-    const uint32_t sample = session.config.launch_sample;
-    if (sample != 1 && !is_always_recorded(work.kind) && !is_sampled(sample, launches)) {
-        begin(call, thread, kNotRecorded, false);
-        return true;
-    }
+    const uint64_t launches = count_launch(*thread->record);
     const uint32_t api_name = session.api_names[api];
-    const uint32_t kernel = work.function != FunctionKind::kNone ? session.kernel_names.find(work.object) : api_name;
-    const uint8_t flags = is_capturing(work.stream) ? format::kWorkCaptured : 0;
-    begin(call, thread, write_entry(*thread, api_name, kernel != 0 ? kernel : api_name, work, flags, now), kernel == 0);
-    return true;
+    mark_inside_call(*thread->record, api_name, reinterpret_cast<uint64_t>(stream), 0, now);
+    const uint32_t sample = session.config.launch_sample;
+    if (sample != 1 && !is_always_recorded(kind) && !is_sampled(sample, launches)) {
+        return WorkState::kEntered;
+    }
+    const uint32_t known = kIsKernel ? session.kernel_names.find(object) : api_name;
+    const uint8_t flags = session.graphs.knows_captured(stream) ? format::kWorkCaptured : 0;
+    const uint64_t ticket = write_entry(
+        session, {api_name, known != 0 ? known : api_name, thread->tid, stream, object, amount, kind, flags}, now);
+    thread->work_ticket = ticket;
+    return known != 0 ? WorkState::kEntered : WorkState::kUnnamed;
 }
 
-void leave_work(Call& call, int) {
-    mark_outside(*call.thread, call.thread->record->entered_ticks);
-    --call.thread->nested;
+// The same without a call in it, so that the compiler needs no register but those that a call may change anyway.
+template <bool kIsKernel>
+[[gnu::always_inline]] inline WorkState enter(const void* stream, const void* object, uint64_t api, uint64_t amount,
+                                              WorkKind kind) {
+    Thread* const thread = this_thread;
+    Session* const session = thread->session;
+    if (session == nullptr || launches_are_usual.load(std::memory_order_relaxed) == 0 || session->graphs.any_capture())
+        [[unlikely]] {
+        return enter_unusual<kIsKernel>(stream, object, api, amount, kind);
+    }
+    if (thread->nested != 0) {
+        return WorkState::kNotRecorded;
+    }
+    const uint32_t api_name = session->api_names[api];
+    uint32_t name = api_name;
+    if (kIsKernel && !session->kernel_names.find(object, name)) [[unlikely]] {
+        return enter_unusual<kIsKernel>(stream, object, api, amount, kind);
+    }
+    thread->nested = 1;
+    format::ThreadRecord& record = *thread->record;
+    const uint32_t tid = thread->tid;
+    const uint64_t now = quick_now_ticks();
+    count_launch(record);
+    mark_inside_call(record, api_name, reinterpret_cast<uint64_t>(stream), 0, now);
+    write_entry(*session, {api_name, name, tid, stream, object, amount, kind, 0}, now);
+    return WorkState::kEntered;
 }
 
-[[gnu::cold]] void name_kernel(Call& call, FunctionKind kind, const void* function, const void* real) {
-    Session& session = *call.thread->session;
+}  // namespace
+
+WorkState enter_work(const void* stream, const void* object, uint64_t api, uint64_t amount, uint64_t kind) {
+    return enter<false>(stream, object, api, amount, static_cast<WorkKind>(kind));
+}
+
+WorkState enter_kernel(const void* stream, const void* function, uint64_t api, uint64_t blocks) {
+    return enter<true>(stream, function, api, blocks, WorkKind::kKernel);
+}
+
+void leave_work() {
+    Thread& thread = *this_thread;
+    mark_launched(thread);
+    thread.nested = 0;
+}
+
+[[gnu::cold]] void name_kernel(FunctionKind kind, const void* function, const void* real) {
+    const Thread* const thread = this_thread;
+    Session& session = *thread->session;
     char text[kMaxStringBytes + 1];
     // In relaxed mode no question of this thread can spoil a capture, its own or another thread's.
     const bool has_driver = learn_driver(session);
@@ -105,10 +172,10 @@ void leave_work(Call& call, int) {
     }
     if (name == 0) {
         // Nobody knows it: not asked again, until the handle means something else.
-        name = load_field(call.thread->record->call);
+        name = load_field(thread->record->call);
     }
     session.kernel_names.remember(function, name);
-    if (format::StreamWorkEntry* const entry = session.stream_work.find(call.ticket); entry != nullptr) {
+    if (format::StreamWorkEntry* const entry = session.stream_work.find(thread->work_ticket); entry != nullptr) {
         store_field(entry->name, name);
     }
 }
@@ -126,7 +193,7 @@ bool enter_query(Call& call) {
     }
     ++thread->nested;
     store_field(thread->record->queries, thread->record->queries + 1);
-    begin(call, thread, kNotRecorded, false);
+    call.thread = thread;
     return true;
 }
 

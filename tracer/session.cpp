@@ -133,7 +133,6 @@ Session* open_session() {
     for (size_t i = 0; i < bindings.apis.count && i < kMaxApis; ++i) {
         session->api_names[i] = session->strings.intern(bindings.apis.names[i]);
     }
-    cuda_interposed.store(session->config.cuda == CudaMode::kInterpose, std::memory_order_relaxed);
     session->header->state = format::ProcessState::kRunning;
     return session;
 }
@@ -169,6 +168,7 @@ Session* start_session() {
     Session* const opened = open_session();
     page->session.store(opened, std::memory_order_release);
     if (opened != nullptr) {
+        set_cuda_interposed(opened->config.cuda == CudaMode::kInterpose);
         start_watch();
         install_signals(opened->config);
     }

@@ -4,7 +4,13 @@
 
 namespace titan::tracer {
 
-constinit __attribute__((tls_model("initial-exec"))) thread_local Thread* this_thread = nullptr;
+namespace {
+
+constinit Thread nobody{};
+
+}  // namespace
+
+constinit __attribute__((tls_model("initial-exec"))) thread_local Thread* this_thread = &nobody;
 
 namespace {
 
@@ -28,14 +34,15 @@ Thread* attach_thread(MayStart may_start) {
     if (current == nullptr) {
         return nullptr;
     }
-    if (this_thread == nullptr || this_thread->session != current) {
-        this_thread = take_thread(*current);
+    if (this_thread->session != current) {
+        Thread* const taken = take_thread(*current);
+        this_thread = taken != nullptr ? taken : &nobody;
     }
-    return this_thread;
+    return this_thread != &nobody ? this_thread : nullptr;
 }
 
 void mark_thread_as_ours() { thread_is_ours = true; }
 
-void forget_this_thread() { this_thread = nullptr; }
+void forget_this_thread() { this_thread = &nobody; }
 
 }  // namespace titan::tracer

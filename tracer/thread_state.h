@@ -30,12 +30,14 @@ struct Thread {
     uint64_t group;  // 0 outside groups
     uint64_t group_first_ticket;
     uint64_t group_last_ticket;
+    uint64_t work_ticket;  // newest entry of this thread whose kernel has no name yet
     PendingCreate creates[kMaxPendingCreates];
     uint32_t group_launches;  // streams of the group that is being ended
     Launch launches[kMaxGroupStreams];
 };
 
-// initial-exec: the library is in the process from its start, so the access is one instruction and never allocates.
+// A thread that has recorded nothing has the state of nobody, which has no session: never null, so that the hot path need not
+// look. initial-exec: the library is in the process from its start, so the access is one instruction and never allocates.
 extern constinit __attribute__((tls_model("initial-exec"), visibility("hidden"))) thread_local Thread* this_thread;
 
 // Who may start a session: NCCL's calls always, markers only in a rank's process, CUDA's calls never.
@@ -48,7 +50,7 @@ Thread* attach_thread(MayStart may_start);
 inline Thread* attached_thread(MayStart may_start) {
     Thread* const thread = this_thread;
     // The kernel wipes the states in a forked child: no session there either.
-    if (thread == nullptr || thread->session == nullptr) [[unlikely]] {
+    if (thread->session == nullptr) [[unlikely]] {
         return attach_thread(may_start);
     }
     return thread;
@@ -72,13 +74,17 @@ void mark_event(Thread& thread, uint32_t name);
 // A communicator is usable: what starts with the first one. cold.
 void on_member_ready(Session& session, Communicator& communicator);
 
-// hot.
-inline void mark_inside(Thread& thread, uint16_t api, uint64_t object, uint64_t ticket_plus_one, uint64_t ticks) {
-    format::ThreadRecord& record = *thread.record;
-    store_field(record.call, thread.session->api_names[api]);
+// hot. `call` is a text of the session.
+inline void mark_inside_call(format::ThreadRecord& record, uint32_t call, uint64_t object, uint64_t ticket_plus_one,
+                             uint64_t ticks) {
+    store_field(record.call, call);
     store_field(record.object, object);
     store_field(record.ticket, ticket_plus_one);
     std::atomic_ref(record.entered_ticks).store(ticks, std::memory_order_release);
+}
+
+inline void mark_inside(Thread& thread, uint16_t api, uint64_t object, uint64_t ticket_plus_one, uint64_t ticks) {
+    mark_inside_call(*thread.record, thread.session->api_names[api], object, ticket_plus_one, ticks);
 }
 
 inline void mark_outside(Thread& thread, uint64_t ticks) {

@@ -28,3 +28,11 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     (void)stream;
     return CUDA_SUCCESS;
 }
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** parameters,
+                        void** extra) {
+    (void)function, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z;
+    (void)shared_bytes, (void)stream, (void)parameters, (void)extra;
+    return CUDA_SUCCESS;
+}

@@ -19,6 +19,17 @@ class KernelNames {
         return (word & ~kIdMask) == (hash & ~kIdMask) ? static_cast<uint32_t>(word & kIdMask) : 0;
     }
 
+    // The same; `name` is changed when the handle is known.
+    bool find(const void* function, uint32_t& name) {
+        const uint64_t hash = hash_of(function);
+        const uint64_t differing = slot(hash).load(std::memory_order_relaxed) ^ hash;
+        if (differing > kIdMask) {
+            return false;
+        }
+        name = static_cast<uint32_t>((differing ^ hash) & kIdMask);
+        return true;
+    }
+
     void remember(const void* function, uint32_t name) {
         if (name <= kIdMask) {
             const uint64_t hash = hash_of(function);

@@ -84,7 +84,6 @@ struct Call {
     format::OpClass op_class;
     Launch launch;
     uint32_t replayed = 0;  // graph launches: entries from `ticket` on
-    bool unnamed = false;  // a kernel whose name is not known yet
 };
 
 // The tables of names and the library's own functions, set once by the constructor, before any call.
@@ -126,30 +125,38 @@ void leave_cuda(Call& call, int result);
 bool enter_cuda_mark(Call& call, uint16_t api, const void* object);
 
 // Do the interposed CUDA calls record? Not with TITANTRACE_CUDA=off, nor while CUPTI's callbacks do. The marks of captures and
-// graphs stay on: a collective's device progress depends on them. Wrappers ask before enter_cuda, enter_work, enter_query.
+// graphs stay on: a collective's device progress depends on them. Wrappers ask before enter_cuda and enter_query; launches
+// look themselves. any-thread.
 [[gnu::visibility("hidden")]] extern std::atomic<bool> cuda_interposed;
 inline bool cuda_is_interposed() { return cuda_interposed.load(std::memory_order_relaxed); }
+void set_cuda_interposed(bool interposed);
 
 // Work handed to a stream: kernels, copies, sets, host functions, event records and waits. Counted per thread, recorded
-// as TITANTRACE_LAUNCHES says, before the real call. hot.
+// as TITANTRACE_LAUNCHES says, before the real call. hot: the cheapest of all, so it takes and returns registers.
 struct StreamWork {
     format::WorkKind kind;
     const void* stream = nullptr;
     const void* object = nullptr;  // event or address; kernels: the function's handle
     uint64_t amount = 0;           // bytes, or thread blocks
-    FunctionKind function = FunctionKind::kNone;
 };
-bool enter_work(Call& call, uint16_t api, const StreamWork& work);
-void leave_work(Call& call, int result);
 
-// leave_work of a kernel. CUDA is asked for the name of a kernel that is new: after its launch, because asking before would
-// be one more thing that could load a module, and only after success. `real` is the launch function, to ask the same CUDA.
-void name_kernel(Call& call, FunctionKind kind, const void* function, const void* real);
-inline void leave_kernel(Call& call, int result, FunctionKind kind, const void* function, const void* real) {
-    if (call.unnamed && result == 0) [[unlikely]] {
-        name_kernel(call, kind, function, real);
+enum class WorkState : uint32_t { kNotRecorded = 0, kEntered, kUnnamed };
+
+// Words, not halves of them: a constant is one instruction, and so is its use.
+WorkState enter_work(const void* stream, const void* object, uint64_t api, uint64_t amount, uint64_t kind);
+WorkState enter_kernel(const void* stream, const void* function, uint64_t api, uint64_t blocks);
+void leave_work();
+
+// CUDA is asked for the name of a kernel that is new: after its launch, because asking before would be one more thing that
+// could load a module, and only after success. `real` is the launch function, to ask the same CUDA.
+void name_kernel(FunctionKind kind, const void* function, const void* real);
+inline void leave_kernel(WorkState state, int result, FunctionKind kind, const void* function, const void* real) {
+    if (state == WorkState::kUnnamed) [[unlikely]] {
+        if (result == 0) {
+            name_kernel(kind, function, real);
+        }
     }
-    leave_work(call, result);
+    leave_work();
 }
 // Modules are about to be unloaded: the handles of their kernels may come back for others. cold.
 void note_kernels_gone();

@@ -68,8 +68,13 @@ void issue_calls(int seed, FakeStream& stream) {
 void issue_work(FakeStream& stream) {
     while (go_on()) {
         tracer::Call call;
-        if (tracer::enter_work(call, test::kAnyApi, {.kind = WorkKind::kKernel, .stream = &stream, .amount = 16})) {
-            tracer::leave_work(call, 0);
+        const auto state = tracer::enter_kernel(&stream, &stream, test::kAnyApi, 16);
+        if (state != tracer::WorkState::kNotRecorded) {
+            tracer::leave_kernel(state, 0, tracer::FunctionKind::kRuntimeSymbol, &stream, nullptr);
+        }
+        if (tracer::enter_work(&stream, &stream, test::kAnyApi, 0, static_cast<uint64_t>(WorkKind::kEventRecord)) !=
+            tracer::WorkState::kNotRecorded) {
+            tracer::leave_work();
         }
         if (tracer::enter_cuda(call, test::kAnyApi, &stream)) {
             tracer::leave_cuda(call, 0);
