@@ -69,6 +69,26 @@ bool Diagnoser::may_follow_a_mismatch(uint32_t index) const {
     return false;
 }
 
+// A rank that left out a graph launch is missing in all its calls; where one of them met another call, that tells it all.
+bool Diagnoser::is_told_by_mismatch(const WaitNode& node, const Absence& absence) const {
+    return std::any_of(mismatches_.begin(), mismatches_.end(), [&](const Mismatch& mismatch) {
+        const bool same_rank = std::any_of(mismatch.culprits.begin(), mismatch.culprits.end(), [&](MemberRef culprit) {
+            return absence.member.known() && culprit.process == absence.member.process;
+        });
+        return same_rank && std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+                   const Process& process = run_.process(waiter.member);
+                   const auto in_launch = [&](const Member& member) {
+                       const Entry* call = member.communicator == mismatch.communicator
+                                               ? process.call_at(member, mismatch.sequence)
+                                               : nullptr;
+                       return call != nullptr && call->replay == waiter.entry->replay;
+                   };
+                   return waiter.entry != nullptr && waiter.entry->replay != 0 &&
+                          std::any_of(process.members.begin(), process.members.end(), in_launch);
+               });
+    });
+}
+
 void Diagnoser::add_absences() {
     std::map<CulpritKey, Cause> causes;
     for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
@@ -79,7 +99,7 @@ void Diagnoser::add_absences() {
         const size_t before = causes.size();
         bool any = false;
         for (const Absence& absence : node.absent) {
-            if (is_free(absence)) {
+            if (is_free(absence) && !is_told_by_mismatch(node, absence)) {
                 note(absence, index, causes);
                 any = true;
                 if (absence.moved_on && !absence.held_by.empty()) {

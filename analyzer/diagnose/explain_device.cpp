@@ -38,7 +38,7 @@ std::string pieces_text(const Process& process, const Ahead& ahead) {
 }
 
 bool has_run(const Process& process, const std::string& name) {
-    return std::any_of(process.kernels_done.begin(), process.kernels_done.end(),
+    return std::any_of(process.work_done.begin(), process.work_done.end(),
                        [&](const auto& kernel) { return process.text(kernel.first) == name; });
 }
 
@@ -47,10 +47,18 @@ bool has_started(const Waiter& waiter) {
            (waiter.entry->device == DeviceState::kStarted || waiter.entry->device == DeviceState::kGraphStarted);
 }
 
-const char* where_text(const Ahead& ahead) {
-    return ahead.implicit    ? " on another stream that it may wait for by the rules of the default stream"
-           : ahead.by_events ? " on a stream that it waits for by an event"
-                             : "";
+// Where the work is, from the view of the call; `only`: one piece of it.
+const char* where_text(const Process& process, const Blocked& blocked, const StreamWork* only = nullptr) {
+    const Ahead& ahead = blocked.ahead;
+    const auto elsewhere = [&](const StreamWork& work) { return work.stream != blocked.entry->stream; };
+    const bool other_stream =
+        only != nullptr ? elsewhere(*only) : std::any_of(ahead.work.begin(), ahead.work.end(), [&](uint32_t work) {
+            return elsewhere(process.work[work]);
+        });
+    return !other_stream     ? ""
+           : ahead.implicit  ? " on another stream that it may wait for by the rules of the default stream"
+           : only == nullptr ? " and on streams that it waits for by events"
+                             : " on a stream that it waits for by an event";
 }
 
 const char* witness_text(const Process& process) {
@@ -88,18 +96,19 @@ void add_blocked_evidence(const Run& run, const WaitNode& node, const Blocked& b
     finding.evidence.push_back(
         fmt::format("rank {}: the GPU has not come to {} ({})", rank, node_text(run, node), witness_text(process)));
     if (by.work != nullptr) {
-        finding.evidence.push_back(
-            fmt::format("rank {}: ahead of it{}: {}", rank, where_text(ahead), work_details(process, *by.work)));
+        finding.evidence.push_back(fmt::format("rank {}: ahead of it{}: {}", rank,
+                                               where_text(process, blocked, by.work), work_details(process, *by.work)));
     }
     if (by.by_comparison) {
-        finding.evidence.push_back(fmt::format(
-            "rank {}: of the {} pieces of work ahead that are not known to be done, it is the only kernel that has not "
-            "ended anywhere before",
-            rank, grouped_digits(ahead.size())));
+        finding.evidence.push_back(
+            fmt::format("rank {}: of the {} pieces of work ahead that are not known to be done, it is the only one "
+                        "whose like has not "
+                        "ended before, here or on the ranks that wait",
+                        rank, grouped_digits(ahead.size())));
     }
     if (ahead.size() > 1) {
         finding.evidence.push_back(fmt::format("rank {}: ahead of it{}, oldest first, none known to be done: {}", rank,
-                                               where_text(ahead), pieces_text(process, ahead)));
+                                               where_text(process, blocked), pieces_text(process, ahead)));
     }
     const bool legacy = std::any_of(ahead.work.begin(), ahead.work.end(), [&](uint32_t work) {
         return is_legacy_stream(process.work[work].stream) != is_legacy_stream(blocked.entry->stream);
@@ -182,7 +191,7 @@ BlockedBy find_blocker(const Run& run, const WaitNode& node, const Blocked& bloc
     if (ahead.size() == 1) {
         return {&process.work[ahead.work.front()], false};
     }
-    // Everybody runs the same program: a kernel that has ended before, here or there, is hardly the one that hangs.
+    // Everybody runs the same program: what has ended before, here or there, is hardly what hangs.
     std::vector<const Process*> others;
     for (const Waiter& waiter : node.waiting) {
         if (waiter.member.process != blocked.member.process && others.size() < kComparedRanks && has_started(waiter)) {
@@ -194,14 +203,14 @@ BlockedBy find_blocker(const Run& run, const WaitNode& node, const Blocked& bloc
     for (const uint32_t index : ahead.work) {
         const StreamWork& work = process.work[index];
         const std::string& name = process.text(work.name);
-        if (work.kind != WorkKind::kKernel || name.empty() || work.name == work.call || has_run(process, name) ||
+        if (name.empty() || has_run(process, name) ||
             std::any_of(others.begin(), others.end(), [&](const Process* other) { return has_run(*other, name); })) {
             continue;
         }
         names.insert(work.name);
         fresh = fresh == nullptr ? &work : fresh;
     }
-    const bool comparable = !process.kernels_done.empty() || !others.empty();
+    const bool comparable = !process.work_done.empty() || !others.empty();
     return names.size() == 1 && comparable && ahead.more_work == 0 ? BlockedBy{fresh, true} : BlockedBy{};
 }
 
@@ -212,10 +221,10 @@ std::string blocker_text(const Run& run, const Blocked& blocked, const BlockedBy
         return "what is ahead of it there was not recorded";
     }
     if (by.work != nullptr) {
-        return work_text(process, *by.work) + " is ahead of it" + where_text(ahead);
+        return work_text(process, *by.work) + " is ahead of it" + where_text(process, blocked, by.work);
     }
     return fmt::format("one of {} pieces of work ahead of it{} does not end, oldest first: {}",
-                       grouped_digits(ahead.size()), where_text(ahead), pieces_text(process, ahead));
+                       grouped_digits(ahead.size()), where_text(process, blocked), pieces_text(process, ahead));
 }
 
 void explain_blocked(const Run& run, const WaitNode& node, const std::vector<const Blocked*>& blocked,

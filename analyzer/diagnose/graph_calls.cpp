@@ -81,18 +81,14 @@ uint64_t calls_left_in_replay(const Process& process, const Member& member, uint
     return count;
 }
 
-const Entry* find_capture(const Run& run, const WaitNode& node, const Absence& absence) {
-    const Waiter* waiter = first_call(node);
-    if (node.kind != WaitKind::kCollective || waiter == nullptr || absence.reason != AbsenceReason::kNotIssued ||
-        !absence.member.known() || absence.member.row == kNoIndex) {
-        return nullptr;
-    }
-    const Process& process = run.process(absence.member);
-    const Member& member = run.member(absence.member);
-    const size_t ran = member.calls.empty() ? 0 : member.calls.back() + 1;
+const Entry* find_capture(const Run& run, MemberRef ref, const Entry& like, uint64_t sequence) {
+    const Process& process = run.process(ref);
+    const Member& member = run.member(ref);
+    const Entry* before = sequence == 0 ? nullptr : process.call_at(member, sequence - 1);
+    const size_t ran = before == nullptr ? 0 : static_cast<size_t>(before - process.entries.data()) + 1;
     for (size_t i = process.entries.size(); i-- > ran;) {
         const Entry& entry = process.entries[i];
-        if (!entry.captured || entry.row != absence.member.row || !same_arguments(entry, *waiter->entry)) {
+        if (!entry.captured || entry.row != ref.row || !same_arguments(entry, like)) {
             continue;
         }
         const bool launched =
@@ -101,6 +97,15 @@ const Entry* find_capture(const Run& run, const WaitNode& node, const Absence& a
         return launched ? nullptr : &entry;
     }
     return nullptr;
+}
+
+const Entry* find_capture(const Run& run, const WaitNode& node, const Absence& absence) {
+    const Waiter* waiter = first_call(node);
+    if (node.kind != WaitKind::kCollective || waiter == nullptr || absence.reason != AbsenceReason::kNotIssued ||
+        !absence.member.known() || absence.member.row == kNoIndex) {
+        return nullptr;
+    }
+    return find_capture(run, absence.member, *waiter->entry, run.member(absence.member).issued);
 }
 
 void explain_capture(const Run& run, const WaitNode& node, const std::vector<Absence>& absences, Finding& finding) {

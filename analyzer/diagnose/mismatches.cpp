@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "analyzer/diagnoser.h"
+#include "analyzer/graph_calls.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
 
@@ -24,6 +25,31 @@ std::vector<uint32_t> Diagnoser::nodes_explained_by(const Mismatch& mismatch) co
         }
     }
     return nodes;
+}
+
+// A call that was left out because it went into a graph that nobody launched.
+void Diagnoser::call_a_capture_by_its_name(const Mismatch& mismatch, MemberRef teller, Finding& finding) const {
+    const Entry* right = run_.process(teller).call_at(run_.member(teller), mismatch.sequence);
+    if (mismatch.shift != Shift::kSkipped || mismatch.others.empty() || right == nullptr) {
+        return;
+    }
+    const Entry* capture = find_capture(run_, mismatch.culprits.front(), *right, mismatch.sequence);
+    if (capture == nullptr) {
+        return;
+    }
+    const Process& process = run_.process(mismatch.culprits.front());
+    finding.kind = FindingKind::kCaptureMismatch;
+    finding.summary = fmt::format(
+        "{} captured {} into graph {} and never launched that graph, where {} ran it; its next call on the "
+        "communicator "
+        "meets the others there",
+        ranks_text(finding.ranks), call_text(run_.communicators[mismatch.communicator], right->kind, mismatch.sequence),
+        capture->graph, ranks_text({run_.member(teller).global_rank}));
+    finding.evidence.push_back(
+        fmt::format("rank {}: {} ({}) was captured into graph {}, {} before its dump; no launch "
+                    "of that graph follows",
+                    run_.member(mismatch.culprits.front()).global_rank, op_text(capture->kind),
+                    arguments_text(*capture), capture->graph, duration_text(process.now_ns - capture->entered_ns)));
 }
 
 void Diagnoser::add_mismatches() {
@@ -49,6 +75,7 @@ void Diagnoser::add_mismatches() {
             finding.op = op_text(entry->kind);
             finding.since_ns = entry->entered_ns;
         }
+        call_a_capture_by_its_name(mismatch, teller, finding);
         const std::vector<uint32_t> nodes = nodes_explained_by(mismatch);
         for (const uint32_t node : nodes) {
             explained_[node] = true;

@@ -158,7 +158,10 @@ class HeadFinder {
 
   private:
     bool joins(uint32_t head, const Entry& entry) const {
-        return entry.group != 0 && order_.heads[head].group == entry.group;
+        const Entry& first = process_.entries[order_.heads[head].entries.front()];
+        // The branches of a graph run side by side, and only the end of all of them is seen.
+        return (entry.group != 0 && order_.heads[head].group == entry.group) ||
+               (entry.replay != 0 && first.replay == entry.replay);
     }
 
     const Process& process_;

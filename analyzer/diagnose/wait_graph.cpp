@@ -558,7 +558,9 @@ class GraphBuilder {
             for (const auto& [index, node] : in_order) {
                 if (previous != UINT32_MAX) {
                     const uint32_t earlier = in_order[previous];
-                    const bool together = entries[index].group != 0 && entries[index].group == entries[previous].group;
+                    const Entry& before = entries[previous];
+                    const bool together = (entries[index].group != 0 && entries[index].group == before.group) ||
+                                          (entries[index].replay != 0 && entries[index].replay == before.replay);
                     if (together || legacy || !sight.waits_since(entries[previous].entered_ns)) {
                         graph_.may_follow[node].push_back(earlier);
                     }

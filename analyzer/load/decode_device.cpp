@@ -152,7 +152,7 @@ void keep_unfinished(const std::vector<RawWork>& raw, const format::RingClock& c
     for (uint32_t i = 0; i < raw.size(); ++i) {
         const StreamWorkEntry& entry = raw[i].entry;
         if (raw[i].done) {
-            ended[entry.name] += entry.kind == WorkKind::kKernel ? 1 : 0;
+            ended[entry.name] += entry.kind == WorkKind::kEventWait || entry.kind == WorkKind::kEventRecord ? 0 : 1;
             continue;
         }
         if (to_skip != 0) {
@@ -177,10 +177,10 @@ void keep_unfinished(const std::vector<RawWork>& raw, const format::RingClock& c
     // Only names that are asked for later: those of unfinished work, here and on other ranks. Few programs have many.
     for (const auto& [id, count] : ended) {
         if (count != 0) {
-            process.kernels_done.emplace_back(texts.use(id), count);
+            process.work_done.emplace_back(texts.use(id), count);
         }
     }
-    std::sort(process.kernels_done.begin(), process.kernels_done.end());
+    std::sort(process.work_done.begin(), process.work_done.end());
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ class Diagnoser {
     // mismatches.cpp
     // Waits in that communicator at or after the mismatch follow from it, unless it was survived long ago.
     std::vector<uint32_t> nodes_explained_by(const Mismatch& mismatch) const;
+    void call_a_capture_by_its_name(const Mismatch& mismatch, MemberRef teller, Finding& finding) const;
     void add_mismatches();
 
     // absences.cpp
@@ -69,6 +70,7 @@ class Diagnoser {
     void note_dead_waiters(uint32_t index, std::map<CulpritKey, Cause>& causes);
     // What waits behind a mismatch needs no other cause; that a record is missing there is chance.
     bool may_follow_a_mismatch(uint32_t index) const;
+    bool is_told_by_mismatch(const WaitNode& node, const Absence& absence) const;
     void add_absences();
     FindingKind kind_of(const Cause& cause) const;
     // Was it inside a call at its end? Then that call is where it ended; else it is the next call that it never made.

@@ -21,6 +21,8 @@ uint64_t calls_left_in_replay(const Process& process, const Member& member, uint
 // The member's own capture of the call that the others run: the same call on the same communicator, captured after
 // everything that the member ran there, into a graph that it never launched. Null where there is none.
 const Entry* find_capture(const Run& run, const WaitNode& node, const Absence& absence);
+// The same where the member went on to its next call: a capture of `like` that lies behind its call before `sequence`.
+const Entry* find_capture(const Run& run, MemberRef ref, const Entry& like, uint64_t sequence);
 void explain_capture(const Run& run, const WaitNode& node, const std::vector<Absence>& absences, Finding& finding);
 // "rank 3 launched it last as its replay 11 of graph 2, 3.1 s before its dump", for a member that lags behind in replays.
 void add_replay_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding);

@@ -206,7 +206,7 @@ struct Process {
     std::vector<ThreadState> threads;
     std::vector<StreamWork> work;  // not known to be done
     StreamSight sight;
-    std::vector<std::pair<uint32_t, uint32_t>> kernels_done;  // name of a kernel, how often it is known to have ended
+    std::vector<std::pair<uint32_t, uint32_t>> work_done;  // by name: how often it is known to have ended
     std::vector<ChannelWork> channels;
     std::vector<ChannelCounts> channel_counts;
     std::vector<std::string> texts;  // those that are referred to; [0] is empty

@@ -96,7 +96,7 @@ TEST_CASE("of several equal suspects all are named, and the claim is weaker") {
     REQUIRE(played.diagnosis.findings.size() == 1);
     CHECK(played.head().kind == FindingKind::kGpuQueueBlocked);
     CHECK(says(played.head().summary,
-               "one of 3 pieces of work ahead of it on a stream that it waits for by an event does not end, oldest "
+               "one of 3 pieces of work ahead of it and on streams that it waits for by events does not end, oldest "
                "first: kernel gemm (x2), kernel gelu"));
     CHECK(played.head().confidence == Confidence::kLikely);
 }

@@ -137,6 +137,43 @@ TEST_CASE("a call that one rank captured and never launched, where the others ra
     CHECK(mentions(played.head(), "it holds 2 collectives"));
 }
 
+TEST_CASE("a captured call that is met by the rank's next call is told as a capture, not as a skip") {
+    Scenario job(4, with_marks());
+    job.every_rank([](int rank, Program& program) {
+        for (int step = 0; step < 5; ++step) {
+            const bool captures = rank == 1 && step == 3;
+            captures ? program.capture(2).reduce_scatter("world", 500).end_capture()
+                     : program.reduce_scatter("world", 500);
+            program.all_gather("world").sync();
+        }
+    });
+    const Played played = play(job);
+    REQUIRE(played.diagnosis.findings.size() == 1);
+    CHECK(played.head().kind == FindingKind::kCaptureMismatch);
+    CHECK(played.head().ranks == ranks({1}));
+    CHECK(says(played.head().summary, "rank 1 captured reduce_scatter #6 on world into graph 2 and never launched"));
+}
+
+TEST_CASE("a graph whose last call meets a mismatch hangs as a whole: its other calls are victims") {
+    Scenario job(4, with_marks());
+    job.communicator("tp:0", {0, 1});
+    job.communicator("tp:1", {2, 3});
+    job.every_rank([](int rank, Program& program) {
+        const std::string tp = rank < 2 ? "tp:0" : "tp:1";
+        program.capture(5).all_reduce(tp, 64).all_reduce("world", 1).end_capture();
+        for (int step = 0; step < 6; ++step) {
+            if (rank != 2 || step != 3) {
+                program.step(step).replay(5).sync();
+            }
+        }
+        program.broadcast("world", 0, 16).sync();
+    });
+    const Played played = play(job);
+    REQUIRE(played.diagnosis.findings.size() == 1);
+    CHECK(played.head().ranks == ranks({2}));
+    CHECK(played.head().kind != FindingKind::kStuckInFlight);
+}
+
 TEST_CASE("where most ranks captured the call, the one that ran it is the odd one") {
     Scenario job(4, with_marks());
     job.every_rank([](int rank, Program& program) {
