@@ -105,3 +105,10 @@ const DoorSet doors[] = {
 const DoorSet* const driver_doors = doors;
 
 }  // namespace titan::interpose
+
+// The same rows as CUPTI's callbacks see them.
+#include "cupti_mode.h"
+#define TITAN_CUPTI_COLUMNS(CLASS, name, base, since, ...) CLASS(name, __VA_ARGS__)
+#define TITAN_CUPTI_TABLE "cuda_driver.def"
+#define TITAN_CUPTI_ROWS driver_cupti_rows
+#include "cupti_rows.h"

@@ -71,3 +71,10 @@ const DoorSet doors[] = {
 const DoorSet* const runtime_doors = doors;
 
 }  // namespace titan::interpose
+
+// The same rows as CUPTI's callbacks see them.
+#include "cupti_mode.h"
+#define TITAN_CUPTI_COLUMNS(CLASS, ...) CLASS(__VA_ARGS__)
+#define TITAN_CUPTI_TABLE "cuda_runtime.def"
+#define TITAN_CUPTI_ROWS runtime_cupti_rows
+#include "cupti_rows.h"

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "api.h"
+#include "cupti_mode.h"
 #include "driver_api.h"
 #include "kernel_names.h"
 #include "nccl_copies.h"
@@ -15,7 +16,12 @@ namespace titan::interpose {
 namespace {
 
 // What waits for the first session, because most processes have none.
-void start_ways_in(bool) { report_plugins_of_others(); }
+void start_ways_in(bool cupti) {
+    report_plugins_of_others();
+    if (cupti && !start_cupti()) {
+        tracer::set_cuda_interposed(true);
+    }
+}
 
 __attribute__((constructor)) void enter_process() {
     tracer::set_bindings({.apis = {api_names, kApiIds},

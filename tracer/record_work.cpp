@@ -180,6 +180,36 @@ void leave_work() {
     }
 }
 
+bool enter_told_work(Call& call, uint16_t api, const StreamWork& work, const char* kernel) {
+    Thread* const thread = outermost_thread(MayStart::kNever);
+    if (thread == nullptr) {
+        return false;
+    }
+    thread->nested = 1;
+    call.thread = thread;
+    const uint64_t now = now_ticks();
+    Session& session = *thread->session;
+    const uint64_t launches = count_launch(*thread->record);
+    const uint32_t api_name = session.api_names[api];
+    mark_inside_call(*thread->record, api_name, reinterpret_cast<uint64_t>(work.stream), 0, now);
+    const uint32_t sample = session.config.launch_sample;
+    if (sample != 1 && !is_always_recorded(work.kind) && !is_sampled(sample, launches)) {
+        return true;
+    }
+    const uint32_t told = session.strings.intern(kernel);
+    const uint8_t flags = session.graphs.knows_captured(work.stream) ? format::kWorkCaptured : 0;
+    write_entry(
+        session,
+        {api_name, told != 0 ? told : api_name, thread->tid, work.stream, work.object, work.amount, work.kind, flags},
+        now);
+    return true;
+}
+
+void leave_told_work(Call& call) {
+    mark_launched(*call.thread);
+    call.thread->nested = 0;
+}
+
 void note_kernels_gone() {
     if (Session* const current = session(); current != nullptr) {
         current->kernel_names.clear();

@@ -131,6 +131,23 @@ CUptiResult cuptiGetCallbackState(uint32_t* enable, CUpti_SubscriberHandle subsc
     return CUPTI_SUCCESS;
 }
 
+CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t id, const char** name) {
+    static constexpr struct {
+        int domain;
+        uint32_t id;
+        const char* name;
+    } kNames[] = {
+#include "cupti_names.inc"
+    };
+    for (const auto& row : kNames) {
+        if (name && row.domain == static_cast<int>(domain) && row.id == id) {
+            *name = row.name;
+            return CUPTI_SUCCESS;
+        }
+    }
+    return CUPTI_ERROR_INVALID_PARAMETER;
+}
+
 CUptiResult cuptiSupportedDomains(size_t* count, CUpti_DomainTable* table) {
     static CUpti_CallbackDomain domains[] = {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API};
     if (!count || !table) {

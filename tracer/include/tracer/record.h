@@ -158,6 +158,9 @@ inline void leave_kernel(WorkState state, int result, FunctionKind kind, const v
     }
     leave_work();
 }
+// The same as CUPTI's callbacks tell it, while the wrappers do not record: the kernel's name comes along, or is null. hot.
+bool enter_told_work(Call& call, uint16_t api, const StreamWork& work, const char* kernel);
+void leave_told_work(Call& call);
 // Modules are about to be unloaded: the handles of their kernels may come back for others. cold.
 void note_kernels_gone();
 
