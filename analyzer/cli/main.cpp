@@ -39,6 +39,8 @@ constexpr const char* kShowFooter = R"(examples:
   titan-analyze show dumps/ --rank 3 --last 20
   titan-analyze show dumps/ --comm dp:0 --seq 40-42 --rank 0-3
   titan-analyze show dumps/ --state pending --op all_reduce
+  titan-analyze show dumps/ --work --rank 3 --last 20      what was handed to the streams
+  titan-analyze show dumps/ --channels --rank 3
   titan-analyze show dumps/ --step 12 --json | jq -c '[.rank,.seq,.op]')";
 
 struct CommonOptions {
@@ -287,10 +289,16 @@ int run_command_line(int argc, char** argv) {
                              "communicator: its name, or the start of its id");
     show_command->add_option("--seq", show_arguments.sequences, "sequence number or range, such as 40-42");
     show_command->add_option("--step", show_arguments.steps, "step or range");
-    show_command->add_option("--state", show_arguments.options.state,
-                             "entered, grouped, launching, enqueued, pending, started, finished, failed, returned");
+    show_command->add_option(
+        "--state", show_arguments.options.state,
+        "entered, grouped, launching, enqueued, pending, started, finished, failed, returned, captured");
     show_command->add_option("--op", show_arguments.options.op, "operation, such as all_reduce");
     show_command->add_option("--last", show_arguments.options.last, "only the newest N of each rank");
+    CLI::Option* work = show_command->add_flag("--work", show_arguments.options.work,
+                                               "kernels, copies and events on the streams, instead of calls");
+    show_command
+        ->add_flag("--channels", show_arguments.options.channels, "what NCCL's channels do (profiler plugin), instead")
+        ->excludes(work);
     show_command->add_flag("--json", show_arguments.options.json, "JSON Lines, one object per call");
 
     CLI::App* rings_command = app.add_subcommand("rings", "List the rings that lie on this node.");

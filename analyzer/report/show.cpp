@@ -7,13 +7,16 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/decode_device.h"
+#include "analyzer/kernel_name.h"
 #include "analyzer/load.h"
 #include "analyzer/text.h"
 
 namespace titan::analyzer {
 namespace {
 
+using format::ChannelEntry;
 using format::CollectiveEntry;
+using format::StreamWorkEntry;
 using nlohmann::ordered_json;
 
 std::string clock_text(int64_t realtime_ns) {
@@ -52,6 +55,28 @@ class Lister {
     void list(const OpenedSource& opened, const std::function<void(const std::string&)>& write) {
         image_ = &opened.image;
         std::deque<std::string> lines;
+        const auto add = [&](std::string line) {
+            lines.push_back(std::move(line));
+            if (options_.last != 0 && lines.size() > options_.last) {
+                lines.pop_front();
+            }
+        };
+        if (options_.work) {
+            opened.image.for_each_stream_work([&](uint64_t ticket, const StreamWorkEntry& entry) {
+                add(options_.json ? work_json(ticket, entry) : work_line(entry));
+            });
+        }
+        if (options_.channels) {
+            opened.image.for_each_channel([&](uint64_t ticket, const ChannelEntry& entry) {
+                add(options_.json ? channel_json(ticket, entry) : channel_line(entry));
+            });
+        }
+        if (options_.work || options_.channels) {
+            for (const std::string& line : lines) {
+                write(line);
+            }
+            return;
+        }
         opened.image.for_each_collective([&](uint64_t ticket, const CollectiveEntry& entry) {
             if (!wanted(entry)) {
                 return;
@@ -67,6 +92,69 @@ class Lister {
     }
 
   private:
+    std::string work_json(uint64_t ticket, const StreamWorkEntry& entry) const {
+        ordered_json json;
+        json["rank"] = image_->header().rank;
+        json["ticket"] = ticket;
+        json["work"] = std::string(format::name_of(entry.kind));
+        json["stream"] = entry.stream;
+        json["object"] = entry.object;
+        json["amount"] = entry.amount;
+        json["name"] = printable(image_->text(entry.name));
+        json["call"] = printable(image_->text(entry.call));
+        json["thread"] = entry.thread;
+        json["flags"] = entry.flags;
+        json["entered_ticks"] = time_or_null(entry.entered_ticks);
+        return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    }
+
+    std::string work_line(const StreamWorkEntry& entry) const {
+        const std::string name = printable(image_->text(entry.name));
+        return fmt::format("{:>5}  {}  {:<22} {:#016x}  {:>12}  {}{}\n", image_->header().rank,
+                           clock_text(image_->clock().realtime_ns(entry.entered_ticks)), format::name_of(entry.kind),
+                           entry.stream, grouped_digits(entry.amount),
+                           entry.kind == WorkKind::kKernel ? short_kernel_name(name) : name,
+                           (entry.flags & format::kWorkCaptured) != 0 ? " (captured)" : "");
+    }
+
+    std::string channel_json(uint64_t ticket, const ChannelEntry& entry) const {
+        ordered_json json;
+        json["rank"] = image_->header().rank;
+        json["ticket"] = ticket;
+        json["collective"] = entry.collective;
+        json["channel"] = entry.channel;
+        json["role"] = std::string(format::name_of(entry.role));
+        json["channel_state"] = std::string(format::name_of(entry.state));
+        json["peer"] = entry.peer;
+        json["steps"] = entry.steps;
+        json["steps_done"] = entry.steps_done;
+        json["started_ticks"] = time_or_null(entry.started_ticks);
+        json["updated_ticks"] = time_or_null(entry.updated_ticks);
+        return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    }
+
+    std::string channel_line(const ChannelEntry& entry) const {
+        return fmt::format("{:>5}  {}  {:>10} {:>8}  {:<7} {:>6}  {:<17} {:>6}/{}\n", image_->header().rank,
+                           clock_text(image_->clock().realtime_ns(entry.started_ticks)), entry.collective,
+                           entry.channel, format::name_of(entry.role), entry.peer, format::name_of(entry.state),
+                           entry.steps_done, entry.steps);
+    }
+
+    // "replay 12 of graph 2, 3 of 8 channels stopped": what a call has of graphs and channels.
+    static std::string device_details(const CollectiveEntry& entry) {
+        std::string text;
+        if ((entry.flags & format::kReplayed) != 0) {
+            text += fmt::format("  replay {} of graph {}", entry.replay, entry.graph);
+        } else if ((entry.flags & format::kCaptured) != 0) {
+            text += fmt::format("  into graph {}", entry.graph);
+        }
+        if (entry.channels != 0) {
+            text += fmt::format("  {} of {} channels started, {} stopped", entry.channels_started, entry.channels,
+                                entry.channels_finished);
+        }
+        return text + ((entry.flags & format::kFromPlugin) != 0 ? "  (seen by the plugin alone)" : "");
+    }
+
     std::string communicator_name(const CollectiveEntry& entry) const {
         const auto index = run_.find_communicator(entry.communicator_id);
         return index && !run_.communicators[*index].name.empty() ? run_.communicators[*index].name
@@ -145,10 +233,11 @@ class Lister {
         const std::string took =
             finished ? duration_text(clock.span_ns(entry.entered_ticks, entry.gpu_finished_ticks)) : "";
         const std::string span = printable(image_->text(entry.span));
-        return fmt::format("{:>5}  {}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}{}\n", image_->header().rank,
+        return fmt::format("{:>5}  {}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}{}{}\n", image_->header().rank,
                            clock_text(clock.realtime_ns(entry.entered_ticks)), communicator_name(entry), number,
                            op_text(entry.kind), arguments, format::name_of(entry.state), took,
-                           entry.step >= 0 ? fmt::format("step {}", entry.step) : "", span.empty() ? "" : " " + span);
+                           entry.step >= 0 ? fmt::format("step {}", entry.step) : "", span.empty() ? "" : " " + span,
+                           device_details(entry));
     }
 
     const Run& run_;
@@ -159,7 +248,13 @@ class Lister {
 }  // namespace
 
 void show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write) {
-    if (!options.json) {
+    if (!options.json && options.work) {
+        write(fmt::format("{:>5}  {:<15}  {:<22} {:<16}  {:>12}  {}\n", "rank", "handed over", "work", "stream",
+                          "amount", "name"));
+    } else if (!options.json && options.channels) {
+        write(fmt::format("{:>5}  {:<15}  {:>10} {:>8}  {:<7} {:>6}  {:<17} {:>6}\n", "rank", "started", "call + 1",
+                          "channel", "role", "peer", "state", "steps"));
+    } else if (!options.json) {
         write(fmt::format("{:>5}  {:<15}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}\n", "rank", "entered",
                           "communicator", "seq", "operation", "arguments", "state", "took", "where"));
     }

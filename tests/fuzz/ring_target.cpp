@@ -35,6 +35,9 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, size_t size) {
     }
     image->for_each_cuda_call([](uint64_t, const format::CudaCallEntry&) {});
     image->for_each_marker([](uint64_t, const format::MarkerEntry&) {});
+    image->for_each_stream_work([](uint64_t, const format::StreamWorkEntry&) {});
+    image->for_each_channel(
+        [&](uint64_t, const format::ChannelEntry& entry) { image->launch_marks(entry.collective); });
     for (uint32_t id = 0; id < 300; ++id) {
         image->text(id);
     }

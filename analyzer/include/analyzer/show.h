@@ -19,7 +19,9 @@ struct ShowOptions {
     std::optional<std::pair<int64_t, int64_t>> steps;
     std::string state;
     std::string op;
-    size_t last = 0;  // of each rank, 0: all
+    size_t last = 0;        // of each rank, 0: all
+    bool work = false;      // stream work instead of calls
+    bool channels = false;  // NCCL's channels instead of calls
     bool json = false;
 };
 
