@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A second reader of rings and dumps, written from formats/FORMAT.md alone: it shares no line with the C++ one.
 
-titan_decode.py FILE...   prints the collectives of each file as JSON Lines, in the fields of `titan-analyze show --json`.
+titan_decode.py [--work|--channels] FILE...   prints the collectives (or stream work, or channels) of each file as JSON Lines, in the fields of `titan-analyze show --json`.
 Exit status 77 (skip) when there is nothing here that unpacks zstd.
 """
 import json
@@ -27,6 +27,10 @@ DATATYPES = {0: "int8", 1: "uint8", 2: "int32", 3: "uint32", 4: "int64", 5: "uin
 REDUCTIONS = {0: "sum", 1: "prod", 2: "max", 3: "min", 4: "avg", 5: "premul_sum", 255: "none"}
 STATES = {0: "none", 1: "entered", 2: "grouped", 3: "launching", 4: "enqueued", 5: "pending", 6: "started",
           7: "finished", 8: "failed", 9: "returned", 10: "captured"}
+WORK = {1: "kernel", 2: "copy", 3: "memory_set", 4: "host_function", 5: "event_record", 6: "event_wait",
+        7: "graph_launch", 8: "value_wait", 9: "value_write", 10: "stream_ordered_memory"}
+ROLES = {1: "kernel", 2: "send", 3: "recv"}
+CHANNEL_STATES = {0: "not_started", 1: "running", 2: "done", 3: "waits_for_gpu", 4: "waits_for_peer", 5: "waits_for_network"}
 
 
 class Damaged(Exception):
@@ -103,12 +107,28 @@ class Ring:
             return ""
         return self.image[heap[1] + start:heap[1] + start + length - 1].decode(errors="replace")
 
-    def collectives(self):
-        stride, offset, count, head = self.regions[1]
+    def slots(self, kind):
+        if kind not in self.regions:
+            return
+        stride, offset, count, head = self.regions[kind]
         for ticket in range(max(0, head - count), head):
             place = offset + (ticket % count) * stride
             if struct.unpack_from("<Q", self.image, place)[0] == 2 * ticket + 2:
                 yield ticket, place
+
+    def work(self, ticket, place):
+        (_, entered, stream, item, amount, _r, name, thread, call, kind, flags, _r16) = struct.unpack_from(
+            "<6QIIIBBH", self.image, place)
+        return {"rank": self.rank, "ticket": ticket, "work": WORK.get(kind, ""), "stream": stream, "object": item,
+                "amount": amount, "name": self.text(name), "call": self.text(call), "thread": thread, "flags": flags,
+                "entered_ticks": entered or None}
+
+    def channel(self, ticket, place):
+        (_, collective, started, updated, steps, done, peer, channel, role, state) = struct.unpack_from(
+            "<4QIIiHBB", self.image, place)
+        return {"rank": self.rank, "ticket": ticket, "collective": collective, "channel": channel,
+                "role": ROLES.get(role, ""), "channel_state": CHANNEL_STATES.get(state, ""), "peer": peer, "steps": steps,
+                "steps_done": done, "started_ticks": started or None, "updated_ticks": updated or None}
 
     def entry(self, ticket, place):
         (_, communicator, sequence, elements, send, receive, stream, group, step, entered, returned, started,
@@ -129,12 +149,14 @@ class Ring:
 
 
 def main():
-    for path in sys.argv[1:]:
+    what = sys.argv[1] if sys.argv[1:2] in (["--work"], ["--channels"]) else ""
+    for path in sys.argv[2 if what else 1:]:
         with open(path, "rb") as file:
             data = file.read()
         ring = Ring(read_dump(data) if data[:8] == b"TITANDMP" else data)
-        for ticket, place in ring.collectives():
-            print(json.dumps(ring.entry(ticket, place), separators=(",", ":"), ensure_ascii=False))
+        kind, read = {"": (1, ring.entry), "--work": (9, ring.work), "--channels": (11, ring.channel)}[what]
+        for ticket, place in ring.slots(kind):
+            print(json.dumps(read(ticket, place), separators=(",", ":"), ensure_ascii=False))
 
 
 if __name__ == "__main__":

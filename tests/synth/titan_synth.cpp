@@ -32,6 +32,11 @@ bool plant(Scenario& job, const Options& options) {
         program.insert_before("world", options.at, what);
         return true;
     }
+    if (fault == "gpu") {
+        program.insert_before("world", options.at,
+                              Program().kernel("_Z4gemmPf", 7).record(3, 7).wait(3, 0x51).hanging_kernel("_Z4spinv"));
+        return true;
+    }
     Action& call = program.nth_call("world", options.at);
     if (fault == "skip") {
         program.skip("world", options.at);
@@ -108,7 +113,7 @@ int main(int argc, char** argv) {
     app.add_option("DIR", options.directory, "dump directory to write")->required();
     app.add_option("--ranks", options.ranks)->check(CLI::Range(1, 65536));
     app.add_option("--steps", options.steps);
-    app.add_option("--fault", options.fault, "none, sleep, die, crash, exit, skip, op, size, dtype, stuck");
+    app.add_option("--fault", options.fault, "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu");
     app.add_option("--rank", options.rank, "the guilty rank");
     app.add_option("--at", options.at, "its n-th call on the world communicator");
     app.add_option("--run", options.scenario.run);
@@ -120,6 +125,9 @@ int main(int argc, char** argv) {
             return 0;
         }
         options.scenario.collectives = 1024;
+        if (options.fault == "gpu") {
+            options.scenario.method = titan::format::GpuProgressMethod::kWrites;
+        }
         Scenario job(options.ranks, options.scenario);
         write_training(job, options.steps);
         if (options.rank < 0 || options.rank >= options.ranks || !plant(job, options)) {
@@ -127,6 +135,11 @@ int main(int argc, char** argv) {
             return 2;
         }
         job.play();
+        if (options.fault == "gpu") {
+            auto& channel = job.ring(0).add_channel(0, titan::format::ChannelRole::kProxySend);
+            channel.steps = 4;
+            channel.state = titan::format::ChannelState::kWaitsForPeer;
+        }
         job.write(options.directory);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "titan-synth: %s\n", error.what());
