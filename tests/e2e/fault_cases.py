@@ -104,7 +104,7 @@ CASES = [
               "dp", 10,
               "reduce_scatter"),
     # The device.
-    FaultCase("kernel_hangs", DP4, "hang-kernel rank=5 comm=dp step=5", ("stuck_in_flight",), (1, 3, 5, 7), "dp", 10,
+    FaultCase("kernel_hangs", DP4, "hang-kernel rank=5 comm=dp step=5", ("gpu_queue_blocked",), (5,), "dp", 10,
               "reduce_scatter"),
     FaultCase("never_finishes", DP4, "stuck rank=5 comm=dp step=5", ("stuck_in_flight",), (1, 3, 5, 7), "dp", 10,
               "reduce_scatter"),
