@@ -64,35 +64,38 @@ const void* graph_or_null(bool success, const Handle* graph) {
     TITAN_WRAPPER(name, params, args,                                                                       \
                   (note_kernels_gone(), cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object)), \
                   leave_cuda(call, static_cast<int>(result)))
-#define TITAN_LAUNCH_BODY(name, args, REAL, ENTER, LEAVE)                  \
-    auto* const real = reinterpret_cast<decltype(&exported_##name)>(REAL); \
-    if (real == nullptr) [[unlikely]] {                                    \
-        return TITAN_MISSING_RESULT;                                       \
-    }                                                                      \
-    const WorkState state = ENTER;                                         \
-    if (state == WorkState::kNotRecorded) {                                \
-        return real args;                                                  \
-    }                                                                      \
-    const TITAN_RESULT result = real args;                                 \
-    LEAVE;                                                                 \
-    return result;
-#define TITAN_LAUNCH(name, params, args, ENTER, LEAVE)                                                 \
-    extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                     \
-    extern "C" TITAN_RESULT exported_##name params {                                                   \
-        TITAN_LAUNCH_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), ENTER, LEAVE) \
-    }                                                                                                  \
-    template <unsigned Door>                                                                           \
-    TITAN_RESULT door_##name params {                                                                  \
-        TITAN_LAUNCH_BODY(name, args, real_behind<Door>(Api::name), ENTER, LEAVE)                      \
+// The usual way through is straight and ends with a jump: launches have a budget.
+#define TITAN_LAUNCH_BODY(name, args, REAL, ENTER, LEAVE_UNNAMED)                  \
+    auto* const real = reinterpret_cast<decltype(&exported_##name)>(REAL);         \
+    if (real == nullptr) [[unlikely]] {                                            \
+        return TITAN_MISSING_RESULT;                                               \
+    }                                                                              \
+    const WorkState state = ENTER;                                                 \
+    if (state == WorkState::kEntered) [[likely]] {                                 \
+        return static_cast<TITAN_RESULT>(leave_work(static_cast<int>(real args))); \
+    }                                                                              \
+    if (state == WorkState::kNotRecorded) {                                        \
+        return real args;                                                          \
+    }                                                                              \
+    const int result = static_cast<int>(real args);                                \
+    return static_cast<TITAN_RESULT>(LEAVE_UNNAMED);
+#define TITAN_LAUNCH(name, params, args, ENTER, LEAVE_UNNAMED)                                                 \
+    extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                             \
+    extern "C" TITAN_RESULT exported_##name params {                                                           \
+        TITAN_LAUNCH_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), ENTER, LEAVE_UNNAMED) \
+    }                                                                                                          \
+    template <unsigned Door>                                                                                   \
+    TITAN_RESULT door_##name params {                                                                          \
+        TITAN_LAUNCH_BODY(name, args, real_behind<Door>(Api::name), ENTER, LEAVE_UNNAMED)                      \
     }
 #define TITAN_WORK(name, params, args, kind, on_stream, about, how_much)                                         \
     TITAN_LAUNCH(name, params, args,                                                                             \
                  enter_work(on_stream, about, TITAN_API(name), how_much, static_cast<uint64_t>(WorkKind::kind)), \
-                 leave_work())
-#define TITAN_KERNEL(name, params, args, on_stream, kernel_function, how_many)                                     \
-    TITAN_LAUNCH(name, params, args, enter_kernel(on_stream, kernel_function, TITAN_API(name), how_many),          \
-                 leave_kernel(state, static_cast<int>(result), FunctionKind::TITAN_FUNCTION_KIND, kernel_function, \
-                              reinterpret_cast<const void*>(real)))
+                 leave_work(result))
+#define TITAN_KERNEL(name, params, args, on_stream, kernel_function, how_many)                            \
+    TITAN_LAUNCH(name, params, args, enter_kernel(on_stream, kernel_function, TITAN_API(name), how_many), \
+                 leave_unnamed(result, FunctionKind::TITAN_FUNCTION_KIND, kernel_function,                \
+                               reinterpret_cast<const void*>(real)))
 #define TITAN_COUNT(name, params, args) \
     TITAN_WRAPPER(name, params, args, cuda_is_interposed() && enter_query(call), leave_query(call))
 #define TITAN_MARK(name, params, args, object) \

@@ -54,10 +54,7 @@ struct Work {
     uint8_t flags;
 };
 
-[[gnu::always_inline]] inline uint64_t write_entry(Session& session, const Work& work, uint64_t now) {
-    const uint64_t ticket = session.stream_work.claim();
-    format::StreamWorkEntry& entry = session.stream_work.begin(ticket);
-    entry.entered_ticks = now;
+[[gnu::always_inline]] inline void fill(format::StreamWorkEntry& entry, const Work& work) {
     entry.stream = reinterpret_cast<uint64_t>(work.stream);
     entry.object = reinterpret_cast<uint64_t>(work.object);
     entry.amount = work.amount;
@@ -66,6 +63,13 @@ struct Work {
     entry.call = work.api_name;
     entry.kind = work.kind;
     entry.flags = work.flags;
+}
+
+uint64_t write_entry(Session& session, const Work& work, uint64_t now) {
+    const uint64_t ticket = session.stream_work.claim();
+    format::StreamWorkEntry& entry = session.stream_work.begin(ticket);
+    fill(entry, work);
+    entry.entered_ticks = now;
     session.stream_work.publish(entry, ticket);
     return ticket;
 }
@@ -106,12 +110,13 @@ template <bool kIsKernel>
     if (sample != 1 && !is_always_recorded(kind) && !is_sampled(sample, launches)) {
         return WorkState::kEntered;
     }
-    const uint32_t known = kIsKernel ? session.kernel_names.find(object) : api_name;
+    uint32_t name = api_name;
+    const bool named = !kIsKernel || session.kernel_names.find(object, name);
     const uint8_t flags = session.graphs.knows_captured(stream) ? format::kWorkCaptured : 0;
-    const uint64_t ticket = write_entry(
-        session, {api_name, known != 0 ? known : api_name, thread->tid, stream, object, amount, kind, flags}, now);
+    const uint64_t ticket =
+        write_entry(session, {api_name, name, thread->tid, stream, object, amount, kind, flags}, now);
     thread->work_ticket = ticket;
-    return known != 0 ? WorkState::kEntered : WorkState::kUnnamed;
+    return named ? WorkState::kEntered : WorkState::kUnnamed;
 }
 
 // The same without a call in it, so that the compiler needs no register but those that a call may change anyway.
@@ -133,12 +138,16 @@ template <bool kIsKernel>
         return enter_unusual<kIsKernel>(stream, object, api, amount, kind);
     }
     thread->nested = 1;
+    // What is known first, the clock last: it takes two registers.
+    const uint64_t ticket = session->stream_work.claim();
+    format::StreamWorkEntry& entry = session->stream_work.begin(ticket);
+    fill(entry, {api_name, name, thread->tid, stream, object, amount, kind, 0});
     format::ThreadRecord& record = *thread->record;
-    const uint32_t tid = thread->tid;
-    const uint64_t now = quick_now_ticks();
     count_launch(record);
+    const uint64_t now = quick_now_ticks();
+    entry.entered_ticks = now;
     mark_inside_call(record, api_name, reinterpret_cast<uint64_t>(stream), 0, now);
-    write_entry(*session, {api_name, name, tid, stream, object, amount, kind, 0}, now);
+    session->stream_work.publish(entry, ticket);
     return WorkState::kEntered;
 }
 
@@ -152,13 +161,16 @@ WorkState enter_kernel(const void* stream, const void* function, uint64_t api, u
     return enter<true>(stream, function, api, blocks, WorkKind::kKernel);
 }
 
-void leave_work() {
+int leave_work(int result) {
     Thread& thread = *this_thread;
     mark_launched(thread);
     thread.nested = 0;
+    return result;
 }
 
-[[gnu::cold]] void name_kernel(FunctionKind kind, const void* function, const void* real) {
+namespace {
+
+void name_kernel(FunctionKind kind, const void* function, const void* real) {
     const Thread* const thread = this_thread;
     Session& session = *thread->session;
     char text[kMaxStringBytes + 1];
@@ -178,6 +190,15 @@ void leave_work() {
     if (format::StreamWorkEntry* const entry = session.stream_work.find(thread->work_ticket); entry != nullptr) {
         store_field(entry->name, name);
     }
+}
+
+}  // namespace
+
+[[gnu::cold]] int leave_unnamed(int result, FunctionKind kind, const void* function, const void* real) {
+    if (result == kCudaSuccess) {
+        name_kernel(kind, function, real);
+    }
+    return leave_work(result);
 }
 
 bool enter_told_work(Call& call, uint16_t api, const StreamWork& work, const char* kernel) {

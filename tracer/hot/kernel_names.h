@@ -1,7 +1,7 @@
 // Which name a kernel's handle has, for handles seen before. hot: no lock, allocation or system call. any-thread.
 //
-// Direct-mapped; one word per kernel, so that a reader never sees half of an entry: the upper bits are those of the handle's
-// hash, the lower ones the name's string id. A collision forgets the older kernel, whose name is then asked for again.
+// Direct-mapped; one word per kernel, so that a reader never sees half of an entry: the handle's hash with the name's string id
+// in its lower bits, by exclusive or. A collision forgets the older kernel, whose name is then asked for again.
 #pragma once
 
 #include <atomic>
@@ -12,28 +12,21 @@ namespace titan::tracer {
 // Trivial, and empty when its memory is zero.
 class KernelNames {
   public:
-    // 0 when the handle is not known.
-    uint32_t find(const void* function) {
-        const uint64_t hash = hash_of(function);
-        const uint64_t word = slot(hash).load(std::memory_order_relaxed);
-        return (word & ~kIdMask) == (hash & ~kIdMask) ? static_cast<uint32_t>(word & kIdMask) : 0;
-    }
-
-    // The same; `name` is changed when the handle is known.
+    // False when the handle is not known; else `name` is its name.
     bool find(const void* function, uint32_t& name) {
         const uint64_t hash = hash_of(function);
         const uint64_t differing = slot(hash).load(std::memory_order_relaxed) ^ hash;
-        if (differing > kIdMask) {
+        if (differing > kMaxName) {
             return false;
         }
-        name = static_cast<uint32_t>((differing ^ hash) & kIdMask);
+        name = static_cast<uint32_t>(differing);
         return true;
     }
 
     void remember(const void* function, uint32_t name) {
-        if (name <= kIdMask) {
+        if (name <= kMaxName) {
             const uint64_t hash = hash_of(function);
-            slot(hash).store((hash & ~kIdMask) | name, std::memory_order_relaxed);
+            slot(hash).store(hash ^ name, std::memory_order_relaxed);
         }
     }
 
@@ -44,8 +37,7 @@ class KernelNames {
     }
 
   private:
-    static constexpr uint64_t kIdBits = 20;
-    static constexpr uint64_t kIdMask = (uint64_t{1} << kIdBits) - 1;
+    static constexpr uint64_t kMaxName = (uint64_t{1} << 20) - 1;
     static constexpr uint64_t kSlotBits = 10;
 
     // Odd multiplier: one to one; the upper bits depend on all bits of an address.

@@ -145,19 +145,12 @@ enum class WorkState : uint32_t { kNotRecorded = 0, kEntered, kUnnamed };
 // Words, not halves of them: a constant is one instruction, and so is its use.
 WorkState enter_work(const void* stream, const void* object, uint64_t api, uint64_t amount, uint64_t kind);
 WorkState enter_kernel(const void* stream, const void* function, uint64_t api, uint64_t blocks);
-void leave_work();
+int leave_work(int result);  // returns it, so that a wrapper can end with a jump
 
-// CUDA is asked for the name of a kernel that is new: after its launch, because asking before would be one more thing that
+// leave_work of a kernel whose name is new. CUDA is asked after the launch, because asking before would be one more thing that
 // could load a module, and only after success. `real` is the launch function, to ask the same CUDA.
-void name_kernel(FunctionKind kind, const void* function, const void* real);
-inline void leave_kernel(WorkState state, int result, FunctionKind kind, const void* function, const void* real) {
-    if (state == WorkState::kUnnamed) [[unlikely]] {
-        if (result == 0) {
-            name_kernel(kind, function, real);
-        }
-    }
-    leave_work();
-}
+int leave_unnamed(int result, FunctionKind kind, const void* function, const void* real);
+
 // The same as CUPTI's callbacks tell it, while the wrappers do not record: the kernel's name comes along, or is null. hot.
 bool enter_told_work(Call& call, uint16_t api, const StreamWork& work, const char* kernel);
 void leave_told_work(Call& call);

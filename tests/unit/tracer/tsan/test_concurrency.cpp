@@ -70,11 +70,11 @@ void issue_work(FakeStream& stream) {
         tracer::Call call;
         const auto state = tracer::enter_kernel(&stream, &stream, test::kAnyApi, 16);
         if (state != tracer::WorkState::kNotRecorded) {
-            tracer::leave_kernel(state, 0, tracer::FunctionKind::kRuntimeSymbol, &stream, nullptr);
+            tracer::leave_unnamed(0, tracer::FunctionKind::kRuntimeSymbol, &stream, nullptr);
         }
         if (tracer::enter_work(&stream, &stream, test::kAnyApi, 0, static_cast<uint64_t>(WorkKind::kEventRecord)) !=
             tracer::WorkState::kNotRecorded) {
-            tracer::leave_work();
+            tracer::leave_work(0);
         }
         if (tracer::enter_cuda(call, test::kAnyApi, &stream)) {
             tracer::leave_cuda(call, 0);
