@@ -24,7 +24,7 @@ constexpr uint32_t kBecomesChild = UINT32_MAX;  // Call::replayed of a launch th
 constexpr uint64_t kCountedKinds = [] {
     uint64_t kinds = 0;
     for (unsigned kind = 0; kind < 64; ++kind) {
-        kinds |= is_counted(format::class_of(static_cast<format::OpKind>(kind))) ? uint64_t{1} << kind : 0;
+        kinds |= (traits_of(static_cast<format::OpKind>(kind)) & kCounted) != 0 ? uint64_t{1} << kind : 0;
     }
     return kinds;
 }();
@@ -45,7 +45,7 @@ uint64_t next_sequence(Session& session, Communicator* communicator, const Captu
     if ((kCountedKinds >> (static_cast<unsigned>(captured.kind) % 64) & 1) != 0) [[likely]] {
         return std::atomic_ref(communicator->record->next_sequence).fetch_add(1, std::memory_order_relaxed);
     }
-    return take_other_sequence(session, *communicator, captured.kind, format::class_of(captured.kind), captured.peer);
+    return take_other_sequence(session, *communicator, captured.kind, traits_of(captured.kind), captured.peer);
 }
 
 // What all entries of one launch have in common.

@@ -19,15 +19,10 @@ namespace {
 
 using format::CallState;
 using format::CollectiveEntry;
-using format::OpClass;
 using format::OpKind;
 
-constexpr int kFirstUserReduction = 5;  // ncclNumOps: from here on handles are private to a rank
+constexpr unsigned kFirstUserReduction = 5;  // ncclNumOps: from here on handles are private to a rank
 constexpr uint64_t kAbortSnapshotWait_ns = 1'000'000'000;
-
-constexpr bool runs_on_device(OpClass op_class, OpKind kind) {
-    return is_counted(op_class) || op_class == OpClass::p2p || kind == OpKind::kWaitSignal;
-}
 
 constexpr bool ends_communicator(OpKind kind) { return kind == OpKind::kCommDestroy || kind == OpKind::kCommAbort; }
 
@@ -60,35 +55,32 @@ Communicator* communicator_of(Session& session, const void* handle, uint64_t now
     return communicator != nullptr ? communicator : learn_communicator(session, handle, now);
 }
 
-void fill_communicator(CollectiveEntry& entry, Session& session, Communicator* communicator, const CallArgs& args,
-                       OpClass op_class, uint32_t capture) {
-    unsigned call_flags = args.config_call ? format::kConfigCall : 0;
-    if (capture != kNotCaptured) [[unlikely]] {
-        call_flags |= format::kCaptured;
-    }
-    if (communicator == nullptr) [[unlikely]] {
-        entry.flags = static_cast<uint16_t>(call_flags);
-        entry.communicator_id = 0;
-        entry.sequence = format::kNoSequence;
-        entry.communicator = format::kNoIndex;
-        entry.comm_rank = entry.device = -1;
-        return;
-    }
-    const format::CommunicatorRecord& record = *communicator->record;
-    entry.flags = static_cast<uint16_t>(call_flags | communicator->call_flags);
+// Whose call it is. A captured one takes no number: it does not run now.
+void fill_communicator(CollectiveEntry& entry, Session& session, Communicator& communicator, const CallArgs& args,
+                       uint8_t traits, bool captured) {
+    const format::CommunicatorRecord& record = *communicator.record;
+    entry.flags = static_cast<uint16_t>(args.flags | communicator.call_flags);
     entry.communicator_id = record.id;
-    entry.sequence = capture != kNotCaptured ? format::kNoSequence  // it does not run now
-                                             : take_sequence(session, *communicator, args.kind, op_class, args.peer);
-    entry.communicator = communicator->index;
+    entry.sequence =
+        captured ? format::kNoSequence : take_sequence(session, communicator, args.kind, traits, args.peer);
+    entry.communicator = communicator.index;
     entry.comm_rank = record.rank;
     entry.device = record.device;
 }
 
+void fill_unknown_communicator(CollectiveEntry& entry, const CallArgs& args) {
+    entry.flags = args.flags;
+    entry.communicator_id = 0;
+    entry.sequence = format::kNoSequence;
+    entry.communicator = format::kNoIndex;
+    entry.comm_rank = entry.device = -1;
+}
+
 format::Reduction reduction_of(int reduction) {
-    if (reduction == 255) {
-        return format::Reduction::kNoReduction;
+    if (static_cast<unsigned>(reduction) < kFirstUserReduction) [[likely]] {
+        return static_cast<format::Reduction>(reduction);
     }
-    return reduction >= kFirstUserReduction ? format::Reduction::kPremulSum : static_cast<format::Reduction>(reduction);
+    return reduction == 255 ? format::Reduction::kNoReduction : format::Reduction::kPremulSum;
 }
 
 void join_group(Thread& thread, CollectiveEntry& entry, uint64_t ticket) {
@@ -100,13 +92,31 @@ void join_group(Thread& thread, CollectiveEntry& entry, uint64_t ticket) {
     thread.group_last_ticket = ticket;
 }
 
+void fill_uncommon(const Call& call, Thread& thread, CollectiveEntry& entry, uint32_t capture) {
+    if ((call.traits & kObserved) != 0) {
+        entry.launch = call.launch.number_plus_one;
+    }
+    if ((call.traits & kCapturedCall) != 0) {
+        entry.flags = static_cast<uint16_t>(entry.flags | format::kCaptured);
+        entry.graph = capture != kUnknownCapture ? capture : 0;
+    }
+    if (thread.group_depth > 0) {
+        join_group(thread, entry, call.ticket);
+    }
+}
+
 // Claims the entry and fills it in. One pass of plain stores: this is the cost of a record.
-uint64_t write_entry(const Call& call, const CallArgs& args, uint32_t capture, uint64_t now) {
-    Thread& thread = *call.thread;
-    Session& session = *thread.session;
+[[gnu::always_inline]] inline void write_entry(Call& call, Thread& thread, Session& session, Communicator* communicator,
+                                               const CallArgs& args, uint8_t traits, uint32_t capture, uint64_t now) {
     const uint64_t ticket = session.collectives.claim();
     CollectiveEntry& entry = session.collectives.begin(ticket);
-    fill_communicator(entry, session, call.communicator, args, call.op_class, capture);
+    call.ticket = ticket;
+    call.entry = &entry;
+    if (communicator != nullptr) {
+        fill_communicator(entry, session, *communicator, args, traits, capture != kNotCaptured);
+    } else {
+        fill_unknown_communicator(entry, args);
+    }
     entry.count = args.count;
     entry.send_buffer = reinterpret_cast<uint64_t>(args.send);
     entry.receive_buffer = reinterpret_cast<uint64_t>(args.receive);
@@ -127,17 +137,12 @@ uint64_t write_entry(const Call& call, const CallArgs& args, uint32_t capture, u
     entry.state = CallState::kEntered;
     entry.result = -1;
     entry.color = 0;
-    entry.launch = call.launch.number_plus_one;
-    memset(&entry.replay, 0,
-           sizeof(entry) - offsetof(CollectiveEntry, replay));  // to the end: nothing of it is known yet
-    if (capture != kNotCaptured && capture != kUnknownCapture) [[unlikely]] {
-        entry.graph = capture;
-    }
-    if (thread.group_depth > 0) {
-        join_group(thread, entry, ticket);
+    memset(&entry.launch, 0,
+           sizeof(entry) - offsetof(CollectiveEntry, launch));  // to the end: nothing of it is known yet
+    if (((call.traits & (kObserved | kCapturedCall)) | thread.group_depth) != 0) {
+        fill_uncommon(call, thread, entry, capture);
     }
     session.collectives.publish(entry, ticket);
-    return ticket;
 }
 
 // The communicator's own story, told by the calls that change it. Before the real call: after a destroy NCCL may hand the
@@ -174,29 +179,71 @@ uint64_t write_entry(const Call& call, const CallArgs& args, uint32_t capture, u
     store_field(communicator.record->state, state);
 }
 
-// A call outside groups has returned.
-void leave_ungrouped(Session& session, CollectiveEntry& entry, const Call& call, int result, uint64_t now) {
-    if (call.launch.number_plus_one != 0) {
+void set_state_on_return(CollectiveEntry& entry, const Call& call, int result) {
+    store_field(entry.state, is_error(result)                 ? CallState::kFailed
+                             : (call.traits & kOnDevice) != 0 ? CallState::kEnqueued
+                                                              : CallState::kReturned);
+}
+
+// In a group, captured, observed on the device, or about the communicator's own life.
+[[gnu::noinline]] void leave_uncommon(Thread& thread, CollectiveEntry& entry, Call& call, int result, uint64_t now) {
+    Session& session = *thread.session;
+    if ((call.traits & kLifecycle) != 0 && call.communicator != nullptr) {
+        note_lifecycle_left(*call.communicator, entry.kind, result);
+    }
+    if (thread.group_depth > 0 && result == kSuccess && (call.traits & kOnDevice) != 0) {
+        store_field(entry.state, CallState::kGrouped);
+    } else if ((call.traits & kObserved) != 0) {
         end_launch(session, call.launch, {call.ticket, call.ticket, entry.entered_ticks}, CallState::kEntered, result,
                    now);
-        return;
+    } else {
+        store_field(entry.returned_ticks, now);
+        store_field(entry.result, result);
+        if ((entry.flags & format::kCaptured) == 0) {
+            set_state_on_return(entry, call, result);
+        } else if (is_error(result)) {
+            store_field(entry.state, CallState::kFailed);
+        } else {
+            store_field(entry.state, CallState::kCaptured);
+            const ColdLock lock;
+            session.graphs.remember(session, entry);
+        }
     }
-    store_field(entry.returned_ticks, now);
-    store_field(entry.result, result);
-    const bool captured = (entry.flags & format::kCaptured) != 0;
-    store_field(entry.state, is_error(result)                            ? CallState::kFailed
-                             : captured                                  ? CallState::kCaptured
-                             : runs_on_device(call.op_class, entry.kind) ? CallState::kEnqueued
-                                                                         : CallState::kReturned);
-    if (captured && !is_error(result)) [[unlikely]] {
-        const ColdLock lock;
-        session.graphs.remember(session, entry);
+}
+
+// On a device whose progress is observed, or while something is being captured: the mark before the launch, or the number
+// of the capture.
+[[gnu::noinline]] uint32_t begin_on_device(Call& call, Session& session, const CallArgs& args, bool grouped) {
+    const uint32_t capture = args.observe ? capture_of(session, args.stream) : kNotCaptured;
+    if (capture != kNotCaptured) {
+        call.traits |= kCapturedCall;
+    } else if (args.observe && !grouped && session.gpu_progress.active()) {
+        session.gpu_progress.begin(call.launch, args.stream);
+        call.traits = static_cast<uint8_t>(call.traits | (call.launch.number_plus_one != 0 ? kObserved : 0));
     }
+    return capture;
+}
+
+// Inlined twice, so that calls on a communicator (nearly all) do not ask again and again whether they have one.
+[[gnu::always_inline]] inline void enter_on(Call& call, Thread& thread, Session& session, Communicator* communicator,
+                                            uint16_t api, const CallArgs& args, uint8_t traits, uint64_t now) {
+    uint32_t capture = kNotCaptured;
+    if ((traits & kOnDevice) != 0 && session.watches_streams()) {
+        capture = begin_on_device(call, session, args, thread.group_depth > 0);
+    }
+    write_entry(call, thread, session, communicator, args, traits, capture, now);
+    mark_inside(thread, api, communicator != nullptr ? communicator->record->id : 0, call.ticket + 1, now);
+}
+
+[[gnu::cold, gnu::noinline]] bool enter_without_communicator(Call& call, Thread& thread, uint16_t api,
+                                                             const CallArgs& args, uint8_t traits, uint64_t now) {
+    enter_on(call, thread, *thread.session, nullptr, api, args, traits, now);
+    return true;
 }
 
 }  // namespace
 
-bool enter_call(Call& call, uint16_t api, const CallArgs& args, OpClass op_class) {
+bool enter_call(Call& call, uint16_t api, const CallArgs& args, uint8_t traits) {
     Thread* const thread = outermost_thread(MayStart::kAlways);
     if (thread == nullptr) {
         return false;
@@ -205,23 +252,17 @@ bool enter_call(Call& call, uint16_t api, const CallArgs& args, OpClass op_class
     Session& session = *thread->session;
     ++thread->nested;
     Communicator* const communicator = communicator_of(session, args.comm, now);
-    if (communicator != nullptr && communicator->incomplete.load(std::memory_order_relaxed)) [[unlikely]] {
-        complete_communicator(session, *communicator);
-    }
     call.thread = thread;
     call.communicator = communicator;
-    call.op_class = op_class;
-    call.launch.number_plus_one = 0;  // the rest of it has a meaning only where that is set
-    uint32_t capture = kNotCaptured;
-    if (args.observe && runs_on_device(op_class, args.kind)) {
-        capture = capture_of(session, args.stream);
-        if (capture == kNotCaptured && thread->group_depth == 0 && session.gpu_progress.active()) {
-            session.gpu_progress.begin(call.launch, args.stream);
-        }
+    call.traits = traits;
+    if (communicator == nullptr) [[unlikely]] {
+        return enter_without_communicator(call, *thread, api, args, traits, now);
     }
-    call.ticket = write_entry(call, args, capture, now);
-    mark_inside(*thread, api, communicator != nullptr ? communicator->record->id : 0, call.ticket + 1, now);
-    if (communicator != nullptr && op_class == OpClass::lifecycle) [[unlikely]] {
+    if (communicator->incomplete.load(std::memory_order_relaxed)) [[unlikely]] {
+        complete_communicator(session, *communicator);
+    }
+    enter_on(call, *thread, session, communicator, api, args, traits, now);
+    if ((traits & kLifecycle) != 0) [[unlikely]] {
         note_lifecycle_entered(session, *communicator, args.kind, now);
     }
     return true;
@@ -229,19 +270,17 @@ bool enter_call(Call& call, uint16_t api, const CallArgs& args, OpClass op_class
 
 void leave_call(Call& call, int result) {
     Thread& thread = *call.thread;
-    Session& session = *thread.session;
     const uint64_t now = now_ticks();
     mark_outside(thread, now);
-    CollectiveEntry* const entry = session.collectives.find(call.ticket);
-    if (entry == nullptr) {
-        count_loss(session, format::Loss::kLateUpdates);
-    } else if (thread.group_depth > 0 && result == kSuccess && runs_on_device(call.op_class, entry->kind)) {
-        store_field(entry->state, CallState::kGrouped);
+    CollectiveEntry& entry = *call.entry;
+    if (!thread.session->collectives.holds(entry, call.ticket)) [[unlikely]] {
+        count_loss(*thread.session, format::Loss::kLateUpdates);
+    } else if (((call.traits & (kLifecycle | kObserved | kCapturedCall)) | thread.group_depth) != 0) {
+        leave_uncommon(thread, entry, call, result, now);
     } else {
-        leave_ungrouped(session, *entry, call, result, now);
-    }
-    if (call.op_class == OpClass::lifecycle && call.communicator != nullptr && entry != nullptr) [[unlikely]] {
-        note_lifecycle_left(*call.communicator, entry->kind, result);
+        store_field(entry.returned_ticks, now);
+        store_field(entry.result, result);
+        set_state_on_return(entry, call, result);
     }
     --thread.nested;
 }
@@ -253,7 +292,7 @@ bool enter_mark_of(Thread* thread, Call& call, uint16_t api, const void* object)
         return false;
     }
     ++thread->nested;
-    call = {thread, 0, nullptr, OpClass::none, {}};
+    begin_call(call, *thread, 0);
     mark_inside(*thread, api, reinterpret_cast<uint64_t>(object), 0, now_ticks());
     return true;
 }
@@ -292,7 +331,7 @@ bool enter_cuda(Call& call, uint16_t api, const void* object) {
     entry.result = -1;
     entry.span = thread->span;
     session.cuda_calls.publish(entry, ticket);
-    call = {thread, ticket, nullptr, OpClass::none, {}};
+    begin_call(call, *thread, ticket);
     mark_inside(*thread, api, entry.object, ticket + 1, now);
     return true;
 }

@@ -140,7 +140,9 @@ bool enter_create(Call& call, uint16_t api, const CreateArgs& args) {
     if (communicator == nullptr) {
         count_loss(session, format::Loss::kCommunicatorsUntracked);
     }
-    call = {thread, write_entry(*thread, args, communicator, now), communicator, format::OpClass::lifecycle, {}};
+    begin_call(call, *thread, write_entry(*thread, args, communicator, now));
+    call.communicator = communicator;
+    call.traits = kLifecycle;
     mark_inside(*thread, api, communicator != nullptr ? communicator->record->id : 0, call.ticket + 1, now);
     return true;
 }
@@ -191,7 +193,9 @@ bool enter_create_all(Call& call, uint16_t api, int count, const int* devices, c
         first = first != nullptr ? first : communicator;
     }
     args.rank = -1;
-    call = {thread, write_entry(*thread, args, first, now), first, format::OpClass::lifecycle, {}};
+    begin_call(call, *thread, write_entry(*thread, args, first, now));
+    call.communicator = first;
+    call.traits = kLifecycle;
     mark_inside(*thread, api, first != nullptr ? first->record->id : 0, call.ticket + 1, now);
     return true;
 }

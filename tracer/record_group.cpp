@@ -101,7 +101,7 @@ bool enter_group_start(Call& call) {
         return false;
     }
     ++thread->nested;
-    call = {thread, 0, nullptr, format::OpClass::none, {}};
+    begin_call(call, *thread, 0);
     return true;
 }
 
@@ -126,7 +126,7 @@ bool enter_group_end(Call& call, uint16_t api, bool simulate) {
     }
     ++thread->nested;
     const uint64_t now = now_ticks();
-    call = {thread, now, nullptr, format::OpClass::none, {}};  // the ticket's place carries when the end was entered
+    begin_call(call, *thread, now);  // the ticket's place carries when the end was entered
     if (thread->group_depth == 1) {
         if (simulate) {  // launches nothing: its calls are over
             for_each_grouped(*thread, CallState::kGrouped,

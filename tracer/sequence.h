@@ -9,12 +9,8 @@
 
 namespace titan::tracer {
 
-constexpr bool is_counted(format::OpClass op_class) {
-    return op_class == format::OpClass::collective || op_class == format::OpClass::rooted;
-}
-
 [[gnu::noinline]] inline uint64_t take_other_sequence(Session& session, Communicator& communicator, format::OpKind kind,
-                                                      format::OpClass op_class, int peer) {
+                                                      uint8_t traits, int peer) {
     if (kind == format::OpKind::kSend || kind == format::OpKind::kRecv) {
         if (peer < 0) {
             return format::kNoSequence;  // not known yet: counted when it is
@@ -26,16 +22,15 @@ constexpr bool is_counted(format::OpClass op_class) {
         }
         return std::atomic_ref(counters[peer]).fetch_add(1, std::memory_order_relaxed);
     }
-    return op_class == format::OpClass::lifecycle ? load_field(communicator.record->next_sequence)
-                                                  : format::kNoSequence;
+    return (traits & kLifecycle) != 0 ? load_field(communicator.record->next_sequence) : format::kNoSequence;
 }
 
-inline uint64_t take_sequence(Session& session, Communicator& communicator, format::OpKind kind,
-                              format::OpClass op_class, int peer) {
-    if (is_counted(op_class)) [[likely]] {
+inline uint64_t take_sequence(Session& session, Communicator& communicator, format::OpKind kind, uint8_t traits,
+                              int peer) {
+    if ((traits & kCounted) != 0) [[likely]] {
         return std::atomic_ref(communicator.record->next_sequence).fetch_add(1, std::memory_order_relaxed);
     }
-    return take_other_sequence(session, communicator, kind, op_class, peer);
+    return take_other_sequence(session, communicator, kind, traits, peer);
 }
 
 }  // namespace titan::tracer

@@ -44,6 +44,9 @@ struct Session {
     Graphs graphs;
     uint32_t api_names[kMaxApis];  // string id of each function's name
     KernelNames kernel_names;
+
+    // Has a call on a stream anything to do with the device beside being recorded?
+    bool watches_streams() const { return graphs.any_capture() || gpu_progress.active(); }
 };
 
 enum class Phase : uint32_t { kAsleep = 0, kStarting, kRunning, kOff };
@@ -82,8 +85,7 @@ bool find_kernel_name(FunctionKind kind, const void* function, const void* real,
 // Number of the capture that a call on `stream` is captured by, kNotCaptured, or kUnknownCapture. The driver is asked only
 // where a capture may be under way: one was seen to begin, or we are about to put marks on the stream.
 inline uint32_t capture_of(Session& session, const void* stream) {
-    const bool may_be = session.graphs.any_capture() || session.gpu_progress.active();
-    return may_be ? ask_capture(session, stream) : kNotCaptured;
+    return session.watches_streams() ? ask_capture(session, stream) : kNotCaptured;
 }
 
 // A lock for the cold side (communicators coming and going). Held for no real call; a forked child finds it free.

@@ -74,6 +74,14 @@ void mark_event(Thread& thread, uint32_t name);
 // A communicator is usable: what starts with the first one. cold.
 void on_member_ready(Session& session, Communicator& communicator);
 
+// Field by field: what only some calls need is left as it is. hot.
+inline void begin_call(Call& call, Thread& thread, uint64_t ticket) {
+    call.thread = &thread;
+    call.ticket = ticket;
+    call.communicator = nullptr;
+    call.traits = 0;
+}
+
 // hot. `call` is a text of the session.
 inline void mark_inside_call(format::ThreadRecord& record, uint32_t call, uint64_t object, uint64_t ticket_plus_one,
                              uint64_t ticks) {

@@ -51,8 +51,10 @@ class Ring {
     // then hit a younger entry only if the ring goes round once more between here and the store.
     Slot* find(uint64_t ticket) {
         Slot& slot = slots_[ticket & mask_];
-        const uint64_t sequence = std::atomic_ref(slot.slot_sequence).load(std::memory_order_acquire);
-        return sequence == 2 * ticket + 2 ? &slot : nullptr;
+        return holds(slot, ticket) ? &slot : nullptr;
+    }
+    static bool holds(Slot& slot, uint64_t ticket) {
+        return std::atomic_ref(slot.slot_sequence).load(std::memory_order_acquire) == 2 * ticket + 2;
     }
 
   private:

@@ -186,6 +186,16 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(9, kRangesDropped, "ranges_dropped", "NVTX ranges and marks above the limit; raise TITANTRACE_NVTX")            \
     X(10, kChannelsDropped, "channels_dropped", "channel reports of NCCL that found no room")
 
+// CollectiveEntry::flags.
+enum CollectiveFlags : uint16_t {
+    kInGroup = 1 << 0,          // called between ncclGroupStart and ncclGroupEnd
+    kCaptured = 1 << 1,         // its stream was being captured into a CUDA graph: it did not run then
+    kNonblockingComm = 1 << 2,  // the communicator was configured non-blocking
+    kConfigCall = 1 << 3,       // the *Config form of the call (NCCL 2.31)
+    kReplayed = 1 << 5,         // run by the launch of the graph that it was captured into
+    kFromPlugin = 1 << 6,       // seen by NCCL's profiler plugin interface alone: no call of ours stood in front
+};
+
 template <typename E>
 struct EnumRow {
     E value;

@@ -132,15 +132,6 @@ static_assert(offsetof(RingHeader, cursors) % 64 == 0);
 
 // Slot protocol of every ring: `slot_sequence` is 0 in a slot never used, 2 * ticket + 1 while ticket is being written and
 // 2 * ticket + 2 once it is complete. Fields marked (later) may change after that; each is one aligned store.
-enum CollectiveFlags : uint16_t {
-    kInGroup = 1 << 0,          // called between ncclGroupStart and ncclGroupEnd
-    kCaptured = 1 << 1,         // its stream was being captured into a CUDA graph: it did not run then
-    kNonblockingComm = 1 << 2,  // the communicator was configured non-blocking
-    kConfigCall = 1 << 3,       // the *Config form of the call (NCCL 2.31)
-    kReplayed = 1 << 5,         // run by the launch of the graph that it was captured into
-    kFromPlugin = 1 << 6,       // seen by NCCL's profiler plugin interface alone: no call of ours stood in front
-};
-
 struct CollectiveEntry {
     uint64_t slot_sequence;
     uint64_t communicator_id;  // global; 0 unknown

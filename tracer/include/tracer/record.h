@@ -15,6 +15,10 @@
 
 #include "formats/enums.h"
 
+namespace titan::format {
+struct CollectiveEntry;
+}
+
 namespace titan::tracer {
 
 struct Session;
@@ -45,8 +49,8 @@ struct CallArgs {
     int reduction = 255;  // ncclRedOp_t
     int peer = -1;        // root or peer
     const void* stream = nullptr;
-    bool config_call = false;  // the *Config form of the call
-    bool observe = true;       // false: its stream is not known, so nothing may be put on it
+    uint16_t flags = 0;   // format::CollectiveFlags that only the way in knows
+    bool observe = true;  // false: its stream is not known, so nothing may be put on it
 };
 
 // A call that makes a communicator.
@@ -81,9 +85,10 @@ struct Call {
     Thread* thread;
     uint64_t ticket;
     Communicator* communicator;
-    format::OpClass op_class;
+    uint8_t traits;                  // CallTraits
+    format::CollectiveEntry* entry;  // the slot of `ticket`, where the call has an entry of its own
     Launch launch;
-    uint32_t replayed = 0;  // graph launches: entries from `ticket` on
+    uint32_t replayed;  // graph launches: entries from `ticket` on
 };
 
 // The tables of names and the library's own functions, set once by the constructor, before any call.
@@ -101,10 +106,26 @@ struct Bindings {
 };
 void set_bindings(const Bindings& bindings);
 
-// hot after the first call of a thread, any-thread. The class is a constant of every wrapper, so it is found there.
-bool enter_call(Call& call, uint16_t api, const CallArgs& args, format::OpClass op_class);
+// What entering and leaving need to know of a kind of call: a constant of every wrapper, so it is found there.
+enum CallTraits : uint8_t {
+    kCounted = 1 << 0,   // takes the next sequence number of its communicator
+    kOnDevice = 1 << 1,  // runs on a stream
+    kLifecycle = 1 << 2,
+    kObserved = 1 << 3,      // of one call, not of its kind: its launch has a mark before it
+    kCapturedCall = 1 << 4,  // of one call: its stream is being captured into a graph
+};
+constexpr uint8_t traits_of(format::OpKind kind) {
+    const format::OpClass op_class = format::class_of(kind);
+    const bool counted = op_class == format::OpClass::collective || op_class == format::OpClass::rooted;
+    const bool on_device = counted || op_class == format::OpClass::p2p || kind == format::OpKind::kWaitSignal;
+    return static_cast<uint8_t>((counted ? kCounted : 0) | (on_device ? kOnDevice : 0) |
+                                (op_class == format::OpClass::lifecycle ? kLifecycle : 0));
+}
+
+// hot after the first call of a thread, any-thread.
+bool enter_call(Call& call, uint16_t api, const CallArgs& args, uint8_t traits);
 inline bool enter_call(Call& call, uint16_t api, const CallArgs& args) {
-    return enter_call(call, api, args, format::class_of(args.kind));
+    return enter_call(call, api, args, traits_of(args.kind));
 }
 void leave_call(Call& call, int result);
 
