@@ -28,6 +28,7 @@ class FaultCase:
     op: typing.Optional[str]
     confidence: typing.Optional[tuple] = None
     words: tuple = ()  # in the summary
+    evidence: tuple = ()  # words somewhere in its lines
     settings: dict = dataclasses.field(default_factory=dict)
     records: typing.Optional[int] = None  # dumps to wait for; one per rank when None
 
@@ -105,7 +106,26 @@ CASES = [
               "reduce_scatter"),
     # The device.
     FaultCase("kernel_hangs", DP4, "hang-kernel rank=5 comm=dp step=5", ("gpu_queue_blocked",), (5,), "dp", 10,
-              "reduce_scatter"),
+              "reduce_scatter", words=("simgpu_hang_kernel",)),
+    FaultCase("kernel_hangs_by_events", DP4, "hang-kernel rank=5 comm=dp step=5", ("gpu_queue_blocked",), (5,), "dp", 10,
+              "reduce_scatter", words=("simgpu_hang_kernel",), settings={"TITANTRACE_GPU_PROGRESS": "events"}),
+    FaultCase("copy_hangs", DP4, "hang-copy rank=5 comm=tp step=5", ("gpu_queue_blocked",), (5,), "tp", 15, "all_reduce",
+              words=("cop",)),
+    FaultCase("event_wait_hangs", DP4, "hang-event rank=2 comm=tp step=5", ("gpu_queue_blocked",), (2,), "tp", 15,
+              "all_reduce", words=("simgpu_hang_kernel", "event")),
+    FaultCase("host_function_hangs", DP4, "hang-host rank=3 comm=dp step=5", ("gpu_queue_blocked",), (3,), "dp", 10,
+              "reduce_scatter", words=("host function",)),
+    FaultCase("kernel_hangs_unwatched", DP4, "hang-kernel rank=5 comm=dp step=5", ("stuck_in_flight",), None, None, None,
+              None, ("possible",), settings={"TITANTRACE_GPU_PROGRESS": "off"}),
+    FaultCase("channel_hangs", DP4, "stuck-channel rank=5 comm=dp step=5", ("stuck_in_flight",), (1, 3, 5, 7), "dp", 10,
+              "reduce_scatter", settings={"TITANTRACE_NCCL_PLUGIN": "progress"}, evidence=("channel",)),
+    # Graphs: replayed, skipped, captured and never run.
+    FaultCase("replay_skipped", DP4 + " --graphs --checkpoint-every 8", "graph-skip rank=5 step=5", ("op_mismatch", "rank_not_arrived"), (5,),
+              None, None, None, words=("replay", "graph")),
+    FaultCase("captured_not_run", DP4, "graph-eager rank=5 comm=dp step=5", ("capture_mismatch",), (5,), "dp", 10,
+              "reduce_scatter", words=("graph",)),
+    FaultCase("sleeps_between_replays", DP4 + " --graphs", "sleep rank=6 step=5 ms=60000", ("rank_not_arrived",), (6,), None,
+              None, None),
     FaultCase("never_finishes", DP4, "stuck rank=5 comm=dp step=5", ("stuck_in_flight",), (1, 3, 5, 7), "dp", 10,
               "reduce_scatter"),
     FaultCase("never_finishes_of_two", DP2, "stuck rank=0 comm=dp step=5", ("stuck_in_flight",), (0, 1), "dp", 10,

@@ -52,6 +52,8 @@ class Faults(harness.Case):
             self.assertIn(word, verdict["summary"], story)
         self.assertEqual((head["kind"], head["ranks"]), (verdict["kind"], verdict["ranks"]))
         self.assertTrue(head["evidence"], story)
+        for word in case.evidence:
+            self.assertIn(word, " ".join(head["evidence"]), story)
         self.assertEqual(analysis.json["run"]["missing_ranks"], [], story)
 
     def run_case(self, case):
