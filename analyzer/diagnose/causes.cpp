@@ -100,13 +100,18 @@ std::vector<bool> find_hung(const Run& run, const WaitGraph& graph, const Diagno
             queue.push_back(node);
         }
     }
-    // What a hanging rank is held in hangs too; but where all have arrived only a moment ago, it will end.
+    // What a hanging rank is held in hangs too; but where all have arrived only a moment ago, it will end, also when the
+    // stream of some has work to do first.
+    const auto waits_for_others = [](const WaitNode& node) {
+        return !node.absent.empty() || std::any_of(node.blocked.begin(), node.blocked.end(),
+                                                   [](const Blocked& blocked) { return !blocked.held_by.empty(); });
+    };
     while (!queue.empty()) {
         const uint32_t node = queue.back();
         queue.pop_back();
         for (const uint32_t edge : graph.edges_of[node]) {
             const uint32_t to = graph.edges[edge].to;
-            if (!hung[to] && !(graph.nodes[to].absent.empty() && graph.nodes[to].blocked.empty())) {
+            if (!hung[to] && waits_for_others(graph.nodes[to])) {
                 hung[to] = true;
                 queue.push_back(to);
             }
