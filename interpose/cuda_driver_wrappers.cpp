@@ -41,6 +41,11 @@ uint64_t bytes(const Copy* copy) {
     return copy != nullptr ? copy->WidthInBytes * copy->Height * copy->Depth : 0;
 }
 
+constexpr int kConditionalNode = 13;  // a header before CUDA 12.3 has no word for it
+#if CUDA_VERSION >= 12030
+static_assert(kConditionalNode == CU_GRAPH_NODE_TYPE_CONDITIONAL);
+#endif
+
 // The generic forms say by a type which member of the union is meant. Templates, so that a header without the type compiles.
 template <typename Parameters>
 void note_node_added(const void* graph, const void* node, const Parameters* parameters) {
@@ -50,7 +55,7 @@ void note_node_added(const void* graph, const void* node, const Parameters* para
         }
     }
     if constexpr (requires { parameters->conditional.phGraph_out; }) {
-        if (parameters->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+        if (static_cast<int>(parameters->type) == kConditionalNode) {
             for (unsigned i = 0; i < parameters->conditional.size; ++i) {
                 note_conditional_body(parameters->conditional.phGraph_out[i]);
             }
