@@ -73,7 +73,7 @@ class WaysIn(harness.Case):
 
     def test_static_runtime(self):
         """Nothing of the runtime is exported: its calls are seen in the driver, whose functions it looks up."""
-        print("static runtime: simgpu's archive (NVIDIA's asks the driver for private tables that the stand-in lacks)")
+        print("static runtime: simgpu's archive (with NVIDIA's the stand-in driver lacks functions: error 36)")
         operations, records = self.traced([harness.client("e2e-ways-in-static")])
         self.assert_seen(operations, records, "cuStreamSynchronize")
         self.assertLessEqual({work.call for work in records.work() if work.kind == "event_wait"}, {"cuStreamWaitEvent"})

@@ -1,5 +1,5 @@
-"""interpose/cuda_*.def against NVIDIA's headers: of the calls that launch, copy, wait, capture and allocate none is missing, and
-the wrappers compile with older toolkits, where their headers are given."""
+"""interpose/cuda_*.def against NVIDIA's headers and library: nothing that works for, waits for or orders the device is
+missing, and the headers of older toolkits still compile."""
 import argparse
 import pathlib
 import re
@@ -10,92 +10,174 @@ import unittest
 
 options = argparse.Namespace()
 
-# Families of functions that must be in a table, by pattern of the name without its version and per-thread suffix.
-FAMILIES = {
-    "cuda_runtime_api.h": r"cuda(Launch\w*|(Device|Stream|Event)Synchronize|(Stream|Event)Query|Mem(cpy|set)\w*|Malloc\w*|Free\w*"
-                          r"|StreamWaitEvent|EventRecord\w*|Stream(Begin|End)Capture\w*|GraphInstantiate\w*|GraphLaunch|GraphClone"
-                          r"|GraphDestroy|GraphExecDestroy|GraphExecUpdate|Host(Alloc|Register|Unregister)|GetDriverEntryPoint\w*)",
-    "cuda.h": r"cu(Launch\w*|(Ctx|Stream|Event)Synchronize|(Stream|Event)Query|Mem(cpy|set)\w*|MemAlloc\w*|MemFree\w*|MemHost\w*"
-              r"|StreamWaitEvent|EventRecord\w*|Stream(Begin|End)Capture\w*|Stream(Wait|Write)Value\w*|GraphInstantiate\w*|GraphLaunch"
-              r"|GraphClone|GraphDestroy|GraphExecDestroy|GraphExecUpdate|GetProcAddress)",
-}
-# Members of a family that are in no table, by pattern and reason.
+# What belongs into a table, by name; the exceptions below have a reason each.
+FAMILIES = "|".join((
+    r".*Launch.*", r".*Synchronize.*", r".*Memcpy.*", r".*Memset.*", r".*Prefetch.*", r".*AddCallback.*",
+    r"EventRecord.*", r"(Event|Stream)Query", r"Stream(WaitEvent|WaitValue|WriteValue|BatchMemOp).*",
+    r"(Stream|Event)(Create|Destroy).*", r".*Capture.*", r".*(Malloc|HostAlloc|MemAlloc|Free).*",
+    r".*Host(Unr|R)egister.*",
+    r"Graph.*(Create|Destroy|Clone|Instantiate|Update|Upload|AddNode|ChildGraph|NodeSetParams).*",
+))
+IN_FAMILY = re.compile(rf"(__)?cu(da)?({FAMILIES})")
+TWIN = r"(_ptsz|_ptds)?"
 NOT_WRAPPED = {
-    r"cuda(Malloc|Free)(Mipmapped)?Array|cudaMalloc3DArray": "textures",
-    r"cu(da)?MemcpyBatchAsync|cu(da)?Memcpy3DBatchAsync|cu(da)?Memcpy(3D)?WithAttributesAsync": "the driver's forms have names of "
-                                                                                             "their own for each version",
-    r"cudaMemcpyToArray\w*|cudaMemcpyFromArray\w*": "deprecated forms",
-    r"cuMemHostGet(DevicePointer|Flags)|cuMemGetInfo": "tells, and does not wait",
-    r"cuLaunch(Grid\w*)?|cuLaunchCooperativeKernelMultiDevice|cudaLaunchCooperativeKernelMultiDevice": "gone since CUDA 13",
-    r"cudaLaunchDevice\w*|cudaLaunch(Attribute|Config)\w*": "device side, or types",
+    r"cu(da)?EventCreate(WithFlags|FromEGLSync)?": "a new event orders nothing yet; it is known from its first record",
+    r"cuda(Malloc|Free)MipmappedArray": "textures: set up once, outside of training steps",
+    r"cuMemAddressFree": "gives back addresses, no memory",
+    r"cu(da)?GraphCreate|cu(da)?GraphConditionalHandleCreate": "empty: what is put into it matters",
+    r"cu(da)?GraphAdd(Mem(Alloc|Free|cpy|set)Node(1D|FromSymbol|ToSymbol)?)":
+        "nodes without a collective: not expanded",
+    r"cu(da)?Graph(Exec)?(Host|Kernel|Memcpy|Memset|BatchMemOp|ExternalSemaphores(Signal|Wait))NodeSetParams"
+    r"(_v2|1D|FromSymbol|ToSymbol)?": "nodes without a collective: not expanded",
+    r"cu(da)?Graph(Mem(Alloc|Free|cpy|set)NodeGetParams|ChildGraphNodeGetGraph|NodeFindInClone)": "tells about a node",
+    r"cu(da)?GraphNodeSetParams":
+        "changes a node of a graph, not of an executable one; a child replaced this way is not followed",
+    r"cudaGraph(AddNode|ExecNodeSetParams)": "parameters changed under one name: seen in the driver",
+    rf"cudaMem(cpyBatch|cpy3DBatch|Prefetch|PrefetchBatch|DiscardAndPrefetchBatch)Async{TWIN}":
+        "parameters changed under one name, or came with CUDA 13: seen in the driver",
+    rf"cu(da)?StreamGetCaptureInfo(_v[23])?{TWIN}|cu(da)?StreamUpdateCaptureDependencies(_v2)?{TWIN}|"
+    r"cu(da)?ThreadExchangeStreamCaptureMode": "asks about a capture, or changes its edges; what is captured stays",
+    r"cuLaunch|cuLaunchGrid(Async)?": "deprecated in the header, for cuLaunchKernel",
+    r"cuLaunchCooperativeKernelMultiDevice": "deprecated in the header; several streams in one call",
 }
 
-
-def headers():
-    return {name: options.toolkit_include / name for name in FAMILIES}
-
-
-def plain(name):
-    return re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", name)
-
-
-def declared(text):
-    return set(re.findall(r"\b(cu(?:da)?[A-Z]\w+)\s*\(", re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)))
-
-
-def exported():
-    """Names in the tables, as the preprocessor and the linker see them."""
-    source = ""
-    for table in ("cuda_runtime.def", "cuda_driver.def"):
-        source += f'#define TITAN_ROW(name, ...) ROW_OF name\n#define TITAN_TABLE "{table}"\n#include "every_cuda_row.h"\n'
-    ran = subprocess.run([options.compiler, "-E", "-P", "-x", "c++", "-I", str(options.root / "interpose"), "-"], input=source,
-                         capture_output=True, text=True, check=True)
-    return set(re.findall(r"ROW_OF\s+(\w+)", ran.stdout))
+# What the tables name and older toolkits lack, with the release that brought it.
+LATER = {
+    "CUlibrary": 12000, "CUlibraryOption": 12000, "CUDA_GRAPH_INSTANTIATE_PARAMS": 12000,
+    "CUgraphExecUpdateResultInfo": 12000, "CUdriverProcAddressQueryResult": 12000, "CUgraphNodeParams": 12020,
+    "CUgraphEdgeData": 12030, "CU_GRAPH_NODE_TYPE_CONDITIONAL": 12030, "CUmemcpyAttributes_v1": 12080,
+    "CUDA_MEMCPY3D_BATCH_OP_v1": 12080, "cudaGraphInstantiateParams": 12000, "cudaDriverEntryPointQueryResult": 12000,
+    "cudaKernel_t": 12010, "cudaGraphEdgeData": 12030, "cudaLibrary_t": 12080,
+}
+HEADERS = ("cuda.h", "cudaTypedefs.h", "cuda_runtime_api.h", "builtin_types.h", "driver_types.h")
+APIS = {"cuda_runtime": "cuda_runtime_api.h", "cuda_driver": "cuda.h"}
 
 
-def compile_wrappers(source, include, extra=()):
+def run(command, text=""):
+    return subprocess.run(list(map(str, command)), input=text, capture_output=True, text=True, check=False)
+
+
+def preprocess(text, *flags):
+    result = run([options.compiler, "-E", "-P", "-x", "c++", *flags, "-"], text)
+    if result.returncode != 0:
+        raise RuntimeError(result.stderr)
+    return result.stdout
+
+
+def rows(api):
+    text = (f'#define TITAN_ROW(name, ...) TITAN_IS_ROW name\n#define TITAN_TABLE "{api}.def"\n'
+            '#include "every_cuda_row.h"\n')
+    return set(re.findall(r"TITAN_IS_ROW (\w+)", preprocess(text, f"-I{options.root}/interpose")))
+
+
+def declared(api):
+    """ELF names: the headers' macros choose a version, and the per-thread twin with the macro of that mode."""
+    include = f"#include <{APIS[api]}>\n"
+    modes = ([], ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"])
+    text = "".join(preprocess(include, "-isystem", str(options.toolkit_include), *mode) for mode in modes)
+    return set(re.findall(r"\b(?:cudaError_t|CUresult)\s+(cu\w+)\s*\(", text))
+
+
+def missing(names, known):
+    return {name for name in names - known if IN_FAMILY.fullmatch(name) and
+            not any(re.fullmatch(pattern, name) for pattern in NOT_WRAPPED)}
+
+
+def compile_wrappers(api, *includes, source=None):
     root = options.root
-    return subprocess.run([options.compiler, "-std=c++20", "-fsyntax-only", f"-I{root}/interpose", f"-I{root}/tracer/include",
-                           f"-I{root}/formats/include", *extra, "-isystem", str(include), str(root / "interpose" / source)],
-                          capture_output=True, text=True, check=False)
+    system = [flag for include in (*includes, options.toolkit_include) for flag in ("-isystem", include)]
+    return run([options.compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+                f"-I{root}/interpose", f"-I{root}/tracer/include", f"-I{root}/formats/include", *system,
+                root / "interpose" / (source or f"{api}_wrappers.cpp")])
 
 
-class Rows(unittest.TestCase):
-    def missing(self, name, tables):
-        known = {plain(row) for row in tables}
-        members = {plain(function) for function in declared(headers()[name].read_text(errors="replace"))
-                   if re.fullmatch(FAMILIES[name], plain(function))}
-        self.assertGreater(len(members), 20, "the header was read")
-        return {member for member in members - known
-                if not any(re.fullmatch(pattern, member) for pattern in NOT_WRAPPED)}
+def older_headers(version, place):
+    """The installed headers as they would be at `version`: without later types, and the functions that need them."""
+    for name in HEADERS:
+        text = (options.toolkit_include / name).read_text()
+        for later, since in LATER.items():
+            if since > version:
+                text = re.sub(rf"\b{later}\b", f"later_{later}", text)
+        text = re.sub(r"^extern [^;{]*\(([^;{]*\blater_)[^;{]*;", "", text, flags=re.M)
+        text = re.sub(r"^typedef [^\n]*PFN_\w+_v(\d+)(?:_pts?[zd]s?)?\)[^\n]*;",
+                      lambda form: form[0] if int(form[1]) <= version else "", text, flags=re.M)
+        text = re.sub(r"(#define CUDA(RT)?_VERSION\s+)\d+", rf"\g<1>{version}", text)
+        pathlib.Path(place, name).write_text(text)
 
-    def test_every_member_of_the_families_is_in_a_table_or_excluded_for_a_reason(self):
-        tables = exported()
-        for name in FAMILIES:
-            with self.subTest(header=name):
-                self.assertFalse(sorted(self.missing(name, tables)), "in no table, and without a reason here")
 
-    def test_a_missing_row_would_be_found(self):
-        self.assertIn("cudaLaunchKernel", self.missing("cuda_runtime_api.h", exported() - {"cudaLaunchKernel", "cudaLaunchKernel_ptsz"}))
+def libcudart():
+    home = options.toolkit_include.parent
+    found = [path for folder in ("lib64", "lib") for path in sorted((home / folder).glob("libcudart.so.*"))]
+    return found[0] if found else None
 
-    def test_a_wrong_signature_does_not_compile(self):
-        text = (options.toolkit_include / "cuda_runtime_api.h").read_text(errors="replace")
-        wrong = text.replace("cudaEventSynchronize(cudaEvent_t event)", "cudaEventSynchronize(int event)")
-        self.assertNotEqual(wrong, text)
-        with tempfile.TemporaryDirectory() as include:
-            pathlib.Path(include, "cuda_runtime_api.h").write_text(wrong)
-            self.assertEqual(compile_wrappers("cuda_runtime_wrappers.cpp", options.toolkit_include).returncode, 0)
-            self.assertNotEqual(compile_wrappers("cuda_runtime_wrappers.cpp", options.toolkit_include, ["-isystem", include]).returncode, 0)
+
+class Complete(unittest.TestCase):
+    def test_every_function_of_the_headers_is_wrapped_or_excluded_for_a_reason(self):
+        for api in APIS:
+            with self.subTest(api=api):
+                self.assertFalse(missing(declared(api), rows(api)), "in no row, and without a reason here")
+
+    def test_every_symbol_of_the_library_is_wrapped_or_excluded_for_a_reason(self):
+        library = libcudart()
+        if library is None:
+            print("skipped: the toolkit has no libcudart.so", flush=True)
+            self.skipTest("the toolkit has no libcudart.so")
+        symbols = set(re.findall(r" [TW] (\w+)", run(["nm", "-D", "--defined-only", library]).stdout))
+        self.assertLessEqual({"cudaLaunchKernel", "cudaLaunchKernel_ptsz", "cudaMemcpy_ptds"}, symbols)
+        self.assertFalse(missing(symbols, rows("cuda_runtime")), "in no row, and without a reason here")
+
+    def test_a_lost_row_is_noticed(self):
+        lost = {"cuda_runtime": {"cudaLaunchKernel", "cudaMemcpy_ptds", "cudaGraphDestroy", "cudaFree"},
+                "cuda_driver": {"cuLaunchKernel", "cuMemcpyAsync_ptsz", "cuStreamWaitEvent", "cuStreamEndCapture"}}
+        for api, names in lost.items():
+            with self.subTest(api=api):
+                self.assertEqual(missing(declared(api), rows(api) - names), names)
+
+    def test_every_reason_is_needed(self):
+        names = set().union(*(declared(api) - rows(api) for api in APIS))
+        unused = [pattern for pattern in NOT_WRAPPED if not any(re.fullmatch(pattern, name) for name in names)]
+        self.assertFalse(unused)
+
+
+class Compiles(unittest.TestCase):
+    def test_trimmed_headers(self):
+        for version in (11080, 12000, 12020, 12040, 12080):
+            with tempfile.TemporaryDirectory() as place:
+                older_headers(version, place)
+                for api, header in APIS.items():
+                    with self.subTest(cuda=version, api=api):
+                        text = preprocess(f"#include <{header}>\nCUDA_VERSION CUDART_VERSION\n", "-isystem", place,
+                                          "-isystem", str(options.toolkit_include))
+                        left = [name for name, since in LATER.items()
+                                if since > version and re.search(rf"\b{name}\b", text)]
+                        self.assertFalse(left, "the header is not older yet")
+                        self.assertIn(str(version), text.splitlines()[-1])
+                        result = compile_wrappers(api, place)
+                        self.assertEqual(result.returncode, 0, result.stderr[:3000])
 
     def test_older_toolkits_compile(self):
         if not options.older_toolkit:
-            self.skipTest("no headers of an older toolkit are given (-Dolder_toolkit_include=DIR,...)")
+            reason = "no headers of an older toolkit are given (-Dolder_toolkit_include=DIR,...)"
+            print(f"skipped: {reason}", flush=True)
+            self.skipTest(reason)
         for include in options.older_toolkit:
-            for source in ("cuda_runtime_wrappers.cpp", "cuda_driver_wrappers.cpp", "driver_api.cpp"):
-                with self.subTest(include=str(include), source=source):
-                    # NVIDIA's wheels have the compiler's part of the headers (crt/) in a package of its own.
-                    result = compile_wrappers(source, include, ["-idirafter", str(options.toolkit_include)])
-                    self.assertEqual(result.returncode, 0, result.stderr[-2000:])
+            for source in (*(f"{api}_wrappers.cpp" for api in APIS), "driver_api.cpp"):
+                with self.subTest(include=include, source=source):
+                    # NVIDIA's wheels have the compiler's part of the headers (crt/) in a package of its own: the
+                    # installed toolkit's are found after these.
+                    result = compile_wrappers(None, include, source=source)
+                    self.assertEqual(result.returncode, 0, result.stderr[:3000])
+
+    def test_a_wrong_signature_does_not_compile(self):
+        wrong = {"cuda_runtime": ("cuda_runtime_api.h", r"(cudaStreamSynchronize\()cudaStream_t stream"),
+                 "cuda_driver": ("cudaTypedefs.h", r"(PFN_cuStreamSynchronize_v2000\)\()CUstream hStream")}
+        for api, (header, parameter) in wrong.items():
+            with self.subTest(api=api), tempfile.TemporaryDirectory() as place:
+                text = (options.toolkit_include / header).read_text()
+                changed = re.sub(parameter, r"\1int stream", text)
+                self.assertNotEqual(changed, text)
+                pathlib.Path(place, header).write_text(changed)
+                self.assertNotEqual(compile_wrappers(api, place).returncode, 0)
 
 
 if __name__ == "__main__":
