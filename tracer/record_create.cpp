@@ -1,4 +1,7 @@
 // The record of calls that make communicators: who is being waited for while a communicator comes to life. cold.
+#include <cstddef>
+#include <cstring>
+
 #include "clock.h"
 #include "nccl_result.h"
 #include "session.h"
@@ -19,9 +22,8 @@ uint64_t write_entry(Thread& thread, const CreateArgs& args, Communicator* child
     Communicator* const owner = parent != nullptr ? parent : child;
     const uint64_t ticket = session.collectives.claim();
     format::CollectiveEntry& entry = session.collectives.begin(ticket);
-    const uint64_t keep_sequence = entry.slot_sequence;
-    entry = format::CollectiveEntry{};
-    entry.slot_sequence = keep_sequence;
+    // All but slot_sequence, which readers see.
+    memset(&entry.communicator_id, 0, sizeof(entry) - offsetof(format::CollectiveEntry, communicator_id));
     entry.communicator = owner != nullptr ? owner->index : format::kNoIndex;
     entry.communicator_id = owner != nullptr ? owner->record->id : 0;
     entry.sequence = owner != nullptr ? load_field(owner->record->next_sequence) : format::kNoSequence;

@@ -44,7 +44,8 @@ void* communicator_of_thread(int seed) {
 
 void call(void* comm, FakeStream& stream, OpKind kind = OpKind::kAllReduce) {
     tracer::Call call;
-    if (enter_call(call, test::kAnyApi, {.kind = kind, .comm = comm, .count = 8, .datatype = 7, .peer = 1, .stream = &stream})) {
+    if (enter_call(call, test::kAnyApi,
+                   {.kind = kind, .comm = comm, .count = 8, .datatype = 7, .peer = 1, .stream = &stream})) {
         leave_call(call, 0);
     }
 }
@@ -107,6 +108,17 @@ void capture_and_launch(int seed, FakeStream& captured, FakeStream& launched) {
     }
 }
 
+// Fewer than the table has rows.
+void come_and_go() {
+    for (int i = 0; i < 400 && go_on(); ++i) {
+        void* const comm = communicator_of_thread(10 + i % 200);
+        tracer::Call call;
+        if (enter_call(call, test::kAnyApi, {.kind = OpKind::kCommDestroy, .comm = comm})) {
+            leave_call(call, 0);
+        }
+    }
+}
+
 void mark() {
     for (int64_t step = 0; go_on(); ++step) {
         titan_step(step);
@@ -119,7 +131,7 @@ void mark() {
 void dump() {
     while (!over.load()) {
         titan_dump("a test");
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
 }
 
@@ -144,6 +156,7 @@ TEST_CASE("everything at once") {
     threads.emplace_back(issue_work, std::ref(streams[2]));
     threads.emplace_back(capture_and_launch, 3, std::ref(streams[3]), std::ref(streams[4]));
     threads.emplace_back(capture_and_launch, 4, std::ref(streams[5]), std::ref(streams[4]));
+    threads.emplace_back(come_and_go);
     threads.emplace_back(mark);
     threads.emplace_back(dump);
     threads.emplace_back(run_device, std::ref(streams));
