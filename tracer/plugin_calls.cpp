@@ -188,8 +188,7 @@ void learn_peer(Session& session, CollectiveEntry& entry, const PluginCall& call
     }
     Communicator& communicator = session.communicators.at(entry.communicator);
     store_field(entry.peer, call.peer);
-    store_field(entry.sequence,
-                take_sequence(session, communicator, call.kind, traits_of(call.kind), call.peer));
+    store_field(entry.sequence, take_sequence(session, communicator, call.kind, traits_of(call.kind), call.peer));
 }
 
 CollectiveEntry* launched_entry(Thread& thread, PluginContext& context, const PluginCall& call, uint64_t& ticket) {

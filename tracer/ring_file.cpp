@@ -208,8 +208,9 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
         return false;
     }
     if (!(sizes == sizes_of(config))) {
-        warn_once("little room in %s: the ring keeps %u collectives, %u CUDA calls, %u pieces of stream work and %u markers",
-                  parent, sizes.collectives, sizes.cuda_calls, sizes.stream_work, sizes.markers);
+        warn_once(
+            "little room in %s: the ring keeps %u collectives, %u CUDA calls, %u pieces of stream work and %u markers",
+            parent, sizes.collectives, sizes.cuda_calls, sizes.stream_work, sizes.markers);
     }
     ring_file.header = header;
     ring_file.bytes = layout.bytes;

@@ -127,8 +127,7 @@ std::string write_private(const std::string& path, const std::vector<std::byte>&
 }
 
 std::string free_name(const std::string& directory, const NodeRing& ring) {
-    const std::string stem =
-        ring.rank >= 0 ? fmt::format("rank{:05}", ring.rank) : fmt::format("pid{}", ring.pid);
+    const std::string stem = ring.rank >= 0 ? fmt::format("rank{:05}", ring.rank) : fmt::format("pid{}", ring.pid);
     for (int number = 0;; ++number) {
         std::string path = fmt::format("{}/{}.{}.titan", directory, stem, number);
         if (!files::exists(files::symlink_status(path))) {

@@ -82,30 +82,30 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(255, kNoReduction, "none")
 
 // How far a call got. A state never goes back. X(number, identifier, "name", "for people")
-#define TITAN_CALL_STATES(X)                                                  \
-    X(0, kNone, "none", "nothing recorded")                                   \
-    X(1, kEntered, "entered", "inside the NCCL call")                         \
-    X(2, kGrouped, "grouped", "called inside a group that is not ended yet")  \
-    X(3, kLaunching, "launching", "inside ncclGroupEnd")                      \
-    X(4, kEnqueued, "enqueued", "handed to the GPU, device progress unknown") \
-    X(5, kPending, "pending", "handed to the GPU, not finished there")        \
-    X(6, kStarted, "started", "running on the GPU")                           \
-    X(7, kFinished, "finished", "finished on the GPU")                        \
-    X(8, kFailed, "failed", "the call returned an error")                     \
+#define TITAN_CALL_STATES(X)                                                   \
+    X(0, kNone, "none", "nothing recorded")                                    \
+    X(1, kEntered, "entered", "inside the NCCL call")                          \
+    X(2, kGrouped, "grouped", "called inside a group that is not ended yet")   \
+    X(3, kLaunching, "launching", "inside ncclGroupEnd")                       \
+    X(4, kEnqueued, "enqueued", "handed to the GPU, device progress unknown")  \
+    X(5, kPending, "pending", "handed to the GPU, not finished there")         \
+    X(6, kStarted, "started", "running on the GPU")                            \
+    X(7, kFinished, "finished", "finished on the GPU")                         \
+    X(8, kFailed, "failed", "the call returned an error")                      \
     X(9, kReturned, "returned", "the call returned (nothing runs on the GPU)") \
     X(10, kCaptured, "captured", "recorded into a CUDA graph; runs when that is launched")
 
 // Work that a program hands to a stream, beside NCCL's. X(number, identifier, "name")
-#define TITAN_WORK_KINDS(X)               \
-    X(1, kKernel, "kernel")               \
-    X(2, kCopy, "copy")                   \
-    X(3, kSet, "memory_set")              \
-    X(4, kHostFunction, "host_function")  \
-    X(5, kEventRecord, "event_record")    \
-    X(6, kEventWait, "event_wait")        \
-    X(7, kGraphLaunch, "graph_launch")    \
-    X(8, kValueWait, "value_wait")        \
-    X(9, kValueWrite, "value_write")      \
+#define TITAN_WORK_KINDS(X)              \
+    X(1, kKernel, "kernel")              \
+    X(2, kCopy, "copy")                  \
+    X(3, kSet, "memory_set")             \
+    X(4, kHostFunction, "host_function") \
+    X(5, kEventRecord, "event_record")   \
+    X(6, kEventWait, "event_wait")       \
+    X(7, kGraphLaunch, "graph_launch")   \
+    X(8, kValueWait, "value_wait")       \
+    X(9, kValueWrite, "value_write")     \
     X(10, kMemory, "stream_ordered_memory")
 
 // How the progress of collectives on the device is observed. X(number, identifier, "name of the setting")
@@ -122,12 +122,12 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(3, kProxyRecv, "recv")
 
 // Where it stands. X(number, identifier, "name", "for people")
-#define TITAN_CHANNEL_STATES(X)                                         \
-    X(0, kNotStarted, "not_started", "not started")                     \
-    X(1, kRunning, "running", "running")                                \
-    X(2, kDone, "done", "done")                                         \
-    X(3, kWaitsForGpu, "waits_for_gpu", "waits for the GPU")            \
-    X(4, kWaitsForPeer, "waits_for_peer", "waits for the peer")         \
+#define TITAN_CHANNEL_STATES(X)                                 \
+    X(0, kNotStarted, "not_started", "not started")             \
+    X(1, kRunning, "running", "running")                        \
+    X(2, kDone, "done", "done")                                 \
+    X(3, kWaitsForGpu, "waits_for_gpu", "waits for the GPU")    \
+    X(4, kWaitsForPeer, "waits_for_peer", "waits for the peer") \
     X(5, kWaitsForNetwork, "waits_for_network", "waits for the network")
 
 // X(number, identifier, "name")
