@@ -107,6 +107,9 @@ bool GpuProgress::mark(Launch& launch, ContextRow& row, bool finish) {
     // Both marks of a launch are of one method, also where the method changes in between.
     if (method_.load(std::memory_order_relaxed) == GpuProgressMethod::kWrites ||
         (finish && launch.start_event == nullptr)) {
+        if (row.marks_address == 0) {
+            return false;  // the driver gave this context no address for them
+        }
         const uint64_t number = launch.number_plus_one;
         const uint64_t address = row.marks_address + (number - 1) % mark_rows_ * sizeof(format::LaunchMarks) +
                                  (finish ? offsetof(format::LaunchMarks, finished) : 0);

@@ -93,8 +93,10 @@ bool find_fake(tracer::DriverApi& driver) {
                            : put(stream, {.word = reinterpret_cast<uint64_t*>(address), .value = value});
             },
         .mem_host_register = [](void*, size_t, unsigned) { return 0; },
-        .mem_host_get_device_pointer = [](uint64_t* address, void* memory,
-                                          unsigned) { return *address = reinterpret_cast<uint64_t>(memory), 0; },
+        .mem_host_get_device_pointer =
+            [](uint64_t* address, void* memory, unsigned) {
+                return *address = reinterpret_cast<uint64_t>(memory), fake.refuse_addresses ? 1 : 0;
+            },
     };
     return true;
 }

@@ -37,11 +37,12 @@ struct FakeStream {
 };
 
 struct FakeDriver {
-    FakeContext first, second;
+    FakeContext first, second, third;
     FakeContext* current = &first;
     int pushes = 0;
     int events_made = 0;
-    int refuse_writes_with = 0;  // CUresult of cuStreamWriteValue64
+    bool refuse_addresses = false;  // cuMemHostGetDevicePointer fails
+    int refuse_writes_with = 0;     // CUresult of cuStreamWriteValue64
     double device_ms = 1000;
 };
 extern FakeDriver fake;

@@ -247,6 +247,20 @@ TEST_CASE("timing tells how long the device took, on the host's clock") {
     CHECK(now_in(entry.gpu_finished_ticks) < seen + tracer::ns_to_ticks(5'000'000'000));
 }
 
+TEST_CASE("nothing is written in a context where the marks have no address") {
+    if (method() != "writes") {
+        MESSAGE("skipped: this run is about " << std::string(method()));
+        return;
+    }
+    fake.refuse_addresses = true;
+    FakeStream stream{.context = &fake.third};
+    const CollectiveEntry& entry = all_reduce(stream);
+    fake.refuse_addresses = false;
+    CHECK(stream.work.empty());
+    CHECK(state_of(entry) == CallState::kEnqueued);
+    CHECK(entry.launch == 0);
+}
+
 // Last: it changes the method for good.
 TEST_CASE("events take over where the driver refuses writes") {
     if (method() != "writes") {
