@@ -181,12 +181,15 @@ bool parse_gpu_progress(const char* text, GpuProgressSetting& value) {
     return false;
 }
 
-bool parse_cuda_mode(const char* text, CudaMode& value) {
-    static constexpr struct {
-        const char* name;
-        CudaMode mode;
-    } kModes[] = {{"interpose", CudaMode::kInterpose}, {"cupti", CudaMode::kCupti}, {"off", CudaMode::kOff}};
-    for (const auto& known : kModes) {
+template <typename Mode>
+struct NamedMode {
+    const char* name;
+    Mode mode;
+};
+
+template <typename Mode, size_t N>
+bool parse_mode(const char* text, const NamedMode<Mode> (&modes)[N], Mode& value) {
+    for (const auto& known : modes) {
         if (same_text(text, known.name)) {
             value = known.mode;
             return true;
@@ -195,19 +198,16 @@ bool parse_cuda_mode(const char* text, CudaMode& value) {
     return false;
 }
 
+bool parse_cuda_mode(const char* text, CudaMode& value) {
+    static constexpr NamedMode<CudaMode> kModes[] = {
+        {"interpose", CudaMode::kInterpose}, {"cupti", CudaMode::kCupti}, {"off", CudaMode::kOff}};
+    return parse_mode(text, kModes, value);
+}
+
 bool parse_nccl_plugin(const char* text, NcclPluginMode& value) {
-    static constexpr struct {
-        const char* name;
-        NcclPluginMode mode;
-    } kModes[] = {
+    static constexpr NamedMode<NcclPluginMode> kModes[] = {
         {"auto", NcclPluginMode::kAuto}, {"progress", NcclPluginMode::kProgress}, {"off", NcclPluginMode::kOff}};
-    for (const auto& known : kModes) {
-        if (same_text(text, known.name)) {
-            value = known.mode;
-            return true;
-        }
-    }
-    return false;
+    return parse_mode(text, kModes, value);
 }
 
 bool parse_sample(const char* text, uint32_t& value) {

@@ -48,6 +48,25 @@ class GpuContexts {
     void* marks_;
 };
 
+// A thread's calls made for our own purposes must spoil no capture, its own or another thread's.
+class RelaxedCapture {
+  public:
+    explicit RelaxedCapture(const DriverApi& driver)
+        : driver_(driver), exchanged_(driver.exchange_capture_mode(&mode_) == kCudaSuccess) {}
+    ~RelaxedCapture() {
+        if (exchanged_) {
+            driver_.exchange_capture_mode(&mode_);
+        }
+    }
+    RelaxedCapture(const RelaxedCapture&) = delete;
+    RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+  private:
+    const DriverApi& driver_;
+    int mode_ = kCaptureModeRelaxed;
+    bool exchanged_;
+};
+
 // One process may drive several devices: what is put on a stream must belong to the stream's context.
 void* context_of(const DriverApi& driver, const void* stream);
 

@@ -15,19 +15,6 @@ namespace {
 
 using format::GpuProgressMethod;
 
-// A thread's calls made for our own purposes must not invalidate a capture that another thread has under way.
-class RelaxedCapture {
-  public:
-    explicit RelaxedCapture(const DriverApi& driver) : driver_(driver) { driver_.exchange_capture_mode(&mode_); }
-    ~RelaxedCapture() { driver_.exchange_capture_mode(&mode_); }
-    RelaxedCapture(const RelaxedCapture&) = delete;
-    RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
-  private:
-    const DriverApi& driver_;
-    int mode_ = kCaptureModeRelaxed;
-};
-
 bool can_write(const DriverApi& driver) {
     return driver.stream_write_value64 != nullptr && driver.mem_host_register != nullptr &&
            driver.mem_host_get_device_pointer != nullptr;

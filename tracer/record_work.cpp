@@ -1,6 +1,8 @@
 // The record of what a program hands to its streams beside NCCL's calls: kernels, copies, events. hot.
 #include "record_work.h"
 
+#include <optional>
+
 #include "clock.h"
 #include "session.h"
 #include "thread_state.h"
@@ -174,14 +176,12 @@ void name_kernel(FunctionKind kind, const void* function, const void* real) {
     const Thread* const thread = this_thread;
     Session& session = *thread->session;
     char text[kMaxStringBytes + 1];
-    // In relaxed mode no question of this thread can spoil a capture, its own or another thread's.
-    const bool has_driver = learn_driver(session);
-    int capture_mode = kCaptureModeRelaxed;
-    const bool exchanged = has_driver && session.driver.exchange_capture_mode(&capture_mode) == kCudaSuccess;
-    uint32_t name = find_kernel_name(kind, function, real, text, sizeof text) ? session.strings.intern(text) : 0;
-    if (exchanged) {
-        session.driver.exchange_capture_mode(&capture_mode);
+    std::optional<RelaxedCapture> relaxed;
+    if (learn_driver(session)) {
+        relaxed.emplace(session.driver);
     }
+    uint32_t name = find_kernel_name(kind, function, real, text, sizeof text) ? session.strings.intern(text) : 0;
+    relaxed.reset();
     if (name == 0) {
         // Nobody knows it: not asked again, until the handle means something else.
         name = load_field(thread->record->call);
