@@ -20,11 +20,14 @@ constexpr int64_t kCertainAfterNs = 10'000'000'000;
 
 }  // namespace
 
-bool Diagnoser::is_free(const Absence& absence) const {
+bool Diagnoser::is_free(uint32_t node, const Absence& absence) const {
     if (absence.reason == AbsenceReason::kUnknown) {
         return false;
     }
-    return absence.moved_on || absence.held_by.empty() || is_gone(run_.processes[absence.member.process]);
+    if (run_.processes[absence.member.process].is_gone() || absence.reason == AbsenceReason::kFailed) {
+        return true;
+    }
+    return hangs_[node] == Hang::kByTime && (absence.moved_on || absence.held_by.empty());
 }
 
 int64_t Diagnoser::since(uint32_t node) const {
@@ -51,7 +54,7 @@ void Diagnoser::note_dead_waiters(uint32_t index, std::map<CulpritKey, Cause>& c
         return;  // nobody is left who waits
     }
     for (const Waiter& waiter : graph_.nodes[index].waiting) {
-        if (is_gone(run_.process(waiter.member))) {
+        if (run_.process(waiter.member).is_gone()) {
             const Member& member = run_.member(waiter.member);
             note({waiter.member, member.rank, member.global_rank, AbsenceReason::kNotIssued, {}, false}, index, causes);
         }
@@ -93,13 +96,13 @@ void Diagnoser::add_absences() {
     std::map<CulpritKey, Cause> causes;
     for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
         const WaitNode& node = graph_.nodes[index];
-        if (!hung_[index] || explained_[index]) {
+        if (!hangs(index) || explained_[index]) {
             continue;
         }
         const size_t before = causes.size();
         bool any = false;
         for (const Absence& absence : node.absent) {
-            if (is_free(absence) && !is_told_by_mismatch(node, absence)) {
+            if (is_free(index, absence) && !is_told_by_mismatch(node, absence)) {
                 note(absence, index, causes);
                 any = true;
                 if (absence.moved_on && !absence.held_by.empty()) {
@@ -120,7 +123,7 @@ void Diagnoser::add_absences() {
 }
 
 FindingKind Diagnoser::kind_of(const Cause& cause) const {
-    if (cause.absence.member.known() && died(run_.processes[cause.absence.member.process])) {
+    if (cause.absence.member.known() && run_.processes[cause.absence.member.process].died()) {
         return FindingKind::kRankDead;
     }
     switch (graph_.nodes[cause.nodes.front()].kind) {
@@ -203,7 +206,7 @@ uint32_t Diagnoser::place_of(uint32_t index) const {
         return index;
     }
     for (uint32_t other = 0; other < index; ++other) {
-        if (graph_.nodes[other].kind == WaitKind::kCreation && hung_[other] &&
+        if (graph_.nodes[other].kind == WaitKind::kCreation && hangs(other) &&
             run_.communicators[graph_.nodes[other].communicator].name == name) {
             return other;
         }
@@ -256,7 +259,7 @@ Confidence Diagnoser::confidence_in(const Culprits& culprits) const {
         return node.waiting.size() >= 2 && !run_.partial_recording ? Confidence::kLikely : Confidence::kPossible;
     }
     const Process& process = run_.processes[first.member.process];
-    if (died(process) || first.reason == AbsenceReason::kFailed) {
+    if (process.died() || first.reason == AbsenceReason::kFailed) {
         return Confidence::kCertain;
     }
     Confidence confidence = Confidence::kCertain;

@@ -11,7 +11,7 @@ namespace titan::analyzer {
 bool Diagnoser::may_follow_another_hang(uint32_t index) const {
     const std::vector<bool> behind = may_be_behind(graph_, index);
     for (uint32_t node = 0; node < behind.size(); ++node) {
-        if (behind[node] && node != index && hung_[node]) {
+        if (behind[node] && node != index && hangs(node)) {
             return true;
         }
     }
@@ -21,15 +21,15 @@ bool Diagnoser::may_follow_another_hang(uint32_t index) const {
 // Is there a member whose stream does not wait for another call?
 bool Diagnoser::is_blocked_there(uint32_t index) const {
     const WaitNode& node = graph_.nodes[index];
-    return hung_[index] && !explained_[index] && !in_cycle_.contains(index) &&
+    return hangs_[index] == Hang::kByTime && !explained_[index] && !in_cycle_.contains(index) &&
            std::any_of(node.blocked.begin(), node.blocked.end(), [&](const Blocked& blocked) {
-               return blocked.held_by.empty() && !is_gone(run_.process(blocked.member));
+               return blocked.held_by.empty() && !run_.process(blocked.member).is_gone();
            });
 }
 
 void Diagnoser::note_blocked(uint32_t index, std::map<CulpritKey, BlockedCause>& causes) const {
     for (const Blocked& blocked : graph_.nodes[index].blocked) {
-        if (blocked.held_by.empty() && !is_gone(run_.process(blocked.member))) {
+        if (blocked.held_by.empty() && !run_.process(blocked.member).is_gone()) {
             const CulpritKey key{blocked.member.process, run_.member(blocked.member).global_rank, kNoIndex, -1};
             causes.try_emplace(key, BlockedCause{&blocked, {}}).first->second.nodes.push_back(index);
         }

@@ -13,11 +13,6 @@ constexpr int64_t kLeastCreationHangNs = 10'000'000'000;
 constexpr int64_t kTypicalFactor = 5;
 constexpr size_t kHabitCalls = 64;
 
-bool is_gone(const Process& process) {
-    return process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled ||
-           process.liveness == Liveness::kExited;
-}
-
 // Median time from the call to its completion, over the newest calls of this member. 0 unknown.
 int64_t typical_ns(const Process& process, const Member& member) {
     std::vector<int64_t> durations;
@@ -61,7 +56,8 @@ int64_t missing_for_ns(const Run& run, const Absence& absence, int64_t since_ns)
     return std::max(process.now_ns - since_ns, process.now_ns - process.last_activity_ns());
 }
 
-bool hangs_by_itself(const Run& run, const WaitNode& node, int64_t threshold) {
+// Has a member been missing for too long?
+bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
     int64_t longest = 0;
     int64_t shortest = INT64_MAX;
     int64_t since = INT64_MAX;
@@ -70,38 +66,43 @@ bool hangs_by_itself(const Run& run, const WaitNode& node, int64_t threshold) {
         shortest = std::min(shortest, waiter.age_ns);
         since = std::min(since, waiter.since_ns);
     }
-    const auto gone = [&](const Waiter& waiter) { return is_gone(run.process(waiter.member)); };
+    if (node.absent.empty()) {
+        return shortest > threshold;
+    }
+    return longest > threshold && std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+               return !absence.member.known() || absence.reason == AbsenceReason::kUnknown ||
+                      missing_for_ns(run, absence, since) > threshold;
+           });
+}
+
+// Is a member missing that will never come, however short the wait was?
+bool hangs_by_death(const Run& run, const WaitNode& node) {
+    const auto gone = [&](const Waiter& waiter) { return run.process(waiter.member).is_gone(); };
     const auto dead_waiters = std::count_if(node.waiting.begin(), node.waiting.end(), gone);
     if (dead_waiters > 0 && static_cast<size_t>(dead_waiters) < node.waiting.size()) {
         return true;  // its work on the GPU ended with the process
     }
-    bool someone_missing = false;
-    for (const Absence& absence : node.absent) {
-        if (!absence.member.known() || absence.reason == AbsenceReason::kUnknown) {
-            someone_missing |= longest > threshold;
-            continue;
-        }
-        if (absence.reason == AbsenceReason::kFailed || is_gone(run.processes[absence.member.process])) {
-            return true;  // it will never come, however short the wait was
-        }
-        someone_missing |= longest > threshold && missing_for_ns(run, absence, since) > threshold;
-    }
-    return someone_missing || (node.absent.empty() && shortest > threshold);
+    return std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+        return absence.member.known() && absence.reason != AbsenceReason::kUnknown &&
+               (absence.reason == AbsenceReason::kFailed || run.processes[absence.member.process].is_gone());
+    });
 }
 
 }  // namespace
 
-std::vector<bool> find_hung(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options) {
-    std::vector<bool> hung(graph.nodes.size(), false);
+std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options) {
+    std::vector<Hang> hangs(graph.nodes.size(), Hang::kNone);
     std::vector<uint32_t> queue;
     for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
-        if (hangs_by_itself(run, graph.nodes[node], threshold_ns(run, graph.nodes[node], options))) {
-            hung[node] = true;
+        if (hangs_by_time(run, graph.nodes[node], threshold_ns(run, graph.nodes[node], options))) {
+            hangs[node] = Hang::kByTime;
             queue.push_back(node);
+        } else if (hangs_by_death(run, graph.nodes[node])) {
+            hangs[node] = Hang::kByDeath;
         }
     }
-    // What a hanging rank is held in hangs too; but where all have arrived only a moment ago, it will end, also when the
-    // stream of some has work to do first.
+    // What a rank that is missing for long is held in hangs too; but where all have arrived only a moment ago, it will end,
+    // also when the stream of some has work to do first. Beside a death the others are held where they just happened to be.
     const auto waits_for_others = [](const WaitNode& node) {
         return !node.absent.empty() || std::any_of(node.blocked.begin(), node.blocked.end(),
                                                    [](const Blocked& blocked) { return !blocked.held_by.empty(); });
@@ -111,13 +112,13 @@ std::vector<bool> find_hung(const Run& run, const WaitGraph& graph, const Diagno
         queue.pop_back();
         for (const uint32_t edge : graph.edges_of[node]) {
             const uint32_t to = graph.edges[edge].to;
-            if (!hung[to] && waits_for_others(graph.nodes[to])) {
-                hung[to] = true;
+            if (hangs[to] != Hang::kByTime && waits_for_others(graph.nodes[to])) {
+                hangs[to] = Hang::kByTime;
                 queue.push_back(to);
             }
         }
     }
-    return hung;
+    return hangs;
 }
 
 std::vector<uint32_t> find_components(const WaitGraph& graph) {

@@ -19,7 +19,8 @@ void Diagnoser::add_cycles() {
     }
     for (const auto& [component, nodes] : members) {
         const bool reported = std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return explained_[node]; });
-        const bool hangs = std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return hung_[node]; });
+        const bool hangs =
+            std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return hangs_[node] == Hang::kByTime; });
         if (nodes.size() > 1 && hangs && !reported && !skipped_in_.contains(component)) {
             add_cycle(nodes);
         }

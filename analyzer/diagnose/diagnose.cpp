@@ -13,15 +13,6 @@
 
 namespace titan::analyzer {
 
-bool is_gone(const Process& process) {
-    return process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled ||
-           process.liveness == Liveness::kExited;
-}
-
-bool died(const Process& process) {
-    return process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled;
-}
-
 void sort_unique(std::vector<int>& ranks) {
     std::sort(ranks.begin(), ranks.end());
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());

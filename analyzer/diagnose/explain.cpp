@@ -45,11 +45,7 @@ std::string waiters_clause(const Run& run, const WaitNode& node) {
 }
 
 bool is_dead(const Run& run, const Absence& absence) {
-    if (!absence.member.known()) {
-        return false;
-    }
-    const Liveness liveness = run.processes[absence.member.process].liveness;
-    return liveness == Liveness::kCrashed || liveness == Liveness::kKilled;
+    return absence.member.known() && run.processes[absence.member.process].died();
 }
 
 std::string death_text(const Run& run, const Absence& absence) {
@@ -199,8 +195,7 @@ StepVote steps_at(const Run& run, const Communicator& communicator, MemberRef su
 std::vector<int> waiting_ranks(const Run& run, const WaitNode& node) {
     std::vector<int> ranks;
     for (const Waiter& waiter : node.waiting) {
-        const Liveness liveness = run.process(waiter.member).liveness;
-        if (liveness != Liveness::kCrashed && liveness != Liveness::kKilled && liveness != Liveness::kExited) {
+        if (!run.process(waiter.member).is_gone()) {
             ranks.push_back(run.member(waiter.member).global_rank);
         }
     }

@@ -65,8 +65,7 @@ std::string gone(const Run& run, const Process& process) {
 }
 
 std::string state(const Run& run, const Process& process, bool times, const std::string& awaited) {
-    if (process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled ||
-        process.liveness == Liveness::kExited) {
+    if (process.is_gone()) {
         return gone(run, process);
     }
     const ThreadState* thread = telling_thread(process);

@@ -15,8 +15,8 @@ namespace titan::analyzer {
 bool Diagnoser::all_arrived(uint32_t index) const {
     const WaitNode& node = graph_.nodes[index];
     const bool dead_waiter = std::any_of(node.waiting.begin(), node.waiting.end(),
-                                         [&](const Waiter& waiter) { return is_gone(run_.process(waiter.member)); });
-    return hung_[index] && !explained_[index] && node.absent.empty() && node.blocked.empty() && !dead_waiter &&
+                                         [&](const Waiter& waiter) { return run_.process(waiter.member).is_gone(); });
+    return hangs(index) && !explained_[index] && node.absent.empty() && node.blocked.empty() && !dead_waiter &&
            !in_cycle_.contains(index);
 }
 
@@ -109,7 +109,7 @@ void Diagnoser::add_other_deaths() {
     finding.kind = FindingKind::kRankDead;
     finding.since_ns = INT64_MAX;
     for (const Process& process : run_.processes) {
-        if (died(process) && !named.contains(process.rank)) {
+        if (process.died() && !named.contains(process.rank)) {
             finding.ranks.push_back(process.rank);
             finding.since_ns = std::min(finding.since_ns, process.now_ns);
             finding.evidence.push_back(fmt::format("rank {}: {}", process.rank, rank_state(run_, process)));

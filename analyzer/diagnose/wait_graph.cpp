@@ -185,8 +185,7 @@ class GraphBuilder {
 
     void hold_thread(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
         const Process& owner = run_.processes[process];
-        if (thread.call == 0 || owner.liveness == Liveness::kCrashed || owner.liveness == Liveness::kKilled ||
-            owner.liveness == Liveness::kExited) {
+        if (thread.call == 0 || owner.is_gone()) {
             return;
         }
         const std::string& call = owner.text(thread.call);
@@ -271,9 +270,7 @@ class GraphBuilder {
         for (const Waiter& waiter : node.waiting) {
             first = std::min(first, waiter.since_ns);
         }
-        const bool gone = process.liveness == Liveness::kCrashed || process.liveness == Liveness::kKilled ||
-                          process.liveness == Liveness::kExited;
-        return !gone && process.now_ns + kClockSlackNs < first &&
+        return !process.is_gone() && process.now_ns + kClockSlackNs < first &&
                process.now_ns - process.last_activity_ns() < 1'000'000'000;
     }
 

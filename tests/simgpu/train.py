@@ -2,19 +2,20 @@
 
     torchrun --nproc-per-node=4 tests/simgpu/train.py --steps 10 --tp 2
 
-torch.distributed only carries NCCL's unique ids, in the store that torchrun made (no tensors, so NumPy is not needed). The NCCL and CUDA calls are made by libsimtrain.so, which is loaded
-RTLD_LOCAL as PyTorch loads its own libraries. Faults come from SIMGPU_FAULTS or SIMGPU_FAULT_FILE, as for titan-sim; exit
-statuses are titan-sim's. The library is looked for in --lib, $SIMGPU_DIR, and the usual build directories.
+The NCCL and CUDA calls are made by libsimtrain.so, which is loaded RTLD_LOCAL as PyTorch loads its own libraries. The ranks
+themselves do without PyTorch: its build with CUDA brings the real libnccl and libcudart, whose sonames our stand-ins have.
+Faults come from SIMGPU_FAULTS or SIMGPU_FAULT_FILE, as for titan-sim; exit statuses are titan-sim's. The library is looked
+for in --lib, $SIMGPU_DIR, and the usual build directories.
 """
 
 import argparse
 import ctypes
 import os
 import pathlib
+import shutil
 import sys
+import tempfile
 import time
-
-import torch.distributed as dist
 
 SPIN, SLEEP, EXIT = 1, 2, 3
 
@@ -55,6 +56,34 @@ class Markers:
         return self._functions.get("titan_" + name, lambda *_: None)
 
 
+class Store:
+    """Carries NCCL's unique ids between the ranks of one start of torchrun on this host."""
+
+    def __init__(self):
+        launcher = os.getppid()
+        started = pathlib.Path(f"/proc/{launcher}/stat").read_text().rsplit(")", 1)[1].split()[19]
+        start = f"{launcher}-{started}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+        self.directory = pathlib.Path(tempfile.gettempdir()) / f"simtrain-{start}"
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+
+    def set(self, key, value):
+        unfinished = self.directory / f".{key}"
+        unfinished.write_bytes(value)
+        unfinished.rename(self.directory / key)
+
+    def get(self, key, limit_s=60):
+        end = time.monotonic() + limit_s
+        while time.monotonic() < end:
+            try:
+                return (self.directory / key).read_bytes()
+            except FileNotFoundError:
+                time.sleep(0.005)
+        sys.exit(f"train.py: no {key} from rank 0 of its communicator within {limit_s} s: did all ranks start on this host?")
+
+    def remove(self):
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
 class Job:
     def __init__(self, path, args):
         self.lib = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
@@ -82,9 +111,8 @@ class Job:
             if rank.value == 0:
                 buffer = (ctypes.c_ubyte * 128)()
                 self.lib.simtrain_new_id(self.handle, buffer)
-                store.set(key, bytes(buffer).hex())
-            unique_id = bytes.fromhex(store.get(key).decode())
-            self.lib.simtrain_init_comm(self.handle, index, (ctypes.c_ubyte * 128)(*unique_id))
+                store.set(key, bytes(buffer))
+            self.lib.simtrain_init_comm(self.handle, index, (ctypes.c_ubyte * 128)(*store.get(key)))
 
     def call(self, name):
         getattr(self.lib, "simtrain_" + name)(self.handle)
@@ -140,20 +168,19 @@ def main():
     if "RANK" not in os.environ:
         sys.exit("train.py: start it with torchrun --nproc-per-node=N tests/simgpu/train.py")
 
-    store, rank, world_size = next(dist.rendezvous("env://"))
-    dist.init_process_group("gloo", store=dist.PrefixStore("gloo", store), rank=rank, world_size=world_size)
+    store = Store()
     job = Job(find_library(args.lib), args)
     if args.graphs:
         job.call("use_graphs")
     markers = Markers()
     markers.label(b"framework", b"train.py")
-    job.init_comms(dist.PrefixStore("nccl", store))
+    job.init_comms(store)
     for step in range(args.steps):
         train_step(job, markers, step, args)
     job.call("destroy")
     if job.rank == 0:
+        store.remove()
         print(f"trained {args.steps} steps on {job.world} ranks", flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -9,8 +9,12 @@
 
 namespace titan::analyzer {
 
-// By node: has somebody waited in it for longer than this run ever waits? A snapshot of a healthy job has waits too.
-std::vector<bool> find_hung(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options);
+// A snapshot of a healthy job has waits too. One hangs where somebody has waited for longer than this run ever waits, or
+// where a member died; beside a death the living are where they just happened to be, so their absence means nothing yet.
+enum class Hang : uint8_t { kNone, kByDeath, kByTime };
+
+// By node.
+std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options);
 
 // By node: number of its strongly connected component. Components with more than one node are deadlocks.
 std::vector<uint32_t> find_components(const WaitGraph& graph);

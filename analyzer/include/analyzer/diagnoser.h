@@ -22,7 +22,7 @@ class Diagnoser {
         : run_(run),
           mismatches_(find_mismatches(run)),
           graph_(build_wait_graph(run)),
-          hung_(find_hung(run, graph_, options)),
+          hangs_(find_hangs(run, graph_, options)),
           components_(find_components(graph_)),
           explained_(graph_.nodes.size(), false),
           is_cause_(graph_.nodes.size(), false) {}
@@ -63,8 +63,11 @@ class Diagnoser {
     void call_a_capture_by_its_name(const Mismatch& mismatch, MemberRef teller, Finding& finding) const;
     void add_mismatches();
 
+    bool hangs(uint32_t node) const { return hangs_[node] != Hang::kNone; }
+
     // absences.cpp
-    bool is_free(const Absence& absence) const;
+    // Nothing that is seen keeps it from coming.
+    bool is_free(uint32_t node, const Absence& absence) const;
     int64_t since(uint32_t node) const;
     void note(const Absence& absence, uint32_t node, std::map<CulpritKey, Cause>& causes);
     void note_dead_waiters(uint32_t index, std::map<CulpritKey, Cause>& causes);
@@ -126,7 +129,7 @@ class Diagnoser {
     const Run& run_;
     std::vector<Mismatch> mismatches_;
     WaitGraph graph_;
-    std::vector<bool> hung_;
+    std::vector<Hang> hangs_;
     std::vector<uint32_t> components_;
     std::vector<bool> explained_;  // by a mismatch
     std::vector<bool> is_cause_;   // by an absence or a cycle
@@ -136,10 +139,6 @@ class Diagnoser {
     Diagnosis diagnosis_;
 };
 
-// Its process has ended, one way or another.
-bool is_gone(const Process& process);
-// Its process has ended against its will.
-bool died(const Process& process);
 void sort_unique(std::vector<int>& ranks);
 
 }  // namespace titan::analyzer

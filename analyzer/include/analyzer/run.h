@@ -214,6 +214,8 @@ struct Process {
     const std::string& text(uint32_t id) const { return id < texts.size() ? texts[id] : texts.front(); }
     const Entry* entry_of_ticket(uint64_t ticket) const;
     const Entry* call_at(const Member& member, uint64_t sequence) const;
+    bool died() const { return liveness == Liveness::kCrashed || liveness == Liveness::kKilled; }  // against its will
+    bool is_gone() const { return died() || liveness == Liveness::kExited; }
     // Newest thing that this process is known to have done.
     int64_t last_activity_ns() const;
 };

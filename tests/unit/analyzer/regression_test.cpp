@@ -50,6 +50,30 @@ TEST_CASE("a kernel that had just been started when another rank crashed is no b
     CHECK(played.head().ranks == ranks({0}));
 }
 
+TEST_CASE("where another rank crashed, a call that a living one had not come to yet is no hang") {
+    ScenarioOptions options;
+    options.hang_s = 0.05;
+    Scenario job(4, options);
+    job.communicator("tp", {2, 3});
+    job.every_rank([](int rank, Program& program) {
+        program.all_reduce("world").sync();
+        if (rank == 3) {
+            program.sleep();
+        }
+        if (rank >= 2) {
+            program.all_reduce("tp").sync();
+        }
+        if (rank == 0) {
+            program.crash();
+        }
+        program.all_reduce("world").sync();
+    });
+    const Played played = play(job, {}, "crash");
+    REQUIRE(played.diagnosis.findings.size() == 1);
+    CHECK(played.head().kind == FindingKind::kRankDead);
+    CHECK(played.head().ranks == ranks({0}));
+}
+
 TEST_CASE(
     "with the device's marks and no stream work, the first stream that was not reached is the cause of all others") {
     // As in a real dump: every later call of every rank is on another stream and waits by events that nobody recorded.
