@@ -185,6 +185,14 @@ void set_state_on_return(CollectiveEntry& entry, const Call& call, int result) {
                                                               : CallState::kReturned);
 }
 
+// The entry was overwritten meanwhile: there is nothing to watch any more, and the mark before the launch is free again.
+[[gnu::cold, gnu::noinline]] void leave_lost(Session& session, const Call& call) {
+    count_loss(session, format::Loss::kLateUpdates);
+    if ((call.traits & kObserved) != 0) {
+        session.gpu_progress.cancel(call.launch);
+    }
+}
+
 // In a group, captured, observed on the device, or about the communicator's own life.
 [[gnu::noinline]] void leave_uncommon(Thread& thread, CollectiveEntry& entry, Call& call, int result, uint64_t now) {
     Session& session = *thread.session;
@@ -274,7 +282,7 @@ void leave_call(Call& call, int result) {
     mark_outside(thread, now);
     CollectiveEntry& entry = *call.entry;
     if (!thread.session->collectives.holds(entry, call.ticket)) [[unlikely]] {
-        count_loss(*thread.session, format::Loss::kLateUpdates);
+        leave_lost(*thread.session, call);
     } else if (((call.traits & (kLifecycle | kObserved | kCapturedCall)) | thread.group_depth) != 0) {
         leave_uncommon(thread, entry, call, result, now);
     } else {

@@ -215,6 +215,25 @@ TEST_CASE("events are used again") {
     CHECK(fake.events_made <= before + (method() == "writes" ? 0 : 4));
 }
 
+TEST_CASE("a call whose entry was overwritten while it was inside gives its event back") {
+    FakeStream stream{.context = &fake.first};
+    auto& ring = test::recording().collectives;
+    const int before = fake.events_made;
+    for (int i = 0; i < 50; ++i) {
+        tracer::Call call;
+        REQUIRE(tracer::enter_call(call, test::kAnyApi,
+                                   {.kind = OpKind::kAllReduce, .comm = communicator(), .stream = &stream}));
+        while (ring.holds(*call.entry, call.ticket)) {
+            const uint64_t other = ring.claim();
+            ring.publish(ring.begin(other), other);
+        }
+        tracer::leave_call(call, 0);
+        stream.run(1);
+    }
+    CHECK(stream.work.size() == 50);
+    CHECK(fake.events_made <= before + (method() == "writes" ? 0 : 4));
+}
+
 TEST_CASE("of sampled launches the others are left alone, and nothing is claimed about them") {
     uint32_t& sample = test::recording().config.gpu_progress.sample;
     sample = 3;
