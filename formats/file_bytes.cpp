@@ -96,4 +96,32 @@ bool OpenFile::read_into(ImageBuffer& image) const {
     return true;
 }
 
+std::optional<Error> write_private_file(const std::string& path, std::span<const std::byte> bytes) {
+    const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (descriptor < 0) {
+        return Error(std::strerror(errno));
+    }
+    const auto failed = [&](int error) {
+        ::unlink(temporary.c_str());
+        return Error(std::strerror(error));
+    };
+    while (!bytes.empty()) {
+        const ssize_t wrote = ::write(descriptor, bytes.data(), bytes.size());
+        if (wrote < 0 && errno == EINTR) {
+            continue;
+        }
+        if (wrote <= 0) {
+            const int error = errno;
+            ::close(descriptor);
+            return failed(error);
+        }
+        bytes = bytes.subspan(static_cast<size_t>(wrote));
+    }
+    if (::close(descriptor) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
+        return failed(errno);
+    }
+    return std::nullopt;
+}
+
 }  // namespace titan::format

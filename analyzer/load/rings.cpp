@@ -1,14 +1,11 @@
 #include "analyzer/rings.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -97,35 +94,6 @@ std::string meta_json(const OpenedSource& opened) {
     return meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Complete under a temporary name first, so that nobody reads half a dump.
-std::string write_private(const std::string& path, const std::vector<std::byte>& bytes) {
-    const std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
-    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (descriptor < 0) {
-        return std::strerror(errno);
-    }
-    size_t done = 0;
-    while (done < bytes.size()) {
-        const ssize_t wrote = ::write(descriptor, bytes.data() + done, bytes.size() - done);
-        if (wrote < 0 && errno == EINTR) {
-            continue;
-        }
-        if (wrote <= 0) {
-            const std::string why = std::strerror(errno);
-            ::close(descriptor);
-            ::unlink(temporary.c_str());
-            return why;
-        }
-        done += static_cast<size_t>(wrote);
-    }
-    if (::close(descriptor) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
-        const std::string why = std::strerror(errno);
-        ::unlink(temporary.c_str());
-        return why;
-    }
-    return {};
-}
-
 std::string free_name(const std::string& directory, const NodeRing& ring) {
     const std::string stem = ring.rank >= 0 ? fmt::format("rank{:05}", ring.rank) : fmt::format("pid{}", ring.pid);
     for (int number = 0;; ++number) {
@@ -147,11 +115,10 @@ void collect_one(const NodeRing& ring, const OpenedSource& opened, const format:
         return;
     }
     const std::string path = free_name(directory, ring);
-    const std::string why = write_private(path, *dump);
-    if (why.empty()) {
-        result.written.push_back(path);
+    if (const auto problem = format::write_private_file(path, *dump)) {
+        result.problems.push_back(problem->within(path).text());
     } else {
-        result.problems.push_back(path + ": " + why);
+        result.written.push_back(path);
     }
 }
 
