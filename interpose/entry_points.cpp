@@ -70,7 +70,6 @@ const Form* form_of_version(const char* symbol, int version, bool per_thread) {
     return best;
 }
 
-// Whatever was asked for, libcuda's own name of the function is proof.
 const Form* form_exported_by(const char* symbol, const void* real) {
     const uint32_t hash = hash_of(symbol);
     for (const Form& form : forms) {
@@ -81,15 +80,28 @@ const Form* form_exported_by(const char* symbol, const void* real) {
     return nullptr;
 }
 
+// Libcuda's own name of the function is proof: bindings ask for versions older than the twin that they get, and versions that
+// we do not know may mean a form that we do not know, either. What it does not export goes by the version.
+//
+// cuGraphInstantiate is cuGraphInstantiateWithFlags from some version on. Its forms here have more parameters: they hand on
+// those of either.
+const Form* form_of(const char* symbol, const void* real, int version, bool per_thread) {
+    const bool is_known = version > 0 && version <= kNewestKnownCuda;
+    const Form* const meant = is_known ? form_of_version(symbol, version, per_thread) : nullptr;
+    if (meant != nullptr && is_exported_as(*meant, real)) {
+        return meant;
+    }
+    const Form* const proven = form_exported_by(symbol, real);
+    return proven != nullptr ? proven : meant;
+}
+
 }  // namespace
 
 void* hand_out_driver(const char* symbol, void* real, int version, bool per_thread, const void* caller) {
     if (symbol == nullptr || real == nullptr || is_ours(real)) {
         return real;
     }
-    // Of versions that we do not know the form may be one that we do not know, either.
-    const bool is_known = version > 0 && version <= kNewestKnownCuda;
-    const Form* const form = is_known ? form_of_version(symbol, version, per_thread) : form_exported_by(symbol, real);
+    const Form* const form = form_of(symbol, real, version, per_thread);
     return form != nullptr && !is_nccl(caller) ? hand_out(form->api, real) : real;
 }
 
