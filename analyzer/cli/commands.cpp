@@ -1,0 +1,97 @@
+#include "commands.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "analyzer/rings.h"
+
+namespace titan::analyzer {
+namespace {
+
+bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
+
+// One line that is drawn over, and only when somebody has been kept waiting.
+std::function<void(size_t, size_t)> progress_bar() {
+    if (!stderr_is_terminal()) {
+        return {};
+    }
+    const auto started = std::chrono::steady_clock::now();
+    auto drawn = std::make_shared<std::chrono::steady_clock::time_point>();
+    return [started, drawn](size_t done, size_t total) {
+        const auto now = std::chrono::steady_clock::now();
+        const bool was_drawn = drawn->time_since_epoch().count() != 0;
+        if (done == total && was_drawn) {
+            fmt::print(stderr, "\r\033[K");
+        } else if (now - started > std::chrono::milliseconds(700) && now - *drawn > std::chrono::milliseconds(100) &&
+                   done < total) {
+            *drawn = now;
+            const size_t filled = total == 0 ? 0 : done * 30 / total;
+            fmt::print(stderr, "\rreading [{:<30}] {}/{} files", std::string(filled, '#'), done, total);
+        }
+    };
+}
+
+}  // namespace
+
+void add_path(CLI::App& app, CommonOptions& common) {
+    app.add_option("PATH", common.paths, "dump directories, dump files, ring files or ring directories");
+}
+
+void add_run(CLI::App& app, CommonOptions& common) {
+    app.add_option("--run", common.run, "the run to look at (default: the newest)");
+    app.add_option("--attempt", common.attempt, "the attempt of the run (default: the newest)")
+        ->check(CLI::NonNegativeNumber);
+    add_ring_directory(app, common);
+    app.add_flag("--no-rings", common.no_rings, "do not look for rings of missing ranks on this node");
+}
+
+void add_ring_directory(CLI::App& app, CommonOptions& common) {
+    app.add_option("--ring-dir", common.ring_directory,
+                   "where this node's rings are (default: TITANTRACE_RING_DIR or /dev/shm)");
+}
+
+std::string CommonOptions::ring_directory_or_default() const {
+    return ring_directory.empty() ? default_ring_directory() : ring_directory;
+}
+
+LoadOptions CommonOptions::load_options() const {
+    LoadOptions options;
+    options.paths = paths;
+    options.run = run;
+    if (attempt >= 0) {
+        options.attempt = attempt;
+    }
+    if (!no_rings) {
+        options.ring_directory = ring_directory_or_default();
+    }
+    options.progress = progress_bar();
+    return options;
+}
+
+int fail(const std::string& what) {
+    fmt::print(stderr, "titan-analyze: {}\n", what);
+    return kExitUnusable;
+}
+
+TextStyle terminal_style() {
+    TextStyle style;
+    const char* no_colour = std::getenv("NO_COLOR");
+    const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+    style.colour = terminal && (no_colour == nullptr || *no_colour == '\0');
+    winsize size{};
+    if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) {
+        style.width = std::clamp<size_t>(size.ws_col, 60, 120);
+    }
+    return style;
+}
+
+bool write_out(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size(); }
+
+}  // namespace titan::analyzer

@@ -1,0 +1,52 @@
+// What all commands of titan-analyze share: exit statuses, the options that choose a run, errors, progress.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analyzer/load.h"
+#include "analyzer/report.h"
+
+namespace titan::analyzer {
+
+inline constexpr int kExitHealthy = 0;
+inline constexpr int kExitFindings = 1;
+inline constexpr int kExitUnusable = 2;
+
+// Which records to look at.
+struct CommonOptions {
+    std::vector<std::string> paths;
+    std::string run;
+    int attempt = -1;
+    bool no_rings = false;
+    std::string ring_directory;
+
+    LoadOptions load_options() const;
+    std::string ring_directory_or_default() const;
+};
+
+void add_path(CLI::App& app, CommonOptions& common);
+void add_run(CLI::App& app, CommonOptions& common);
+void add_ring_directory(CLI::App& app, CommonOptions& common);
+
+// A subcommand and what it does; returns the exit status.
+struct Command {
+    CLI::App* app;
+    std::function<int()> run;
+};
+
+// Each adds itself to the command line.
+Command diagnose_command(CLI::App& app);  // the default one: options of the program itself
+Command show_command(CLI::App& app);
+Command rings_command(CLI::App& app);
+Command collect_command(CLI::App& app);
+
+// Says what is wrong, for everybody who prints errors.
+int fail(const std::string& what);
+bool write_out(const std::string& text);
+// Width and colour of the terminal on standard output; plain elsewhere.
+TextStyle terminal_style();
+
+}  // namespace titan::analyzer

@@ -1,0 +1,79 @@
+// titan-analyze PATH...: the verdict.
+#include "analyzer/finding.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <ctime>
+#include <memory>
+
+#include "analyzer/text.h"
+#include "commands.h"
+
+namespace titan::analyzer {
+namespace {
+
+int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bool json) {
+    const auto run = load_run(common.load_options());
+    if (!run) {
+        return fail(run.error().text());
+    }
+    const Diagnosis diagnosis = diagnose(*run, options);
+    const bool written =
+        write_out(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, terminal_style()));
+    if (!written || std::fflush(stdout) != 0) {
+        return fail("cannot write the report to standard output");
+    }
+    return diagnosis.findings.empty() ? kExitHealthy : kExitFindings;
+}
+
+int list_runs(const CommonOptions& common) {
+    const auto discovery = discover(common.paths);
+    if (!discovery) {
+        return fail(discovery.error().text());
+    }
+    for (const CandidateGroup& group : discovery->groups) {
+        const auto seconds = static_cast<time_t>(group.newest_ns / 1'000'000'000);
+        tm parts{};
+        localtime_r(&seconds, &parts);
+        const std::string name = group.attempt.empty()
+                                     ? "(no run directory) " + printable(group.files.front().directory)
+                                     : fmt::format("{} attempt {}", printable(group.run), group.attempt);
+        fmt::print("{:04}-{:02}-{:02} {:02}:{:02}:{:02}  {:<40} {} file{}\n", parts.tm_year + 1900, parts.tm_mon + 1,
+                   parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, name, group.files.size(),
+                   group.files.size() == 1 ? "" : "s");
+    }
+    for (const Warning& warning : discovery->warnings) {
+        fmt::print(stderr, "titan-analyze: {}\n", warning.summary);
+    }
+    return discovery->groups.empty() ? fail("no dumps (*.titan) and no rings (*.ring) found") : kExitHealthy;
+}
+
+struct Arguments {
+    CommonOptions common;
+    DiagnoseOptions options;
+    bool json = false;
+    bool only_list = false;
+};
+
+}  // namespace
+
+Command diagnose_command(CLI::App& app) {
+    const auto arguments = std::make_shared<Arguments>();
+    add_path(app, arguments->common);
+    add_run(app, arguments->common);
+    app.add_flag("--json", arguments->json, "the diagnosis as one JSON object");
+    app.add_flag("--list-runs", arguments->only_list, "list the runs found instead of a diagnosis");
+    app.add_option("--hang-after-s", arguments->options.hang_after_s,
+                   "call a wait a hang after this long (default: from the run's own habits, at least 1 s)")
+        ->check(CLI::NonNegativeNumber);
+    return {&app, [arguments] {
+                if (arguments->common.paths.empty()) {
+                    return fail("no PATH given; try: titan-analyze dumps/   (--help shows more)");
+                }
+                return arguments->only_list ? list_runs(arguments->common)
+                                            : run_diagnose(arguments->common, arguments->options, arguments->json);
+            }};
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,80 @@
+// titan-analyze rings, titan-analyze collect: what lies on this node.
+#include "analyzer/rings.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "analyzer/text.h"
+#include "commands.h"
+
+namespace titan::analyzer {
+namespace {
+
+int run_rings(const CommonOptions& common) {
+    const std::string directory = common.ring_directory_or_default();
+    const std::vector<NodeRing> rings = list_rings(directory);
+    if (rings.empty()) {
+        fmt::print("no rings of this user in {}\n", printable(directory));
+        return kExitHealthy;
+    }
+    fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "pid", "process", "rank", "silent for", "run/attempt",
+               "ring");
+    for (const NodeRing& ring : rings) {
+        if (!ring.problem.empty()) {
+            fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "-", "-", "-", "-", "cannot be read", ring.problem);
+            continue;
+        }
+        fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", ring.pid, liveness_text(ring.liveness),
+                   ring.rank >= 0 ? std::to_string(ring.rank) : "-",
+                   ring.liveness == Liveness::kAlive ? "-" : duration_text(ring.age_ns),
+                   fmt::format("{}/{}", ring.run, ring.attempt), printable(ring.path));
+    }
+    return kExitHealthy;
+}
+
+int run_collect(const CommonOptions& common, CollectOptions& options) {
+    options.ring_directory = common.ring_directory_or_default();
+    options.run = common.run;
+    const CollectResult result = collect_rings(options);
+    for (const std::string& path : result.written) {
+        fmt::print("{}\n", printable(path));
+    }
+    for (const std::string& problem : result.problems) {
+        fmt::print(stderr, "titan-analyze: {}\n", problem);
+    }
+    if (result.written.empty()) {
+        fmt::print(stderr, "titan-analyze: no ring of a dead process to collect in {}\n",
+                   printable(options.ring_directory));
+    }
+    return result.problems.empty() ? kExitHealthy : kExitUnusable;
+}
+
+struct CollectArguments {
+    CommonOptions common;
+    CollectOptions options;
+};
+
+}  // namespace
+
+Command rings_command(CLI::App& app) {
+    const auto common = std::make_shared<CommonOptions>();
+    CLI::App& command = *app.add_subcommand("rings", "List the rings that lie on this node.");
+    add_ring_directory(command, *common);
+    return {&command, [common] { return run_rings(*common); }};
+}
+
+Command collect_command(CLI::App& app) {
+    const auto arguments = std::make_shared<CollectArguments>();
+    CollectOptions& options = arguments->options;
+    options.into = "dumps";
+    CLI::App& command = *app.add_subcommand("collect", "Save rings of dead processes on this node as dumps.");
+    command.add_option("--run", arguments->common.run, "only this run");
+    command.add_option("--into", options.into, "the dump directory")->capture_default_str();
+    command.add_flag("--alive", options.include_alive, "rings of living processes too");
+    add_ring_directory(command, arguments->common);
+    return {&command, [arguments] { return run_collect(arguments->common, arguments->options); }};
+}
+
+}  // namespace titan::analyzer

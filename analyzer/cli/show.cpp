@@ -1,0 +1,122 @@
+// titan-analyze show: the recorded calls.
+#include "analyzer/show.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "analyzer/text.h"
+#include "commands.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr const char* kFooter = R"(examples:
+  titan-analyze show dumps/ --rank 3 --last 20
+  titan-analyze show dumps/ --comm dp:0 --seq 40-42 --rank 0-3
+  titan-analyze show dumps/ --state pending --op all_reduce
+  titan-analyze show dumps/ --work --rank 3 --last 20      what was handed to the streams
+  titan-analyze show dumps/ --channels --rank 3
+  titan-analyze show dumps/ --step 12 --json | jq -c '[.rank,.seq,.op]')";
+
+// "3", "0-7,64": ranks and ranges.
+std::optional<std::set<int>> parse_ranks(const std::string& text) {
+    std::set<int> ranks;
+    std::stringstream parts(text);
+    for (std::string part; std::getline(parts, part, ',');) {
+        int first = 0;
+        int last = 0;
+        char rest = 0;
+        const int fields = std::sscanf(part.c_str(), "%d-%d%c", &first, &last, &rest);
+        const bool single =
+            part.find('-') == std::string::npos && std::sscanf(part.c_str(), "%d%c", &first, &rest) == 1;
+        if (!single && fields != 2) {
+            return std::nullopt;
+        }
+        last = single ? first : last;
+        if (first < 0 || last < first || last - first > 1'000'000) {
+            return std::nullopt;
+        }
+        for (int rank = first; rank <= last; ++rank) {
+            ranks.insert(rank);
+        }
+    }
+    return ranks;
+}
+
+template <typename T>
+std::optional<std::pair<T, T>> parse_range(const std::string& text) {
+    unsigned long long first = 0;
+    unsigned long long last = 0;
+    char rest = 0;
+    if (std::sscanf(text.c_str(), "%llu-%llu%c", &first, &last, &rest) == 2) {
+        return std::pair<T, T>(static_cast<T>(first), static_cast<T>(last));
+    }
+    if (std::sscanf(text.c_str(), "%llu%c", &first, &rest) == 1) {
+        return std::pair<T, T>(static_cast<T>(first), static_cast<T>(first));
+    }
+    return std::nullopt;
+}
+
+struct ShowArguments {
+    CommonOptions common;
+    std::string ranks, sequences, steps;
+    ShowOptions options;
+};
+
+int run_show(ShowArguments& arguments) {
+    if (!arguments.ranks.empty()) {
+        const auto ranks = parse_ranks(arguments.ranks);
+        if (!ranks) {
+            return fail("--rank takes ranks and ranges such as 3 or 0-7,64, not '" + printable(arguments.ranks) + "'");
+        }
+        arguments.options.ranks = *ranks;
+    }
+    if (!arguments.sequences.empty() && !(arguments.options.sequences = parse_range<uint64_t>(arguments.sequences))) {
+        return fail("--seq takes a number or a range such as 40-42, not '" + printable(arguments.sequences) + "'");
+    }
+    if (!arguments.steps.empty() && !(arguments.options.steps = parse_range<int64_t>(arguments.steps))) {
+        return fail("--step takes a number or a range such as 10-12, not '" + printable(arguments.steps) + "'");
+    }
+    const auto run = load_run(arguments.common.load_options());
+    if (!run) {
+        return fail(run.error().text());
+    }
+    show(*run, arguments.options, [](const std::string& line) { write_out(line); });
+    for (const Warning& warning : run->warnings) {
+        if (warning.kind == "damaged_file") {
+            fmt::print(stderr, "titan-analyze: {}\n", warning.summary);
+        }
+    }
+    return kExitHealthy;
+}
+
+}  // namespace
+
+Command show_command(CLI::App& app) {
+    const auto arguments = std::make_shared<ShowArguments>();
+    CLI::App& command = *app.add_subcommand("show", "List recorded calls.")->footer(kFooter);
+    command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
+    add_run(command, arguments->common);
+    command.add_option("--rank", arguments->ranks, "ranks, such as 3 or 0-7,64");
+    command.add_option("--comm", arguments->options.communicator, "communicator: its name, or the start of its id");
+    command.add_option("--seq", arguments->sequences, "sequence number or range, such as 40-42");
+    command.add_option("--step", arguments->steps, "step or range");
+    command.add_option("--state", arguments->options.state,
+                       "entered, grouped, launching, enqueued, pending, started, finished, failed, returned, captured");
+    command.add_option("--op", arguments->options.op, "operation, such as all_reduce");
+    command.add_option("--last", arguments->options.last, "only the newest N of each rank");
+    CLI::Option* work = command.add_flag("--work", arguments->options.work,
+                                         "kernels, copies and events on the streams, instead of calls");
+    command.add_flag("--channels", arguments->options.channels, "what NCCL's channels do (profiler plugin), instead")
+        ->excludes(work);
+    command.add_flag("--json", arguments->options.json, "JSON Lines, one object per call");
+    return {&command, [arguments] { return run_show(*arguments); }};
+}
+
+}  // namespace titan::analyzer
