@@ -21,7 +21,7 @@ KINDS = {1: "all_reduce", 2: "reduce", 3: "broadcast", 4: "all_gather", 5: "redu
          21: "comm_init_all", 22: "comm_split", 23: "comm_shrink", 24: "comm_grow", 25: "comm_finalize", 26: "comm_destroy",
          27: "comm_abort", 28: "comm_revoke", 29: "comm_suspend", 30: "comm_resume", 31: "window_register",
          32: "window_deregister", 33: "buffer_register", 34: "buffer_deregister", 35: "dev_comm_create",
-         36: "dev_comm_destroy", 37: "redop_create", 38: "redop_destroy"}
+         36: "dev_comm_destroy", 37: "redop_create", 38: "redop_destroy", 39: "barrier", 40: "collective"}
 DATATYPES = {0: "int8", 1: "uint8", 2: "int32", 3: "uint32", 4: "int64", 5: "uint64", 6: "float16", 7: "float32",
              8: "float64", 9: "bfloat16", 10: "float8e4m3", 11: "float8e5m2", 255: "none"}
 REDUCTIONS = {0: "sum", 1: "prod", 2: "max", 3: "min", 4: "avg", 5: "premul_sum", 255: "none"}

@@ -46,7 +46,10 @@ struct Entry {
     uint32_t row = kNoIndex;  // index into Process::members
     uint32_t group = 0;
     uint32_t thread = 0;
-    uint32_t span = 0;  // index into Process::texts
+    uint32_t span = 0;    // index into Process::texts
+    uint32_t site = 0;    // texts: where the program made the call, such as "train.py:212 in step"
+    uint32_t shape = 0;   // texts: the arguments in the recorder's own words, where they say more than the fields
+    uint32_t agreed = 0;  // what else members must agree on, as a number that means the same in all; 0 nothing
     int32_t step = -1;
     int32_t peer = -1;  // root or peer, only where the operation has one
     int32_t result = -1;
@@ -59,7 +62,7 @@ struct Entry {
     DeviceState device = DeviceState::kUnknown;
     bool captured = false;
 };
-static_assert(sizeof(Entry) == 104);
+static_assert(sizeof(Entry) == 120);
 
 // Work that the program handed to a stream beside NCCL's calls, unless it is known to be done. Ring order.
 struct StreamWork {
@@ -196,7 +199,8 @@ struct Process {
     uint32_t gpu_sample = 1;         // every n-th launch is observed
     bool starts_seen = false;        // when calls start on the GPU is observed
     bool partial_recording = false;  // TITANTRACE_RANKS was set: other ranks may rightly have no record
-    uint64_t first_ticket = 0;       // of entries[0]
+    bool only_calls = false;    // by another recorder: nothing tells what the host does, or which streams there are
+    uint64_t first_ticket = 0;  // of entries[0]
     uint64_t overwritten = 0;
     uint64_t torn = 0;
     uint64_t losses[format::kLossCount] = {};

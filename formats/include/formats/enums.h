@@ -50,7 +50,9 @@ namespace titan::format {
     X(35, kDevCommCreate, "dev_comm_create", lifecycle)      \
     X(36, kDevCommDestroy, "dev_comm_destroy", lifecycle)    \
     X(37, kRedOpCreate, "redop_create", resource)            \
-    X(38, kRedOpDestroy, "redop_destroy", resource)
+    X(38, kRedOpDestroy, "redop_destroy", resource)          \
+    X(39, kBarrier, "barrier", collective)                   \
+    X(40, kOtherCollective, "collective", collective)
 
 enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resource };
 
