@@ -195,6 +195,24 @@ void index_calls(Process& process) {
     }
 }
 
+// A program may label itself again and again: the newest value of each key, of a bounded number of keys.
+void decode_labels(const format::RingImage& image, TextTable& texts, Process& process) {
+    constexpr size_t kMaxLabels = 64;
+    image.for_each_marker([&](uint64_t, const format::MarkerEntry& marker) {
+        if (marker.kind != format::MarkerKind::kLabel) {
+            return;
+        }
+        const uint32_t key = texts.use(marker.name);
+        const auto known = std::find_if(process.labels.begin(), process.labels.end(),
+                                        [&](const auto& label) { return label.first == key; });
+        if (known != process.labels.end()) {
+            known->second = texts.use(marker.text);
+        } else if (process.labels.size() < kMaxLabels) {
+            process.labels.emplace_back(key, texts.use(marker.text));
+        }
+    });
+}
+
 }  // namespace
 
 Process decode_process(const OpenedSource& opened) {
@@ -220,6 +238,7 @@ Process decode_process(const OpenedSource& opened) {
     index_calls(process);
     decode_stream_work(opened, texts, process);
     decode_channels(image, process);
+    decode_labels(image, texts, process);
     return process;
 }
 

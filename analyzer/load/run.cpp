@@ -5,6 +5,8 @@
 #include <numeric>
 #include <set>
 
+#include "analyzer/layout.h"
+
 namespace titan::analyzer {
 namespace {
 
@@ -297,6 +299,7 @@ void link(Run& run) {
     order_members(run);
     find_missing_ranks(run);
     forget_common_death(run);
+    run.layout = std::make_shared<const Layout>(layout_of(run));
 }
 
 }  // namespace titan::analyzer

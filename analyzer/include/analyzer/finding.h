@@ -100,6 +100,13 @@ constexpr Confidence lower(Confidence confidence) {
     return confidence == Confidence::kCertain ? Confidence::kLikely : Confidence::kPossible;
 }
 
+// One step around a ring of waits.
+struct CycleStep {
+    int rank = -1;
+    std::string waits_in;
+    int waits_for = -1;
+};
+
 struct Finding {
     FindingKind kind{};
     std::vector<int> ranks;    // culprits, global
@@ -110,10 +117,20 @@ struct Finding {
     Confidence confidence = Confidence::kCertain;
     std::string summary;
     std::vector<std::string> evidence;
+    std::vector<std::string> to_be_sure;  // what would make it certain; empty where it is
+    std::vector<CycleStep> cycle;         // the last waits for the first; empty where there is none
     std::map<int, std::string> rank_state;
     std::map<int, std::string> brief_state;  // the same without times, to fold ranks that do the same
     bool hangs = true;                       // false: wrong, but nobody waits because of it
     int64_t since_ns = 0;                    // when the first of the victims began to wait
+
+    // A reason for doubt, told by what would settle it. Without one the finding is as sure as before.
+    void doubt(bool doubtful, const std::string& what_would_settle_it) {
+        if (doubtful) {
+            confidence = lower(confidence);
+            to_be_sure.push_back(what_would_settle_it);
+        }
+    }
 };
 
 struct Diagnosis {

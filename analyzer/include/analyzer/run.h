@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -213,6 +214,7 @@ struct Process {
     std::vector<std::pair<uint32_t, uint32_t>> work_done;  // by name: how often it is known to have ended
     std::vector<ChannelWork> channels;
     std::vector<ChannelCounts> channel_counts;
+    std::vector<std::pair<uint32_t, uint32_t>> labels;  // titan_label: texts of key and value, the newest of each key
     std::vector<std::string> texts;  // those that are referred to; [0] is empty
 
     const std::string& text(uint32_t id) const { return id < texts.size() ? texts[id] : texts.front(); }
@@ -251,6 +253,8 @@ struct Warning {
     std::string summary;
 };
 
+class Layout;  // analyzer/layout.h
+
 struct Run {
     std::string id;
     int32_t attempt = 0;
@@ -262,6 +266,7 @@ struct Run {
     std::vector<std::string> hosts;
     std::vector<Warning> warnings;
     bool partial_recording = false;
+    std::shared_ptr<const Layout> layout;  // made by link()
 
     const Process& process(MemberRef ref) const { return processes[ref.process]; }
     const Member& member(MemberRef ref) const { return processes[ref.process].members[ref.row]; }
@@ -272,7 +277,7 @@ struct Run {
     std::unordered_map<uint64_t, uint32_t> communicator_index;  // by id and alias
 };
 
-// Joins the processes: communicators, their members, global ranks, what is missing. Pure.
+// Joins the processes: communicators, their members, global ranks, what is missing, the layout. Pure.
 void link(Run& run);
 
 }  // namespace titan::analyzer

@@ -1,0 +1,226 @@
+#include "analyzer/layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "analyzer/layout_groups.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr int32_t kContradicted = -2;
+
+void put(std::map<int, RankPlace>& places, int rank, Role role, int32_t at) {
+    int32_t& place = places[rank].at[static_cast<size_t>(role)];
+    place = place == -1 || place == at ? at : kContradicted;
+}
+
+// Facts that the program told about its ranks. A value that all ranks share is the size of an axis, not a place on it.
+std::map<Role, std::map<int, int32_t>> labelled_places(const Run& run) {
+    std::map<Role, std::map<int, int32_t>> labelled;
+    for (const Process& process : run.processes) {
+        for (const auto& [key, value] : process.labels) {
+            const Role role = role_of_name(process.text(key));
+            const std::string& text = process.text(value);
+            int32_t place = -1;
+            const auto end = text.data() + text.size();
+            const auto [rest, error] = std::from_chars(text.data(), end, place);
+            if (row_of(role).has_place && error == std::errc() && rest == end && place >= 0 && process.rank >= 0) {
+                labelled[role].try_emplace(process.rank, place);
+            }
+        }
+    }
+    std::erase_if(labelled, [](const auto& axis) {
+        const auto& places = axis.second;
+        return std::all_of(places.begin(), places.end(),
+                           [&](const auto& place) { return place.second == places.begin()->second; });
+    });
+    return labelled;
+}
+
+}  // namespace
+
+const RankPlace* Layout::place_of(int rank) const {
+    const auto found = places_.find(rank);
+    return found == places_.end() ? nullptr : &found->second;
+}
+
+Layout layout_of(const Run& run) {
+    Layout layout;
+    const std::vector<Group> groups = groups_of(run);
+    layout.roles_ = roles_of(run, groups);
+    std::map<Role, Dimension> dimensions;
+    for (uint32_t index = 0; index < groups.size(); ++index) {
+        const CommunicatorRole& role = layout.roles_[index];
+        if (!row_of(role.role).has_place) {
+            continue;
+        }
+        const Group& group = groups[index];
+        Dimension& dimension = dimensions[role.role];
+        dimension.role = role.role;
+        const auto size = static_cast<int32_t>(group.ranks.size());
+        dimension.regular = dimension.communicators.empty() ? true : dimension.regular && size == dimension.size;
+        dimension.size = std::max(dimension.size, size);
+        dimension.inferred |= role.source == RoleSource::kInferred;
+        dimension.why = dimension.why.empty() ? role.why : dimension.why;
+        dimension.communicators.push_back(index);
+        for (size_t at = 0; at < group.ranks.size(); ++at) {
+            if (group.ranks[at] >= 0) {
+                put(layout.places_, group.ranks[at], role.role, static_cast<int32_t>(at));
+            }
+        }
+    }
+    for (const auto& [role, places] : labelled_places(run)) {
+        auto [found, fresh] = dimensions.try_emplace(role);
+        found->second.role = role;
+        found->second.by_label = fresh;
+        found->second.why = "by titan_label";
+        for (const auto& [rank, place] : places) {
+            layout.places_[rank].at[static_cast<size_t>(role)] = place;
+            found->second.size = std::max(found->second.size, place + 1);
+        }
+    }
+    const size_t world = std::max(run.ranks.size() + run.missing_ranks.size(), static_cast<size_t>(1));
+    for (auto& [role, dimension] : dimensions) {
+        const auto known = std::count_if(layout.places_.begin(), layout.places_.end(),
+                                         [&](const auto& place) { return place.second.in(role) >= 0; });
+        dimension.complete = static_cast<size_t>(known) == world;
+        layout.dimensions_.push_back(std::move(dimension));
+    }
+    layout.all_hosts_known_ = run.missing_ranks.empty();
+    std::set<std::string> hosts;
+    for (const Process& process : run.processes) {
+        layout.places_[process.rank].host = process.host;
+        for (const Member& member : process.members) {
+            layout.places_[member.global_rank].host = process.host;
+        }
+        hosts.insert(process.host);
+    }
+    layout.places_.erase(-1);
+    layout.hosts_ = hosts.size();
+    return layout;
+}
+
+std::string Layout::place_text(int rank) const {
+    const RankPlace* place = place_of(rank);
+    return place == nullptr ? std::string() : common_text({rank});
+}
+
+// What all of them share, of the axes that tell ranks apart.
+std::string Layout::common_text(const std::vector<int>& ranks) const {
+    std::string text;
+    const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+    const auto first = places_.find(ranks.front());
+    if (first == places_.end()) {
+        return text;
+    }
+    const auto shared = [&](auto&& same) {
+        return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+            const RankPlace* place = place_of(rank);
+            return place != nullptr && same(*place);
+        });
+    };
+    for (const Dimension& dimension : dimensions_) {
+        const int32_t at = first->second.in(dimension.role);
+        if (dimension.size > 1 && at >= 0 &&
+            shared([&](const RankPlace& place) { return place.in(dimension.role) == at; })) {
+            add(fmt::format("{} {}", row_of(dimension.role).place, at));
+        }
+    }
+    if (const std::string& host = first->second.host;
+        hosts_ > 1 && !host.empty() && shared([&](const RankPlace& place) { return place.host == host; })) {
+        add("node " + host);
+    }
+    return text;
+}
+
+std::string Layout::fold(const std::vector<int>& ranks) const {
+    if (ranks.size() < 2) {
+        return {};
+    }
+    const RankPlace* first = place_of(ranks.front());
+    if (first == nullptr) {
+        return {};
+    }
+    // Exactly those ranks that are in one place: as many as there are in it, and all of them in it.
+    const auto exactly = [&](auto&& inside) {
+        const auto count = std::count_if(places_.begin(), places_.end(),
+                                         [&](const auto& rank_and_place) { return inside(rank_and_place.second); });
+        return static_cast<size_t>(count) == ranks.size() && std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+                   const RankPlace* place = place_of(rank);
+                   return place != nullptr && inside(*place);
+               });
+    };
+    if (hosts_ > 1 && all_hosts_known_ && !first->host.empty() &&
+        exactly([&](const RankPlace& place) { return place.host == first->host; })) {
+        return "all of node " + first->host;
+    }
+    for (const Dimension& dimension : dimensions_) {
+        const int32_t at = first->in(dimension.role);
+        if (dimension.size > 1 && dimension.complete && at >= 0 &&
+            exactly([&](const RankPlace& place) { return place.in(dimension.role) == at; })) {
+            return dimension.role == Role::kPipeline
+                       ? fmt::format("all of stage {}", at)
+                       : fmt::format("{} {} of every group", row_of(dimension.role).place, at);
+        }
+    }
+    return {};
+}
+
+std::string Layout::ranks_text(const std::vector<int>& ranks) const {
+    constexpr size_t kLongList = 48;
+    std::vector<int> sorted = ranks;
+    std::sort(sorted.begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    const std::string plain = analyzer::ranks_text(sorted);
+    if (sorted.empty()) {
+        return plain;
+    }
+    if (const std::string folded = fold(sorted); !folded.empty()) {
+        return plain.size() > kLongList ? fmt::format("{} ({} ranks)", folded, sorted.size())
+                                        : fmt::format("{} ({})", folded, plain);
+    }
+    const std::string common = common_text(sorted);
+    return common.empty() ? plain : fmt::format("{} ({})", plain, common);
+}
+
+std::string ranks_text(const Run& run, const std::vector<int>& ranks) {
+    constexpr size_t kLongList = 24;
+    const std::string plain = ranks_text(ranks);
+    if (run.layout == nullptr || plain.size() <= kLongList) {
+        return plain;
+    }
+    std::vector<int> sorted = ranks;
+    std::sort(sorted.begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    const std::string folded = run.layout->fold(sorted);
+    const std::string shorter = fmt::format("{} ({} ranks)", folded, sorted.size());
+    return folded.empty() || shorter.size() >= plain.size() ? plain : shorter;
+}
+
+std::string with_places(const std::string& sentence, const std::vector<int>& ranks, const Layout& layout) {
+    if (ranks.empty()) {
+        return sentence;
+    }
+    const std::string plain = ranks_text(ranks);
+    const std::string told = layout.ranks_text(ranks);
+    for (size_t at = sentence.find(plain); at != std::string::npos; at = sentence.find(plain, at + 1)) {
+        // Not the beginning of "rank 31" or of "ranks 1,2,5".
+        const size_t end = at + plain.size();
+        const char next = end < sentence.size() ? sentence[end] : ' ';
+        const bool whole = (next < '0' || next > '9') && next != '-' &&
+                           !(next == ',' && end + 1 < sentence.size() && sentence[end + 1] != ' ');
+        constexpr std::string_view kOther = "communicator ";
+        const bool own = at < kOther.size() || sentence.compare(at - kOther.size(), kOther.size(), kOther) != 0;
+        if (whole && own) {
+            return sentence.substr(0, at) + told + sentence.substr(end);
+        }
+    }
+    return sentence;
+}
+
+}  // namespace titan::analyzer
