@@ -1,6 +1,7 @@
 /* One program, several ways to reach CUDA and NCCL, and the same work on each: prints what it computed.
  *
  *   ways_in FLAGS LIBNCCL LIBCUDART    the functions by dlsym from libraries opened with FLAGS (of local, deepbind)
+ *   ways_in FLAGS LIBRARY              all of it in a library that is linked with both itself (WAYS_LIBRARY)
  *   with WAYS_STATIC: linked with a static runtime, and libnccl as usual */
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
@@ -12,13 +13,24 @@
 
 #include "simgpu.h"
 
+/* What nvcc's output calls, in no header. */
+void** __cudaRegisterFatBinary(void* image);
+void __cudaRegisterFatBinaryEnd(void** handle);
+void __cudaRegisterFunction(void** handle, const char* stub, char* device_stub, const char* name, int thread_limit, void* tid,
+                            void* bid, void* block_dim, void* grid_dim, int* warp_size);
+
+#if defined(WAYS_STATIC) || defined(WAYS_LIBRARY)
+#define FN(name) name
+#else
+#define FN(name) p_##name
 #define FUNCTIONS(X)                                                                                                  \
     X(cudaMalloc) X(cudaMemsetAsync) X(cudaStreamCreateWithFlags) X(cudaStreamSynchronize) X(cudaMemcpy)             \
     X(cudaEventCreateWithFlags) X(cudaEventRecord) X(cudaStreamWaitEvent) X(cudaEventQuery) X(cudaLaunchHostFunc)    \
+    X(cudaLaunchKernel) X(__cudaRegisterFatBinary) X(__cudaRegisterFatBinaryEnd) X(__cudaRegisterFunction)           \
     X(ncclGetUniqueId) X(ncclCommInitRank) X(ncclAllReduce) X(ncclCommDestroy)
-
 #define DECLARE(name) static __typeof__(&name) p_##name;
 FUNCTIONS(DECLARE)
+#endif
 
 static void check(const char* what, int result) {
     if (result != 0 && !(strcmp(what, "cudaEventQuery") == 0 && result == cudaErrorNotReady)) {
@@ -26,49 +38,33 @@ static void check(const char* what, int result) {
         exit(1);
     }
 }
-#define CALL(name, ...) check(#name, (int)p_##name(__VA_ARGS__))
+#define CALL(name, ...) check(#name, (int)FN(name)(__VA_ARGS__))
 
-static int find(int argc, char** argv) {
-#ifdef WAYS_STATIC
-    (void)argc, (void)argv;
-#define TAKE(name) p_##name = &name;
-    FUNCTIONS(TAKE)
-#else
-    if (argc != 4) {
-        return 2;
+enum { kCount = 16 };
+
+static void add_one(void** args) {
+    int* const data = *(int**)args[0];
+    for (int i = 0; i < kCount; ++i) {
+        data[i] += 1;
     }
-    const int flags = RTLD_NOW | RTLD_LOCAL | (strcmp(argv[1], "deepbind") == 0 ? RTLD_DEEPBIND : 0);
-    void* const libraries[] = {dlopen(argv[2], flags), dlopen(argv[3], flags)};
-    if (libraries[0] == NULL || libraries[1] == NULL) {
-        printf("%s\n", dlerror());
-        return 1;
-    }
-#define LOOK_UP(name)                                                                     \
-    *(void**)&p_##name = dlsym(libraries[strncmp(#name, "nccl", 4) == 0 ? 0 : 1], #name); \
-    if (p_##name == NULL) {                                                               \
-        printf("%s\n", dlerror());                                                        \
-        return 1;                                                                         \
-    }
-    FUNCTIONS(LOOK_UP)
-#endif
-    return 0;
 }
+static const SimgpuKernel kernel = {"ways_in_add_one", add_one, 1, {sizeof(int*)}};
+static SimgpuFatBinary binary = {SIMGPU_FATBIN_MAGIC, 1, &kernel};
+static const char stub = 0;
 
 static void told(void* number) { *(int*)number += 1; }
 
-int main(int argc, char** argv) {
-    const int status = find(argc, argv);
-    if (status != 0) {
-        return status;
-    }
-    enum { kCount = 16 };
+static int work(void) {
     ncclUniqueId id;
     ncclComm_t comm;
     cudaStream_t stream, other;
     cudaEvent_t event;
-    float* device;
-    float host[kCount];
+    int* device;
+    int host[kCount];
     int calls = 0;
+    void** const registered = FN(__cudaRegisterFatBinary)(&binary);
+    FN(__cudaRegisterFunction)(registered, &stub, NULL, kernel.name, -1, NULL, NULL, NULL, NULL, NULL);
+    FN(__cudaRegisterFatBinaryEnd)(registered);
     CALL(ncclGetUniqueId, &id);
     CALL(ncclCommInitRank, &comm, 1, id, 0);
     CALL(cudaStreamCreateWithFlags, &stream, cudaStreamNonBlocking);
@@ -76,18 +72,50 @@ int main(int argc, char** argv) {
     CALL(cudaEventCreateWithFlags, &event, cudaEventDisableTiming);
     CALL(cudaMalloc, (void**)&device, sizeof host);
     for (int i = 0; i < 3; ++i) {
+        void* arguments[] = {&device};
+        const dim3 one = {1, 1, 1};
         CALL(cudaMemsetAsync, device, i, sizeof host, stream);
         CALL(cudaLaunchHostFunc, stream, told, &calls);
         CALL(cudaEventRecord, event, stream);
         CALL(cudaStreamWaitEvent, other, event, 0);
+        CALL(cudaLaunchKernel, &stub, one, one, arguments, 0, other);
         CALL(ncclAllReduce, device, device, kCount, ncclInt32, ncclSum, comm, other);
         CALL(cudaEventQuery, event);
         CALL(cudaStreamSynchronize, other);
     }
     CALL(cudaMemcpy, host, device, sizeof host, cudaMemcpyDeviceToHost);
-    int words[kCount];
-    memcpy(words, host, sizeof words);
-    printf("%d words of %#x, told %d times\n", kCount, (unsigned)words[kCount - 1], calls);
+    printf("%d words of %#x, told %d times\n", kCount, (unsigned)host[kCount - 1], calls);
     CALL(ncclCommDestroy, comm);
     return 0;
 }
+
+#if defined(WAYS_LIBRARY)
+__attribute__((visibility("default"))) int ways_in(void) { return work(); }
+#elif defined(WAYS_STATIC)
+int main(void) { return work(); }
+#else
+static void* must(void* found) {
+    if (found == NULL) {
+        printf("%s\n", dlerror());
+        exit(1);
+    }
+    return found;
+}
+
+int main(int argc, char** argv) {
+    if (argc < 3 || argc > 4) {
+        return 2;
+    }
+    const int flags = RTLD_NOW | RTLD_LOCAL | (strcmp(argv[1], "deepbind") == 0 ? RTLD_DEEPBIND : 0);
+    void* const first = must(dlopen(argv[2], flags));
+    if (argc == 3) {
+        int (*whole)(void) = NULL;
+        *(void**)&whole = must(dlsym(first, "ways_in"));
+        return whole();
+    }
+    void* const second = must(dlopen(argv[3], flags));
+#define LOOK_UP(name) *(void**)&p_##name = must(dlsym(strncmp(#name, "nccl", 4) == 0 ? first : second, #name));
+    FUNCTIONS(LOOK_UP)
+    return work();
+}
+#endif
