@@ -73,29 +73,9 @@ void note_exec_node_set(const void* exec, const void* node, const Parameters* pa
 
 }  // namespace
 
-#define SYNC(name, base, since, ...) TITAN_SYNC(name, __VA_ARGS__)
-#define WORK(name, base, since, ...) TITAN_WORK(name, __VA_ARGS__)
-#define KERNEL(name, base, since, ...) TITAN_KERNEL(name, __VA_ARGS__)
-#define COUNT(name, base, since, ...) TITAN_COUNT(name, __VA_ARGS__)
-#define MARK(name, base, since, ...) TITAN_MARK(name, __VA_ARGS__)
-#define BEFORE(name, base, since, ...) TITAN_BEFORE(name, __VA_ARGS__)
-#define AFTER(name, base, since, ...) TITAN_AFTER(name, __VA_ARGS__)
-#define CAPTURE_END(name, base, since, ...) TITAN_CAPTURE_END(name, __VA_ARGS__)
-#define GRAPH_LAUNCH(name, base, since, ...) TITAN_GRAPH_LAUNCH(name, __VA_ARGS__)
-#define ENTRY_POINT(name, base, since, ...) TITAN_ENTRY_POINT(name, __VA_ARGS__)
-#define FORGET(name, base, since, ...) TITAN_FORGET(name, __VA_ARGS__)
-#include "cuda_driver.def"
-#undef SYNC
-#undef WORK
-#undef KERNEL
-#undef COUNT
-#undef MARK
-#undef BEFORE
-#undef AFTER
-#undef CAPTURE_END
-#undef GRAPH_LAUNCH
-#undef ENTRY_POINT
-#undef FORGET
+#define TITAN_CLASS(CLASS, name, base, since, ...) TITAN_##CLASS(name, __VA_ARGS__)
+#define TITAN_TABLE "cuda_driver.def"
+#include "every_cuda_row.h"
 
 namespace {
 

@@ -32,31 +32,9 @@ uint64_t bytes(const Parameters* copy) {
 
 }  // namespace
 
-#define SYNC TITAN_SYNC
-#define WORK TITAN_WORK
-#define KERNEL TITAN_KERNEL
-#define COUNT TITAN_COUNT
-#define MARK TITAN_MARK
-#define BEFORE TITAN_BEFORE
-#define AFTER TITAN_AFTER
-#define CAPTURE_END TITAN_CAPTURE_END
-#define GRAPH_LAUNCH TITAN_GRAPH_LAUNCH
-#define ENTRY_POINT TITAN_ENTRY_POINT
-#define FORGET TITAN_FORGET
-#define CHANGED(ROW, ...) ROW(__VA_ARGS__)
-#include "cuda_runtime.def"
-#undef SYNC
-#undef WORK
-#undef KERNEL
-#undef COUNT
-#undef MARK
-#undef BEFORE
-#undef AFTER
-#undef CAPTURE_END
-#undef GRAPH_LAUNCH
-#undef ENTRY_POINT
-#undef FORGET
-#undef CHANGED
+#define TITAN_CLASS(CLASS, ...) TITAN_##CLASS(__VA_ARGS__)
+#define TITAN_TABLE "cuda_runtime.def"
+#include "every_cuda_row.h"
 
 namespace {
 

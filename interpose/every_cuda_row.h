@@ -1,16 +1,19 @@
-// Reads a CUDA table with one meaning for all classes of rows: the includer defines TITAN_ROW(name, ...), and TITAN_TABLE as
-// the table's file name; both are undefined again here. No include guard, on purpose.
-#define SYNC TITAN_ROW
-#define WORK TITAN_ROW
-#define KERNEL TITAN_ROW
-#define COUNT TITAN_ROW
-#define MARK TITAN_ROW
-#define BEFORE TITAN_ROW
-#define AFTER TITAN_ROW
-#define CAPTURE_END TITAN_ROW
-#define GRAPH_LAUNCH TITAN_ROW
-#define ENTRY_POINT TITAN_ROW
-#define FORGET TITAN_ROW
+// Reads a CUDA table, TITAN_TABLE: the one list of all classes of rows. The includer defines TITAN_ROW(name, ...), one meaning
+// for all of them, or TITAN_CLASS(CLASS, name, ...), one for each; all are undefined again here. No include guard, on purpose.
+#ifndef TITAN_CLASS
+#define TITAN_CLASS(CLASS, ...) TITAN_ROW(__VA_ARGS__)
+#endif
+#define SYNC(...) TITAN_CLASS(SYNC, __VA_ARGS__)
+#define WORK(...) TITAN_CLASS(WORK, __VA_ARGS__)
+#define KERNEL(...) TITAN_CLASS(KERNEL, __VA_ARGS__)
+#define COUNT(...) TITAN_CLASS(COUNT, __VA_ARGS__)
+#define MARK(...) TITAN_CLASS(MARK, __VA_ARGS__)
+#define BEFORE(...) TITAN_CLASS(BEFORE, __VA_ARGS__)
+#define AFTER(...) TITAN_CLASS(AFTER, __VA_ARGS__)
+#define CAPTURE_END(...) TITAN_CLASS(CAPTURE_END, __VA_ARGS__)
+#define GRAPH_LAUNCH(...) TITAN_CLASS(GRAPH_LAUNCH, __VA_ARGS__)
+#define ENTRY_POINT(...) TITAN_CLASS(ENTRY_POINT, __VA_ARGS__)
+#define FORGET(...) TITAN_CLASS(FORGET, __VA_ARGS__)
 #ifndef CHANGED
 #define CHANGED(ROW, ...) ROW(__VA_ARGS__)
 #endif
@@ -27,5 +30,6 @@
 #undef ENTRY_POINT
 #undef FORGET
 #undef CHANGED
+#undef TITAN_CLASS
 #undef TITAN_ROW
 #undef TITAN_TABLE
