@@ -16,8 +16,8 @@
 /* What nvcc's output calls, in no header. */
 void** __cudaRegisterFatBinary(void* image);
 void __cudaRegisterFatBinaryEnd(void** handle);
-void __cudaRegisterFunction(void** handle, const char* stub, char* device_stub, const char* name, int thread_limit, void* tid,
-                            void* bid, void* block_dim, void* grid_dim, int* warp_size);
+void __cudaRegisterFunction(void** handle, const char* stub, char* device_stub, const char* name, int thread_limit,
+                            void* tid, void* bid, void* block_dim, void* grid_dim, int* warp_size);
 
 #if defined(WAYS_STATIC) || defined(WAYS_LIBRARY)
 #define FN(name) name
