@@ -6,6 +6,8 @@
 
 #include <atomic>
 
+#include "hot/ring.h"
+
 namespace titan::tracer {
 
 namespace detail {
@@ -101,9 +103,9 @@ void write_anchor(format::ClockAnchor& anchor) {
     sequence.store(before + 1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);  // pairs with the reader's second look at the sequence
     const Pair now = read_pair();
-    anchor.ticks = now.ticks;
-    anchor.monotonic_ns = now.ns;
-    anchor.realtime_ns = realtime_now_ns() - (monotonic_now_ns() - now.ns);
+    store_field(anchor.ticks, now.ticks);
+    store_field(anchor.monotonic_ns, now.ns);
+    store_field(anchor.realtime_ns, realtime_now_ns() - (monotonic_now_ns() - now.ns));
     sequence.store(before + 2, std::memory_order_release);
 }
 

@@ -112,7 +112,7 @@ void on_member_ready(Session& session, Communicator& communicator) {
     adopt_rank(session, *communicator.record);
     learn_driver(session);
     session.gpu_progress.start(session);
-    if (session.header->nccl_version == 0) {
+    if (load_field(session.header->nccl_version) == 0) {
         store_field(session.header->nccl_version, static_cast<uint32_t>(find_nccl_version()));
     }
 }

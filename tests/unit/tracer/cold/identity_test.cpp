@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -75,7 +76,7 @@ TEST_CASE("what tells this process from all others") {
     CHECK(identity.pid_start_ticks != 0);
     CHECK(identity.pid_namespace != 0);
     CHECK(std::string(identity.boot_id).size() == 36);
-    CHECK(std::string(identity.executable).ends_with("unit_tracer_cold"));
+    CHECK(std::string(identity.executable).ends_with(program_invocation_short_name));
     CHECK(process_alive(getpid(), identity.pid_start_ticks));
     CHECK_FALSE(process_alive(getpid(), identity.pid_start_ticks + 1));
 }

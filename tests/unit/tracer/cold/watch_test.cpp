@@ -23,8 +23,8 @@ namespace {
 // As if a thread had entered a blocking call just now.
 format::ThreadRecord& enter_stuck_call(Session& session, uint64_t row, const char* name) {
     format::ThreadRecord& record = session.threads[row];
-    record.thread = 4711;
-    record.call = session.strings.intern(name);
+    std::atomic_ref(record.thread).store(4711);
+    std::atomic_ref(record.call).store(session.strings.intern(name));
     std::atomic_ref(record.entered_ticks).store(now_ticks(), std::memory_order_release);
     return record;
 }
@@ -36,8 +36,8 @@ TEST_CASE("the heart beats and the anchor moves") {
     CHECK(run_child(rank_environment(scratch, 0), [] {
               Session* session = start_session();
               format::RingHeader& header = *session->ring_file.header;
-              uint64_t beat = header.heartbeat_ticks;
-              uint64_t moment = header.last_anchor.realtime_ns;
+              uint64_t beat = std::atomic_ref(header.heartbeat_ticks).load();
+              uint64_t moment = std::atomic_ref(header.last_anchor.realtime_ns).load();
               return eventually(
                          [&] {
                              return std::atomic_ref(header.heartbeat_ticks).load() > beat + ns_to_ticks(900'000'000) &&
