@@ -15,7 +15,7 @@ REPORTED = 66
 COMPILER = os.environ.get("TITAN_COMPILER", "c++").split()
 # That a slot is taken again a lap later is a race on purpose, told by its sequence: no ring of these tests wraps.
 RINGS = {f"TITANTRACE_{ring}": 65536 for ring in ("COLLECTIVES", "CUDA_CALLS", "STREAM_WORK", "MARKERS")}
-STEPS = 150
+STEPS = 100
 
 
 def library():

@@ -119,7 +119,8 @@ TEST_CASE("a rank that is killed is noticed, and a survivor writes its dump") {
     std::string detail = "rank 1 (pid " + std::to_string(victim) + ") died";
     CHECK((has(meta(scratch, "rank00000.0.titan"), detail) && has(meta(scratch, "rank00002.0.titan"), detail)));
     // Said once the file has its name.
-    CHECK(eventually([&] { return has(titan::test::read_file(scratch.path("errors")), "dump of rank 1 written to "); }));
+    CHECK(
+        eventually([&] { return has(titan::test::read_file(scratch.path("errors")), "dump of rank 1 written to "); }));
     usleep(1'500'000);
     CHECK(scratch.dump_names().size() == 3);
 }
