@@ -17,14 +17,15 @@ namespace {
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
 
-// One line that is drawn over, and only when somebody has been kept waiting.
-std::function<void(size_t, size_t)> progress_bar() {
+}  // namespace
+
+std::function<void(size_t, size_t)> progress_bar(std::string what) {
     if (!stderr_is_terminal()) {
         return {};
     }
     const auto started = std::chrono::steady_clock::now();
     auto drawn = std::make_shared<std::chrono::steady_clock::time_point>();
-    return [started, drawn](size_t done, size_t total) {
+    return [started, drawn, what = std::move(what)](size_t done, size_t total) {
         const auto now = std::chrono::steady_clock::now();
         const bool was_drawn = drawn->time_since_epoch().count() != 0;
         if (done == total && was_drawn) {
@@ -33,12 +34,10 @@ std::function<void(size_t, size_t)> progress_bar() {
                    done < total) {
             *drawn = now;
             const size_t filled = total == 0 ? 0 : done * 30 / total;
-            fmt::print(stderr, "\rreading [{:<30}] {}/{} files", std::string(filled, '#'), done, total);
+            fmt::print(stderr, "\r{} [{:<30}] {}/{} files", what, std::string(filled, '#'), done, total);
         }
     };
 }
-
-}  // namespace
 
 void add_path(CLI::App& app, CommonOptions& common) {
     app.add_option("PATH", common.paths, "dump directories, dump files, ring files or ring directories");
@@ -71,7 +70,7 @@ LoadOptions CommonOptions::load_options() const {
     if (!no_rings) {
         options.ring_directory = ring_directory_or_default();
     }
-    options.progress = progress_bar();
+    options.progress = progress_bar("reading");
     return options;
 }
 

@@ -40,8 +40,12 @@ struct Command {
 // Each adds itself to the command line.
 Command diagnose_command(CLI::App& app);  // the default one: options of the program itself
 Command show_command(CLI::App& app);
+Command export_command(CLI::App& app);
 Command rings_command(CLI::App& app);
 Command collect_command(CLI::App& app);
+
+// One line that is drawn over, and only when somebody has been kept waiting. Empty where standard error is no terminal.
+std::function<void(size_t done, size_t total)> progress_bar(std::string what);
 
 // Says what is wrong, for everybody who prints errors.
 int fail(const std::string& what);

@@ -28,7 +28,7 @@ int run_command_line(int argc, char** argv) {
     app.set_version_flag("--version", std::string("titan-analyze ") + TITAN_VERSION + " (reads ring format " +
                                           std::to_string(format::kRingMajor) + ".x)");
     const Command diagnose = diagnose_command(app);
-    const Command subcommands[] = {show_command(app), rings_command(app), collect_command(app)};
+    const Command subcommands[] = {show_command(app), export_command(app), rings_command(app), collect_command(app)};
     app.require_subcommand(0, 1);
     try {
         app.parse(argc, argv);

@@ -1,0 +1,385 @@
+// Keys, names and the meaning of sequence numbers: torch/csrc/distributed/c10d/FlightRecorderDetail.hpp and
+// torch/distributed/flight_recorder/components of PyTorch 2.13.
+#include "analyzer/flight_recorder_export.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "analyzer/load.h"
+#include "analyzer/text.h"
+#include "formats/file_bytes.h"
+#include "formats/pickle_writer.h"
+
+namespace titan::analyzer {
+namespace {
+
+namespace files = std::filesystem;
+using format::Error;
+using format::PickleWriter;
+
+constexpr std::string_view kVersion = "2.10";
+// What PyTorch calls an operation, and how many times the count its input and output hold: once, or once per member.
+struct OperationName {
+    OpKind kind;
+    std::string_view name;
+    bool input_per_member;
+    bool output_per_member;
+};
+constexpr auto kOperations = std::to_array<OperationName>({
+    {OpKind::kAllReduce, "all_reduce", false, false},
+    {OpKind::kReduce, "reduce", false, false},
+    {OpKind::kBroadcast, "broadcast", false, false},
+    {OpKind::kAllGather, "_all_gather_base", false, true},
+    {OpKind::kReduceScatter, "_reduce_scatter_base", true, false},
+    {OpKind::kAllToAll, "all_to_all", true, true},
+    {OpKind::kGather, "gather", false, true},
+    {OpKind::kScatter, "scatter", true, false},
+    {OpKind::kSend, "send", false, false},
+    {OpKind::kRecv, "recv", false, false},
+});
+
+// PyTorch's c10::ScalarType names.
+constexpr auto kDatatypes = std::to_array<std::pair<Datatype, std::string_view>>({
+    {Datatype::kInt8, "Char"},
+    {Datatype::kUint8, "Byte"},
+    {Datatype::kInt32, "Int"},
+    {Datatype::kUint32, "UInt32"},
+    {Datatype::kInt64, "Long"},
+    {Datatype::kUint64, "UInt64"},
+    {Datatype::kFloat16, "Half"},
+    {Datatype::kFloat32, "Float"},
+    {Datatype::kFloat64, "Double"},
+    {Datatype::kBfloat16, "BFloat16"},
+    {Datatype::kFloat8e4m3, "Float8_e4m3fn"},
+    {Datatype::kFloat8e5m2, "Float8_e5m2"},
+});
+
+const OperationName* name_of_operation(OpKind kind) {
+    const auto found = std::find_if(kOperations.begin(), kOperations.end(),
+                                    [&](const OperationName& row) { return row.kind == kind; });
+    return found == kOperations.end() ? nullptr : &*found;
+}
+
+std::string_view name_of_datatype(Datatype datatype) {
+    const auto found =
+        std::find_if(kDatatypes.begin(), kDatatypes.end(), [&](const auto& row) { return row.first == datatype; });
+    return found == kDatatypes.end() ? "Undefined" : found->second;
+}
+
+std::string_view name_of_state(const Entry& entry) {
+    if (entry.state == CallState::kFinished || entry.device == DeviceState::kFinished) {
+        return "completed";
+    }
+    const bool started = entry.state == CallState::kStarted || entry.device == DeviceState::kStarted;
+    return started ? "started" : "scheduled";
+}
+
+bool is_p2p(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
+
+// As PyTorch means it: members are known by their global ranks, in ascending order.
+struct ProcessGroup {
+    std::string name;
+    std::string description;
+    std::vector<int> ranks;
+};
+
+// fr_trace expects all members of a group in each of its calls, and takes point-to-point calls apart only in groups of two.
+// So each pair of ranks that talk gets a group of its own, where the n-th call in each direction has a number that both
+// sides agree on. Communicator ranks, the lower one first.
+struct Pair {
+    uint32_t communicator = 0;
+    int low = 0;
+    int high = 0;
+    auto operator<=>(const Pair&) const = default;
+};
+
+class Exporter {
+  public:
+    Exporter(const Run& run, const FlightRecorderExport& options) : run_(run), options_(options) {
+        for (const Communicator& communicator : run.communicators) {
+            groups_.push_back(group_of(communicator));
+            first_sequence_.push_back(first_sequence_of(communicator));
+        }
+    }
+
+    ExportResult write_all() {
+        const bool wrapped = std::any_of(run_.processes.begin(), run_.processes.end(),
+                                         [](const Process& process) { return process.overwritten != 0; });
+        const size_t passes = wrapped ? 2 : 1;
+        size_t done = 0;
+        for (size_t pass = 0; pass < passes; ++pass) {
+            for (const Process& loaded : run_.processes) {
+                const auto opened = open_source(loaded.source.path, memory_);
+                if (pass + 1 < passes) {
+                    if (opened) {
+                        note_first_calls(loaded, decode_process(*opened));
+                    }
+                } else if (opened) {
+                    write_process(loaded, decode_process(*opened));
+                } else {
+                    result_.problems.push_back(opened.error().text());
+                }
+                if (options_.progress) {
+                    options_.progress(++done, passes * run_.processes.size());
+                }
+            }
+        }
+        add_notes();
+        return std::move(result_);
+    }
+
+  private:
+    ProcessGroup group_of(const Communicator& communicator) const {
+        ProcessGroup group{
+            id_text(communicator.id), communicator.name.empty() ? "undefined" : printable(communicator.name), {}};
+        for (int rank = 0; rank < communicator.size; ++rank) {
+            if (const int global = run_.global_rank(communicator, rank); global >= 0) {
+                group.ranks.push_back(global);
+            }
+        }
+        std::sort(group.ranks.begin(), group.ranks.end());
+        return group;
+    }
+
+    // Of the collectives: the records of all members hold them from here.
+    uint64_t first_sequence_of(const Communicator& communicator) const {
+        uint64_t first = 0;
+        for (const MemberRef ref : communicator.members) {
+            const Member& member = run_.member(ref);
+            first = std::max(
+                first, member.calls.empty() ? member.issued : run_.process(ref).entries[member.calls.front()].sequence);
+        }
+        return first;
+    }
+
+    Pair pair_of(const Member& member, const Entry& entry) const {
+        return {member.communicator, std::min(member.rank, entry.peer), std::max(member.rank, entry.peer)};
+    }
+
+    // The n-th call of a direction, alike on both sides.
+    static uint64_t pair_number(const Member& member, const Entry& entry) {
+        const bool from_low = (entry.kind == OpKind::kSend) == (member.rank < entry.peer);
+        return 2 * entry.sequence + (from_low ? 0 : 1);
+    }
+
+    void note_first_calls(const Process& loaded, const Process& full) {
+        std::map<std::pair<Pair, bool>, uint64_t> first;  // by pair and direction
+        for (const Entry& entry : full.entries) {
+            if (is_p2p(entry.kind) && entry.row < loaded.members.size() && entry.sequence != kNoSequence) {
+                const Member& member = loaded.members[entry.row];
+                const uint64_t number = pair_number(member, entry);
+                first.try_emplace({pair_of(member, entry), number % 2 != 0}, number);
+            }
+        }
+        for (const auto& [key, number] : first) {
+            uint64_t& both = first_pair_number_[key];
+            both = std::max(both, number);
+        }
+    }
+
+    // A process may drive several ranks: each gets a file.
+    void write_process(const Process& loaded, const Process& full) {
+        std::set<int> ranks{loaded.rank};
+        for (const Member& member : loaded.members) {
+            ranks.insert(member.global_rank);
+        }
+        without_rank_ += ranks.size() == 1 ? ranks.erase(-1) : 0;
+        ranks.erase(-1);
+        for (const int rank : ranks) {
+            write_rank(loaded, full, rank);
+        }
+    }
+
+    void write_rank(const Process& loaded, const Process& full, int rank) {
+        PickleWriter out;
+        out.begin_dict().text("version").text(kVersion);
+        out.text("rank").integer(rank).text("host_name").text(printable(loaded.host));
+        out.text("comm_lib_version").text("");
+        out.text("entries").begin_list();
+        int64_t calls = 0;
+        std::map<std::string, ProcessGroup> groups;
+        for (const Member& member : loaded.members) {
+            if (member.communicator != kNoIndex && member.global_rank == rank) {
+                const ProcessGroup& group = groups_[member.communicator];
+                groups.try_emplace(group.name, group);
+            }
+        }
+        for (const Entry& entry : full.entries) {
+            if (entry.row >= loaded.members.size()) {
+                continue;
+            }
+            const Member& member = loaded.members[entry.row];
+            if (member.communicator == kNoIndex || member.global_rank != rank || !is_exported(member, entry)) {
+                continue;
+            }
+            if (!is_p2p(entry.kind)) {
+                // PyTorch counts from 1.
+                write_entry(out, loaded, entry, groups_[member.communicator], entry.sequence + 1, calls++);
+            } else if (const auto pair = pair_group(pair_of(member, entry))) {
+                groups.try_emplace(pair->name, *pair);
+                write_entry(out, loaded, entry, *pair, pair_number(member, entry) + 1, calls++);
+            } else {
+                ++without_peer_;
+            }
+        }
+        out.end_list();
+        write_groups(out, groups);
+        out.end_dict();
+        const std::string path = fmt::format("{}/{}{}", options_.into, options_.prefix, rank);
+        if (const auto problem = format::write_private_file(path, out.finish())) {
+            result_.problems.push_back(problem->within(path).text());
+            return;
+        }
+        ++result_.files;
+        result_.calls += static_cast<size_t>(calls);
+    }
+
+    static void write_groups(PickleWriter& out, const std::map<std::string, ProcessGroup>& groups) {
+        out.text("pg_config").begin_dict();
+        for (const auto& [name, group] : groups) {
+            out.text(name).begin_dict();
+            out.text("name").text(name).text("desc").text(group.description);
+            out.text("ranks").text(fmt::format("[{}]", fmt::join(group.ranks, ", ")));
+            out.end_dict();
+        }
+        out.end_dict();
+    }
+
+    std::optional<ProcessGroup> pair_group(const Pair& pair) const {
+        const Communicator& communicator = run_.communicators[pair.communicator];
+        const int low = run_.global_rank(communicator, pair.low);
+        const int high = run_.global_rank(communicator, pair.high);
+        if (low < 0 || high < 0 || low == high) {
+            return std::nullopt;
+        }
+        const ProcessGroup& whole = groups_[pair.communicator];
+        return ProcessGroup{fmt::format("{}.{}-{}", whole.name, pair.low, pair.high),
+                            fmt::format("{} {}-{}", whole.description, pair.low, pair.high),
+                            {std::min(low, high), std::max(low, high)}};
+    }
+
+    bool is_exported(const Member& member, const Entry& entry) {
+        const bool numbered = format::is_collective(entry.kind) || format::class_of(entry.kind) == format::OpClass::p2p;
+        if (!numbered || entry.sequence == kNoSequence || entry.state == CallState::kCaptured) {
+            return false;
+        }
+        if (name_of_operation(entry.kind) == nullptr) {
+            ++unknown_[op_text(entry.kind)];
+            return false;
+        }
+        if (!is_p2p(entry.kind)) {
+            return entry.sequence >= first_sequence_[member.communicator];
+        }
+        const uint64_t number = pair_number(member, entry);
+        const auto first = first_pair_number_.find({pair_of(member, entry), number % 2 != 0});
+        return first == first_pair_number_.end() || number >= first->second;
+    }
+
+    void write_entry(PickleWriter& out, const Process& loaded, const Entry& entry, const ProcessGroup& group,
+                     uint64_t number, int64_t record) const {
+        const bool p2p = is_p2p(entry.kind);
+        out.begin_dict();
+        out.text("record_id").integer(record);
+        out.text("pg_id").integer(loaded.members[entry.row].communicator);
+        out.text("process_group").text(group.name).text(group.description).pair();
+        out.text("collective_seq_id").integer(static_cast<int64_t>(number));
+        out.text("p2p_seq_id").integer(p2p ? static_cast<int64_t>(number) : 0);
+        out.text("op_id").integer(record + 1);
+        out.text("profiling_name").text(profiling_name(loaded, entry, group));
+        write_times(out, entry);
+        write_sizes(out, loaded, entry);
+        out.text("state").text(name_of_state(entry));
+        out.text("retired").boolean(name_of_state(entry) == "completed");
+        out.text("timeout_ms").integer(static_cast<int64_t>(loaded.timeout_ns / 1'000'000));
+        out.text("is_p2p").boolean(p2p);
+        out.text("frames").begin_list().end_list();
+        out.end_dict();
+    }
+
+    std::string profiling_name(const Process& loaded, const Entry& entry, const ProcessGroup& group) const {
+        const std::string_view name = name_of_operation(entry.kind)->name;
+        if (!is_p2p(entry.kind)) {
+            return fmt::format("nccl:{}", name);
+        }
+        const Member& member = loaded.members[entry.row];
+        const int self = member.global_rank == group.ranks.front() ? 0 : 1;
+        return fmt::format("nccl:{} {}{}{}", name, self, entry.kind == OpKind::kSend ? "->" : "<-", 1 - self);
+    }
+
+    static void write_times(PickleWriter& out, const Entry& entry) {
+        const auto time = [&](std::string_view key, int64_t value_ns) {
+            out.text(key);
+            value_ns == 0 ? out.none() : out.integer(value_ns);
+        };
+        out.text("time_created_ns").integer(entry.entered_ns);
+        time("time_discovered_started_ns", entry.started_ns);
+        time("time_discovered_completed_ns", entry.finished_ns);
+        if (entry.started_ns != 0 && entry.finished_ns > entry.started_ns) {
+            out.text("duration_ms").real(static_cast<double>(entry.finished_ns - entry.started_ns) / 1e6);
+        }
+    }
+
+    static void write_sizes(PickleWriter& out, const Process& loaded, const Entry& entry) {
+        const OperationName& operation = *name_of_operation(entry.kind);
+        const auto side = [&](std::string_view sizes, std::string_view datatypes, bool per_member) {
+            const int64_t members = per_member ? std::max<int64_t>(loaded.members[entry.row].size, 1) : 1;
+            int64_t count = 0;
+            if (__builtin_mul_overflow(static_cast<int64_t>(entry.count), members, &count)) {
+                count = std::numeric_limits<int64_t>::max();
+            }
+            out.text(sizes).begin_list().begin_list().integer(count).end_list().end_list();
+            out.text(datatypes).begin_list().text(name_of_datatype(entry.datatype)).end_list();
+        };
+        side("input_sizes", "input_dtypes", operation.input_per_member);
+        side("output_sizes", "output_dtypes", operation.output_per_member);
+    }
+
+    void add_notes() {
+        for (const auto& [operation, count] : unknown_) {
+            result_.notes.push_back(
+                fmt::format("{} calls of {} left out: Flight Recorder has no such operation", count, operation));
+        }
+        if (without_peer_ != 0) {
+            result_.notes.push_back(fmt::format(
+                "{} point-to-point calls left out: their peer is not known, or is the caller itself", without_peer_));
+        }
+        if (without_rank_ != 0) {
+            result_.notes.push_back(fmt::format("{} processes without a rank left out", without_rank_));
+        }
+    }
+
+    const Run& run_;
+    const FlightRecorderExport& options_;
+    format::ImageBuffer memory_;
+    std::vector<ProcessGroup> groups_;                             // by communicator
+    std::vector<uint64_t> first_sequence_;                         // likewise
+    std::map<std::pair<Pair, bool>, uint64_t> first_pair_number_;  // where rings have overwritten the beginning
+    ExportResult result_;
+    std::map<std::string, size_t> unknown_;
+    size_t without_peer_ = 0;
+    size_t without_rank_ = 0;
+};
+
+}  // namespace
+
+format::Result<ExportResult> export_flight_recorder(const Run& run, const FlightRecorderExport& options) {
+    std::error_code failed;
+    files::create_directories(options.into, failed);
+    if (!files::is_directory(options.into, failed)) {
+        return Error(options.into + ": cannot be made a directory");
+    }
+    if (!files::is_empty(options.into, failed)) {
+        return Error(options.into + " is not empty: fr_trace reads all that is in its directory; name an empty one");
+    }
+    return Exporter(run, options).write_all();
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""titan-analyze export: hangs of simulated jobs, written as Flight Recorder files and read by PyTorch's own fr_trace."""
+
+import ast
+import collections
+import pickle
+import re
+import sys
+import unittest
+
+import fault_cases
+import harness
+import test_faults
+
+PYTHON = harness.ROOT / ".venv" / "bin" / "python"
+TORCHRUN = harness.ROOT / ".venv" / "bin" / "torchrun"
+PREFIX = "nccl_trace_rank_"
+ASK = """
+import pickle, sys
+from torch.distributed.flight_recorder import fr_trace
+fr_trace.main([sys.argv[1], "-p", sys.argv[2], "-o", sys.argv[3]])
+_, database = pickle.load(open(sys.argv[3], "rb"))
+print([(call.collective_name, call.pass_check, call.pg_desc) for call in database.collectives])
+"""
+CASES = {case.name: case for case in fault_cases.CASES}
+
+
+class Export(harness.Case):
+    def export(self, *options, status=harness.HEALTHY):
+        self.into = self.place.path / "fr"
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "export", self.place.dumps, "--into", self.into,
+                               "--ring-dir", self.place.rings, *options], self.place.env(preload=False))
+        self.assertEqual(done.status, status, done.stderr)
+        return done
+
+    def dumps(self):
+        """rank -> what a program that trusts the file reads."""
+        return {int(path.name[len(PREFIX):]): pickle.loads(path.read_bytes()) for path in self.into.iterdir()}
+
+    def collectives(self):
+        return [call for call in self.place.show(self.place.dumps) if not call["op"].startswith("comm_")]
+
+    def train(self, *options, **settings):
+        done = self.place.run([harness.stand_ins() / "titan-sim", "--steps", "5", *options],
+                              self.place.env(TITANTRACE_DUMP_ON="exit", **settings))
+        self.assertEqual(done.status, 0, done.stderr)
+
+
+class Files(Export):
+    def test_says_what_show_says(self):
+        self.train("--ranks", "4", "--tp", "2")
+        done = self.export()
+        dumps = self.dumps()
+        self.assertEqual(sorted(dumps), [0, 1, 2, 3])
+        calls = collections.Counter((call["rank"], call["communicator_name"], call["seq"] + 1) for call in self.collectives())
+        entries = collections.Counter((rank, entry["process_group"][1], entry["collective_seq_id"])
+                                      for rank, dump in dumps.items() for entry in dump["entries"])
+        self.assertGreater(len(calls), 50)
+        self.assertEqual(entries, calls)
+        self.assertIn(f"4 files, {sum(calls.values())} calls", done.stdout)
+        for rank, dump in dumps.items():
+            self.assertEqual((dump["version"], dump["rank"]), ("2.10", rank))
+            for group in dump["pg_config"].values():
+                self.assertIn(rank, ast.literal_eval(group["ranks"]))
+            self.assertEqual([entry["record_id"] for entry in dump["entries"]], list(range(len(dump["entries"]))))
+            for entry in dump["entries"]:
+                self.assertIn(entry["process_group"][0], dump["pg_config"])
+                self.assertEqual(entry["state"], "completed")
+                self.assertGreater(entry["time_created_ns"], 0)
+                self.assertGreaterEqual(entry["time_discovered_completed_ns"] or entry["time_created_ns"], entry["time_created_ns"])
+
+    def test_files_are_private_and_a_used_directory_is_refused(self):
+        self.train("--ranks", "2")
+        self.export()
+        self.assertEqual({path.stat().st_mode & 0o777 for path in self.into.iterdir()}, {0o600})
+        again = self.export(status=harness.UNUSABLE)
+        self.assertIn("not empty", again.stderr)
+
+    def test_prefix(self):
+        self.train("--ranks", "2")
+        self.export("--prefix", "job_")
+        self.assertEqual(sorted(path.name for path in self.into.iterdir()), ["job_0", "job_1"])
+
+    def test_members_of_one_process_get_a_file_each(self):
+        self.train("--ranks", "4", "--threads")
+        self.export()
+        self.assertEqual(sorted(self.dumps()), [0, 1, 2, 3])
+
+    def test_what_a_small_ring_has_overwritten(self):
+        """Records begin with the same call of each communicator on all of its members."""
+        self.train("--ranks", "4", "--tp", "2", "--steps", "200", TITANTRACE_COLLECTIVES="256")
+        self.export()
+        first = collections.defaultdict(set)
+        for rank, dump in self.dumps().items():
+            for group in dump["pg_config"]:
+                numbers = [entry["collective_seq_id"] for entry in dump["entries"] if entry["process_group"][0] == group]
+                first[group].add(min(numbers))
+        self.assertEqual([len(numbers) for numbers in first.values()], [1] * len(first))
+        self.assertTrue(all(min(numbers) > 1 for numbers in first.values()), first)
+
+
+@unittest.skipUnless(TORCHRUN.exists(), f"no PyTorch: {TORCHRUN} is missing (scripts/setup installs it)")
+class FrTrace(Export):
+    def fr_trace(self):
+        """What PyTorch's analyzer says of the export, and the calls that it matched."""
+        database = self.place.path / "database.pickle"
+        done = self.place.run([PYTHON, "-c", ASK, self.into, PREFIX, database], self.place.env(preload=False, LD_LIBRARY_PATH=None), 120)
+        self.assertEqual(done.status, 0, done.stderr)
+        return done.stdout + done.stderr, ast.literal_eval(done.stdout.splitlines()[-1])
+
+    def hang(self, name):
+        test_faults.let_it_happen(self.place, CASES[name])
+        self.export()
+        return self.fr_trace()
+
+    def test_healthy_job_matches_whole(self):
+        self.train("--ranks", "8", "--tp", "2")
+        self.export()
+        _, matched = self.fr_trace()
+        calls = collections.Counter((call["communicator"], call["seq"]) for call in self.collectives())
+        self.assertEqual(len(matched), len(calls))
+        self.assertEqual({passed for _, passed, _ in matched}, {True})
+
+    def test_rank_not_arrived(self):
+        said, _ = self.hang("sleep")
+        self.assertRegex(said, r"Not all ranks joining collective, sequence number: 11\n(.*\n)*missing ranks: \{5\}")
+
+    def test_mismatches(self):
+        for name, rank, error in (("other_op", 2, "COLLECTIVE_TYPE_MISMATCH"), ("other_count", 6, "SIZE_OR_SYNTAX_MISMATCH"),
+                                  ("other_datatype", 1, "COLLECTIVE_DTYPE_MISMATCH")):
+            with self.subTest(name):
+                self.place = self.new_place()
+                said, _ = self.hang(name)
+                self.assertRegex(said, rf"sequence number: 16 has errors\n(.*\n)*.*Culprit rank {rank}; Error type: {error}")
+
+    def test_blames_everybody_else_where_its_first_rank_is_wrong(self):
+        """Known of fr_trace: it takes the first rank for right. Our own verdict on the same dumps goes by majority."""
+        said, _ = self.hang("other_op_of_rank_0")
+        first = re.search(r"collective: nccl:reduce\n(?:.*\n)*?.*error msg: (.*)", said).group(1)
+        self.assertEqual(sorted(set(re.findall(r"Culprit rank (\d+)", first))), ["1", "2", "3"])
+        self.assertEqual(self.place.analyze(self.place.dumps).json["verdict"]["ranks"], [0])
+
+    def test_pairs_match_however_they_are_grouped(self):
+        """The first stage sends and receives in one NCCL group, the others one by one."""
+        self.train("--ranks", "8", "--pp", "4")
+        self.export()
+        names = {entry["profiling_name"] for dump in self.dumps().values() for entry in dump["entries"]}
+        self.assertLessEqual({"nccl:send 0->1", "nccl:recv 1<-0", "nccl:send 1->0", "nccl:recv 0<-1"}, names)
+        said, matched = self.fr_trace()
+        self.assertNotIn("Not all ranks", said)
+        pairs = sum(call["op"] == "send" for call in self.collectives())
+        self.assertGreater(pairs, 10)
+        self.assertEqual(sum("send" in name or "recv" in name for name, _, _ in matched), pairs)
+        self.assertEqual({passed for _, passed, _ in matched}, {True})
+
+    def test_missing_receive(self):
+        said, _ = self.hang("receive_missing")
+        self.assertRegex(said, r"Not all ranks joining collective(.*\n)*missing ranks: ")
+
+
+if __name__ == "__main__":
+    if not TORCHRUN.exists():
+        print(f"fr_trace is not asked: {TORCHRUN} is missing (scripts/setup installs PyTorch)", file=sys.stderr)
+    harness.main()
