@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "analyzer/decode_device.h"
+#include "analyzer/decode_timing.h"
 #include "analyzer/load.h"
 #include "analyzer/text.h"
 #include "analyzer/text_table.h"
@@ -239,6 +240,7 @@ Process decode_process(const OpenedSource& opened) {
     decode_stream_work(opened, texts, process);
     decode_channels(image, process);
     decode_labels(image, texts, process);
+    decode_timing(image, texts, process);
     return process;
 }
 

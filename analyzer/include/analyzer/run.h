@@ -115,6 +115,47 @@ struct ChannelCounts {
     uint16_t finished = 0;
 };
 
+// When a process came to one call of a communicator, and when it left: what timing is made of. A bounded sample that all
+// members choose alike (decode_timing.cpp). Times are CLOCK_REALTIME of the host, 0 unknown.
+struct Arrival {
+    uint64_t sequence = 0;
+    uint64_t bytes = 0;  // count times size, as passed
+    int64_t entered_ns = 0;
+    int64_t started_ns = 0;  // on the GPU
+    int64_t ended_ns = 0;    // on the GPU
+    int64_t waited_ns =
+        0;  // running sum until the arrival: in NCCL's calls on the GPU; without its times, in synchronisations
+    int32_t step = -1;
+    OpKind kind{};
+
+    int64_t arrived_ns() const { return started_ns != 0 ? started_ns : entered_ns; }
+};
+static_assert(sizeof(Arrival) == 56);
+
+// How the host spent one step, from its marker to the next one.
+struct StepProfile {
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    int64_t sync_ns = 0;      // blocked until the GPU is through
+    int64_t copy_ns = 0;      // inside copies that block
+    int64_t memory_ns = 0;    // inside other calls that block: allocation, freeing, loading
+    int64_t nccl_ns = 0;      // inside NCCL's calls
+    int64_t gap_ns = 0;       // longest time without any call, 0 unknown
+    uint32_t launches = 0;    // pieces of stream work, 0 unknown
+    uint32_t first_span = 0;  // its spans in Process::step_spans
+    uint32_t span_count = 0;
+    int32_t step = -1;
+
+    int64_t length_ns() const { return end_ns - begin_ns; }
+};
+static_assert(sizeof(StepProfile) == 72);
+
+// Time in a span by itself, without its inner spans and without blocking CUDA calls and NCCL's calls.
+struct SpanTime {
+    int64_t busy_ns = 0;
+    uint32_t name = 0;  // texts
+};
+
 // One communicator as one process sees it: a row of its table.
 struct Member {
     uint64_t id = 0;
@@ -141,7 +182,8 @@ struct Member {
     OpKind origin{};
     CommState state = CommState::kUnused;
     bool identity_guessed = false;
-    std::vector<uint32_t> calls;  // collectives of it in Process::entries, by sequence number
+    std::vector<uint32_t> calls;    // collectives of it in Process::entries, by sequence number
+    std::vector<Arrival> arrivals;  // a sample of them, by sequence number
     bool p2p_counted = false;
     std::vector<std::pair<int32_t, uint64_t>> sent, received;  // calls per peer, by peer, only where there are any
 
@@ -215,6 +257,8 @@ struct Process {
     std::vector<ChannelWork> channels;
     std::vector<ChannelCounts> channel_counts;
     std::vector<std::pair<uint32_t, uint32_t>> labels;  // titan_label: texts of key and value, the newest of each key
+    std::vector<StepProfile> steps;  // the newest ones that ended, in order
+    std::vector<SpanTime> step_spans;
     std::vector<std::string> texts;  // those that are referred to; [0] is empty
 
     const std::string& text(uint32_t id) const { return id < texts.size() ? texts[id] : texts.front(); }
