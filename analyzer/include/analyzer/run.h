@@ -63,7 +63,7 @@ struct Entry {
     DeviceState device = DeviceState::kUnknown;
     bool captured = false;
 };
-static_assert(sizeof(Entry) == 120);
+static_assert(sizeof(Entry) == 112);
 
 // Work that the program handed to a stream beside NCCL's calls, unless it is known to be done. Ring order.
 struct StreamWork {
