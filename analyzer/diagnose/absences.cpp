@@ -81,10 +81,10 @@ bool Diagnoser::is_told_by_mismatch(const WaitNode& node, const Absence& absence
         return same_rank && std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
                    const Process& process = run_.process(waiter.member);
                    const auto in_launch = [&](const Member& member) {
-                       const Entry* call = member.communicator == mismatch.communicator
-                                               ? process.call_at(member, mismatch.sequence)
-                                               : nullptr;
-                       return call != nullptr && call->replay == waiter.entry->replay;
+                       const auto call = member.communicator == mismatch.communicator
+                                             ? process.recall(member, mismatch.sequence)
+                                             : std::nullopt;
+                       return call && call->replay == waiter.entry->replay;
                    };
                    return waiter.entry != nullptr && waiter.entry->replay != 0 &&
                           std::any_of(process.members.begin(), process.members.end(), in_launch);
@@ -147,7 +147,7 @@ bool Diagnoser::is_blocked(const Process& process) {
 // what it used to do next, else where the waits lead to, else the oldest.
 void Diagnoser::put_first_place_first(Cause& cause) const {
     const Process* process = cause.absence.member.known() ? &run_.processes[cause.absence.member.process] : nullptr;
-    const Entry* next = process == nullptr ? nullptr : expected_next(*process);
+    const CallShape* next = process == nullptr ? nullptr : expected_next(*process);
     const bool prefers_absence = process != nullptr && !is_blocked(*process);
     const auto arrived = [&](uint32_t node) {
         const auto& waiting = graph_.nodes[node].waiting;
@@ -168,9 +168,9 @@ void Diagnoser::put_first_place_first(Cause& cause) const {
     };
     // A rank that has run nothing yet is still setting up: it owes a creation before it owes a collective.
     const bool setting_up =
-        process != nullptr && std::none_of(process->entries.begin(), process->entries.end(), [](const Entry& entry) {
-            return format::class_of(entry.kind) != format::OpClass::lifecycle;
-        });
+        process != nullptr &&
+        std::none_of(process->history.shapes.begin(), process->history.shapes.end(),
+                     [](const CallShape& shape) { return format::class_of(shape.kind) != format::OpClass::lifecycle; });
     const auto later = [&](uint32_t node) { return setting_up && graph_.nodes[node].kind != WaitKind::kCreation; };
     const auto worth = [&](uint32_t node) {
         return std::tuple(later(node), arrived(node), !expected(node), leads_on(node), since(node));

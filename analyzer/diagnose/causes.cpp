@@ -11,31 +11,12 @@ constexpr int64_t kLeastHangNs = 1'000'000'000;
 // Bootstrapping a large communicator takes a while on a healthy machine.
 constexpr int64_t kLeastCreationHangNs = 10'000'000'000;
 constexpr int64_t kTypicalFactor = 5;
-constexpr size_t kHabitCalls = 64;
-
-// Median time from the call to its completion, over the newest calls of this member. 0 unknown.
-int64_t typical_ns(const Process& process, const Member& member) {
-    std::vector<int64_t> durations;
-    for (size_t i = member.calls.size(); i-- > 0 && durations.size() < kHabitCalls;) {
-        const Entry& entry = process.entries[member.calls[i]];
-        if (entry.finished_ns > entry.entered_ns && entry.entered_ns != 0) {
-            durations.push_back(entry.finished_ns - entry.entered_ns);
-        }
-    }
-    if (durations.empty()) {
-        return 0;
-    }
-    const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
-    std::nth_element(durations.begin(), middle, durations.end());
-    return *middle;
-}
 
 int64_t threshold_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options) {
     if (options.hang_after_s > 0) {
         return static_cast<int64_t>(std::min(options.hang_after_s, 1e9) * 1e9);
     }
-    const MemberRef first = node.waiting.front().member;
-    const int64_t typical = typical_ns(run.process(first), run.member(first));
+    const int64_t typical = run.member(node.waiting.front().member).typical_ns;
     int64_t threshold = node.kind == WaitKind::kCreation ? kLeastCreationHangNs : kLeastHangNs;
     threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
     for (const Waiter& waiter : node.waiting) {

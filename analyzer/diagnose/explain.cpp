@@ -172,22 +172,36 @@ struct StepVote {
     int32_t suspect = -1;
 };
 
-StepVote steps_at(const Run& run, const Communicator& communicator, MemberRef suspect, uint64_t sequence) {
+int32_t step_at(const Run& run, MemberRef ref, uint64_t sequence) {
+    const std::optional<uint32_t> place = run.member(ref).past.find(sequence);
+    return place ? run.process(ref).history.steps.at(*place) : -1;
+}
+
+StepVote steps_at(const Run& run, const std::vector<MemberRef>& others, MemberRef suspect, uint64_t sequence) {
     StepVote vote;
-    for (const MemberRef ref : communicator.members) {
-        const Entry* entry = run.process(ref).call_at(run.member(ref), sequence);
-        if (entry == nullptr || entry->step < 0) {
-            continue;
-        }
-        if (ref == suspect) {
-            vote.suspect = entry->step;
-        } else if (vote.others == -1 || vote.others == entry->step) {
-            vote.others = entry->step;
-        } else {
+    vote.suspect = step_at(run, suspect, sequence);
+    for (const MemberRef ref : others) {
+        const int32_t step = step_at(run, ref, sequence);
+        if (step >= 0 && vote.others != -1 && vote.others != step) {
             vote.others = -2;  // the others do not agree: steps say nothing here
+            break;
         }
+        vote.others = step >= 0 ? step : vote.others;
     }
     return vote;
+}
+
+// Members that are asked for their steps: all, or as many spread over a large communicator.
+std::vector<MemberRef> step_voters(const Communicator& communicator, MemberRef suspect) {
+    constexpr size_t kVoters = 64;
+    std::vector<MemberRef> voters;
+    const size_t stride = std::max<size_t>(1, communicator.members.size() / kVoters);
+    for (size_t i = 0; i < communicator.members.size(); i += stride) {
+        if (!(communicator.members[i] == suspect)) {
+            voters.push_back(communicator.members[i]);
+        }
+    }
+    return voters;
 }
 
 }  // namespace
@@ -242,17 +256,17 @@ std::string waiting_text(const Run& run, const WaitNode& node) {
 }
 
 std::string shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect) {
-    const Communicator& communicator = run.communicators[index];
-    const Process& process = run.process(suspect);
+    const std::vector<MemberRef> voters = step_voters(run.communicators[index], suspect);
     // Shifted by one call, steps differ only around the step's ends: at every one of them, and always the same way.
     std::string text;
     bool ahead = false;
     size_t differences = 0;
     size_t ends = 0;
     int32_t previous = -1;
-    for (const uint32_t call : run.member(suspect).calls) {
-        const uint64_t sequence = process.entries[call].sequence;
-        const StepVote vote = steps_at(run, communicator, suspect, sequence);
+    const Past& past = run.member(suspect).past;
+    for (size_t i = 0; i < past.size(); ++i) {
+        const uint64_t sequence = past.sequence(i);
+        const StepVote vote = steps_at(run, voters, suspect, sequence);
         if (vote.suspect < 0 || vote.others < 0) {
             continue;
         }

@@ -15,6 +15,17 @@ bool same_arguments(const Entry& a, const Entry& b) {
            a.peer == b.peer;
 }
 
+// Does a call of the history from `place` on fit?
+template <typename Fits>
+bool any_from(const History& history, uint32_t place, Fits&& fits) {
+    for (uint32_t i = place; i < history.size(); ++i) {
+        if (fits(history[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 std::string ordinal(size_t number) {
     const size_t last = number % 10;
     const bool teen = number / 10 % 10 == 1;
@@ -32,9 +43,11 @@ const Waiter* first_call(const WaitNode& node) {
 }
 
 size_t captured_calls(const Process& process, uint32_t graph) {
-    return static_cast<size_t>(std::count_if(process.entries.begin(), process.entries.end(), [&](const Entry& entry) {
-        return entry.captured && entry.graph == graph;
-    }));
+    size_t count = 0;
+    for (uint32_t i = 0; i < process.history.size(); ++i) {
+        count += process.history[i].captured && process.history[i].graph == graph ? 1 : 0;
+    }
+    return count;
 }
 
 }  // namespace
@@ -48,19 +61,10 @@ std::string replay_text(const Entry& entry) {
 }
 
 std::string place_in_replay(const Process& process, const Entry& entry) {
-    // The entries of a launch lie side by side.
-    const auto at = static_cast<size_t>(&entry - process.entries.data());
-    size_t first = at;
-    size_t last = at;
-    while (first > 0 && process.entries[first - 1].replay == entry.replay) {
-        --first;
-    }
-    while (last + 1 < process.entries.size() && process.entries[last + 1].replay == entry.replay) {
-        ++last;
-    }
-    const size_t count = last - first + 1;
-    return count == 1 ? std::string("the only collective in it")
-                      : fmt::format("{} of {} collectives in it", ordinal(at - first + 1), count);
+    // The calls of a launch lie side by side.
+    const auto [first, end] = process.history.replays.around(entry.place, process.history.size());
+    return end - first == 1 ? std::string("the only collective in it")
+                            : fmt::format("{} of {} collectives in it", ordinal(entry.place - first + 1), end - first);
 }
 
 std::string replay_that_holds(const Process& process, const Entry& entry, const std::string& call) {
@@ -70,13 +74,13 @@ std::string replay_that_holds(const Process& process, const Entry& entry, const 
 }
 
 uint64_t calls_left_in_replay(const Process& process, const Member& member, uint64_t sequence) {
-    const Entry* first = process.call_at(member, sequence);
-    if (first == nullptr || first->replay == 0) {
+    const auto first = process.recall(member, sequence);
+    if (!first || first->replay == 0) {
         return 0;
     }
     uint64_t count = 0;
-    for (const Entry* next = first; next != nullptr && next->replay == first->replay;) {
-        next = process.call_at(member, sequence + ++count);
+    for (auto next = first; next && next->replay == first->replay;) {
+        next = process.recall(member, sequence + ++count);
     }
     return count;
 }
@@ -84,16 +88,15 @@ uint64_t calls_left_in_replay(const Process& process, const Member& member, uint
 const Entry* find_capture(const Run& run, MemberRef ref, const Entry& like, uint64_t sequence) {
     const Process& process = run.process(ref);
     const Member& member = run.member(ref);
-    const Entry* before = sequence == 0 ? nullptr : process.call_at(member, sequence - 1);
-    const size_t ran = before == nullptr ? 0 : static_cast<size_t>(before - process.entries.data()) + 1;
-    for (size_t i = process.entries.size(); i-- > ran;) {
+    const std::optional<uint32_t> before = sequence == 0 ? std::nullopt : member.past.find(sequence - 1);
+    for (size_t i = process.entries.size(); i-- > 0 && (!before || process.entries[i].place > *before);) {
         const Entry& entry = process.entries[i];
         if (!entry.captured || entry.row != ref.row || !same_arguments(entry, like)) {
             continue;
         }
-        const bool launched =
-            std::any_of(process.entries.begin() + static_cast<std::ptrdiff_t>(i), process.entries.end(),
-                        [&](const Entry& later) { return later.replay != 0 && later.graph == entry.graph; });
+        const bool launched = any_from(process.history, entry.place, [&](const CallShape& later) {
+            return later.replayed && later.graph == entry.graph;
+        });
         return launched ? nullptr : &entry;
     }
     return nullptr;

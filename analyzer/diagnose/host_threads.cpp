@@ -5,23 +5,13 @@
 #include "analyzer/wait_graph.h"
 
 namespace titan::analyzer {
-namespace {
-
-// Threads that issued none of the last calls have nothing to do with the next one.
-constexpr size_t kRecentCalls = 512;
-
-}  // namespace
-
 bool is_being_created(const Member& member) {
     return member.state == CommState::kCreating && member.issued == 0 && member.created_ns != 0;
 }
 
 std::vector<const ThreadState*> issuing_threads(const Process& process) {
     std::set<uint32_t> ids{static_cast<uint32_t>(process.pid)};
-    const size_t count = process.entries.size();
-    for (size_t i = count > kRecentCalls ? count - kRecentCalls : 0; i < count; ++i) {
-        ids.insert(process.entries[i].thread);
-    }
+    ids.insert(process.callers.begin(), process.callers.end());
     for (const Member& member : process.members) {
         if (is_being_created(member)) {
             ids.insert(member.create_thread);

@@ -29,8 +29,8 @@ std::vector<uint32_t> Diagnoser::nodes_explained_by(const Mismatch& mismatch) co
 
 // A call that was left out because it went into a graph that nobody launched.
 void Diagnoser::call_a_capture_by_its_name(const Mismatch& mismatch, MemberRef teller, Finding& finding) const {
-    const Entry* right = run_.process(teller).call_at(run_.member(teller), mismatch.sequence);
-    if (mismatch.shift != Shift::kSkipped || mismatch.others.empty() || right == nullptr) {
+    const auto right = run_.process(teller).recall(run_.member(teller), mismatch.sequence);
+    if (mismatch.shift != Shift::kSkipped || mismatch.others.empty() || !right) {
         return;
     }
     const Entry* capture = find_capture(run_, mismatch.culprits.front(), *right, mismatch.sequence);
@@ -71,7 +71,7 @@ void Diagnoser::add_mismatches() {
             finding.evidence.push_back(shift);
         }
         const MemberRef teller = mismatch.others.empty() ? mismatch.culprits.front() : mismatch.others.front();
-        if (const Entry* entry = run_.process(teller).call_at(run_.member(teller), mismatch.sequence)) {
+        if (const auto entry = run_.process(teller).recall(run_.member(teller), mismatch.sequence)) {
             finding.op = op_text(entry->kind);
             finding.since_ns = entry->entered_ns;
         }

@@ -172,13 +172,19 @@ class HeadFinder {
 
 }  // namespace
 
+std::vector<Progress> local_progress(const Process& process) {
+    std::vector<Progress> progress;
+    progress.reserve(process.entries.size());
+    for (const Entry& entry : process.entries) {
+        progress.push_back(own_progress(entry));
+    }
+    infer_done(process, progress);
+    return progress;
+}
+
 StreamOrder order_streams(const Run& run, const Process& process) {
     StreamOrder order;
-    order.progress.reserve(process.entries.size());
-    for (const Entry& entry : process.entries) {
-        order.progress.push_back(own_progress(entry));
-    }
-    infer_done(process, order.progress);
+    order.progress = local_progress(process);
     infer_unfinished(run, process, order.progress);
     order.inferred = infer_from_sync(process, order.progress);
     HeadFinder finder(process, order);

@@ -347,6 +347,8 @@ class GraphBuilder {
             const Member& member = run_.member(ref);
             if (const Entry* entry = run_.process(ref).call_at(member, node.sequence)) {
                 place_recorded(node, ref, *entry);
+            } else if (member.past.find(node.sequence)) {
+                node.finished.push_back(member.global_rank);  // condensed: those that are not done have their entry
             } else if (node.sequence < member.issued) {
                 node.lost = true;  // issued, its entry is gone
             } else {
@@ -410,6 +412,8 @@ class GraphBuilder {
             const uint64_t issued = sender ? member.sent_to(peer) : member.received_from(peer);
             if (entry != nullptr) {
                 place_recorded(node, ref, *entry);
+            } else if (run_.process(ref).has_passed_pair(ref.row, kind, peer, node.sequence)) {
+                node.finished.push_back(member.global_rank);
             } else if (member.p2p_counted && issued > node.sequence) {
                 node.lost = true;
             } else {
@@ -493,9 +497,13 @@ class GraphBuilder {
             }
         }
         // A member that asks for no communicator leaves only its call.
+        const History& history = process.history;
+        const auto is_it = [&](const CallShape& shape) { return shape.kind == node.op && shape.row == parent.row; };
         uint64_t calls = 0;
-        for (const Entry& entry : process.entries) {
-            calls += entry.kind == node.op && entry.row == parent.row ? 1 : 0;
+        if (std::any_of(history.shapes.begin(), history.shapes.end(), is_it)) {
+            for (uint32_t i = 0; i < history.size(); ++i) {
+                calls += is_it(history[i]) ? 1 : 0;
+            }
         }
         return calls > node.sequence || process.overwritten != 0;
     }

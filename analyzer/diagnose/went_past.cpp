@@ -8,10 +8,10 @@ namespace {
 // How far after the call that waits we look for calls that the absent member has made already.
 constexpr size_t kCallsAhead = 64;
 
-const Entry* call_in(const Process& process, uint32_t communicator, uint64_t sequence) {
+const CallShape* call_in(const Process& process, uint32_t communicator, uint64_t sequence) {
     for (const Member& member : process.members) {
         if (member.communicator == communicator && communicator != kNoIndex) {
-            return process.call_at(member, sequence);
+            return process.shape_at(member, sequence);
         }
     }
     return nullptr;
@@ -44,7 +44,7 @@ bool went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef
             const bool comparable = format::is_collective(later.kind) && later.row != kNoIndex &&
                                     later.sequence != kNoSequence && later.thread == waiter.entry->thread &&
                                     !queues_behind(orders[waiter.member.process], i, at);
-            const Entry* same =
+            const CallShape* same =
                 comparable ? call_in(process, other.members[later.row].communicator, later.sequence) : nullptr;
             if (same != nullptr && same->thread == last->thread) {
                 return true;

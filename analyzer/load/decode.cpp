@@ -167,35 +167,6 @@ void decode_entries(const format::RingImage& image, const std::unordered_map<uin
     process.entries.shrink_to_fit();
 }
 
-void index_calls(Process& process) {
-    for (uint32_t i = 0; i < process.entries.size(); ++i) {
-        const Entry& entry = process.entries[i];
-        if (entry.row == kNoIndex || entry.sequence == kNoSequence || !format::is_collective(entry.kind)) {
-            continue;
-        }
-        Member& member = process.members[entry.row];
-        member.calls.push_back(i);
-        // The record is the truth, but it is copied a moment before the entries.
-        member.issued = std::max(member.issued, entry.sequence + 1);
-        if (entry.state == CallState::kFinished) {
-            member.finished = std::max(member.finished, entry.sequence + 1);
-        }
-    }
-    for (Member& member : process.members) {
-        const auto by_sequence = [&](uint32_t a, uint32_t b) {
-            return process.entries[a].sequence < process.entries[b].sequence;
-        };
-        if (!std::is_sorted(member.calls.begin(), member.calls.end(), by_sequence)) {
-            std::stable_sort(member.calls.begin(), member.calls.end(), by_sequence);
-        }
-        const auto same = [&](uint32_t a, uint32_t b) {
-            return process.entries[a].sequence == process.entries[b].sequence;
-        };
-        member.calls.erase(std::unique(member.calls.begin(), member.calls.end(), same), member.calls.end());
-        member.calls.shrink_to_fit();
-    }
-}
-
 // A program may label itself again and again: the newest value of each key, of a bounded number of keys.
 void decode_labels(const format::RingImage& image, TextTable& texts, Process& process) {
     constexpr size_t kMaxLabels = 64;

@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "analyzer/condense.h"
 #include "analyzer/load_warnings.h"
 #include "analyzer/rings.h"
 #include "analyzer/text.h"
@@ -82,7 +83,16 @@ std::vector<LoadJob> jobs_of(const std::vector<CandidateGroup>& groups) {
     return jobs;
 }
 
-LoadOutcome load_one(LoadJob& job, ImageBuffer& memory) {
+// Condensed by the worker that decoded it: only one process per worker is ever there in full.
+Process decode(const OpenedSource& opened, const LoadOptions& options) {
+    Process process = decode_process(opened);
+    if (options.condense) {
+        condense(process);
+    }
+    return process;
+}
+
+LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memory) {
     LoadOutcome outcome;
     if (job.files.size() > 1) {
         sort_newest_first(job.files, memory, outcome.problems);
@@ -96,7 +106,7 @@ LoadOutcome load_one(LoadJob& job, ImageBuffer& memory) {
         for (const std::string& problem : opened->problems) {
             outcome.problems.push_back(opened->source.label + ": " + problem + "; what is whole of it is used");
         }
-        outcome.process = decode_process(*opened);
+        outcome.process = decode(*opened, options);
         break;
     }
     return outcome;
@@ -109,7 +119,7 @@ std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions&
     const auto work = [&](bool reports) {
         ImageBuffer memory;
         for (size_t job = next++; job < jobs.size(); job = next++) {
-            outcomes[job] = load_one(jobs[job], memory);
+            outcomes[job] = load_one(jobs[job], options, memory);
             ++done;
             if (reports && options.progress) {
                 options.progress(done, jobs.size());
@@ -308,9 +318,9 @@ void add_node_rings(std::vector<Process>& processes, const LoadOptions& options)
         }
         const Result<OpenedSource> opened = open_source(ring.path, memory);
         if (opened && died_later) {
-            *same = decode_process(*opened);
+            *same = decode(*opened, options);
         } else if (opened) {
-            processes.push_back(decode_process(*opened));
+            processes.push_back(decode(*opened, options));
         }
     }
 }

@@ -226,6 +226,49 @@ const Entry* Process::call_at(const Member& member, uint64_t sequence) const {
     return found == calls.end() || entries[*found].sequence != sequence ? nullptr : &entries[*found];
 }
 
+std::optional<Entry> Process::recall(const Member& member, uint64_t sequence) const {
+    if (const Entry* kept = call_at(member, sequence)) {
+        return *kept;
+    }
+    const std::optional<uint32_t> place = member.past.find(sequence);
+    if (!place) {
+        return std::nullopt;
+    }
+    const CallShape& shape = history[*place];
+    Entry entry;
+    entry.sequence = sequence;
+    entry.count = shape.count;
+    entry.entered_ns = history.marks_ns[*place / History::kMarkDistance];
+    entry.row = shape.row;
+    entry.thread = shape.thread;
+    entry.site = shape.site;
+    entry.shape = shape.words;
+    entry.agreed = shape.agreed;
+    entry.step = history.steps.at(*place);
+    entry.peer = shape.peer;
+    entry.graph = shape.graph;
+    entry.replay = static_cast<uint32_t>(history.replays.at(*place));
+    entry.place = *place;
+    entry.kind = shape.kind;
+    entry.datatype = shape.datatype;
+    entry.reduction = shape.reduction;
+    entry.state = CallState::kFinished;
+    entry.device = DeviceState::kFinished;
+    return entry;
+}
+
+const CallShape* Process::shape_at(const Member& member, uint64_t sequence) const {
+    const std::optional<uint32_t> place = member.past.find(sequence);
+    return place ? &history[*place] : nullptr;
+}
+
+bool Process::has_passed_pair(uint32_t row, OpKind kind, int32_t peer, uint64_t sequence) const {
+    return std::any_of(passed_pairs.begin(), passed_pairs.end(), [&](const PeerCalls& pair) {
+        return pair.row == row && pair.kind == kind && pair.peer == peer && pair.first <= sequence &&
+               sequence <= pair.last;
+    });
+}
+
 int64_t Process::last_activity_ns() const {
     int64_t newest = 0;
     for (const ThreadState& thread : threads) {

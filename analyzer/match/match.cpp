@@ -16,16 +16,9 @@ namespace {
 constexpr size_t kLookahead = 32;
 constexpr size_t kMaxPerCommunicator = 16;
 
-// What members must agree on. Fields without a meaning for the operation hold "none" since loading.
-auto signature(const Entry& entry) {
-    return std::tie(entry.kind, entry.datatype, entry.reduction, entry.peer, entry.count);
-}
-
-bool same_call(const Entry& a, const Entry& b) { return signature(a) == signature(b); }
-
 // The one word for a difference. The operation says most; a wrong datatype explains a wrong count (the same bytes), not the
 // other way round.
-FindingKind kind_of_difference(const Entry& a, const Entry& b) {
+FindingKind kind_of_difference(const CallShape& a, const CallShape& b) {
     if (a.kind != b.kind) {
         return FindingKind::kOpMismatch;
     }
@@ -40,7 +33,7 @@ FindingKind kind_of_difference(const Entry& a, const Entry& b) {
 
 struct Caller {
     MemberRef ref;
-    const Entry* entry;
+    const CallShape* call;
 };
 using Camp = std::vector<Caller>;  // callers with equal arguments
 
@@ -55,8 +48,9 @@ std::vector<int> ranks_of(const Run& run, const Camp& camp) {
 std::vector<Camp> camps_of(const std::vector<Caller>& callers) {
     std::vector<Camp> camps;
     for (const Caller& caller : callers) {
-        const auto mine = std::find_if(camps.begin(), camps.end(),
-                                       [&](const Camp& camp) { return same_call(*camp.front().entry, *caller.entry); });
+        const auto mine = std::find_if(camps.begin(), camps.end(), [&](const Camp& camp) {
+            return same_arguments(*camp.front().call, *caller.call);
+        });
         if (mine == camps.end()) {
             camps.push_back({caller});
         } else {
@@ -77,30 +71,25 @@ struct Agreement {
 Agreement compare_from(const Run& run, MemberRef a, uint64_t from_a, MemberRef b, uint64_t from_b) {
     Agreement agreement;
     for (size_t i = 0; i < kLookahead; ++i) {
-        const Entry* left = run.process(a).call_at(run.member(a), from_a + i);
-        const Entry* right = run.process(b).call_at(run.member(b), from_b + i);
+        const CallShape* left = run.process(a).shape_at(run.member(a), from_a + i);
+        const CallShape* right = run.process(b).shape_at(run.member(b), from_b + i);
         if (left == nullptr || right == nullptr) {
             break;
         }
         ++agreement.compared;
-        agreement.equal += same_call(*left, *right) ? 1 : 0;
+        agreement.equal += same_arguments(*left, *right) ? 1 : 0;
     }
     return agreement;
 }
 
 // The call that a member's own history leads one to expect at `sequence`.
-const Entry* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
-    const Process& process = run.process(ref);
-    const Member& member = run.member(ref);
-    const auto begin = member.calls.begin();
-    const auto place = std::lower_bound(begin, member.calls.end(), sequence, [&](uint32_t call, uint64_t wanted) {
-        return process.entries[call].sequence < wanted;
+const CallShape* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
+    const History& history = run.process(ref).history;
+    const Past& past = run.member(ref).past;
+    const auto found = predict(past.lower_bound(sequence), [&](size_t i, size_t j) {
+        return same_arguments(history[past.place(i)], history[past.place(j)]);
     });
-    const auto position = static_cast<size_t>(place - begin);
-    const auto found = predict(position, [&](size_t i, size_t j) {
-        return same_call(process.entries[member.calls[i]], process.entries[member.calls[j]]);
-    });
-    return found ? &process.entries[member.calls[*found]] : nullptr;
+    return found ? &history[past.place(*found)] : nullptr;
 }
 
 struct ShiftVerdict {
@@ -129,9 +118,9 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     }
     if (skipped.compared == 0) {
         // The others have not issued the next call yet: would it be the one that the suspect makes now?
-        const Entry* suspect_call = run.process(suspect).call_at(run.member(suspect), at);
-        const Entry* next = expected_at(run, reference, at + 1);
-        if (suspect_call != nullptr && next != nullptr && same_call(*suspect_call, *next)) {
+        const CallShape* suspect_call = run.process(suspect).shape_at(run.member(suspect), at);
+        const CallShape* next = expected_at(run, reference, at + 1);
+        if (suspect_call != nullptr && next != nullptr && same_arguments(*suspect_call, *next)) {
             return {Shift::kSkipped, true};
         }
     }
@@ -159,9 +148,9 @@ const Camp* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, 
             continue;
         }
         for (const MemberRef ref : run.communicators[other].members) {
-            const Entry* call = run.process(ref).call_at(run.member(ref), sequence);
+            const CallShape* call = run.process(ref).shape_at(run.member(ref), sequence);
             for (size_t camp = 0; call != nullptr && camp < tied; ++camp) {
-                votes[camp] += same_call(*call, *camps[camp].front().entry) ? 1 : 0;
+                votes[camp] += same_arguments(*call, *camps[camp].front().call) ? 1 : 0;
             }
         }
     }
@@ -177,8 +166,8 @@ const Camp* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, 
     std::fill(votes.begin(), votes.end(), 0);
     for (size_t camp = 0; camp < tied; ++camp) {
         const Caller& caller = camps[camp].front();
-        const Entry* expected = expected_at(run, caller.ref, sequence);
-        votes[camp] = expected != nullptr && same_call(*expected, *caller.entry) ? 1 : 0;
+        const CallShape* expected = expected_at(run, caller.ref, sequence);
+        votes[camp] = expected != nullptr && same_arguments(*expected, *caller.call) ? 1 : 0;
     }
     const Camp* camp = winner();
     if (camp != nullptr) {
@@ -217,14 +206,14 @@ class CommunicatorMatcher {
     CommunicatorMatcher(const Run& run, uint32_t index)
         : run_(run), index_(index), communicator_(run.communicators[index]) {
         for (const MemberRef ref : communicator_.members) {
-            if (!run.member(ref).calls.empty()) {
+            if (!run.member(ref).past.empty()) {
                 cursors_.push_back({ref, 0, false});
             }
         }
     }
 
     std::vector<Mismatch> run() {
-        while (!finished_ && found_.size() < kMaxPerCommunicator && step()) {
+        while (!is_over() && step()) {
         }
         return std::move(found_);
     }
@@ -232,49 +221,94 @@ class CommunicatorMatcher {
   private:
     struct Cursor {
         MemberRef ref;
-        size_t next;
+        size_t next;    // in its past
         bool left_out;  // shifted: from there on it is compared no more
     };
 
-    const Entry* entry_at(const Cursor& cursor) const {
-        const Member& member = run_.member(cursor.ref);
-        return cursor.next < member.calls.size() ? &run_.process(cursor.ref).entries[member.calls[cursor.next]]
-                                                 : nullptr;
+    bool is_over() const { return finished_ || found_.size() >= kMaxPerCommunicator; }
+    const Past& past_of(const Cursor& cursor) const { return run_.member(cursor.ref).past; }
+
+    // The cursor's next sequence number; kNoSequence where there is none or it is left out.
+    uint64_t next_of(const Cursor& cursor) const {
+        const Past& past = past_of(cursor);
+        return cursor.left_out || cursor.next >= past.size() ? kNoSequence : past.sequence(cursor.next);
     }
 
-    // Compares the lowest sequence number not compared yet. False when there is none.
+    const CallShape& call_of(const Cursor& cursor) const {
+        return run_.process(cursor.ref).history[past_of(cursor).place(cursor.next)];
+    }
+
+    // Compares the block of the lowest sequence number not compared yet. Members whose calls in it hash alike are one: the
+    // first of them stands for all. False when there is nothing left.
     bool step() {
         uint64_t lowest = kNoSequence;
         for (const Cursor& cursor : cursors_) {
-            const Entry* entry = cursor.left_out ? nullptr : entry_at(cursor);
-            lowest = entry == nullptr ? lowest : std::min(lowest, entry->sequence);
+            lowest = std::min(lowest, next_of(cursor));
         }
         if (lowest == kNoSequence) {
             return false;
         }
-        const Entry* first = nullptr;
-        bool differs = false;
+        const uint64_t block = lowest / Past::kBlockCalls;
+        const uint64_t last = block * Past::kBlockCalls + (Past::kBlockCalls - 1);
+        std::vector<Cursor*> compared;
+        std::vector<Cursor*> stood_for;
+        uint64_t hash = 0;
         for (Cursor& cursor : cursors_) {
-            const Entry* entry = cursor.left_out ? nullptr : entry_at(cursor);
-            if (entry != nullptr && entry->sequence == lowest) {
-                ++cursor.next;
-                first = first == nullptr ? entry : first;
-                differs |= !same_call(*first, *entry);
+            if (next_of(cursor) > last) {
+                continue;
+            }
+            const uint64_t own = past_of(cursor).block_hash(block);
+            if (own != 0 && own == hash) {
+                stood_for.push_back(&cursor);
+                continue;
+            }
+            hash = hash == 0 ? own : hash;
+            compared.push_back(&cursor);
+        }
+        if (compared.size() > 1) {
+            compare(compared, last);
+        }
+        for (const auto* group : {&compared, &stood_for}) {
+            for (Cursor* cursor : *group) {
+                cursor->next = last == UINT64_MAX ? past_of(*cursor).size() : past_of(*cursor).lower_bound(last + 1);
             }
         }
-        if (differs) {
-            resolve(lowest);
-        }
         return true;
+    }
+
+    // Call by call, up to the sequence number `last`.
+    void compare(const std::vector<Cursor*>& cursors, uint64_t last) {
+        while (!is_over()) {
+            uint64_t lowest = kNoSequence;
+            for (const Cursor* cursor : cursors) {
+                lowest = std::min(lowest, next_of(*cursor));
+            }
+            if (lowest > last || lowest == kNoSequence) {
+                return;
+            }
+            const CallShape* first = nullptr;
+            bool differs = false;
+            for (Cursor* cursor : cursors) {
+                if (next_of(*cursor) == lowest) {
+                    const CallShape& call = call_of(*cursor);
+                    ++cursor->next;
+                    first = first == nullptr ? &call : first;
+                    differs |= !same_arguments(*first, call);
+                }
+            }
+            if (differs) {
+                resolve(lowest);
+            }
+        }
     }
 
     void resolve(uint64_t sequence) {
         std::vector<Caller> callers;
         for (const Cursor& cursor : cursors_) {
-            const Entry* entry =
-                cursor.left_out ? nullptr : run_.process(cursor.ref).call_at(run_.member(cursor.ref), sequence);
-            if (entry != nullptr) {
-                callers.push_back({cursor.ref, entry});
+            const CallShape* call =
+                cursor.left_out ? nullptr : run_.process(cursor.ref).shape_at(run_.member(cursor.ref), sequence);
+            if (call != nullptr) {
+                callers.push_back({cursor.ref, call});
             }
         }
         const std::vector<Camp> camps = camps_of(callers);
@@ -296,11 +330,15 @@ class CommunicatorMatcher {
         }
     }
 
+    Entry call_of(const Caller& caller, uint64_t sequence) const {
+        return run_.process(caller.ref).recall(run_.member(caller.ref), sequence).value_or(Entry());
+    }
+
     Mismatch undecidable(uint64_t sequence, const std::vector<Camp>& camps) const {
         Mismatch mismatch;
         mismatch.communicator = index_;
         mismatch.sequence = sequence;
-        mismatch.kind = kind_of_difference(*camps[0].front().entry, *camps[1].front().entry);
+        mismatch.kind = kind_of_difference(*camps[0].front().call, *camps[1].front().call);
         mismatch.undecidable = true;
         mismatch.confidence = Confidence::kPossible;
         std::vector<std::string> sides;
@@ -309,7 +347,8 @@ class CommunicatorMatcher {
                 mismatch.culprits.push_back(caller.ref);
             }
             sides.push_back(fmt::format("{} {} {}", ranks_text(ranks_of(run_, camp)),
-                                        camp.size() == 1 ? "calls" : "call", call_and_arguments(*camp.front().entry)));
+                                        camp.size() == 1 ? "calls" : "call",
+                                        call_and_arguments(call_of(camp.front(), sequence))));
             mismatch.evidence.push_back(sides.back());
         }
         mismatch.summary = fmt::format("members disagree at #{} on {}: {}; which side is wrong is undecidable",
@@ -322,7 +361,7 @@ class CommunicatorMatcher {
         Mismatch mismatch;
         mismatch.communicator = index_;
         mismatch.sequence = sequence;
-        mismatch.kind = kind_of_difference(*right.front().entry, *camp.front().entry);
+        mismatch.kind = kind_of_difference(*right.front().call, *camp.front().call);
         for (const Caller& caller : camp) {
             mismatch.culprits.push_back(caller.ref);
         }
@@ -363,8 +402,8 @@ class CommunicatorMatcher {
     void describe(Mismatch& mismatch, const Camp& camp, const Camp& right, const ShiftVerdict& shift) const {
         const std::vector<int> culprits = ranks_of(run_, camp);
         const std::vector<int> others = ranks_of(run_, right);
-        const Entry& wrong = *camp.front().entry;
-        const Entry& good = *right.front().entry;
+        const Entry wrong = call_of(camp.front(), mismatch.sequence);
+        const Entry good = call_of(right.front(), mismatch.sequence);
         const std::string who = ranks_text(culprits);
         const std::string place = fmt::format("#{} on {}", mismatch.sequence, communicator_text(communicator_));
         const std::string replay = replay_that_holds(run_.process(right.front().ref), good,
@@ -426,24 +465,25 @@ std::vector<Mismatch> find_mismatches(const Run& run) {
     return all;
 }
 
-const Entry* expected_next(const Process& process) {
-    const auto found = predict(process.entries.size(), [&](size_t i, size_t j) {
-        const Entry& a = process.entries[i];
-        const Entry& b = process.entries[j];
+const CallShape* expected_next(const Process& process) {
+    const History& history = process.history;
+    const auto found = predict(history.size(), [&](size_t i, size_t j) {
+        const CallShape& a = history[i];
+        const CallShape& b = history[j];
         return a.row == b.row && a.kind == b.kind && a.peer == b.peer;
     });
-    return found ? &process.entries[*found] : nullptr;
+    return found ? &history[*found] : nullptr;
 }
 
 Habit habit_of(const Process& process, const Entry& entry) {
-    const auto position = static_cast<size_t>(&entry - process.entries.data());
+    const History& history = process.history;
     const auto same = [&](size_t i, size_t j) {
-        const Entry& a = process.entries[i];
-        const Entry& b = process.entries[j];
+        const CallShape& a = history[i];
+        const CallShape& b = history[j];
         return a.row == b.row && a.kind == b.kind;
     };
-    const auto found = predict(position, same);
-    return !found ? Habit::kUnknown : same(*found, position) ? Habit::kAsBefore : Habit::kDeviates;
+    const auto found = predict(entry.place, same);
+    return !found ? Habit::kUnknown : same(*found, entry.place) ? Habit::kAsBefore : Habit::kDeviates;
 }
 
 }  // namespace titan::analyzer

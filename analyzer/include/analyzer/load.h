@@ -22,6 +22,7 @@ struct LoadOptions {
     std::optional<int32_t> attempt;  // empty: the newest of the run
     std::string ring_directory;      // of this node, for ranks without a dump; empty: do not look
     unsigned threads = 0;            // 0: one per core
+    bool condense = true;            // false: keep every call's full entry (condense.h)
     std::function<void(size_t done, size_t total)> progress;
 };
 
@@ -64,6 +65,10 @@ struct OpenedSource {
 format::Result<OpenedSource> open_source(const std::string& path, format::ImageBuffer& memory);
 
 Process decode_process(const OpenedSource& opened);
+
+// For whoever makes a Process, once its entries and members are filled in: what each member has issued and which entries
+// are its calls, and the history, to which Entry::place points.
+void index_calls(Process& process);
 
 format::Result<Run> load_run(const LoadOptions& options);
 

@@ -32,6 +32,6 @@ std::vector<Mismatch> find_mismatches(const Run& run);
 enum class Habit : uint8_t { kUnknown, kAsBefore, kDeviates };
 Habit habit_of(const Process& process, const Entry& entry);
 // The earlier call that stands where the process' next one will, by its own history. Null where that tells nothing.
-const Entry* expected_next(const Process& process);
+const CallShape* expected_next(const Process& process);
 
 }  // namespace titan::analyzer

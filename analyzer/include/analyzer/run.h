@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/history.h"
 #include "formats/enums.h"
 #include "formats/ring_layout.h"
 
@@ -54,8 +55,9 @@ struct Entry {
     int32_t step = -1;
     int32_t peer = -1;  // root or peer, only where the operation has one
     int32_t result = -1;
-    uint32_t graph = 0;   // captured: number of the capture; replayed: of the capture it came from
-    uint32_t replay = 0;  // replayed: n-th graph launch of the process, from 1
+    uint32_t graph = 0;         // captured: number of the capture; replayed: of the capture it came from
+    uint32_t replay = 0;        // replayed: n-th graph launch of the process, from 1
+    uint32_t place = kNoIndex;  // in Process::history
     OpKind kind{};
     Datatype datatype = Datatype::kNoDatatype;
     Reduction reduction = Reduction::kNoReduction;  // only where the operation reduces
@@ -63,7 +65,7 @@ struct Entry {
     DeviceState device = DeviceState::kUnknown;
     bool captured = false;
 };
-static_assert(sizeof(Entry) == 112);
+static_assert(sizeof(Entry) == 120);
 
 // Work that the program handed to a stream beside NCCL's calls, unless it is known to be done. Ring order.
 struct StreamWork {
@@ -183,6 +185,8 @@ struct Member {
     CommState state = CommState::kUnused;
     bool identity_guessed = false;
     std::vector<uint32_t> calls;    // collectives of it in Process::entries, by sequence number
+    Past past;                      // all its collectives that the ring still held, in Process::history
+    int64_t typical_ns = 0;         // median from the call to its completion, over the newest calls; 0 unknown
     std::vector<Arrival> arrivals;  // a sample of them, by sequence number
     bool p2p_counted = false;
     std::vector<std::pair<int32_t, uint64_t>> sent, received;  // calls per peer, by peer, only where there are any
@@ -221,6 +225,15 @@ struct Source {
     std::string detail;
 };
 
+// Point-to-point calls of one member with one peer, by sequence number.
+struct PeerCalls {
+    uint32_t row = kNoIndex;
+    OpKind kind{};
+    int32_t peer = -1;
+    uint64_t first = 0;
+    uint64_t last = 0;
+};
+
 struct Process {
     Source source;
     int32_t pid = 0;
@@ -247,8 +260,14 @@ struct Process {
     uint64_t overwritten = 0;
     uint64_t torn = 0;
     uint64_t losses[format::kLossCount] = {};
-    std::vector<Entry> entries;     // in the order of the program
+    // In the order of the program. Once condensed: the newest and the unfinished ones; `history` has them all.
+    std::vector<Entry> entries;
     std::vector<uint64_t> tickets;  // of the entries, only where they have gaps
+    History history;
+    bool condensed = false;
+    std::vector<uint32_t> callers;  // threads that made the newest calls
+    std::vector<PeerCalls>
+        passed_pairs;  // once condensed: point-to-point calls that are done and have no entry any more
     std::vector<Member> members;
     std::vector<ThreadState> threads;
     std::vector<StreamWork> work;  // not known to be done
@@ -264,6 +283,10 @@ struct Process {
     const std::string& text(uint32_t id) const { return id < texts.size() ? texts[id] : texts.front(); }
     const Entry* entry_of_ticket(uint64_t ticket) const;
     const Entry* call_at(const Member& member, uint64_t sequence) const;
+    // The same where its full entry is gone, too: what the history tells of it, its time to within a few calls.
+    std::optional<Entry> recall(const Member& member, uint64_t sequence) const;
+    const CallShape* shape_at(const Member& member, uint64_t sequence) const;
+    bool has_passed_pair(uint32_t row, OpKind kind, int32_t peer, uint64_t sequence) const;
     bool died() const { return liveness == Liveness::kCrashed || liveness == Liveness::kKilled; }  // against its will
     bool is_gone() const { return died() || liveness == Liveness::kExited; }
     // Newest thing that this process is known to have done.

@@ -34,6 +34,9 @@ struct StreamOrder {
     bool inferred = false;                          // an entry of unknown progress was taken for unfinished
 };
 
+// By entry, by what the process alone tells.
+std::vector<Progress> local_progress(const Process& process);
+
 // Calls that a member has not issued cannot have finished on another, whether or not anybody watched the GPU.
 StreamOrder order_streams(const Run& run, const Process& process);
 

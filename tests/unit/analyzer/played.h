@@ -3,9 +3,13 @@
 
 #include <set>
 
+#include <doctest/doctest.h>
+
+#include "analyzer/condense.h"
 #include "analyzer/finding.h"
 #include "analyzer/load.h"
 #include "analyzer/load_warnings.h"
+#include "analyzer/report.h"
 #include "jobs.h"
 
 namespace titan::test {
@@ -50,6 +54,15 @@ inline Run run_of(Scenario& job, const std::set<int>& without = {}, const std::s
     return run;
 }
 
+// The report on a run of which little more than the unfinished calls is left in full.
+inline std::string condensed_report(Run run, const analyzer::CondenseLimits& limits,
+                                    const analyzer::DiagnoseOptions& options) {
+    for (analyzer::Process& process : run.processes) {
+        analyzer::condense(process, limits);
+    }
+    return analyzer::json_report(run, analyzer::diagnose(run, options));
+}
+
 struct Played {
     Run run;
     Diagnosis diagnosis;
@@ -60,11 +73,30 @@ struct Played {
     bool healthy() const { return diagnosis.findings.empty(); }
 };
 
+inline constexpr analyzer::CondenseLimits kTightLimits{.newest = 2,
+                                                       .newest_of_member = 1,
+                                                       .newest_of_pair = 1,
+                                                       .newest_of_stream = 1,
+                                                       .unfinished = 64,
+                                                       .unwatched_of_member = 64,
+                                                       .captured = 64,
+                                                       .failed = 1,
+                                                       .following = 2};
+
+// Whatever a test plays: condensing changes no word of the report.
+inline void check_condensed(const Played& played, Scenario& job, const std::set<int>& without,
+                            const std::string& reason, const analyzer::DiagnoseOptions& options) {
+    const std::string whole = analyzer::json_report(played.run, played.diagnosis);
+    CHECK(condensed_report(run_of(job, without, reason), {}, options) == whole);
+    CHECK(condensed_report(run_of(job, without, reason), kTightLimits, options) == whole);
+}
+
 inline Played play(Scenario& job, const std::set<int>& without = {}, const std::string& reason = "timeout",
                    const analyzer::DiagnoseOptions& options = {}) {
     job.play();
     Played played{run_of(job, without, reason), {}};
     played.diagnosis = analyzer::diagnose(played.run, options);
+    check_condensed(played, job, without, reason, options);
     return played;
 }
 

@@ -1,0 +1,171 @@
+// Columns and indices over the calls of one process, built once from its entries.
+#include <algorithm>
+#include <unordered_map>
+
+#include "analyzer/condense.h"
+#include "analyzer/load.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Threads that issued none of the last calls have nothing to do with the next one.
+constexpr size_t kRecentCalls = 512;
+constexpr size_t kTypicalCalls = 64;
+
+struct HashOfShape {
+    size_t operator()(const CallShape& shape) const {
+        return hash_of_arguments(shape) ^
+               (shape.row * 0x9e3779b97f4a7c15ULL + shape.graph + (uint64_t{shape.thread} << 20));
+    }
+};
+
+CallShape shape_of(const Entry& entry) {
+    CallShape shape;
+    shape.count = entry.count;
+    shape.row = entry.row;
+    shape.graph = entry.graph;
+    shape.thread = entry.thread;
+    shape.site = entry.site;
+    shape.words = entry.shape;
+    shape.agreed = entry.agreed;
+    shape.peer = entry.peer;
+    shape.kind = entry.kind;
+    shape.datatype = entry.datatype;
+    shape.reduction = entry.reduction;
+    shape.captured = entry.captured;
+    shape.replayed = entry.replay != 0;
+    return shape;
+}
+
+// Numbers shapes as they come. Programs repeat a few of them in turns, so a small table in front saves most look-ups.
+class ShapeTable {
+  public:
+    explicit ShapeTable(std::vector<CallShape>& shapes) : shapes_(shapes) {}
+    uint32_t number_of(const CallShape& shape) {
+        const size_t hash = HashOfShape{}(shape);
+        uint32_t& recent = recent_[hash % kRecent];
+        if (recent < shapes_.size() && shapes_[recent] == shape) {
+            return recent;
+        }
+        const auto [found, fresh] = numbers_.try_emplace(shape, static_cast<uint32_t>(shapes_.size()));
+        if (fresh) {
+            shapes_.push_back(shape);
+        }
+        return recent = found->second;
+    }
+
+  private:
+    static constexpr size_t kRecent = 256;
+    std::vector<CallShape>& shapes_;
+    std::unordered_map<CallShape, uint32_t, HashOfShape> numbers_;
+    uint32_t recent_[kRecent] = {};
+};
+
+void build_history(Process& process) {
+    History& history = process.history;
+    history = History();
+    ShapeTable table(history.shapes);
+    std::vector<uint32_t> calls(process.entries.size());
+    history.marks_ns.reserve(calls.size() / History::kMarkDistance + 1);
+    for (uint32_t place = 0; place < calls.size(); ++place) {
+        Entry& entry = process.entries[place];
+        entry.place = place;
+        calls[place] = table.number_of(shape_of(entry));
+        history.steps.add(place, entry.step);
+        history.replays.add(place, static_cast<int32_t>(entry.replay));
+        if (place % History::kMarkDistance == 0) {
+            history.marks_ns.push_back(entry.entered_ns);
+        }
+    }
+    history.calls.assign(calls);
+    history.shapes.shrink_to_fit();
+}
+
+void index_past(Process& process) {
+    std::vector<uint64_t> sequences;
+    std::vector<uint32_t> places;
+    for (Member& member : process.members) {
+        sequences.clear();
+        places.clear();
+        for (const uint32_t call : member.calls) {
+            sequences.push_back(process.entries[call].sequence);
+            places.push_back(process.entries[call].place);
+        }
+        member.past.assign(sequences, places, process.history);
+    }
+}
+
+void find_callers(Process& process) {
+    const size_t count = process.entries.size();
+    for (size_t i = count > kRecentCalls ? count - kRecentCalls : 0; i < count; ++i) {
+        process.callers.push_back(process.entries[i].thread);
+    }
+    std::sort(process.callers.begin(), process.callers.end());
+    process.callers.erase(std::unique(process.callers.begin(), process.callers.end()), process.callers.end());
+    process.callers.shrink_to_fit();
+}
+
+int64_t typical_ns(const Process& process, const Member& member) {
+    std::vector<int64_t> durations;
+    for (size_t i = member.calls.size(); i-- > 0 && durations.size() < kTypicalCalls;) {
+        const Entry& entry = process.entries[member.calls[i]];
+        if (entry.finished_ns > entry.entered_ns && entry.entered_ns != 0) {
+            durations.push_back(entry.finished_ns - entry.entered_ns);
+        }
+    }
+    if (durations.empty()) {
+        return 0;
+    }
+    const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
+    std::nth_element(durations.begin(), middle, durations.end());
+    return *middle;
+}
+
+}  // namespace
+
+void index_entries(Process& process) {
+    for (Member& member : process.members) {
+        member.calls.clear();
+    }
+    for (uint32_t i = 0; i < process.entries.size(); ++i) {
+        const Entry& entry = process.entries[i];
+        if (entry.row >= process.members.size() || entry.sequence == kNoSequence ||
+            !format::is_collective(entry.kind)) {
+            continue;
+        }
+        process.members[entry.row].calls.push_back(i);
+    }
+    for (Member& member : process.members) {
+        const auto by_sequence = [&](uint32_t a, uint32_t b) {
+            return process.entries[a].sequence < process.entries[b].sequence;
+        };
+        if (!std::is_sorted(member.calls.begin(), member.calls.end(), by_sequence)) {
+            std::stable_sort(member.calls.begin(), member.calls.end(), by_sequence);
+        }
+        const auto same = [&](uint32_t a, uint32_t b) {
+            return process.entries[a].sequence == process.entries[b].sequence;
+        };
+        member.calls.erase(std::unique(member.calls.begin(), member.calls.end(), same), member.calls.end());
+        member.calls.shrink_to_fit();
+    }
+}
+
+void index_calls(Process& process) {
+    build_history(process);
+    index_entries(process);
+    index_past(process);
+    find_callers(process);
+    for (Member& member : process.members) {
+        // The record is the truth, but it is copied a moment before the entries.
+        for (const uint32_t call : member.calls) {
+            const Entry& entry = process.entries[call];
+            member.issued = std::max(member.issued, entry.sequence + 1);
+            if (entry.state == CallState::kFinished) {
+                member.finished = std::max(member.finished, entry.sequence + 1);
+            }
+        }
+        member.typical_ns = typical_ns(process, member);
+    }
+}
+
+}  // namespace titan::analyzer
