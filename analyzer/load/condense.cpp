@@ -27,7 +27,7 @@ class Keeper {
   private:
     // One walk from the newest to the oldest, with a count for each thing of which a few are kept.
     void keep_newest() {
-        std::unordered_map<uint32_t, size_t> of_member;
+        std::unordered_map<uint64_t, size_t> of_member;  // those that ran, and the others
         std::unordered_map<uint64_t, size_t> of_stream;
         std::map<std::tuple<uint32_t, OpKind, int32_t>, size_t> of_pair;
         size_t captured = 0;
@@ -36,7 +36,8 @@ class Keeper {
         for (size_t i = keep_.size(); i-- > 0;) {
             const Entry& entry = process_.entries[i];
             bool keep = keep_.size() - i <= limits_.newest;
-            keep |= of_member[entry.row]++ < limits_.newest_of_member;
+            const bool ran = entry.sequence != kNoSequence && format::is_collective(entry.kind);
+            keep |= of_member[uint64_t{entry.row} << 1 | (ran ? 1 : 0)]++ < limits_.newest_of_member;
             keep |= of_stream[entry.stream]++ < limits_.newest_of_stream;
             keep |= is_pair_call(entry.kind) && of_pair[{entry.row, entry.kind, entry.peer}]++ < limits_.newest_of_pair;
             keep |= entry.captured && captured++ < limits_.captured;

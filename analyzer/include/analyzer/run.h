@@ -276,7 +276,7 @@ struct Process {
     std::vector<ChannelWork> channels;
     std::vector<ChannelCounts> channel_counts;
     std::vector<std::pair<uint32_t, uint32_t>> labels;  // titan_label: texts of key and value, the newest of each key
-    std::vector<StepProfile> steps;  // the newest ones that ended, in order
+    std::vector<StepProfile> steps;                     // the newest ones that ended, in order
     std::vector<SpanTime> step_spans;
     std::vector<std::string> texts;  // those that are referred to; [0] is empty
 
