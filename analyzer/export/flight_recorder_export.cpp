@@ -108,28 +108,21 @@ class Exporter {
             groups_.push_back(group_of(communicator));
             first_sequence_.push_back(first_sequence_of(communicator));
         }
+        for (const Process& process : run.processes) {
+            note_first_pairs(process);
+        }
     }
 
     ExportResult write_all() {
-        const bool wrapped = std::any_of(run_.processes.begin(), run_.processes.end(),
-                                         [](const Process& process) { return process.overwritten != 0; });
-        const size_t passes = wrapped ? 2 : 1;
         size_t done = 0;
-        for (size_t pass = 0; pass < passes; ++pass) {
-            for (const Process& loaded : run_.processes) {
-                const auto opened = open_source(loaded.source.path, memory_);
-                if (pass + 1 < passes) {
-                    if (opened) {
-                        note_first_calls(loaded, decode_process(*opened));
-                    }
-                } else if (opened) {
-                    write_process(loaded, decode_process(*opened));
-                } else {
-                    result_.problems.push_back(opened.error().text());
-                }
-                if (options_.progress) {
-                    options_.progress(++done, passes * run_.processes.size());
-                }
+        for (const Process& loaded : run_.processes) {
+            if (const auto opened = open_source(loaded.source.path, memory_)) {
+                write_process(loaded, decode_process(*opened));
+            } else {
+                result_.problems.push_back(opened.error().text());
+            }
+            if (options_.progress) {
+                options_.progress(++done, run_.processes.size());
             }
         }
         add_notes();
@@ -154,33 +147,43 @@ class Exporter {
         uint64_t first = 0;
         for (const MemberRef ref : communicator.members) {
             const Member& member = run_.member(ref);
-            first = std::max(
-                first, member.calls.empty() ? member.issued : run_.process(ref).entries[member.calls.front()].sequence);
+            first = std::max(first, member.past.empty() ? member.issued : member.past.first());
         }
         return first;
     }
 
-    Pair pair_of(const Member& member, const Entry& entry) const {
-        return {member.communicator, std::min(member.rank, entry.peer), std::max(member.rank, entry.peer)};
+    static Pair pair_of(const Member& member, int peer) {
+        return {member.communicator, std::min(member.rank, peer), std::max(member.rank, peer)};
     }
 
     // The n-th call of a direction, alike on both sides.
+    static uint64_t pair_number(const Member& member, OpKind kind, int peer, uint64_t sequence) {
+        const bool from_low = (kind == OpKind::kSend) == (member.rank < peer);
+        return 2 * sequence + (from_low ? 0 : 1);
+    }
     static uint64_t pair_number(const Member& member, const Entry& entry) {
-        const bool from_low = (entry.kind == OpKind::kSend) == (member.rank < entry.peer);
-        return 2 * entry.sequence + (from_low ? 0 : 1);
+        return pair_number(member, entry.kind, entry.peer, entry.sequence);
     }
 
-    void note_first_calls(const Process& loaded, const Process& full) {
-        std::map<std::pair<Pair, bool>, uint64_t> first;  // by pair and direction
-        for (const Entry& entry : full.entries) {
-            if (is_p2p(entry.kind) && entry.row < loaded.members.size() && entry.sequence != kNoSequence) {
-                const Member& member = loaded.members[entry.row];
-                const uint64_t number = pair_number(member, entry);
-                first.try_emplace({pair_of(member, entry), number % 2 != 0}, number);
+    // Of the point-to-point calls: the records of both sides hold them from here.
+    void note_first_pairs(const Process& process) {
+        std::map<std::pair<Pair, bool>, uint64_t> first;
+        const auto note = [&](uint32_t row, OpKind kind, int peer, uint64_t sequence) {
+            if (is_p2p(kind) && row < process.members.size() && sequence != kNoSequence) {
+                const Member& member = process.members[row];
+                const uint64_t number = pair_number(member, kind, peer, sequence);
+                uint64_t& least = first.try_emplace({pair_of(member, peer), number % 2 != 0}, number).first->second;
+                least = std::min(least, number);
             }
+        };
+        for (const PeerCalls& calls : process.passed_pairs) {
+            note(calls.row, calls.kind, calls.peer, calls.first);
         }
-        for (const auto& [key, number] : first) {
-            uint64_t& both = first_pair_number_[key];
+        for (const Entry& entry : process.entries) {
+            note(entry.row, entry.kind, entry.peer, entry.sequence);
+        }
+        for (const auto& [direction, number] : first) {
+            uint64_t& both = first_pair_number_[direction];
             both = std::max(both, number);
         }
     }
@@ -223,7 +226,7 @@ class Exporter {
             if (!is_p2p(entry.kind)) {
                 // PyTorch counts from 1.
                 write_entry(out, loaded, entry, groups_[member.communicator], entry.sequence + 1, calls++);
-            } else if (const auto pair = pair_group(pair_of(member, entry))) {
+            } else if (const auto pair = pair_group(pair_of(member, entry.peer))) {
                 groups.try_emplace(pair->name, *pair);
                 write_entry(out, loaded, entry, *pair, pair_number(member, entry) + 1, calls++);
             } else {
@@ -279,7 +282,7 @@ class Exporter {
             return entry.sequence >= first_sequence_[member.communicator];
         }
         const uint64_t number = pair_number(member, entry);
-        const auto first = first_pair_number_.find({pair_of(member, entry), number % 2 != 0});
+        const auto first = first_pair_number_.find({pair_of(member, entry.peer), number % 2 != 0});
         return first == first_pair_number_.end() || number >= first->second;
     }
 
@@ -361,7 +364,7 @@ class Exporter {
     format::ImageBuffer memory_;
     std::vector<ProcessGroup> groups_;                             // by communicator
     std::vector<uint64_t> first_sequence_;                         // likewise
-    std::map<std::pair<Pair, bool>, uint64_t> first_pair_number_;  // where rings have overwritten the beginning
+    std::map<std::pair<Pair, bool>, uint64_t> first_pair_number_;  // by direction
     ExportResult result_;
     std::map<std::string, size_t> unknown_;
     size_t without_peer_ = 0;
@@ -371,6 +374,10 @@ class Exporter {
 }  // namespace
 
 format::Result<ExportResult> export_flight_recorder(const Run& run, const FlightRecorderExport& options) {
+    if (std::any_of(run.processes.begin(), run.processes.end(),
+                    [](const Process& process) { return process.only_calls; })) {
+        return Error("these are Flight Recorder dumps already");
+    }
     std::error_code failed;
     files::create_directories(options.into, failed);
     if (!files::is_directory(options.into, failed)) {

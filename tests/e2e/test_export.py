@@ -153,6 +153,14 @@ class FrTrace(Export):
         self.assertEqual(sum("send" in name or "recv" in name for name, _, _ in matched), pairs)
         self.assertEqual({passed for _, passed, _ in matched}, {True})
 
+    def test_pairs_whose_beginning_is_overwritten_on_one_side_only(self):
+        self.train("--ranks", "4", "--pp", "4", "--steps", "150", "--step-ms", "1", TITANTRACE_COLLECTIVES="256")
+        self.export()
+        said, matched = self.fr_trace()
+        self.assertNotIn("Not all ranks", said)
+        self.assertGreater(len(matched), 100)
+        self.assertEqual({passed for _, passed, _ in matched}, {True})
+
     def test_missing_receive(self):
         said, _ = self.hang("receive_missing")
         self.assertRegex(said, r"Not all ranks joining collective(.*\n)*missing ranks: ")
