@@ -277,6 +277,14 @@ Confidence Diagnoser::confidence_in(const Culprits& culprits) const {
         const std::string& reason = run_.process(waiter.member).source.reason;
         return reason == "timeout" || reason == "abort";
     });
+    if (process.only_calls) {
+        // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it hangs.
+        const bool never_seen = first.member.row != kNoIndex && process.members[first.member.row].past.empty();
+        const bool held = std::any_of(culprits.absences.begin(), culprits.absences.end(),
+                                      [](const Absence& absence) { return !absence.held_by.empty(); });
+        confidence = !confirmed || held ? lower(confidence) : confidence;
+        confidence = never_seen && process.overwritten != 0 ? lower(confidence) : confidence;
+    }
     const bool brief = longest_wait_ns(node) < kCertainAfterNs && !confirmed && process.liveness != Liveness::kExited;
     return brief ? lower(confidence) : confidence;
 }

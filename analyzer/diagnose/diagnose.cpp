@@ -22,6 +22,7 @@ Diagnosis Diagnoser::diagnose() {
     add_mismatches();
     add_absences();
     add_cycles();
+    add_opposite_orders();
     add_blocked();
     add_pairs_of_other_size();
     add_stuck();

@@ -146,13 +146,13 @@ void add_position_evidence(const Run& run, const WaitNode& node, const Absence& 
                                                entry != nullptr ? entry->result : -1));
         return;
     }
-    std::string text =
-        fmt::format("rank {} has issued {} collectives on {}", absence.global_rank, grouped_digits(member.issued),
-                    communicator_text(run.communicators[node.communicator]));
+    std::string text = fmt::format("rank {} has issued {} collectives on {}", absence.global_rank,
+                                   grouped_digits(member.issued - (process.only_calls && member.issued != 0 ? 1 : 0)),
+                                   communicator_text(run.communicators[node.communicator]));
     if (!member.calls.empty()) {
         const Entry& last = process.entries[member.calls.back()];
-        text += fmt::format(", the last is {} #{}, {} before its dump", op_text(last.kind), last.sequence,
-                            duration_text(process.now_ns - last.entered_ns));
+        text += fmt::format(", the last is {} #{}, {} before its dump{}", op_text(last.kind), last.sequence,
+                            duration_text(process.now_ns - last.entered_ns), site_text(process, last));
     }
     if (member.issued <= node.sequence) {
         const uint64_t behind = node.sequence + 1 - member.issued;
@@ -249,7 +249,9 @@ std::string waiting_text(const Run& run, const WaitNode& node) {
     const auto alive = std::find_if(node.waiting.begin(), node.waiting.end(),
                                     [&](const Waiter& waiter) { return waiter.entry != nullptr; });
     const Entry* entry = alive == node.waiting.end() ? nullptr : alive->entry;
-    const std::string arguments = entry == nullptr ? std::string() : " (" + arguments_text(*entry) + ")";
+    const std::string arguments =
+        entry == nullptr ? std::string()
+                         : " (" + arguments_text(*entry) + site_text(run.process(alive->member), *entry) + ")";
     return fmt::format("{} {} in {}{}, {}{}", ranks_text(ranks), verb(ranks.size(), "waits", "wait"),
                        node_text(run, node), arguments, ranks.size() == 1 ? "for " : "the longest for ",
                        duration_text(longest_wait_ns(node)));

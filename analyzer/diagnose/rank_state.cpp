@@ -64,9 +64,27 @@ std::string gone(const Run& run, const Process& process) {
     }
 }
 
+// Of a process whose record holds nothing but calls.
+std::string by_calls(const Run& run, const Process& process, bool times) {
+    const std::string last = last_call_text(run, process);
+    if (last.empty()) {
+        return "no call recorded";
+    }
+    const Entry& entry = process.entries.back();
+    std::string text = fmt::format("what it does is not recorded; last call {} ({})", last,
+                                   entry.state == CallState::kFinished  ? "finished"
+                                   : entry.state == CallState::kGrouped ? "in a group that is not ended"
+                                                                        : "not finished");
+    text += site_text(process, entry);
+    return times ? text + fmt::format(", {} before its dump", duration_text(process.now_ns - entry.entered_ns)) : text;
+}
+
 std::string state(const Run& run, const Process& process, bool times, const std::string& awaited) {
     if (process.is_gone()) {
         return gone(run, process);
+    }
+    if (process.only_calls) {
+        return by_calls(run, process, times);
     }
     const ThreadState* thread = telling_thread(process);
     if (thread == nullptr) {

@@ -158,6 +158,12 @@ class GraphBuilder {
             for (const ThreadState* thread : issuing_threads(run_.processes[process])) {
                 hold_thread(process, *thread, nodes);
             }
+            // Where nothing tells what the host does, an unfinished call is what it most likely waits for.
+            for (const auto& [index, node] : node_of_entry_[process]) {
+                if (run_.processes[process].only_calls) {
+                    nodes.insert(node);
+                }
+            }
             holds_[process].assign(nodes.begin(), nodes.end());
         }
         return holds_[process];

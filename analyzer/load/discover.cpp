@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "analyzer/flight_recorder.h"
 #include "analyzer/load.h"
 #include "analyzer/text.h"
 
@@ -54,7 +55,9 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     candidate.is_ring = name.ends_with(".ring");
     candidate.size_bytes = static_cast<uint64_t>(status.st_size);
     candidate.modified_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
-    if (!named && !candidate.is_ring && !name.ends_with(".titan")) {
+    const bool foreign = !candidate.is_ring && !name.ends_with(".titan");
+    candidate.is_flight_recorder = foreign && is_flight_recorder(candidate.path);
+    if (!named && foreign && !candidate.is_flight_recorder) {
         return;
     }
     if (status.st_size == 0) {
@@ -63,6 +66,9 @@ void add_file(const files::path& path, bool named, Collected& collected) {
         return;
     }
     split_name(name, candidate);
+    if (candidate.is_flight_recorder) {
+        candidate.stem = name;
+    }
     const files::path absolute = files::absolute(path).lexically_normal();
     const std::string attempt = absolute.parent_path().filename().string();
     const std::string run = absolute.parent_path().parent_path().filename().string();

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "analyzer/condense.h"
+#include "analyzer/flight_recorder.h"
 #include "analyzer/load_warnings.h"
 #include "analyzer/rings.h"
 #include "analyzer/text.h"
@@ -92,12 +93,26 @@ Process decode(const OpenedSource& opened, const LoadOptions& options) {
     return process;
 }
 
-LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memory) {
+LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memory, FlightRecorderScratch& scratch,
+                     GroupRanks& groups) {
     LoadOutcome outcome;
     if (job.files.size() > 1) {
         sort_newest_first(job.files, memory, outcome.problems);
     }
     for (const Candidate& candidate : job.files) {
+        if (candidate.is_flight_recorder) {
+            Result<Process> process = load_flight_recorder(candidate.path, scratch, groups);
+            if (!process) {
+                outcome.problems.push_back(process.error().text() + "; skipped");
+                continue;
+            }
+            // Pairs whose beginning is lost are numbered when all processes are there, by their full entries.
+            if (options.condense && process->overwritten == 0) {
+                condense(*process);
+            }
+            outcome.process = std::move(*process);
+            break;
+        }
         const Result<OpenedSource> opened = open_source(candidate.path, memory);
         if (!opened) {
             outcome.problems.push_back(opened.error().text() + "; skipped");
@@ -112,14 +127,15 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memo
     return outcome;
 }
 
-std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions& options) {
+std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions& options, GroupRanks& groups) {
     std::vector<LoadOutcome> outcomes(jobs.size());
     std::atomic<size_t> next{0};
     std::atomic<size_t> done{0};
     const auto work = [&](bool reports) {
         ImageBuffer memory;
+        FlightRecorderScratch scratch;
         for (size_t job = next++; job < jobs.size(); job = next++) {
-            outcomes[job] = load_one(jobs[job], options, memory);
+            outcomes[job] = load_one(jobs[job], options, memory, scratch, groups);
             ++done;
             if (reports && options.progress) {
                 options.progress(done, jobs.size());
@@ -339,7 +355,8 @@ Result<Run> load_run(const LoadOptions& options) {
     Run run;
     run.warnings = std::move(discovery->warnings);
     std::vector<LoadJob> jobs = jobs_of(*groups);
-    std::vector<LoadOutcome> outcomes = load_all(jobs, options);
+    GroupRanks group_ranks;
+    std::vector<LoadOutcome> outcomes = load_all(jobs, options, group_ranks);
     std::vector<std::string> problems;
     std::vector<Process> processes;
     for (LoadOutcome& outcome : outcomes) {
@@ -360,8 +377,15 @@ Result<Run> load_run(const LoadOptions& options) {
     run.id = processes.front().run;
     run.attempt = processes.front().attempt;
     run.processes = std::move(processes);
+    complete_flight_recorder(run, group_ranks);
+    for (Process& process : run.processes) {
+        if (options.condense && process.only_calls) {
+            condense(process);
+        }
+    }
     link(run);
     warn_of_gaps(run);
+    warn_of_what_it_hides(run);
     return run;
 }
 

@@ -25,6 +25,14 @@ void warn_of_missing(Run& run) {
     if (run.missing_ranks.empty()) {
         return;
     }
+    const bool foreign = !run.processes.empty() && run.processes.front().only_calls;
+    if (foreign) {
+        run.warnings.push_back(
+            {"missing_dump", run.missing_ranks,
+             fmt::format("no Flight Recorder file of {}: dead before it was written, or not gathered",
+                         ranks_text(run.missing_ranks))});
+        return;
+    }
     const std::string why = run.partial_recording
                                 ? "TITANTRACE_RANKS was set, so they may not record at all"
                                 : "dead before they could dump, not reachable, or without the preload";
@@ -56,6 +64,7 @@ void warn_of_stale(Run& run) {
 void warn_of_losses(Run& run) {
     std::map<size_t, std::pair<uint64_t, std::vector<int>>> by_loss;
     std::pair<uint64_t, std::vector<int>> overwritten;
+    std::pair<uint64_t, std::vector<int>> foreign;
     std::pair<uint64_t, std::vector<int>> torn;
     const auto add = [](auto& sum, uint64_t count, int rank) {
         if (count != 0) {
@@ -69,7 +78,7 @@ void warn_of_losses(Run& run) {
                 add(by_loss[loss], process.losses[loss], process.rank);
             }
         }
-        add(overwritten, process.overwritten, process.rank);
+        add(process.only_calls ? foreign : overwritten, process.overwritten, process.rank);
         add(torn, process.torn, process.rank);
     }
     const auto warn = [&](const auto& sum, std::string_view what) {
@@ -79,6 +88,7 @@ void warn_of_losses(Run& run) {
         }
     };
     warn(overwritten, "older calls were overwritten, as a ring does; raise TITANTRACE_COLLECTIVES to see further back");
+    warn(foreign, "older calls were overwritten or left out; raise TORCH_FR_BUFFER_SIZE to see further back");
     warn(torn, "calls were being written at the moment of the dump, or are damaged");
     for (const auto& [loss, sum] : by_loss) {
         warn(sum, kLossSentences[loss]);

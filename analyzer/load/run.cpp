@@ -293,6 +293,10 @@ int Run::global_rank(const Communicator& communicator, int comm_rank) const {
     if (ref.known()) {
         return member(ref).global_rank;
     }
+    if (const auto listed = ranks_of.find(communicator.id);
+        listed != ranks_of.end() && static_cast<size_t>(comm_rank) < listed->second.size()) {
+        return listed->second[static_cast<size_t>(comm_rank)];
+    }
     // Communicator ranks nearly always lie on a line over global ranks (the world, dp groups, tp groups). Two known members
     // give the line; it must fit all of them and end at a rank that is missing.
     int first = -1;

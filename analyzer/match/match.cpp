@@ -19,7 +19,7 @@ constexpr size_t kMaxPerCommunicator = 16;
 // The one word for a difference. The operation says most; a wrong datatype explains a wrong count (the same bytes), not the
 // other way round.
 FindingKind kind_of_difference(const CallShape& a, const CallShape& b) {
-    if (a.kind != b.kind) {
+    if (a.kind != b.kind || (a.kind == OpKind::kOtherCollective && a.agreed != b.agreed)) {
         return FindingKind::kOpMismatch;
     }
     if (a.peer != b.peer) {
@@ -28,7 +28,7 @@ FindingKind kind_of_difference(const CallShape& a, const CallShape& b) {
     if (a.datatype != b.datatype) {
         return FindingKind::kDtypeMismatch;
     }
-    return a.count != b.count ? FindingKind::kSizeMismatch : FindingKind::kRedopMismatch;
+    return a.count != b.count || a.agreed != b.agreed ? FindingKind::kSizeMismatch : FindingKind::kRedopMismatch;
 }
 
 struct Caller {
@@ -190,6 +190,12 @@ std::string call_and_arguments(const Entry& entry) {
     return op_text(entry.kind) + " (" + arguments_text(entry) + ")" + (replay.empty() ? "" : ", by " + replay);
 }
 
+// The same with what the record has beyond: shapes, and the place in the program.
+std::string call_in_full(const Process& process, const Entry& entry) {
+    const std::string& shape = process.text(entry.shape);
+    return call_and_arguments(entry) + (shape.empty() ? "" : " " + shape) + site_text(process, entry);
+}
+
 // What differs, in the words of the kind: "sum", "root 0", "1,024 elements".
 std::string difference_text(FindingKind kind, const Entry& entry) {
     switch (kind) {
@@ -349,7 +355,9 @@ class CommunicatorMatcher {
             sides.push_back(fmt::format("{} {} {}", ranks_text(ranks_of(run_, camp)),
                                         camp.size() == 1 ? "calls" : "call",
                                         call_and_arguments(call_of(camp.front(), sequence))));
-            mismatch.evidence.push_back(sides.back());
+            mismatch.evidence.push_back(
+                fmt::format("{}: {}", ranks_text(ranks_of(run_, camp)),
+                            call_in_full(run_.process(camp.front().ref), call_of(camp.front(), sequence))));
         }
         mismatch.summary = fmt::format("members disagree at #{} on {}: {}; which side is wrong is undecidable",
                                        sequence, communicator_text(communicator_), list_and(sides));
@@ -429,13 +437,18 @@ class CommunicatorMatcher {
         } else if (mismatch.kind == FindingKind::kOpMismatch) {
             mismatch.summary = fmt::format("{} called {} {} where {} called {}", who, op_text(wrong.kind), place,
                                            ranks_text(others), op_text(good.kind));
+        } else if (mismatch.kind == FindingKind::kSizeMismatch && wrong.count == good.count) {
+            mismatch.summary = fmt::format("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
+                                           run_.process(camp.front().ref).text(wrong.shape), ranks_text(others),
+                                           run_.process(right.front().ref).text(good.shape));
         } else {
             mismatch.summary = fmt::format("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
                                            difference_text(mismatch.kind, wrong), ranks_text(others),
                                            difference_text(mismatch.kind, good));
         }
-        mismatch.evidence.push_back(fmt::format("{}: {}", who, call_and_arguments(wrong)));
-        mismatch.evidence.push_back(fmt::format("{}: {}", ranks_text(others), call_and_arguments(good)));
+        mismatch.evidence.push_back(fmt::format("{}: {}", who, call_in_full(run_.process(camp.front().ref), wrong)));
+        mismatch.evidence.push_back(
+            fmt::format("{}: {}", ranks_text(others), call_in_full(run_.process(right.front().ref), good)));
     }
 
     const Run& run_;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/decode_device.h"
+#include "analyzer/flight_recorder.h"
 #include "analyzer/kernel_name.h"
 #include "analyzer/load.h"
 #include "analyzer/text.h"
@@ -262,6 +263,10 @@ void show(const Run& run, const ShowOptions& options, const std::function<void(c
     Lister lister(run, options);
     for (const Process& process : run.processes) {
         if (!options.ranks.empty() && !options.ranks.contains(process.rank)) {
+            continue;
+        }
+        if (process.source.is_flight_recorder) {
+            list_flight_recorder(process, options, write);
             continue;
         }
         const auto opened = open_source(process.source.path, memory);

@@ -133,6 +133,10 @@ std::string arguments_text(const Entry& entry) {
     return text;
 }
 
+std::string site_text(const Process& process, const Entry& entry) {
+    return entry.site == 0 ? std::string() : ", called at " + process.text(entry.site);
+}
+
 std::string signal_text(int number) {
     static constexpr std::array<std::pair<int, const char*>, 9> kNames{{{SIGSEGV, "SIGSEGV"},
                                                                         {SIGABRT, "SIGABRT"},

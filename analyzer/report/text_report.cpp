@@ -77,7 +77,8 @@ class TextReport {
         std::string text = fmt::format("run {} attempt {}: ", run_.id.empty() ? "(unnamed)" : run_.id, run_.attempt);
         text += run_.world_size > 0 ? fmt::format("{} of {} ranks", run_.ranks.size(), run_.world_size)
                                     : fmt::format("{} ranks", run_.processes.size());
-        text += fmt::format(" on {} host{}", run_.hosts.size(), run_.hosts.size() == 1 ? "" : "s");
+        text += run_.hosts.empty() ? ""
+                                   : fmt::format(" on {} host{}", run_.hosts.size(), run_.hosts.size() == 1 ? "" : "s");
         std::map<std::string, int> reasons;
         for (const Process& process : run_.processes) {
             ++reasons[process.source.is_ring          ? "ring read directly"
@@ -188,7 +189,8 @@ class TextReport {
         item(std::string(row_of(head.kind).remedy));
         for (const int rank : head.ranks) {
             const Process* process = process_of_rank(run_, rank);
-            if (process != nullptr && process->liveness == Liveness::kAlive && head.ranks.size() <= 4) {
+            if (process != nullptr && process->liveness == Liveness::kAlive && process->pid != 0 &&
+                head.ranks.size() <= 4) {
                 item(fmt::format("rank {} is pid {} on {}", rank, process->pid,
                                  process->host.empty() ? "its host" : process->host));
             }

@@ -109,6 +109,11 @@ class Diagnoser {
     Confidence confidence_in(const WaitNode& node, const Blocked& blocked, const BlockedBy& by) const;
     void report_blocked(const std::map<CulpritKey, BlockedCause>& causes);
 
+    // opposite_order.cpp
+    void add_opposite_orders();
+    void add_opposite_order(uint32_t a, uint32_t b, const std::vector<MemberRef>& a_first,
+                            const std::vector<MemberRef>& b_first);
+
     // stuck.cpp
     bool all_arrived(uint32_t index) const;
     void add_pairs_of_other_size();

@@ -34,6 +34,7 @@ struct Candidate {
     int64_t modified_ns = 0;
     uint64_t size_bytes = 0;
     bool is_ring = false;
+    bool is_flight_recorder = false;
 };
 
 // Files of one run and attempt, as far as directories tell.

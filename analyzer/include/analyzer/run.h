@@ -220,6 +220,7 @@ struct Source {
     std::string path;
     std::string label;  // file name, for messages
     bool is_ring = false;
+    bool is_flight_recorder = false;  // PyTorch's
     uint64_t dump_number = 0;
     std::string reason;  // of a dump
     std::string detail;
@@ -342,6 +343,8 @@ struct Run {
     int global_rank(const Communicator& communicator, int comm_rank) const;
 
     std::unordered_map<uint64_t, uint32_t> communicator_index;  // by id and alias
+    // Global ranks by communicator rank, of communicators whose record lists them; by id.
+    std::unordered_map<uint64_t, std::vector<int32_t>> ranks_of;
 };
 
 // Joins the processes: communicators, their members, global ranks, what is missing, the layout. Pure.

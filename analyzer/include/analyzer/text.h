@@ -31,6 +31,8 @@ std::string communicator_text(const Communicator& communicator);
 std::string call_text(const Communicator& communicator, OpKind kind, uint64_t sequence);
 // "float32 x 1,024, sum".
 std::string arguments_text(const Entry& entry);
+// ", called at train.py:212 in step", empty where the record does not tell.
+std::string site_text(const Process& process, const Entry& entry);
 std::string signal_text(int number);
 std::string id_text(uint64_t id);
 

@@ -1,0 +1,143 @@
+// The calls of a Flight Recorder dump, one a line, in PyTorch's own numbers and words.
+#include <fmt/format.h>
+
+#include <ctime>
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "analyzer/flight_recorder.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+namespace fr = format::fr;
+using nlohmann::ordered_json;
+
+const char* state_name(fr::State state) {
+    switch (state) {
+        case fr::State::kScheduled: return "scheduled";
+        case fr::State::kStarted: return "started";
+        case fr::State::kCompleted: return "completed";
+        case fr::State::kUnknown: break;
+    }
+    return "unknown";
+}
+
+std::string clock_text(int64_t realtime_ns) {
+    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
+    tm parts{};
+    localtime_r(&seconds, &parts);
+    return realtime_ns <= 0 ? "-"
+                            : fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec,
+                                          realtime_ns / 1000 % 1'000'000);
+}
+
+class Lister {
+  public:
+    Lister(const fr::Dump& dump, const Process& process, const ShowOptions& options)
+        : dump_(dump), process_(process), options_(options) {}
+
+    void list(const std::function<void(const std::string&)>& write) const {
+        std::deque<std::string> lines;
+        for (const fr::Entry& entry : dump_.entries) {
+            const CallName name = parse_call_name(dump_.text(entry.name));
+            if (!wanted(entry, name)) {
+                continue;
+            }
+            lines.push_back(options_.json ? json_line(entry, name) : text_line(entry, name));
+            if (options_.last != 0 && lines.size() > options_.last) {
+                lines.pop_front();
+            }
+        }
+        for (const std::string& line : lines) {
+            write(line);
+        }
+    }
+
+  private:
+    std::string group_of(const fr::Entry& entry) const {
+        return group_text(dump_.text(entry.group), dump_.text(entry.group_desc));
+    }
+
+    static bool is_p2p(const CallName& name) { return name.kind == OpKind::kSend || name.kind == OpKind::kRecv; }
+
+    static int64_t number_of(const fr::Entry& entry, const CallName& name) {
+        return is_p2p(name) ? entry.p2p_seq_id : entry.collective_seq_id;
+    }
+
+    bool wanted(const fr::Entry& entry, const CallName& name) const {
+        const int64_t number = number_of(entry, name);
+        const bool sequence_fits =
+            !options_.sequences || (number >= 0 && static_cast<uint64_t>(number) >= options_.sequences->first &&
+                                    static_cast<uint64_t>(number) <= options_.sequences->second);
+        return sequence_fits && !options_.steps && !options_.work && !options_.channels &&
+               (options_.communicator.empty() || group_of(entry) == options_.communicator ||
+                dump_.text(entry.group) == options_.communicator) &&
+               (options_.state.empty() || options_.state == state_name(entry.state)) &&
+               (options_.op.empty() || options_.op == name.op || options_.op == format::name_of(name.kind));
+    }
+
+    std::string dtype_of(const fr::Entry& entry) const {
+        const fr::Range& tensors = entry.inputs.count != 0 ? entry.inputs : entry.outputs;
+        return tensors.count == 0 ? std::string() : dump_.text(dump_.tensors[tensors.begin].dtype);
+    }
+
+    std::string text_line(const fr::Entry& entry, const CallName& name) const {
+        const int64_t number = number_of(entry, name);
+        const std::string place = call_site(dump_, entry);
+        const bool timed = entry.time_completed_ns > entry.time_created_ns && entry.time_created_ns > 0;
+        const std::string peer =
+            is_p2p(name) && name.source >= 0 ? fmt::format(" {}->{}", name.source, name.target) : std::string();
+        return fmt::format("{:>5}  {}  {:<12} {:>7}  {:<22} {:<36} {:<9}{} {:>8}  {}\n", process_.rank,
+                           clock_text(entry.time_created_ns), group_of(entry),
+                           number < 0 ? "-" : fmt::format("#{}", number), printable(name.op) + peer,
+                           printable(dtype_of(entry)) + " " + shapes_text(dump_, entry), state_name(entry.state),
+                           entry.retired && entry.state != fr::State::kCompleted ? ", retired" : "",
+                           timed ? duration_text(entry.time_completed_ns - entry.time_created_ns) : "", place);
+    }
+
+    static ordered_json number_or_null(int64_t number) {
+        return number == fr::kUnknownNumber ? ordered_json(nullptr) : ordered_json(number);
+    }
+
+    std::string json_line(const fr::Entry& entry, const CallName& name) const {
+        ordered_json json;
+        json["rank"] = process_.rank;
+        json["record_id"] = number_or_null(entry.record_id);
+        json["communicator_name"] = group_of(entry);
+        json["process_group"] = {printable(dump_.text(entry.group)), printable(dump_.text(entry.group_desc))};
+        json["collective_seq_id"] = number_or_null(entry.collective_seq_id);
+        json["p2p_seq_id"] = number_or_null(entry.p2p_seq_id);
+        json["op_id"] = number_or_null(entry.op_id);
+        json["op"] = std::string(format::name_of(name.kind));
+        json["profiling_name"] = printable(dump_.text(entry.name));
+        json["shapes"] = shapes_text(dump_, entry);
+        json["dtype"] = printable(dtype_of(entry));
+        json["state"] = state_name(entry.state);
+        json["retired"] = entry.retired;
+        json["is_p2p"] = entry.is_p2p;
+        json["timeout_ms"] = entry.timeout_ms;
+        json["time_created_ns"] = entry.time_created_ns;
+        json["time_discovered_started_ns"] = entry.time_started_ns;
+        json["time_discovered_completed_ns"] = entry.time_completed_ns;
+        json["called_at"] = call_site(dump_, entry);
+        return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    }
+
+    const fr::Dump& dump_;
+    const Process& process_;
+    const ShowOptions& options_;
+};
+
+}  // namespace
+
+void list_flight_recorder(const Process& process, const ShowOptions& options,
+                          const std::function<void(const std::string&)>& write) {
+    FlightRecorderScratch scratch;
+    if (const auto dump = read_flight_recorder(process.source.path, scratch)) {
+        Lister(*dump, process, options).list(write);
+    }
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,69 @@
+"""A PyTorch program on CPU (Gloo) that hangs as it is told, and leaves Flight Recorder dumps: fr_hang.py DIRECTORY FAULT
+
+FAULT: none | skip | sleep | size | order, of rank 1. The dumps are written by a thread of its own once a rank has made
+no progress for two seconds, as PyTorch's watchdog does for NCCL; no rank leaves before all have written theirs.
+"""
+
+import os
+import pathlib
+import sys
+import threading
+import time
+from datetime import timedelta
+
+import torch
+import torch._C._distributed_c10d as c10d
+import torch.distributed as dist
+
+directory, fault = pathlib.Path(sys.argv[1]), sys.argv[2]
+progress = [time.monotonic()]
+
+
+def watchdog(rank, size):
+    while time.monotonic() - progress[0] < 2:
+        time.sleep(0.05)
+    (directory / f"nccl_trace_rank_{rank}").write_bytes(c10d._dump_fr_trace())
+    (directory / "json" / f"rank{rank}.json").write_bytes(bytes(c10d._dump_fr_trace_json()))
+    (directory / "done" / str(rank)).write_text("")
+    while len(list((directory / "done").iterdir())) < size:
+        time.sleep(0.05)
+    os._exit(0)
+
+
+def step(rank, pair):
+    values = torch.ones(16)
+    dist.all_reduce(values)
+    dist.all_gather([torch.empty(16) for _ in range(dist.get_world_size())], values)
+    if pair is not None:
+        dist.all_reduce(values, group=pair)
+    progress[0] = time.monotonic()
+
+
+def last_step(rank):
+    values = torch.ones(16)
+    if rank == 1 and fault == "sleep":
+        time.sleep(1000)
+    if rank == 1 and fault == "size":
+        values = torch.ones(32)
+    if rank == 1 and fault == "skip":
+        return
+    dist.all_reduce(values)
+
+
+def main():
+    dist.init_process_group("gloo", timeout=timedelta(seconds=600))
+    rank, size = dist.get_rank(), dist.get_world_size()
+    pair = dist.new_group([0, 1], group_desc="pair")
+    pair = pair if rank < 2 else None
+    for _ in range(3):
+        step(rank, pair)
+    threading.Thread(target=watchdog, args=(rank, size), daemon=True).start()
+    if fault != "none":
+        try:
+            last_step(rank)
+        except RuntimeError:
+            pass  # Gloo finds other sizes out by itself
+    time.sleep(1000)
+
+
+main()

@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""PyTorch's Flight Recorder dumps: invented ones of all kinds, and real ones that CPU PyTorch writes under torchrun."""
+
+import json
+import sys
+import unittest
+
+import harness
+
+sys.path.insert(0, str(harness.ROOT / "tests" / "synth"))
+import fr_files  # noqa: E402
+
+TORCHRUN = harness.ROOT / ".venv" / "bin" / "torchrun"
+
+
+class Dumps(harness.Case):
+    def diagnose(self, job, **how):
+        self.directory = self.place.path / "fr"
+        job.write(self.directory, **how)
+        return self.place.analyze(self.directory)
+
+    def check(self, job, kind, ranks, *words, confidence=None, **how):
+        analysis = self.diagnose(job, **how)
+        self.assertEqual(analysis.status, harness.FINDINGS, analysis.json)
+        head = analysis.json["findings"][0]
+        self.assertEqual((head["kind"], head["ranks"]), (kind, ranks), head)
+        if confidence:
+            self.assertEqual(head["confidence"], confidence, head)
+        told = head["summary"] + "\n" + "\n".join(head["evidence"])
+        for word in words:
+            self.assertIn(word, told)
+        return analysis
+
+    @staticmethod
+    def trained(size=4, **how):
+        job = fr_files.Job(size, **how)
+        for _ in range(5):
+            job.everywhere("0", "all_reduce", [[1024]])
+            job.everywhere("0", "_all_gather_base", [[4]], [[4 * size]])
+        return job
+
+
+class Verdicts(Dumps):
+    def test_healthy(self):
+        for how in ({}, {"as_json": True}, {"protocol": 0}, {"protocol": 5}):
+            with self.subTest(**how):
+                analysis = self.diagnose(self.trained(), **how)
+                self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
+                self.assertEqual(analysis.json["run"]["ranks"], [0, 1, 2, 3])
+                self.assertIn("flight_recorder", [warning["kind"] for warning in analysis.json["warnings"]])
+
+    def test_rank_missing_also_where_it_is_the_first(self):
+        for culprit in (0, 2):
+            with self.subTest(culprit=culprit):
+                job = self.trained()
+                job.everywhere("0", "all_reduce", [[1024]], without=(culprit,), state="scheduled")
+                self.check(job, "rank_not_arrived", [culprit], "all_reduce #11 on default_pg",
+                           "called at train.py:212 in step", confidence="likely")
+
+    def test_timed_out_is_sure(self):
+        job = self.trained()
+        job.everywhere("0", "all_reduce", [[1024]], without=(3,), state="scheduled", retired=True)
+        self.check(job, "rank_not_arrived", [3], confidence="certain")
+
+    def test_a_rank_that_never_used_the_group(self):
+        job = self.trained()
+        job.group("1", "tp", [0, 1])
+        job.call(0, "1", "all_reduce", [[8]], state="scheduled")
+        self.check(job, "rank_not_arrived", [1], "tp:1")
+
+    def test_file_missing(self):
+        job = self.trained()
+        job.everywhere("0", "all_reduce", [[1024]], without=(0,), state="scheduled")
+        analysis = self.check(job, "rank_not_arrived", [0], "left no dump", without={0})
+        self.assertIn("missing_dump", [warning["kind"] for warning in analysis.json["warnings"]])
+
+    def test_mismatches_by_majority(self):
+        for kind, name, sizes, changes in (("op_mismatch", "broadcast", [[1024]], {}),
+                                           ("size_mismatch", "all_reduce", [[512]], {}),
+                                           ("dtype_mismatch", "all_reduce", [[1024]],
+                                            {"input_dtypes": ["BFloat16"], "output_dtypes": ["BFloat16"]})):
+            with self.subTest(kind=kind):
+                job = self.trained()
+                job.everywhere("0", "all_reduce", [[1024]], without=(0,), state="scheduled")
+                job.call(0, "0", name, sizes, state="scheduled", **changes)
+                self.check(job, kind, [0], "train.py:212")
+
+    def test_same_numbers_of_elements_in_another_shape_are_no_fault(self):
+        job = self.trained()
+        job.everywhere("0", "all_reduce", [[32, 32]], without=(0,))
+        job.call(0, "0", "all_reduce", [[1024]])
+        self.assertEqual(self.diagnose(job).json["findings"], [])
+
+    def test_all_to_all_may_be_uneven(self):
+        job = self.trained(2)
+        job.call(0, "0", "all_to_all", [[3], [5]], [[3], [1]])
+        job.call(1, "0", "all_to_all", [[1], [2]], [[5], [2]])
+        self.assertEqual(self.diagnose(job).json["findings"], [])
+
+    def two_groups(self):
+        job = self.trained(2)
+        job.group("1", "tp", [0, 1])
+        job.group("2", "dp", [0, 1])
+        for _ in range(3):
+            job.everywhere("1", "all_reduce", [[4]])
+            job.everywhere("2", "all_reduce", [[4]])
+        return job
+
+    def test_order_inversion(self):
+        job = self.two_groups()
+        job.call(0, "1", "all_reduce", [[4]], state="scheduled")
+        job.call(1, "2", "all_reduce", [[4]], state="scheduled")
+        self.check(job, "order_inversion", [1], "tp:1", "dp:2")
+
+    def test_order_inversion_of_calls_that_all_made(self):
+        job = self.two_groups()
+        for rank, order in ((0, "12"), (1, "21")):
+            for group in order:
+                job.call(rank, group, "all_reduce", [[4]], state="scheduled")
+        analysis = self.check(job, "order_inversion", [0, 1], "the other way round", confidence="likely")
+        self.assertEqual(len(analysis.json["findings"]), 1)
+
+    def test_stuck_in_flight(self):
+        job = self.trained()
+        job.everywhere("0", "all_reduce", [[1024]], state="scheduled", retired=True)
+        self.check(job, "stuck_in_flight", [0, 1, 2, 3], "all_reduce #11")
+
+    def test_overwritten_records(self):
+        job = self.trained()
+        job.everywhere("0", "all_reduce", [[1024]], without=(0,), state="scheduled")
+        job.first_record = {0: 6, 1: 7, 2: 6, 3: 8}
+        analysis = self.check(job, "rank_not_arrived", [0])
+        self.assertIn("TORCH_FR_BUFFER_SIZE", json.dumps(analysis.json["warnings"]))
+
+    def test_old_versions_and_what_they_lack(self):
+        job = self.trained(version="2.2")
+        job.everywhere("0", "all_reduce", [[1024]], without=(0,), state="scheduled")
+        for rank in job.rank.values():
+            for entry in rank.entries:
+                for key in ("op_id", "is_p2p", "timeout_ms", "frames", "time_discovered_started_ns"):
+                    del entry[key]
+        self.check(job, "rank_not_arrived", [0])
+
+    def test_keys_of_newer_versions(self):
+        job = self.trained(version="2.11")
+        for number, rank in job.rank.items():
+            rank.extra = {"rank": 3 - number, "host_name": f"gpu-{number}", "novelty": [1, {"a": None}]}
+        analysis = self.diagnose(job)
+        self.assertEqual(analysis.json["run"]["hosts"], ["gpu-0", "gpu-1", "gpu-2", "gpu-3"])
+
+    def test_gloo_lets_go_of_what_is_done(self):
+        job = fr_files.Job(3, backend="gloo")
+        job.everywhere("0", "all_reduce", [[8]], state="scheduled", retired=True)
+        self.assertEqual(self.diagnose(job).json["findings"], [])
+
+
+class PointToPoint(Dumps):
+    def test_send_missing(self):
+        job = self.trained(2)
+        job.p2p(0, "0", "send", 1, [[8]])
+        job.p2p(1, "0", "recv", 0, [[8]])
+        job.p2p(1, "0", "recv", 0, [[8]], state="scheduled")
+        self.check(job, "p2p_unmatched", [0], "rank 0 to rank 1")
+
+    def test_coalesced_calls_need_not_be_alike(self):
+        job = fr_files.Job(3)
+        for _ in range(4):
+            job.batch(0, "0", [("send", 1, [[8]])])
+            job.batch(1, "0", [("recv", 0, [[8]]), ("send", 2, [[8]])])
+            job.batch(2, "0", [("recv", 1, [[8]])])
+        self.assertEqual(self.diagnose(job).json["findings"], [])
+
+    def test_coalesced_receive_missing(self):
+        job = fr_files.Job(2)
+        for _ in range(2):
+            job.batch(0, "0", [("send", 1, [[8]]), ("recv", 1, [[8]])])
+            job.batch(1, "0", [("recv", 0, [[8]]), ("send", 0, [[8]])])
+        job.batch(0, "0", [("send", 1, [[8]]), ("recv", 1, [[8]])], state="scheduled")
+        job.batch(1, "0", [("send", 0, [[8]])])
+        self.check(job, "p2p_unmatched", [1], "rank 0 to rank 1")
+
+    def test_pairs_of_overwritten_records(self):
+        job = fr_files.Job(2)
+        for size in range(1, 9):
+            job.p2p(0, "0", "send", 1, [[size]])
+            job.p2p(1, "0", "recv", 0, [[size]])
+        job.p2p(1, "0", "recv", 0, [[9]], state="scheduled")
+        job.first_record = {0: 5, 1: 2}
+        analysis = self.check(job, "p2p_unmatched", [0])
+        self.assertNotEqual(analysis.json["findings"][0]["confidence"], "certain")
+        self.assertEqual(len(analysis.json["findings"]), 1)
+
+
+class Coalesced(Dumps):
+    def test_collectives_that_run_as_one(self):
+        job = fr_files.Job(3)
+        for rank in job.ranks:
+            job.coalesced(rank, "0", [("broadcast", [[4]], [[4]]), ("broadcast", [[5]], [[5]])])
+            job.call(rank, "0", "all_reduce", [[4]])
+        self.assertEqual(self.diagnose(job).json["findings"], [])
+
+    def test_one_of_them_differs(self):
+        job = fr_files.Job(3)
+        for rank in job.ranks:
+            second = [[4]] if rank == 1 else [[5]]
+            job.coalesced(rank, "0", [("_broadcast_oop", [[4]], [[4]]), ("_broadcast_oop", second, second)],
+                          end="ALLGATHER_coalesced", state="scheduled")
+        self.check(job, "size_mismatch", [1], "2 coalesced: _broadcast_oop")
+
+
+class Files(Dumps):
+    def test_recognised_by_content(self):
+        job = self.trained()
+        job.write(self.place.path / "fr", prefix="any name at all ")
+        (self.place.path / "fr" / "notes.txt").write_text("no dump")
+        (self.place.path / "fr" / "results_3.json").write_text('{"loss": 1.5}')
+        analysis = self.place.analyze(self.place.path / "fr")
+        self.assertEqual(analysis.json["run"]["ranks"], [0, 1, 2, 3])
+        self.assertNotIn("damaged_file", [warning["kind"] for warning in analysis.json["warnings"]])
+
+    def test_a_file_that_would_run_code(self):
+        job = self.trained()
+        job.write(self.place.path / "fr", without={3})
+        proof = self.place.path / "it ran"
+        (self.place.path / "fr" / "nccl_trace_rank_3").write_bytes(
+            b"\x80\x02cos\nsystem\nX" + len(f"touch '{proof}'").to_bytes(4, "little") + f"touch '{proof}'".encode() + b"\x85R.")
+        analysis = self.place.analyze(self.place.path / "fr")
+        self.assertFalse(proof.exists())
+        self.assertIn("GLOBAL at byte 2: this file asks to run code", json.dumps(analysis.json["warnings"]))
+
+    def test_cut_files(self):
+        job = self.trained()
+        job.write(self.place.path / "fr")
+        path = self.place.path / "fr" / "nccl_trace_rank_2"
+        path.write_bytes(path.read_bytes()[:-100])
+        analysis = self.place.analyze(self.place.path / "fr")
+        self.assertIn("nccl_trace_rank_2: ", json.dumps(analysis.json["warnings"]))
+        self.assertEqual(analysis.json["run"]["missing_ranks"], [2])
+
+    def test_show(self):
+        job = self.trained(2)
+        job.p2p(0, "0", "send", 1, [[8]], state="started")
+        job.write(self.place.path / "fr")
+        lines = self.place.show(self.place.path / "fr", "--rank", "0")
+        self.assertEqual([line["collective_seq_id"] for line in lines[:10]], list(range(1, 11)))
+        self.assertEqual((lines[-1]["profiling_name"], lines[-1]["state"], lines[-1]["called_at"]),
+                         ("nccl:send 0->1", "started", "train.py:212 in step"))
+        only = self.place.show(self.place.path / "fr", "--rank", "1", "--seq", "3-4", "--op", "all_reduce")
+        self.assertEqual([line["collective_seq_id"] for line in only], [3])
+
+
+@unittest.skipUnless(TORCHRUN.exists(), f"no PyTorch: {TORCHRUN} is missing (scripts/setup installs it)")
+class RealDumps(Dumps):
+    def hang(self, fault):
+        self.directory = self.place.path / "fr"
+        for name in ("json", "done"):
+            (self.directory / name).mkdir(parents=True)
+        program = harness.ROOT / "tests" / "e2e" / "clients" / "fr_hang.py"
+        done = self.place.run([TORCHRUN, "--nproc-per-node=3", "--master-port=0", "--rdzv-backend=c10d",
+                               "--rdzv-endpoint=localhost:0", program, self.directory, fault],
+                              self.place.env(preload=False, LD_LIBRARY_PATH=None, OMP_NUM_THREADS="1"), limit_s=180)
+        self.assertEqual(len(list((self.directory / "done").iterdir())), 3, done.stderr)
+        pickled = [self.directory / f"nccl_trace_rank_{rank}" for rank in range(3)]
+        return [self.place.analyze(*pickled), self.place.analyze(self.directory / "json")]
+
+    def test_missing_ranks(self):
+        for fault in ("sleep", "skip"):
+            with self.subTest(fault=fault):
+                self.place = self.new_place()
+                for analysis in self.hang(fault):
+                    head = analysis.json["findings"][0]
+                    self.assertEqual((head["kind"], head["ranks"], head["victims"]), ("rank_not_arrived", [1], [0, 2]))
+                    self.assertIn("all_reduce #7 on default_pg", head["summary"])
+                pickled = self.place.analyze(*sorted(self.directory.glob("nccl_trace_rank_*")))
+                self.assertIn("fr_hang.py", json.dumps(pickled.json["findings"][0]["evidence"]))
+                self.assertIn("in last_step", json.dumps(pickled.json["findings"][0]["evidence"]))
+
+    def test_another_size(self):
+        for analysis in self.hang("size"):
+            head = analysis.json["findings"][0]
+            self.assertEqual((head["kind"], head["ranks"]), ("size_mismatch", [1]), head)
+
+    def test_healthy(self):
+        for analysis in self.hang("none"):
+            self.assertEqual(analysis.json["findings"], [])
+
+
+if __name__ == "__main__":
+    harness.main()
