@@ -20,6 +20,7 @@ void sort_unique(std::vector<int>& ranks) {
 
 Diagnosis Diagnoser::diagnose() {
     add_mismatches();
+    add_uneven_exchanges();
     add_absences();
     add_cycles();
     add_opposite_orders();

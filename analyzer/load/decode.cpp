@@ -185,6 +185,8 @@ void decode_labels(const format::RingImage& image, TextTable& texts, Process& pr
     });
 }
 
+}  // namespace
+
 Process decode_process(const OpenedSource& opened) {
     const format::RingImage& image = opened.image;
     Process process;

@@ -15,6 +15,7 @@ namespace fr = format::fr;
 // PyTorch gives each communicator a stream of its own; which it is, a dump does not say. Above the handles that mean the
 // default stream.
 constexpr uint64_t kFirstLane = 0x1000;
+constexpr ptrdiff_t kExchanges = 256;
 constexpr uint64_t kFirstPairLane = uint64_t{1} << 40;
 
 class Hash {
@@ -81,7 +82,8 @@ class ProcessMaker {
   private:
     // Calls of one group with one sequence number that may turn out to be coalesced.
     struct OpenGroup {
-        int64_t sequence = 0;
+        int64_t collective = 0;  // numbers
+        int64_t p2p = 0;
         bool is_p2p = false;
         std::vector<uint32_t> calls;  // process_.entries
         std::vector<const fr::Entry*> raw;
@@ -156,14 +158,14 @@ class ProcessMaker {
         }
         const bool p2p = name.kind == OpKind::kSend || name.kind == OpKind::kRecv;
         note_batches(raw, row, p2p);
-        const int64_t sequence = p2p ? raw.p2p_seq_id : raw.collective_seq_id;
         if (name.closes_group && raw.is_p2p) {
             return;  // its calls are lost: nothing to say who sends what to whom
         }
-        if (open.calls.empty() || open.is_p2p != p2p || open.sequence != sequence || sequence <= 0) {
+        if (open.calls.empty() || open.is_p2p != p2p || !same_numbers(open, raw)) {
             close_group(row, nullptr);
             open.is_p2p = p2p;
-            open.sequence = sequence;
+            open.collective = raw.collective_seq_id;
+            open.p2p = raw.p2p_seq_id;
         }
         open.calls.push_back(static_cast<uint32_t>(process_.entries.size()));
         open.raw.push_back(&raw);
@@ -194,8 +196,14 @@ class ProcessMaker {
         return number - std::min(number, batches);
     }
 
+    // Sends and receives: both numbers, because early versions gave all batches of a rank one p2p_seq_id.
+    static bool same_numbers(const OpenGroup& open, const fr::Entry& raw) {
+        return open.collective == raw.collective_seq_id &&
+               (open.is_p2p ? open.p2p == raw.p2p_seq_id : open.collective >= 0);
+    }
+
     static bool closes(const OpenGroup& open, const fr::Entry& raw) {
-        return !open.calls.empty() && open.sequence == (open.is_p2p ? raw.p2p_seq_id : raw.collective_seq_id);
+        return !open.calls.empty() && same_numbers(open, raw);
     }
 
     Entry make_call(const fr::Entry& raw, const CallName& name, uint32_t row) {
@@ -286,6 +294,9 @@ class ProcessMaker {
             entry.count = 0;
             entry.agreed = 0;
         }
+        if (entry.kind == OpKind::kAllToAll && entry.sequence != kNoSequence) {
+            process_.exchanges.push_back({row, entry.sequence, in, out});
+        }
         return entry;
     }
 
@@ -293,6 +304,13 @@ class ProcessMaker {
     void close_group(uint32_t row, const fr::Entry* end) {
         OpenGroup open = std::exchange(open_[row], {});
         if (open.calls.empty() || (open.calls.size() == 1 && end == nullptr)) {
+            return;
+        }
+        // Coalesced calls have no progress of their own.
+        const bool tracked = std::any_of(open.calls.begin(), open.calls.end(), [&](uint32_t index) {
+            return process_.entries[index].state != CallState::kPending;
+        });
+        if (end == nullptr && tracked) {
             return;
         }
         const auto group = ++groups_made_;
@@ -374,6 +392,9 @@ class ProcessMaker {
             member.p2p_counted = process_.overwritten == 0;
         }
         index_calls(process_);
+        if (std::ssize(process_.exchanges) > kExchanges) {
+            process_.exchanges.erase(process_.exchanges.begin(), process_.exchanges.end() - kExchanges);
+        }
         for (const auto& [key, count] : p2p_counts_) {
             const auto& [row, peer, send] = key;
             Member& member = process_.members[row];

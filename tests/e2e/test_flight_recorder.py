@@ -97,6 +97,12 @@ class Verdicts(Dumps):
         job.call(1, "0", "all_to_all", [[1], [2]], [[5], [2]])
         self.assertEqual(self.diagnose(job).json["findings"], [])
 
+    def test_all_to_all_whose_sums_differ(self):
+        job = self.trained(3)
+        job.everywhere("0", "all_to_all", [[9]], without=(0,), state="scheduled")
+        job.call(0, "0", "all_to_all", [[12]], [[9]], state="scheduled")
+        self.check(job, "size_mismatch", [0], "send 30 elements and receive 27")
+
     def two_groups(self):
         job = self.trained(2)
         job.group("1", "tp", [0, 1])
@@ -275,10 +281,10 @@ class RealDumps(Dumps):
                 self.assertIn("fr_hang.py", json.dumps(pickled.json["findings"][0]["evidence"]))
                 self.assertIn("in last_step", json.dumps(pickled.json["findings"][0]["evidence"]))
 
-    def test_another_size(self):
-        for analysis in self.hang("size"):
+    def test_another_operation(self):
+        for analysis in self.hang("op"):
             head = analysis.json["findings"][0]
-            self.assertEqual((head["kind"], head["ranks"]), ("size_mismatch", [1]), head)
+            self.assertEqual((head["kind"], head["ranks"], head["victims"]), ("op_mismatch", [1], [0, 2]), head)
 
     def test_healthy(self):
         for analysis in self.hang("none"):

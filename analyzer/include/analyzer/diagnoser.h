@@ -109,6 +109,9 @@ class Diagnoser {
     Confidence confidence_in(const WaitNode& node, const Blocked& blocked, const BlockedBy& by) const;
     void report_blocked(const std::map<CulpritKey, BlockedCause>& causes);
 
+    // exchanges.cpp
+    void add_uneven_exchanges();
+
     // opposite_order.cpp
     void add_opposite_orders();
     void add_opposite_order(uint32_t a, uint32_t b, const std::vector<MemberRef>& a_first,

@@ -235,6 +235,14 @@ struct PeerCalls {
     uint64_t last = 0;
 };
 
+// Elements that a member of an all_to_all passes: they may differ from member to member, their sums may not.
+struct Exchange {
+    uint32_t row = kNoIndex;
+    uint64_t sequence = 0;
+    uint64_t sent = 0;
+    uint64_t received = 0;
+};
+
 struct Process {
     Source source;
     int32_t pid = 0;
@@ -268,7 +276,8 @@ struct Process {
     bool condensed = false;
     std::vector<uint32_t> callers;  // threads that made the newest calls
     std::vector<PeerCalls>
-        passed_pairs;  // once condensed: point-to-point calls that are done and have no entry any more
+        passed_pairs;                 // once condensed: point-to-point calls that are done and have no entry any more
+    std::vector<Exchange> exchanges;  // the newest ones, where the record tells both sides
     std::vector<Member> members;
     std::vector<ThreadState> threads;
     std::vector<StreamWork> work;  // not known to be done

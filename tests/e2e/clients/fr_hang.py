@@ -1,6 +1,6 @@
 """A PyTorch program on CPU (Gloo) that hangs as it is told, and leaves Flight Recorder dumps: fr_hang.py DIRECTORY FAULT
 
-FAULT: none | skip | sleep | size | order, of rank 1. The dumps are written by a thread of its own once a rank has made
+FAULT: none | skip | sleep | op, of rank 1. (Other sizes are none: where they differ, Gloo ends the process.) The dumps are written by a thread of its own once a rank has made
 no progress for two seconds, as PyTorch's watchdog does for NCCL; no rank leaves before all have written theirs.
 """
 
@@ -43,10 +43,10 @@ def last_step(rank):
     values = torch.ones(16)
     if rank == 1 and fault == "sleep":
         time.sleep(1000)
-    if rank == 1 and fault == "size":
-        values = torch.ones(32)
     if rank == 1 and fault == "skip":
         return
+    if rank == 1 and fault == "op":
+        dist.broadcast(values, 0)
     dist.all_reduce(values)
 
 
@@ -59,10 +59,7 @@ def main():
         step(rank, pair)
     threading.Thread(target=watchdog, args=(rank, size), daemon=True).start()
     if fault != "none":
-        try:
-            last_step(rank)
-        except RuntimeError:
-            pass  # Gloo finds other sizes out by itself
+        last_step(rank)
     time.sleep(1000)
 
 

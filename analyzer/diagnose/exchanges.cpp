@@ -1,0 +1,92 @@
+// all_to_all: members rightly pass different sizes, but what all of them send together is what all receive together.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "analyzer/diagnoser.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+struct Part {
+    MemberRef member;
+    uint64_t sent;
+    uint64_t received;
+    bool even() const { return sent == received; }
+};
+
+// Those who differ from a majority that passes one even size; all where there is none.
+std::vector<Part> suspects(const std::vector<Part>& parts) {
+    std::map<uint64_t, size_t> votes;
+    for (const Part& part : parts) {
+        votes[part.sent] += part.even() ? 1 : 0;
+    }
+    for (const auto& [size, count] : votes) {
+        if (count * 2 > parts.size()) {
+            std::vector<Part> few;
+            std::copy_if(parts.begin(), parts.end(), std::back_inserter(few),
+                         [&](const Part& part) { return !part.even() || part.sent != size; });
+            return few;
+        }
+    }
+    return parts;
+}
+
+}  // namespace
+
+void Diagnoser::add_uneven_exchanges() {
+    std::map<std::pair<uint32_t, uint64_t>, std::vector<Part>> calls;
+    for (uint32_t process = 0; process < run_.processes.size(); ++process) {
+        for (const Exchange& exchange : run_.processes[process].exchanges) {
+            const Member& member = run_.processes[process].members[exchange.row];
+            if (member.communicator != kNoIndex) {
+                calls[{member.communicator, exchange.sequence}].push_back(
+                    {{process, exchange.row}, exchange.sent, exchange.received});
+            }
+        }
+    }
+    for (const auto& [place, parts] : calls) {
+        const Communicator& communicator = run_.communicators[place.first];
+        uint64_t sent = 0;
+        uint64_t received = 0;
+        for (const Part& part : parts) {
+            sent += part.sent;
+            received += part.received;
+        }
+        if (sent != received && communicator.size > 0 && parts.size() == static_cast<size_t>(communicator.size)) {
+            Finding finding;
+            finding.kind = FindingKind::kSizeMismatch;
+            finding.communicator = place.first;
+            finding.sequence = place.second;
+            finding.op = op_text(OpKind::kAllToAll);
+            const std::vector<Part> wrong = suspects(parts);
+            for (const Part& part : wrong) {
+                finding.ranks.push_back(run_.member(part.member).global_rank);
+                finding.evidence.push_back(fmt::format("rank {}: sends {} elements, receives {}", finding.ranks.back(),
+                                                       grouped_digits(part.sent), grouped_digits(part.received)));
+            }
+            finding.summary = fmt::format("the members of {} send {} elements and receive {}{}",
+                                          call_text(communicator, OpKind::kAllToAll, place.second),
+                                          grouped_digits(sent), grouped_digits(received),
+                                          wrong.size() == parts.size() ? "; whose sizes are wrong is undecidable" : "");
+            finding.doubt(true, "the sizes for each peer, which the record does not hold");
+            finding.doubt(wrong.size() == parts.size(), "a majority that passes one size");
+            std::vector<uint32_t> nodes;
+            for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
+                const WaitNode& node = graph_.nodes[index];
+                if (node.kind == WaitKind::kCollective && node.communicator == place.first &&
+                    node.sequence == place.second) {
+                    nodes.push_back(index);
+                    explained_[index] = true;
+                }
+            }
+            add_victims(nodes, finding);
+            finding.hangs = !nodes.empty();
+            diagnosis_.findings.push_back(std::move(finding));
+        }
+    }
+}
+
+}  // namespace titan::analyzer
