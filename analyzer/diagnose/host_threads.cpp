@@ -5,6 +5,11 @@
 #include "analyzer/wait_graph.h"
 
 namespace titan::analyzer {
+bool is_creation(OpKind kind) {
+    return kind == OpKind::kCommInit || kind == OpKind::kCommInitAll || kind == OpKind::kCommSplit ||
+           kind == OpKind::kCommShrink || kind == OpKind::kCommGrow;
+}
+
 bool is_being_created(const Member& member) {
     return member.state == CommState::kCreating && member.issued == 0 && member.created_ns != 0;
 }

@@ -15,11 +15,6 @@ namespace {
 // Clocks of hosts may differ; this much is not taken for order.
 constexpr int64_t kClockSlackNs = 100'000'000;
 
-bool is_creation(OpKind kind) {
-    return kind == OpKind::kCommInit || kind == OpKind::kCommInitAll || kind == OpKind::kCommSplit ||
-           kind == OpKind::kCommShrink || kind == OpKind::kCommGrow;
-}
-
 bool is_child(OpKind origin) {
     return origin == OpKind::kCommSplit || origin == OpKind::kCommShrink || origin == OpKind::kCommGrow;
 }

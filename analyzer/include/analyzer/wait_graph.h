@@ -89,6 +89,7 @@ std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start);
 // Threads of the process that issue NCCL calls: only what holds them keeps a call from being issued.
 std::vector<const ThreadState*> issuing_threads(const Process& process);
 bool is_sync_call(const std::string& name);
+bool is_creation(OpKind kind);
 bool is_being_created(const Member& member);
 
 }  // namespace titan::analyzer
