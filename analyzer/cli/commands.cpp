@@ -40,7 +40,8 @@ std::function<void(size_t, size_t)> progress_bar(std::string what) {
 }
 
 void add_path(CLI::App& app, CommonOptions& common) {
-    app.add_option("PATH", common.paths, "dump directories, dump files, ring files or ring directories");
+    app.add_option("PATH", common.paths,
+                   "dump directories, dump files, ring files or ring directories; Flight Recorder files of PyTorch");
 }
 
 void add_run(CLI::App& app, CommonOptions& common) {

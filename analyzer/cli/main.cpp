@@ -11,6 +11,7 @@ namespace {
 
 constexpr const char* kFooter = R"(examples:
   titan-analyze dumps/                   the verdict for the newest run in there
+  titan-analyze /tmp/fr/                 PyTorch Flight Recorder files, pickled or JSON
   titan-analyze dumps/ --json | jq .verdict
   titan-analyze dumps/ --list-runs       which runs and attempts there are
   titan-analyze dumps/ --run job-17 --attempt 1

@@ -325,7 +325,7 @@ struct Communicator {
 };
 
 struct Warning {
-    std::string kind;  // missing_dump, lost_entries, or damaged_file, stale_dump, other_run
+    std::string kind;  // missing_dump, lost_entries, or damaged_file, stale_dump, other_run, flight_recorder
     std::vector<int> ranks;
     std::string summary;
 };
