@@ -2,8 +2,8 @@
 
     flight_recorder.py --build BUILD [--python PYTHON] [--ranks 64] [--entries 500] [--limit-s 600]
 
-The dumps are invented (tests/synth/fr_files.py): one all_reduce after another, and a rank that leaves the last one out. fr_trace
-runs in PYTHON, which needs PyTorch; the start of an interpreter with PyTorch is measured by itself and taken off.
+The dumps are invented (tests/synth/fr_files.py): one all_reduce after another, and a rank that leaves the last one out.
+fr_trace runs in PYTHON, which needs PyTorch; the start of an interpreter with PyTorch is measured by itself and taken off.
 """
 import argparse
 import pathlib
@@ -23,7 +23,7 @@ IMPORT = "import torch.distributed.flight_recorder.fr_trace"
 
 
 def write_dumps(directory, ranks, entries):
-    """One file is made by hand, the others are its copies with another rank's name: they differ in nothing else."""
+    """One file is made, the others are its copies under other names: a rank is what its file's name says."""
     job = fr_files.Job(ranks)
     missing = ranks // 2
     for rank in (0, missing):
@@ -69,7 +69,8 @@ def main():
         # The smaller one first: the system tells the peak of all children so far.
         ours = measure([options.build / "analyzer" / "titan-analyze", directory, "--no-rings"], options.limit_s)
         right = ours and f"rank {missing} never issued all_reduce #{options.entries}" in re.sub(r"\s+", " ", ours[3])
-        print(f"titan-analyze  {ours[0]:8.2f} s ({ours[1]:.2f} s of processors)  {ours[2]:6.0f} MiB  {'right' if right else 'WRONG: ' + ours[3]}")
+        verdict = "right" if right else "WRONG: " + ours[3]
+        print(f"titan-analyze  {ours[0]:8.2f} s ({ours[1]:.2f} s of processors)  {ours[2]:6.0f} MiB  {verdict}")
         if not pathlib.Path(options.python).exists():
             print(f"fr_trace       not run: there is no {options.python}")
             return 0 if right else 1
