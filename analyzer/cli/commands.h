@@ -40,6 +40,7 @@ struct Command {
 // Each adds itself to the command line.
 Command diagnose_command(CLI::App& app);  // the default one: options of the program itself
 Command show_command(CLI::App& app);
+Command stragglers_command(CLI::App& app);
 Command export_command(CLI::App& app);
 Command rings_command(CLI::App& app);
 Command collect_command(CLI::App& app);

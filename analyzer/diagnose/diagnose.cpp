@@ -9,6 +9,7 @@
 #include "analyzer/diagnoser.h"
 #include "analyzer/host_wait.h"
 #include "analyzer/rank_state.h"
+#include "analyzer/stragglers.h"
 #include "analyzer/text.h"
 
 namespace titan::analyzer {
@@ -79,6 +80,9 @@ void Diagnoser::finish() {
         return std::tuple(!first[a.summary], a.confidence == Confidence::kPossible, a.since_ns) <
                std::tuple(!first[b.summary], b.confidence == Confidence::kPossible, b.since_ns);
     });
+    Timing timing = analyze_timing(run_);
+    add_timing_findings(run_, timing, diagnosis_.findings);
+    diagnosis_.clocks = std::move(timing.clocks);
     std::map<const Process*, std::pair<std::string, std::string>> states;  // with times and without
     const auto state_of = [&](const Process& process) -> const auto& {
         auto [found, fresh] = states.try_emplace(&process);

@@ -85,6 +85,27 @@ std::string with_short_lists(const std::string& text) {
     return result;
 }
 
+ordered_json clocks_json(const Clocks& clocks) {
+    ordered_json hosts = ordered_json::array();
+    for (size_t i = 0; i < clocks.hosts.size(); ++i) {
+        const HostClock& clock = clocks.hosts[i];
+        ordered_json stretches = ordered_json::array();
+        for (const ClockStretch& stretch : clock.stretches) {
+            stretches.push_back({{"from_ns", stretch.from_ns},
+                                 {"at_ns", stretch.at_ns},
+                                 {"offset_ns", stretch.offset_ns},
+                                 {"drift_ppm", stretch.drift * 1e6},
+                                 {"bound_ns", stretch.bound_ns}});
+        }
+        hosts.push_back({{"host", clock.host},
+                         {"aligned", clock.aligned},
+                         {"reference", i == 0},
+                         {"observations", clock.observations},
+                         {"stretches", stretches}});
+    }
+    return {{"summary", clocks.summary()}, {"bound_ns", clocks.largest_bound_ns()}, {"hosts", hosts}};
+}
+
 }  // namespace
 
 std::string json_report(const Run& run, const Diagnosis& diagnosis) {
@@ -105,6 +126,7 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     for (const Warning& warning : diagnosis.warnings) {
         json["warnings"].push_back({{"kind", warning.kind}, {"ranks", warning.ranks}, {"summary", warning.summary}});
     }
+    json["clocks"] = clocks_json(diagnosis.clocks);
     return with_short_lists(json.dump(2, ' ', false, ordered_json::error_handler_t::replace)) + "\n";
 }
 

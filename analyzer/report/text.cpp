@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <csignal>
 
 namespace titan::analyzer {
@@ -44,6 +45,14 @@ std::string duration_text(int64_t nanoseconds) {
     const auto whole = static_cast<int64_t>(seconds);
     return whole < 7200 ? fmt::format("{} min {:02} s", whole / 60, whole % 60)
                         : fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
+}
+
+std::string fine_duration_text(double nanoseconds) {
+    if (nanoseconds >= 1e7 || nanoseconds <= -1e7) {
+        return duration_text(static_cast<int64_t>(nanoseconds));
+    }
+    return std::abs(nanoseconds) >= 999'500 ? fmt::format("{:.1f} ms", nanoseconds / 1e6)
+                                            : fmt::format("{:.0f} us", nanoseconds / 1e3);
 }
 
 std::string grouped_digits(uint64_t number) {

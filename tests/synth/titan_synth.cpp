@@ -4,6 +4,7 @@
 #include <string>
 
 #include "jobs.h"
+#include "timed_job.h"
 
 namespace {
 
@@ -104,6 +105,26 @@ void write_large(const Options& options, int calls) {
     }
 }
 
+// "span", "kernels", "copy", "sync", "link", "collective", or "none".
+bool set_timed_fault(const Options& options, TimedFault& fault) {
+    const std::pair<const char*, TimedFault::Kind> kinds[] = {{"none", TimedFault::kNone},
+                                                              {"span", TimedFault::kSlowSpan},
+                                                              {"kernels", TimedFault::kSlowKernels},
+                                                              {"copy", TimedFault::kSlowCopy},
+                                                              {"sync", TimedFault::kSlowSync},
+                                                              {"link", TimedFault::kSlowLink},
+                                                              {"collective", TimedFault::kSlowCollective}};
+    for (const auto& [name, kind] : kinds) {
+        if (options.fault == name) {
+            fault.kind = kind;
+            fault.rank = options.rank;
+            fault.from_step = static_cast<int>(options.at);
+            return true;
+        }
+    }
+    return false;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -118,8 +139,44 @@ int main(int argc, char** argv) {
     app.add_option("--at", options.at, "its n-th call on the world communicator");
     app.add_option("--run", options.scenario.run);
     app.add_option("--large", large_calls, "no simulation: this many calls on every rank (faults: none, sleep)");
+    bool timed = false;
+    TimedOptions timed_options;
+    std::string pattern = "persistent";
+    app.add_flag("--timed", timed,
+                 "a job in time, with clocks, noise and a slow part; faults: none, span, kernels, copy, sync, link, "
+                 "collective; --at is the step");
+    app.add_option("--hosts", timed_options.hosts, "timed: hosts; --ranks must be a multiple")
+        ->check(CLI::Range(1, 8192));
+    app.add_option("--tp", timed_options.tp, "timed: ranks of a tensor parallel group");
+    app.add_option("--dp-hosts", timed_options.dp_hosts, "timed: hosts that a data parallel group spans (0: all)");
+    app.add_option("--step-ms", timed_options.step_ms, "timed: length of a step");
+    app.add_option("--seed", timed_options.seed, "timed: other noise");
+    app.add_option("--share", timed_options.fault.share,
+                   "timed: of a step that the fault takes; links, collectives: a factor");
+    app.add_option("--host", timed_options.fault.host, "timed: the link from this host to the next one is slow");
+    app.add_option("--pattern", pattern, "timed: persistent, periodic, once");
+    app.add_option("--every", timed_options.fault.every, "timed: period in steps");
+    app.add_option("--clock-ms", timed_options.clock_offset_ms, "timed: how far the hosts' clocks differ");
+    app.add_option("--drift-ppm", timed_options.clock_drift_ppm);
     CLI11_PARSE(app, argc, argv);
     try {
+        if (timed) {
+            timed_options.ranks_per_host = options.ranks / timed_options.hosts;
+            timed_options.steps = options.steps;
+            timed_options.run = options.scenario.run;
+            timed_options.fault.pattern = pattern == "periodic" ? TimedFault::kPeriodic
+                                          : pattern == "once"   ? TimedFault::kOneOff
+                                                                : TimedFault::kPersistent;
+            if (options.ranks % timed_options.hosts != 0 || timed_options.tp < 1 ||
+                timed_options.ranks_per_host % timed_options.tp != 0 ||
+                (timed_options.dp_hosts != 0 && timed_options.hosts % timed_options.dp_hosts != 0) ||
+                !set_timed_fault(options, timed_options.fault)) {
+                std::fprintf(stderr, "titan-synth: no such fault, or ranks, hosts, tp and dp-hosts do not divide\n");
+                return 2;
+            }
+            TimedJob(timed_options).write(options.directory);
+            return 0;
+        }
         if (large_calls > 0) {
             write_large(options, large_calls);
             return 0;

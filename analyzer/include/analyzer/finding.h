@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/clocks.h"
 #include "analyzer/run.h"
 
 namespace titan::analyzer {
@@ -50,6 +51,15 @@ namespace titan::analyzer {
     X(kCommInitStuck, "comm_init_stuck", finding, "communicator creation that some members never entered",             \
       "see why the named ranks never called it; if all did, check NCCL_SOCKET_IFNAME, firewalls and the bootstrap "    \
       "address")                                                                                                       \
+    X(kStraggler, "straggler", finding,                                                                                \
+      "a rank that the others wait for, step after step, and which part of its step is slow",                          \
+      "look at the part that is named: py-spy or a profiler for host code, nvidia-smi (clocks, throttling) for the "   \
+      "GPU, "                                                                                                          \
+      "the storage for loaders; titan-analyze stragglers PATH lists all ranks")                                        \
+    X(kSlowCollective, "slow_collective", finding, "the collective itself is slow on all members",                     \
+      "compare the links of the hosts named (ibstat, link counters, NCCL_DEBUG=INFO for another path or protocol), "   \
+      "and "                                                                                                           \
+      "whether other jobs share them")                                                                                 \
     X(kMissingDump, "missing_dump", warning, "a rank of which nothing could be read",                                  \
       "look on that rank's node: titan-analyze rings, and titan-analyze collect --into DIR")                           \
     X(kLostEntries, "lost_entries", warning, "calls that were recorded and overwritten, or could not be recorded",     \
@@ -135,6 +145,7 @@ struct Finding {
 
 struct Diagnosis {
     std::vector<Finding> findings;  // the head one first
+    Clocks clocks;                  // of the hosts
     std::vector<Warning> warnings;
 };
 

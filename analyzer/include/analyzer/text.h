@@ -18,6 +18,8 @@ std::string ranks_text(const std::vector<int>& ranks);
 bool is_plural(const std::vector<int>& ranks);
 // "350 ms", "4.1 s", "2 min 05 s", "3 h 10 min".
 std::string duration_text(int64_t nanoseconds);
+// The same with what duration_text leaves out below 10 ms: "3.2 ms", "40 us".
+std::string fine_duration_text(double nanoseconds);
 // 1234567 -> "1,234,567".
 std::string grouped_digits(uint64_t number);
 // Replaces control characters and bytes that are not UTF-8: names come from strangers' processes.

@@ -1,0 +1,16 @@
+// Statistics that a few wild values do not move.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace titan::analyzer {
+
+// The value that a share of `quantile` of the values does not exceed; 0 without values. Of an even number the lower middle
+// is the median: two values have no middle that anybody measured.
+double quantile_of(std::vector<double> values, double quantile);
+inline double median_of(std::vector<double> values) { return quantile_of(std::move(values), 0.5); }
+// Standard deviation of a normal distribution with the same median distance from the median.
+double spread_of(const std::vector<double>& values);
+
+}  // namespace titan::analyzer

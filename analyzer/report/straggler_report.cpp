@@ -1,0 +1,144 @@
+#include "analyzer/straggler_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::vector<const RankTiming*> by_cost(const Timing& timing) {
+    std::vector<const RankTiming*> ranks;
+    for (const RankTiming& rank : timing.ranks) {
+        ranks.push_back(&rank);
+    }
+    std::stable_sort(ranks.begin(), ranks.end(), [](const auto* a, const auto* b) {
+        const bool a_named = a->shape.pattern != LatePattern::kNone;
+        const bool b_named = b->shape.pattern != LatePattern::kNone;
+        return a_named != b_named ? a_named : a->lost_ns > b->lost_ns;
+    });
+    return ranks;
+}
+
+std::string since_text(const RankTiming& rank, const TimeAxis& axis) {
+    return rank.shape.pattern == LatePattern::kNone
+               ? "-"
+               : fmt::format("{}{}", axis.steps ? "" : "#", axis.keys[rank.shape.first]);
+}
+
+std::string pattern_text(const RankTiming& rank) {
+    switch (rank.shape.pattern) {
+        case LatePattern::kNone: return "-";
+        case LatePattern::kPeriodic: return fmt::format("every {}", rank.shape.every);
+        default: return name_of(rank.shape.pattern);
+    }
+}
+
+std::string basis_text(const RankTiming& rank) { return rank.by_device ? "GPU" : "host"; }
+
+ordered_json rank_json(const Run& run, const RankTiming& rank, const TimeAxis& axis) {
+    ordered_json json{{"rank", rank.rank},
+                      {"host", run.processes[rank.process].host},
+                      {"rounds", rank.rounds},
+                      {"arrival", rank.by_device ? "device" : "host"},
+                      {"median_late_ns", rank.median_late_ns},
+                      {"p99_late_ns", rank.p99_late_ns},
+                      {"lost_ns", rank.lost_ns},
+                      {"noise_ns", rank.noise_ns},
+                      {"communicator", id_text(run.communicators[rank.communicator].id)},
+                      {"pattern", name_of(rank.shape.pattern)}};
+    if (rank.shape.pattern != LatePattern::kNone) {
+        json["since"] = {{axis.steps ? "step" : "seq", axis.keys[rank.shape.first]}};
+        json["until"] = {{axis.steps ? "step" : "seq", axis.keys[rank.shape.last]}};
+        json["every"] = rank.shape.every == 0 ? ordered_json(nullptr) : ordered_json(rank.shape.every);
+        json["hits"] = rank.shape.hits;
+        json["typical_ns"] = rank.shape.typical_ns;
+        json["slow_part"] = rank.slow_part.empty() ? ordered_json(nullptr) : ordered_json(rank.slow_part);
+        json["why"] = rank.why;
+    }
+    return json;
+}
+
+ordered_json slow_json(const Run& run, const SlowCollective& slow) {
+    ordered_json names = ordered_json::array();
+    for (const uint32_t c : slow.communicators) {
+        const Communicator& communicator = run.communicators[c];
+        names.push_back({{"id", id_text(communicator.id)}, {"name", communicator.name}, {"size", communicator.size}});
+    }
+    return {{"op", op_text(slow.op)},
+            {"bytes", slow.bytes},
+            {"communicators", names},
+            {"hosts", slow.hosts},
+            {"taken_ns", slow.taken_ns},
+            {"usual_ns", slow.usual_ns},
+            {"bus_bytes_per_s", slow.bus_bytes_per_s},
+            {"usual_bus_bytes_per_s", slow.usual_bus_bytes_per_s},
+            {"compared_with", slow.against_history ? "its past" : "communicators alike"},
+            {"since", slow.since_known ? ordered_json(slow.since) : ordered_json(nullptr)},
+            {"lost_ns", slow.lost_ns}};
+}
+
+}  // namespace
+
+std::string straggler_table(const Run& run, const Timing& timing, const StragglerTableOptions& options) {
+    if (timing.ranks.empty()) {
+        return "no communicator has enough calls that nearly all its members have a record of: nothing to compare\n";
+    }
+    const TimeAxis& axis = timing.axes.front();
+    std::string text = axis.keys.empty()
+                           ? "the program marks no steps: numbers are those of calls (titan_step marks steps)\n"
+                           : fmt::format("steps {} to {}, {} each in the median\n", axis.keys.front(), axis.keys.back(),
+                                         fine_duration_text(axis.length_ns));
+    if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
+        text += clocks + "\n";
+    }
+    text += fmt::format("\n{:>6}  {:<16} {:>10} {:>10} {:>10}  {:<11} {:>8}  {:<5} {}\n", "rank", "host", "median",
+                        "p99", "lost", "pattern", "since", "seen", "slow part");
+    const std::vector<const RankTiming*> ranks = by_cost(timing);
+    const size_t shown = options.ranks == 0 ? ranks.size() : std::min(options.ranks, ranks.size());
+    for (size_t i = 0; i < shown; ++i) {
+        const RankTiming& rank = *ranks[i];
+        text += fmt::format("{:>6}  {:<16} {:>10} {:>10} {:>10}  {:<11} {:>8}  {:<5} {}\n", rank.rank,
+                            run.processes[rank.process].host, fine_duration_text(rank.median_late_ns),
+                            fine_duration_text(rank.p99_late_ns), fine_duration_text(rank.lost_ns), pattern_text(rank),
+                            since_text(rank, timing.axes[rank.axis]), basis_text(rank), rank.slow_part);
+    }
+    if (shown < ranks.size()) {
+        text += fmt::format("and {} ranks that cost less (--all)\n", ranks.size() - shown);
+    }
+    for (const SlowCollective& slow : timing.slow) {
+        text +=
+            fmt::format("\nslow: {} on {}{}: {} instead of {}\n", op_text(slow.op),
+                        communicator_text(run.communicators[slow.communicators.front()]),
+                        slow.communicators.size() > 1 ? fmt::format(" and {} more", slow.communicators.size() - 1) : "",
+                        fine_duration_text(slow.taken_ns), fine_duration_text(slow.usual_ns));
+    }
+    return text;
+}
+
+std::string straggler_json(const Run& run, const Timing& timing) {
+    ordered_json json;
+    json["schema"] = 1;
+    json["steps"] = nullptr;
+    const TimeAxis& axis = timing.axes.front();
+    if (!axis.keys.empty()) {
+        json["steps"] = {{"first", axis.keys.front()}, {"last", axis.keys.back()}, {"length_ns", axis.length_ns}};
+    }
+    json["clocks"] = {{"summary", timing.clocks.summary()}, {"bound_ns", timing.clocks.largest_bound_ns()}};
+    json["ranks"] = ordered_json::array();
+    for (const RankTiming& rank : timing.ranks) {
+        json["ranks"].push_back(rank_json(run, rank, timing.axes[rank.axis]));
+    }
+    json["slow_collectives"] = ordered_json::array();
+    for (const SlowCollective& slow : timing.slow) {
+        json["slow_collectives"].push_back(slow_json(run, slow));
+    }
+    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace titan::analyzer

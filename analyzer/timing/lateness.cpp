@@ -1,0 +1,304 @@
+// Lateness of each member in each round. A rank is late by what it comes after its peers, but no more than its own time
+// since the round before exceeds theirs: time inside other collectives is somebody else's.
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "analyzer/robust.h"
+#include "analyzer/stragglers.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr double kNoiseFactor = 3;
+constexpr double kHostNoiseNs = 50'000;
+constexpr double kGoodBoundNs = 1'000'000;
+constexpr size_t kLeastKeys = 10;
+
+struct Costs {
+    std::map<int64_t, std::pair<double, double>> of_key;  // cost, and the host's part
+    double sum() const {
+        double all = 0;
+        for (const auto& [key, cost] : of_key) {
+            all += cost.first;
+        }
+        return all;
+    }
+};
+
+struct Late {
+    double arrived_ns = 0;  // on the round's common time
+    double own_ns = 0;      // own time since the round before
+    double entered_ns = 0;  // relative like arrived_ns
+    double late_ns = 0;
+    uint32_t role = 0;
+};
+
+class Lateness {
+  public:
+    Lateness(const Run& run, Timing& timing) : run_(run), timing_(timing), roles_(roles_of(run)) {
+        for (uint32_t p = 0; p < run.processes.size(); ++p) {
+            int first = INT32_MIN;
+            several_.push_back(false);
+            for (const Member& member : run.processes[p].members) {
+                several_.back() = several_.back() || (first != INT32_MIN && member.global_rank != first);
+                first = member.global_rank;
+            }
+        }
+    }
+
+    void measure() {
+        timing_.axes.emplace_back();
+        for (uint32_t c = 0; c < run_.communicators.size(); ++c) {
+            measure(c);
+        }
+        finish_axis(timing_.axes.front(), step_times_);
+        for (auto& [actor, found] : found_) {
+            report(actor, found);
+        }
+    }
+
+  private:
+    using Actor = std::pair<int, uint32_t>;  // rank, process
+    struct OfCommunicator {
+        uint32_t communicator = kNoIndex;
+        uint32_t axis = 0;
+        Costs costs;
+        OpKind op{};
+    };
+    struct Found {
+        std::vector<OfCommunicator> in;
+        std::vector<double> late_ns;
+        double noise_ns = 0;
+        bool by_device = true;
+    };
+
+    void measure(uint32_t index) {
+        const Communicator& communicator = run_.communicators[index];
+        const std::vector<Round> rounds = rounds_of(run_, communicator);
+        if (rounds.size() < kLeastKeys) {
+            return;
+        }
+        const bool steps = rounds.back().step >= 0;
+        std::map<int64_t, double> own_times;
+        std::map<int64_t, double>& times = steps ? step_times_ : own_times;
+        const auto axis = static_cast<uint32_t>(steps ? 0 : timing_.axes.size());
+        if (!steps) {
+            timing_.axes.emplace_back();
+            timing_.axes.back().steps = false;
+        }
+        for (const Round& round : rounds) {
+            if ((round.step >= 0) == steps) {
+                judge(round, index, axis, times);
+            }
+        }
+        if (!steps) {
+            finish_axis(timing_.axes.back(), own_times);
+        }
+    }
+
+    static void finish_axis(TimeAxis& axis, const std::map<int64_t, double>& times) {
+        std::vector<double> lengths;
+        for (const auto& [key, time] : times) {
+            if (!axis.keys.empty()) {
+                const auto keys = static_cast<double>(axis.steps ? key - axis.keys.back() : 1);
+                lengths.push_back((time - axis.when_ns.back()) / keys);
+            }
+            axis.keys.push_back(key);
+            axis.when_ns.push_back(time);
+        }
+        axis.length_ns = median_of(std::move(lengths));
+    }
+
+    enum class Base { kClock, kEnd, kOwn };
+
+    // Clocks where they are good, else the end of the round, which is one moment for all; without ends each rank's own
+    // time since the round before, when all left nearly together.
+    Base base_of(const Round& round, double& noise_ns) const {
+        const uint32_t host = timing_.clocks.host_of[round.seats.front().member.process];
+        bool one_host = true;
+        bool aligned = true;
+        double bound_ns = 0;
+        double looked_ns = kHostNoiseNs;
+        for (const Seat& seat : round.seats) {
+            const uint32_t process = seat.member.process;
+            one_host &= timing_.clocks.host_of[process] == host;
+            aligned &= timing_.clocks.aligned(process);
+            bound_ns = std::max(bound_ns, timing_.clocks.bound_ns(process));
+            if (round.on_device) {
+                looked_ns = std::max(looked_ns, static_cast<double>(resolution_ns(run_.process(seat.member))));
+            }
+        }
+        const bool good = one_host || (aligned && bound_ns <= std::max(looked_ns, kGoodBoundNs));
+        noise_ns = looked_ns + (good ? (one_host ? 0 : bound_ns) : looked_ns);
+        return good ? Base::kClock : round.ended ? Base::kEnd : Base::kOwn;
+    }
+
+    bool place(const Round& round, std::vector<Late>& lates, double& noise_ns) const {
+        const Base base = base_of(round, noise_ns);
+        int64_t base_ns = 0;
+        for (const Seat& seat : round.seats) {
+            const Arrival& arrival = *seat.arrival;
+            const int64_t arrived_ns = round.on_device ? arrival.arrived_ns() : arrival.entered_ns;
+            const auto common = [&](int64_t time_ns) {
+                return base == Base::kEnd ? time_ns - arrival.ended_ns
+                                          : timing_.clocks.common_ns(seat.member.process, time_ns);
+            };
+            base_ns = lates.empty() ? common(arrived_ns) : base_ns;
+            Late late;
+            late.arrived_ns = static_cast<double>(common(arrived_ns) - base_ns);
+            late.entered_ns = static_cast<double>(common(arrival.entered_ns) - base_ns);
+            late.role = roles_[seat.member.process];
+            late.own_ns = -1;
+            if (seat.before != nullptr && !several_[seat.member.process]) {
+                const int64_t since_ns = round.on_device ? seat.before->arrived_ns() : seat.before->entered_ns;
+                late.own_ns = static_cast<double>(arrived_ns - since_ns) -
+                              static_cast<double>(arrival.waited_ns - seat.before->waited_ns);
+            }
+            if (base == Base::kOwn) {
+                late.arrived_ns = late.entered_ns = late.own_ns;
+                if (late.own_ns < 0) {
+                    return false;
+                }
+            }
+            lates.push_back(late);
+        }
+        return true;
+    }
+
+    // Behind the median of those that do the same work; a rank without peers cannot be late.
+    static void compare(std::vector<Late>& lates, std::vector<double>& host_late) {
+        std::map<uint32_t, std::vector<size_t>> by_role;
+        for (size_t i = 0; i < lates.size(); ++i) {
+            by_role[lates[i].role].push_back(i);
+        }
+        host_late.assign(lates.size(), 0);
+        for (const auto& [role, seats] : by_role) {
+            if (seats.size() < 2) {
+                continue;
+            }
+            const auto median = [&](double Late::*field) {
+                std::vector<double> values;
+                for (const size_t i : seats) {
+                    if (field != &Late::own_ns || lates[i].own_ns >= 0) {
+                        values.push_back(lates[i].*field);
+                    }
+                }
+                return median_of(std::move(values));
+            };
+            const double arrived_ns = median(&Late::arrived_ns);
+            const double own_ns = median(&Late::own_ns);
+            const double entered_ns = median(&Late::entered_ns);
+            for (const size_t i : seats) {
+                const double late_ns = lates[i].arrived_ns - arrived_ns;
+                lates[i].late_ns = lates[i].own_ns < 0 ? late_ns : std::min(late_ns, lates[i].own_ns - own_ns);
+                host_late[i] = std::max(0.0, lates[i].entered_ns - entered_ns);
+            }
+        }
+    }
+
+    void judge(const Round& round, uint32_t index, uint32_t axis, std::map<int64_t, double>& times) {
+        const bool first = std::all_of(round.seats.begin(), round.seats.end(),
+                                       [](const Seat& seat) { return seat.before == nullptr; });
+        std::vector<Late> lates;
+        double noise_ns = 0;
+        if (first || !place(round, lates, noise_ns)) {
+            return;
+        }
+        std::vector<double> host_late;
+        compare(lates, host_late);
+        double worst = 0;
+        for (const Late& late : lates) {
+            worst = std::max(worst, late.late_ns);
+        }
+        const double least = std::max(kNoiseFactor * noise_ns, worst / 2);
+        double others = -1e300;  // the last of those that are not late
+        for (const Late& late : lates) {
+            others = late.late_ns < least ? std::max(others, late.arrived_ns) : others;
+        }
+        int64_t when_ns = INT64_MAX;
+        for (size_t i = 0; i < lates.size(); ++i) {
+            const MemberRef ref = round.seats[i].member;
+            const double cost_ns =
+                lates[i].late_ns < least ? 0 : std::clamp(lates[i].arrived_ns - others, 0.0, lates[i].late_ns);
+            note({run_.member(ref).global_rank, ref.process}, index, axis, round, lates[i].late_ns, cost_ns,
+                 std::min(cost_ns, host_late[i]), noise_ns);
+            when_ns = std::min(when_ns, timing_.clocks.common_ns(ref.process, round.seats[i].arrival->arrived_ns()));
+        }
+        const auto [time, fresh] = times.try_emplace(round.key(), static_cast<double>(when_ns));
+        time->second = std::min(time->second, static_cast<double>(when_ns));
+    }
+
+    void note(Actor actor, uint32_t index, uint32_t axis, const Round& round, double late_ns, double cost_ns,
+              double host_ns, double noise_ns) {
+        Found& found = found_[actor];
+        if (found.in.empty() || found.in.back().communicator != index) {
+            found.in.push_back({index, axis, {}, round.kind});
+        }
+        auto& cost = found.in.back().costs.of_key[round.key()];
+        cost.first += cost_ns;
+        cost.second += host_ns;
+        found.late_ns.push_back(std::max(0.0, late_ns));
+        found.noise_ns = std::max(found.noise_ns, noise_ns);
+        found.by_device &= round.on_device;
+    }
+
+    void report(Actor actor, Found& found) {
+        const auto best = std::max_element(found.in.begin(), found.in.end(),
+                                           [](const auto& a, const auto& b) { return a.costs.sum() < b.costs.sum(); });
+        RankTiming rank;
+        rank.rank = actor.first;
+        rank.process = actor.second;
+        rank.communicator = best->communicator;
+        rank.axis = best->axis;
+        rank.op = best->op;
+        rank.rounds = found.late_ns.size();
+        rank.by_device = found.by_device;
+        rank.noise_ns = found.noise_ns;
+        rank.p99_late_ns = quantile_of(found.late_ns, 0.99);
+        rank.median_late_ns = median_of(std::move(found.late_ns));
+        const TimeAxis& axis = timing_.axes[rank.axis];
+        rank.costs.assign(axis.keys.size(), 0);
+        rank.host_costs.assign(axis.keys.size(), 0);
+        // One delay shows in several communicators one after the other: it is counted where it is largest.
+        for (const OfCommunicator& one : found.in) {
+            if (one.axis != rank.axis) {
+                continue;
+            }
+            for (const auto& [key, cost] : one.costs.of_key) {
+                const auto at = std::lower_bound(axis.keys.begin(), axis.keys.end(), key) - axis.keys.begin();
+                if (cost.first > rank.costs[static_cast<size_t>(at)]) {
+                    rank.costs[static_cast<size_t>(at)] = cost.first;
+                    rank.host_costs[static_cast<size_t>(at)] = cost.second;
+                }
+            }
+        }
+        for (const double cost : rank.costs) {
+            rank.lost_ns += cost;
+        }
+        timing_.ranks.push_back(std::move(rank));
+    }
+
+    const Run& run_;
+    Timing& timing_;
+    std::vector<uint32_t> roles_;
+    std::vector<bool> several_;  // the process is several ranks: its time is nobody's own
+    std::map<int64_t, double> step_times_;
+    std::map<Actor, Found> found_;
+};
+
+}  // namespace
+
+void measure_lateness(const Run& run, Timing& timing) { Lateness(run, timing).measure(); }
+
+Timing analyze_timing(const Run& run) {
+    Timing timing;
+    timing.clocks = align_clocks(run);
+    measure_lateness(run, timing);
+    classify(timing);
+    find_slow_parts(run, timing);
+    find_slow_collectives(run, timing);
+    return timing;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,228 @@
+// Persistent, periodic, irregular or once: what a series of costs looks like, and whether chance could have made it.
+#include <algorithm>
+#include <cmath>
+
+#include "analyzer/robust.h"
+#include "analyzer/stragglers.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr double kLeastCostNs = 1'000'000;
+constexpr double kLeastShare = 0.05;       // of a step
+constexpr double kLeastShareOfAll = 0.02;  // of the time that was seen, for what does not strike every step
+constexpr size_t kLeastHits = 8;
+constexpr size_t kLeastPeriodicHits = 5;
+constexpr double kLeastEvidence = 12;  // nats: once in 160,000 runs, times the trials
+constexpr double kTail = 0.3;
+constexpr double kLeastOnceNs = 2e9;
+constexpr double kLeastOnceSteps = 5;
+
+// How much better "late with the observed frequency" tells the observations than "late as often as the others".
+double evidence(size_t hits, size_t of, double base_rate) {
+    const double n = static_cast<double>(of);
+    const double p = static_cast<double>(hits) / n;
+    if (p <= base_rate) {
+        return 0;
+    }
+    const double rest = p >= 1 ? 0 : (1 - p) * std::log((1 - p) / (1 - base_rate));
+    return n * (p * std::log(p / base_rate) + rest);
+}
+
+void measure(const std::vector<double>& costs, const std::vector<size_t>& hits, LateShape& shape) {
+    std::vector<double> struck;
+    for (const size_t i : hits) {
+        struck.push_back(costs[i]);
+        shape.cost_ns += costs[i];
+    }
+    shape.hits = hits.size();
+    shape.first = hits.front();
+    shape.last = hits.back();
+    shape.typical_ns = median_of(std::move(struck));
+}
+
+// The stretch in which it is late in more than two of three keys: the largest sum of +1 and -2.
+bool persistent(const std::vector<double>& costs, const std::vector<bool>& late, const ShapeLimits& limits,
+                LateShape& shape) {
+    int sum = 0;
+    int best = 0;
+    bool any = false;
+    size_t begin = 0;
+    size_t best_begin = 0;
+    size_t best_end = 0;
+    for (size_t i = 0; i < late.size(); ++i) {
+        begin = sum == 0 && !any ? i : begin;
+        any = true;
+        sum += late[i] ? 1 : -2;
+        if (sum < 0) {
+            sum = 0;
+            any = false;
+        }
+        if (sum > best) {
+            best = sum;
+            best_begin = begin;
+            best_end = i + 1;
+        }
+    }
+    // A stretch is not over at one step without it; what is two in a row is chance.
+    while (best > 0 && best_begin >= 2 && late[best_begin - 2]) {
+        best_begin -= 2;
+    }
+    std::vector<size_t> hits;
+    std::vector<double> all;
+    for (size_t i = best_begin; i < best_end; ++i) {
+        all.push_back(costs[i]);
+        if (late[i]) {
+            hits.push_back(i);
+        }
+    }
+    if (hits.size() < kLeastHits || quantile_of(all, 0.25) < limits.least_ns ||
+        evidence(hits.size(), all.size(), limits.base_rate) <
+            kLeastEvidence + std::log(limits.trials * static_cast<double>(costs.size()))) {
+        return false;
+    }
+    shape.pattern = LatePattern::kPersistent;
+    measure(costs, hits, shape);
+    return true;
+}
+
+bool periodic(const std::vector<double>& costs, const std::vector<bool>& late, const ShapeLimits& limits,
+              LateShape& shape) {
+    std::vector<size_t> events;
+    for (size_t i = 0; i < late.size(); ++i) {
+        if (late[i]) {
+            events.push_back(i);
+        }
+    }
+    std::vector<size_t> best;
+    size_t best_every = 0;
+    size_t best_expected = 0;
+    for (size_t a = 0; a < events.size(); ++a) {
+        for (size_t b = a + 1; b < std::min(events.size(), a + 4); ++b) {
+            const size_t every = events[b] - events[a];
+            std::vector<size_t> hits;
+            size_t expected = 0;
+            for (size_t at = events[a]; every >= 2 && at < late.size(); at += every) {
+                ++expected;
+                if (late[at]) {
+                    hits.push_back(at);
+                }
+            }
+            if (hits.size() > best.size() && hits.size() * 5 >= expected * 4) {
+                best = hits;
+                best_every = every;
+                best_expected = expected;
+            }
+        }
+    }
+    const size_t others = events.size() - best.size();
+    const double tried =
+        limits.trials * static_cast<double>(costs.size()) * static_cast<double>(std::max<size_t>(events.size(), 1));
+    if (best.size() < kLeastPeriodicHits || others > best.size() / 2 ||
+        evidence(best.size(), best_expected, limits.base_rate) < kLeastEvidence + std::log(tried)) {
+        return false;
+    }
+    LateShape found;
+    found.pattern = LatePattern::kPeriodic;
+    found.every = best_every;
+    measure(costs, best, found);
+    const double since_share = static_cast<double>(costs.size() - found.first) / static_cast<double>(costs.size());
+    if (found.cost_ns < kLeastShareOfAll * limits.seen_ns * since_share) {
+        return false;
+    }
+    shape = found;
+    return true;
+}
+
+bool irregular(const std::vector<double>& costs, const std::vector<bool>& late, const ShapeLimits& limits,
+               LateShape& shape) {
+    std::vector<size_t> hits;
+    double cost_ns = 0;
+    for (size_t i = 0; i < late.size(); ++i) {
+        if (late[i]) {
+            hits.push_back(i);
+            cost_ns += costs[i];
+        }
+    }
+    if (hits.size() < kLeastHits || cost_ns < 2 * kLeastShareOfAll * limits.seen_ns ||
+        evidence(hits.size(), costs.size(), limits.base_rate) < kLeastEvidence + std::log(limits.trials)) {
+        return false;
+    }
+    shape.pattern = LatePattern::kIrregular;
+    measure(costs, hits, shape);
+    return true;
+}
+
+bool once(const std::vector<double>& costs, const ShapeLimits& limits, LateShape& shape) {
+    const auto largest = std::max_element(costs.begin(), costs.end());
+    if (largest == costs.end() || *largest < std::max(kLeastOnceNs, kLeastOnceSteps * limits.length_ns) ||
+        *largest < kLeastShareOfAll * limits.seen_ns) {
+        return false;
+    }
+    shape.pattern = LatePattern::kOneOff;
+    measure(costs, {static_cast<size_t>(largest - costs.begin())}, shape);
+    return true;
+}
+
+double least_cost(const RankTiming& rank, const TimeAxis& axis) {
+    return std::max({kLeastCostNs, 3 * rank.noise_ns, kLeastShare * axis.length_ns});
+}
+
+}  // namespace
+
+const char* name_of(LatePattern pattern) {
+    switch (pattern) {
+        case LatePattern::kNone: return "none";
+        case LatePattern::kPersistent: return "persistent";
+        case LatePattern::kPeriodic: return "periodic";
+        case LatePattern::kIrregular: return "irregular";
+        case LatePattern::kOneOff: return "one-off";
+    }
+    return "none";
+}
+
+LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits) {
+    // A slow step has a tail in the next one: what is small beside the usual is not counted.
+    std::vector<double> large;
+    std::copy_if(costs.begin(), costs.end(), std::back_inserter(large),
+                 [&](double cost) { return cost >= limits.least_ns && cost > 0; });
+    const double tail_ns = kTail * quantile_of(large, 0.75);
+    std::vector<bool> late;
+    late.reserve(costs.size());
+    for (const double cost : costs) {
+        late.push_back(cost >= std::max(limits.least_ns, tail_ns) && cost > 0);
+    }
+    LateShape shape;
+    if (costs.size() >= kLeastHits && limits.length_ns > 0) {
+        persistent(costs, late, limits, shape) || periodic(costs, late, limits, shape) ||
+            irregular(costs, late, limits, shape) || once(costs, limits, shape);
+    }
+    return shape;
+}
+
+void classify(Timing& timing) {
+    double keys = 0;
+    double late_keys = 0;
+    std::vector<double> own_late;
+    for (const RankTiming& rank : timing.ranks) {
+        const double least_ns = least_cost(rank, timing.axes[rank.axis]);
+        own_late.push_back(static_cast<double>(
+            std::count_if(rank.costs.begin(), rank.costs.end(), [&](double cost) { return cost >= least_ns; })));
+        late_keys += own_late.back();
+        keys += static_cast<double>(rank.costs.size());
+    }
+    for (size_t i = 0; i < timing.ranks.size(); ++i) {
+        RankTiming& rank = timing.ranks[i];
+        const TimeAxis& axis = timing.axes[rank.axis];
+        const double other_keys = keys - static_cast<double>(rank.costs.size());
+        ShapeLimits limits;
+        limits.least_ns = least_cost(rank, axis);
+        limits.length_ns = axis.length_ns;
+        limits.seen_ns = axis.seen_ns();
+        limits.base_rate = std::max(limits.base_rate, other_keys > 0 ? (late_keys - own_late[i]) / other_keys : 0);
+        limits.trials = static_cast<double>(timing.ranks.size());
+        rank.shape = shape_of(rank.costs, limits);
+    }
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,191 @@
+// Which part of its step is slow: how its host spends the steps it is late in, against ranks that do the same work.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "analyzer/robust.h"
+#include "analyzer/stragglers.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr double kLeastShare = 0.3;  // of the cost, for a part to be named
+constexpr size_t kMaxPeers = 16;
+
+struct Part {
+    std::string name;
+    double excess_ns = 0;
+    double own_ns = 0;
+    double peers_ns = 0;
+};
+
+const StepProfile* step_of(const Process& process, int64_t step) {
+    const auto found =
+        std::lower_bound(process.steps.begin(), process.steps.end(), step,
+                         [](const StepProfile& profile, int64_t wanted) { return profile.step < wanted; });
+    return found == process.steps.end() || found->step != step ? nullptr : &*found;
+}
+
+using Parts = std::map<std::string, double>;
+
+Parts parts_of(const Process& process, const StepProfile& step) {
+    Parts parts;
+    parts["copies"] = static_cast<double>(step.copy_ns);
+    parts["memory calls"] = static_cast<double>(step.memory_ns);
+    parts["synchronisation"] = static_cast<double>(step.sync_ns);
+    parts["NCCL calls"] = static_cast<double>(step.nccl_ns);
+    double busy_ns =
+        static_cast<double>(step.length_ns() - step.copy_ns - step.memory_ns - step.sync_ns - step.nccl_ns);
+    for (uint32_t i = 0; i < step.span_count && step.first_span + i < process.step_spans.size(); ++i) {
+        const SpanTime& span = process.step_spans[step.first_span + i];
+        parts["span " + process.text(span.name)] += static_cast<double>(span.busy_ns);
+        busy_ns -= static_cast<double>(span.busy_ns);
+    }
+    parts["program code outside of spans"] = std::max(0.0, busy_ns);
+    return parts;
+}
+
+class SlowPart {
+  public:
+    SlowPart(const Run& run, const Timing& timing, RankTiming& rank, const std::vector<uint32_t>& roles)
+        : run_(run), axis_(timing.axes[rank.axis]), rank_(rank), process_(run.processes[rank.process]) {
+        for (uint32_t p = 0; p < run.processes.size() && peers_.size() < kMaxPeers; ++p) {
+            const bool late_too = std::any_of(timing.ranks.begin(), timing.ranks.end(), [&](const RankTiming& other) {
+                return other.process == p && other.shape.pattern != LatePattern::kNone;
+            });
+            if (p != rank.process && roles[p] == roles[rank.process] && !late_too) {
+                peers_.push_back(&run.processes[p]);
+            }
+        }
+    }
+
+    void find() {
+        const double host_share = host_part();
+        const std::vector<Part> parts = axis_.steps ? compare() : std::vector<Part>{};
+        const Part* worst = nullptr;
+        for (const Part& part : parts) {
+            if (part.excess_ns >= kLeastShare * rank_.shape.typical_ns &&
+                (worst == nullptr || part.excess_ns > worst->excess_ns)) {
+                worst = &part;
+            }
+        }
+        if (worst != nullptr) {
+            rank_.slow_part = worst->name;
+            rank_.why.push_back(fmt::format(
+                "{} take{} {} in the steps in which it is late, {} with its {} peer{} (medians)", worst->name,
+                worst->name.starts_with("span") || worst->name.starts_with("sync") || worst->name.starts_with("program")
+                    ? "s"
+                    : "",
+                time(worst->own_ns), time(worst->peers_ns), peers_.size(), peers_.size() == 1 ? "" : "s"));
+            return;
+        }
+        if (rank_.by_device && host_share < 0.5) {
+            rank_.slow_part = "its GPU: kernels or copies between the collectives";
+            rank_.why.push_back(
+                "its host makes the calls in time, but its GPU comes to them late: what runs there before them is "
+                "slow");
+            return;
+        }
+        if (!parts.empty() && rank_.by_device) {
+            rank_.slow_part = "blocked in a synchronisation";
+            rank_.why.push_back(
+                "its host makes the calls late, but is not busy for longer than its peers in any span, copy or "
+                "allocation: it is blocked in a synchronisation while they wait in theirs");
+        } else if (rank_.by_device) {
+            rank_.slow_part = "its host";
+            rank_.why.push_back(
+                "its host makes the calls late; what it does before is not marked (no steps and spans)");
+        }
+    }
+
+  private:
+    static std::string time(double ns) { return fine_duration_text(ns); }
+
+    std::vector<size_t> struck() const {
+        std::vector<size_t> keys;
+        const LateShape& shape = rank_.shape;
+        for (size_t i = shape.first; i <= shape.last && i < rank_.costs.size(); ++i) {
+            const bool in_turn = shape.every == 0 || (i - shape.first) % shape.every == 0;
+            if (in_turn && rank_.costs[i] >= shape.typical_ns / 4) {
+                keys.push_back(i);
+            }
+        }
+        return keys;
+    }
+
+    double host_part() const {
+        double host_ns = 0;
+        double all_ns = 0;
+        for (const size_t key : struck()) {
+            host_ns += rank_.host_costs[key];
+            all_ns += rank_.costs[key];
+        }
+        return all_ns > 0 ? host_ns / all_ns : 0;
+    }
+
+    // What makes a rank late may have been in the step before: its last call came before it.
+    std::vector<Part> compare() const {
+        std::map<std::string, std::vector<double>> own;
+        std::map<std::string, std::vector<double>> of_peers;
+        for (const size_t key : struck()) {
+            const StepProfile* step = step_of(process_, axis_.keys[key]);
+            if (step == nullptr) {
+                continue;
+            }
+            const Parts parts = parts_of(process_, *step);
+            std::map<std::string, std::vector<double>> here;
+            size_t seen = 0;
+            for (const Process* peer : peers_) {
+                const StepProfile* of_peer = step_of(*peer, axis_.keys[key]);
+                if (of_peer == nullptr) {
+                    continue;
+                }
+                ++seen;
+                const Parts peer_parts = parts_of(*peer, *of_peer);
+                for (const auto& [name, ns] : parts) {
+                    const auto found = peer_parts.find(name);
+                    here[name].push_back(found == peer_parts.end() ? 0 : found->second);
+                }
+            }
+            for (const auto& [name, ns] : parts) {
+                if (seen != 0) {
+                    own[name].push_back(ns);
+                    of_peers[name].push_back(median_of(here[name]));
+                }
+            }
+        }
+        std::vector<Part> result;
+        for (const auto& [name, values] : own) {
+            Part part{name, 0, median_of(values), median_of(of_peers[name])};
+            std::vector<double> excess;
+            for (size_t i = 0; i < values.size(); ++i) {
+                excess.push_back(values[i] - of_peers[name][i]);
+            }
+            part.excess_ns = median_of(std::move(excess));
+            result.push_back(std::move(part));
+        }
+        return result;
+    }
+
+    const Run& run_;
+    const TimeAxis& axis_;
+    RankTiming& rank_;
+    const Process& process_;
+    std::vector<const Process*> peers_;
+};
+
+}  // namespace
+
+void find_slow_parts(const Run& run, Timing& timing) {
+    const std::vector<uint32_t> roles = roles_of(run);
+    for (RankTiming& rank : timing.ranks) {
+        if (rank.shape.pattern != LatePattern::kNone) {
+            SlowPart(run, timing, rank, roles).find();
+        }
+    }
+}
+
+}  // namespace titan::analyzer

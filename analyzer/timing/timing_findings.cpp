@@ -1,0 +1,187 @@
+// Lateness and slow collectives as findings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "analyzer/stragglers.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kMaxFindings = 8;
+
+std::string time(double ns) { return fine_duration_text(ns); }
+
+std::string key_text(const TimeAxis& axis, size_t key) {
+    return axis.steps ? fmt::format("step {}", axis.keys[key]) : fmt::format("call #{}", axis.keys[key]);
+}
+
+std::string pattern_text(const RankTiming& rank, const TimeAxis& axis) {
+    const LateShape& shape = rank.shape;
+    const bool from_start = shape.first <= 1;
+    const bool to_end = shape.last + 3 >= axis.keys.size();
+    const std::string unit = axis.steps ? "step" : "sampled call";
+    switch (shape.pattern) {
+        case LatePattern::kPersistent:
+            return fmt::format(
+                "in {} {}{}", to_end && from_start ? "every" : "each", unit,
+                from_start && to_end ? " seen"
+                : to_end             ? " since " + key_text(axis, shape.first)
+                         : fmt::format(" from {} to {}", key_text(axis, shape.first), key_text(axis, shape.last)));
+        case LatePattern::kPeriodic:
+            return fmt::format("in every {}th {} since {}", shape.every, unit, key_text(axis, shape.first));
+        case LatePattern::kIrregular:
+            return fmt::format("in {} of {} {}s, without a pattern, first in {}", shape.hits, axis.keys.size(), unit,
+                               key_text(axis, shape.first));
+        default: return fmt::format("once, in {}", key_text(axis, shape.first));
+    }
+}
+
+// Ranks of one host that are late in the same way since the same time have one cause.
+bool same_cause(const Run& run, const RankTiming& a, const RankTiming& b) {
+    const auto near = [](size_t x, size_t y) { return (x > y ? x - y : y - x) <= 2; };
+    return a.shape.pattern == b.shape.pattern && a.axis == b.axis && near(a.shape.first, b.shape.first) &&
+           a.shape.every == b.shape.every && run.processes[a.process].host == run.processes[b.process].host;
+}
+
+Finding straggler(const Run& run, const Timing& timing, const std::vector<const RankTiming*>& group) {
+    const RankTiming& head = *group.front();
+    const TimeAxis& axis = timing.axes[head.axis];
+    const Communicator& communicator = run.communicators[head.communicator];
+    Finding finding;
+    finding.kind = FindingKind::kStraggler;
+    finding.hangs = false;
+    finding.communicator = head.communicator;
+    finding.op = op_text(head.op);
+    finding.since_ns = static_cast<int64_t>(axis.when_ns[head.shape.first]);
+    for (const RankTiming* rank : group) {
+        finding.ranks.push_back(rank->rank);
+    }
+    std::sort(finding.ranks.begin(), finding.ranks.end());
+    for (const MemberRef ref : communicator.members) {
+        const int rank = run.member(ref).global_rank;
+        if (rank >= 0 && !std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank)) {
+            finding.victims.push_back(rank);
+        }
+    }
+    const bool sure = head.by_device && head.shape.typical_ns > 6 * head.noise_ns;
+    finding.confidence =
+        sure && head.shape.pattern == LatePattern::kPersistent ? Confidence::kCertain : Confidence::kLikely;
+    const double share = axis.seen_ns() > 0 ? 100 * head.shape.cost_ns / axis.seen_ns() : 0;
+    finding.summary =
+        fmt::format("{} {} {}: the others wait {} for {}{}, {} in all ({:.0f}% of the time seen)",
+                    ranks_text(finding.ranks), group.size() > 1 ? "are late" : "is late", pattern_text(head, axis),
+                    time(head.shape.typical_ns), group.size() > 1 ? "them" : "it",
+                    head.shape.pattern == LatePattern::kOneOff ? "" : " each time", time(head.shape.cost_ns), share);
+    if (!head.slow_part.empty()) {
+        finding.summary += "; slow is " + head.slow_part;
+    }
+    finding.evidence.push_back(fmt::format(
+        "{} on {}: rank {} comes {} after the median of its peers in the median of {} sampled calls, {} at the "
+        "99th percentile",
+        op_text(head.op), communicator_text(communicator), head.rank, time(head.median_late_ns), head.rounds,
+        time(head.p99_late_ns)));
+    finding.evidence.push_back("time that it was held in other collectives by other ranks is left out");
+    finding.evidence.insert(finding.evidence.end(), head.why.begin(), head.why.end());
+    if (group.size() > 1) {
+        finding.evidence.push_back(fmt::format("all of them are on host {}", run.processes[head.process].host));
+    }
+    finding.evidence.push_back(
+        head.by_device
+            ? fmt::format("arrival is when the GPU comes to the collective, known to {}", time(head.noise_ns))
+            : "arrival is when the host makes the call: nobody saw the GPU; with its times it would be sure");
+    if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
+        finding.evidence.push_back(clocks);
+    }
+    return finding;
+}
+
+std::string rate(double bytes_per_s) { return fmt::format("{:.1f} GB/s", bytes_per_s * 1e-9); }
+
+std::string size_text(uint64_t bytes) {
+    return bytes >= 1U << 20   ? fmt::format("{} MiB", bytes >> 20)
+           : bytes >= 1U << 10 ? fmt::format("{} KiB", bytes >> 10)
+                               : fmt::format("{} bytes", bytes);
+}
+
+Finding slow_collective(const Run& run, const Timing& timing, const SlowCollective& slow) {
+    Finding finding;
+    finding.kind = FindingKind::kSlowCollective;
+    finding.hangs = false;
+    finding.communicator = slow.communicators.front();
+    finding.op = op_text(slow.op);
+    finding.since_ns = slow.since_ns;
+    std::set<std::string> names;
+    std::set<int> ranks;
+    for (const uint32_t c : slow.communicators) {
+        names.insert(communicator_text(run.communicators[c]));
+        for (const MemberRef ref : run.communicators[c].members) {
+            if (run.member(ref).global_rank >= 0) {
+                ranks.insert(run.member(ref).global_rank);
+            }
+        }
+    }
+    finding.ranks.assign(ranks.begin(), ranks.end());
+    finding.confidence = slow.taken_ns > 3 * slow.usual_ns ? Confidence::kCertain : Confidence::kLikely;
+    std::string where;
+    for (const std::string& name : names) {
+        where += where.empty() ? name : names.size() > 4 ? "" : ", " + name;
+    }
+    where += names.size() > 4 ? " and others" : "";
+    const std::string unit = slow.steps ? "step " : "call #";
+    finding.summary =
+        fmt::format("{} of up to {} on {} ({}) takes {} instead of {}{}: {} of bus bandwidth instead of {}",
+                    op_text(slow.op), size_text(slow.bytes), where, ranks_text(finding.ranks), time(slow.taken_ns),
+                    time(slow.usual_ns), slow.since_known ? fmt::format(" since {}{}", unit, slow.since) : "",
+                    rate(slow.bus_bytes_per_s), rate(slow.usual_bus_bytes_per_s));
+    if (slow.hosts.size() == 1) {
+        finding.summary += fmt::format("; host {} is in all of them", slow.hosts.front());
+    } else if (slow.hosts.size() == 2) {
+        finding.summary +=
+            fmt::format("; suspect the link between hosts {} and {}", slow.hosts.front(), slow.hosts.back());
+    }
+    finding.evidence.push_back(fmt::format(
+        "median of {} calls, measured on the member that comes last: nobody's lateness is in it", slow.rounds));
+    finding.evidence.push_back(slow.against_history ? "before, the same calls of the same communicators were faster"
+                                                    : "communicators of the same size are faster with the same calls");
+    finding.evidence.push_back(fmt::format("{} lost", time(slow.lost_ns)));
+    if (slow.hosts.size() > 2) {
+        finding.evidence.push_back(
+            fmt::format("{} hosts are in all slow communicators, and in no fast one together", slow.hosts.size()));
+    }
+    if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
+        finding.evidence.push_back(clocks);
+    }
+    return finding;
+}
+
+}  // namespace
+
+void add_timing_findings(const Run& run, const Timing& timing, std::vector<Finding>& findings) {
+    std::vector<const RankTiming*> late;
+    for (const RankTiming& rank : timing.ranks) {
+        if (rank.shape.pattern != LatePattern::kNone) {
+            late.push_back(&rank);
+        }
+    }
+    std::stable_sort(late.begin(), late.end(),
+                     [](const auto* a, const auto* b) { return a->shape.cost_ns > b->shape.cost_ns; });
+    std::vector<std::vector<const RankTiming*>> groups;
+    for (const RankTiming* rank : late) {
+        const auto found = std::find_if(groups.begin(), groups.end(),
+                                        [&](const auto& group) { return same_cause(run, *group.front(), *rank); });
+        found == groups.end() ? groups.push_back({rank}) : found->push_back(rank);
+    }
+    groups.resize(std::min(groups.size(), kMaxFindings));
+    for (const auto& group : groups) {
+        findings.push_back(straggler(run, timing, group));
+    }
+    for (size_t i = 0; i < std::min(timing.slow.size(), kMaxFindings); ++i) {
+        findings.push_back(slow_collective(run, timing, timing.slow[i]));
+    }
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,301 @@
+// Clocks, lateness and slow collectives, on timed jobs.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "timing_draw.h"
+
+namespace {
+
+using namespace titan;
+using analyzer::ClockSample;
+using analyzer::Finding;
+using analyzer::FindingKind;
+using analyzer::LatePattern;
+using format::GpuProgressMethod;
+using synth::TimedFault;
+using synth::TimedJob;
+using synth::TimedOptions;
+
+struct Timed {
+    explicit Timed(const TimedOptions& options)
+        : job(options), run(test::run_of(job)), timing(analyzer::analyze_timing(run)) {
+        analyzer::add_timing_findings(run, timing, findings);
+    }
+    // How far the common time of a moment is off on a rank, in ns.
+    double clock_error(int rank, double time_ns) {
+        const double own_ns = time_ns + job.clock_error_ns(job.host_of(rank), time_ns);
+        const auto realtime_ns = static_cast<int64_t>(synth::kEpochRealtimeNs) + static_cast<int64_t>(own_ns);
+        const int64_t common_ns = timing.clocks.common_ns(static_cast<uint32_t>(rank), realtime_ns);
+        return std::abs(static_cast<double>(common_ns - static_cast<int64_t>(synth::kEpochRealtimeNs)) - time_ns);
+    }
+    const analyzer::RankTiming& rank(int wanted) const {
+        return *std::find_if(timing.ranks.begin(), timing.ranks.end(),
+                             [&](const auto& rank) { return rank.rank == wanted; });
+    }
+    int64_t since(int wanted) const {
+        const auto& timed = rank(wanted);
+        return timing.axes[timed.axis].keys[timed.shape.first];
+    }
+
+    TimedJob job;
+    analyzer::Run run;
+    analyzer::Timing timing;
+    std::vector<Finding> findings;
+};
+
+TimedOptions job_of(int hosts, uint64_t seed = 7) {
+    TimedOptions options;
+    options.hosts = hosts;
+    options.seed = seed;
+    options.clock_offset_ms = 40;
+    options.clock_drift_ppm = 30;
+    return options;
+}
+
+TimedOptions with_fault(TimedFault::Kind kind, int rank, int from_step, double share = 0.4) {
+    TimedOptions options = job_of(2);
+    options.fault.kind = kind;
+    options.fault.rank = rank;
+    options.fault.from_step = from_step;
+    options.fault.share = share;
+    return options;
+}
+
+}  // namespace
+
+TEST_CASE("clocks: offsets and drifts are recovered within the bound that is said") {
+    for (const auto method : {GpuProgressMethod::kTiming, GpuProgressMethod::kWrites}) {
+        for (uint64_t seed = 1; seed <= 20; ++seed) {
+            TimedOptions options = job_of(2 + static_cast<int>(seed % 5), seed);
+            options.method = method;
+            Timed timed(options);
+            REQUIRE(timed.timing.clocks.aligned_hosts() == static_cast<size_t>(options.hosts));
+            CHECK(timed.timing.clocks.largest_bound_ns() < (method == GpuProgressMethod::kTiming ? 1e6 : 6e6));
+            CHECK(timed.timing.clocks.jumping_hosts() == 0);
+            for (int rank = 0; rank < timed.job.size(); ++rank) {
+                for (const double time_ns : {10.1e9, 12e9, timed.job.end_ns()}) {
+                    CHECK(timed.clock_error(rank, time_ns) <=
+                          timed.timing.clocks.bound_ns(static_cast<uint32_t>(rank)) + 1000);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("clocks: a straggling host does not pull its clock along") {
+    TimedOptions options = with_fault(TimedFault::kSlowSpan, 5, 0, 0.8);
+    options.ranks_per_host = 1;
+    options.tp = 1;
+    options.hosts = 6;
+    Timed timed(options);
+    CHECK(timed.timing.clocks.largest_bound_ns() < 2e6);
+    CHECK(timed.clock_error(5, timed.job.end_ns()) <= timed.timing.clocks.bound_ns(5) + 1000);
+}
+
+TEST_CASE("clocks: a clock that is set while the job runs is cut there") {
+    for (const double jump_ms : {250.0, -250.0}) {
+        TimedOptions options = job_of(3);
+        options.clock_jump_ms = jump_ms;
+        Timed timed(options);
+        CHECK(timed.timing.clocks.jumping_hosts() == 1);
+        CHECK(timed.timing.clocks.hosts[2].stretches.size() == 2);
+        CHECK(timed.clock_error(8, timed.job.end_ns()) <= timed.timing.clocks.bound_ns(8) + 1000);
+        CHECK(timed.clock_error(8, 10.2e9) <= timed.timing.clocks.bound_ns(8) + 1000);
+        CHECK(timed.findings.empty());
+    }
+}
+
+TEST_CASE("clocks: one host has one clock") {
+    Timed timed(job_of(1));
+    CHECK(timed.timing.clocks.hosts.size() == 1);
+    CHECK(timed.timing.clocks.summary().empty());
+    CHECK(timed.timing.clocks.common_ns(0, 1234) == 1234);
+}
+
+TEST_CASE("clocks: hosts without a common communicator are not aligned, and that is said") {
+    TimedJob job(job_of(2));
+    analyzer::Run run = test::run_of(job);
+    for (analyzer::Process& process : run.processes) {
+        // Only the groups inside a host are left.
+        std::erase_if(process.members,
+                      [&](const analyzer::Member& member) { return process.text(member.name) != "tp"; });
+        process.entries.clear();
+    }
+    analyzer::link(run);
+    const analyzer::Clocks clocks = analyzer::align_clocks(run);
+    CHECK(clocks.aligned_hosts() == 1);
+    CHECK(!clocks.hosts[1].aligned);
+    CHECK(clocks.common_ns(7, 5'000'000'000) == 5'000'000'000);
+    CHECK(clocks.summary().find("could not be aligned") != std::string::npos);
+}
+
+TEST_CASE("clocks: a chain of hosts adds the bounds up") {
+    TimedOptions options = job_of(4);
+    TimedJob job(options);
+    analyzer::Run run = test::run_of(job);
+    for (analyzer::Process& process : run.processes) {
+        std::erase_if(process.members,
+                      [&](const analyzer::Member& member) { return process.text(member.name) != "dp"; });
+        process.entries.clear();
+    }
+    // Rank 8 and its like are in one communicator with host 1, and in another one with host 3.
+    analyzer::link(run);
+    const analyzer::Clocks clocks = analyzer::align_clocks(run);
+    CHECK(clocks.aligned_hosts() == 4);
+}
+
+TEST_CASE("clocks: contradictions and hostile times are survived") {
+    std::vector<ClockSample> samples;
+    for (int i = 0; i < 10; ++i) {
+        samples.push_back({i * 1'000'000'000LL, -1e5 + i, 1e5 + i, 0, 1e5});
+    }
+    samples.push_back({INT64_MAX, 5e18, -5e18, 0, 0});         // impossible by itself
+    samples.push_back({4'500'000'000LL, 9e8, 9.1e8, 9e8, 0});  // one wild comparison is no set clock
+    const auto stretches = analyzer::fit_clock(samples);
+    for (const auto& stretch : stretches) {
+        CHECK(std::abs(stretch.offset_ns) <= 2e5);
+    }
+    CHECK(!stretches.empty());
+    CHECK(analyzer::fit_clock({}).empty());
+}
+
+TEST_CASE("a rank whose host is slow in a span is named, with the span") {
+    Timed timed(with_fault(TimedFault::kSlowSpan, 5, 20));
+    REQUIRE(timed.findings.size() == 1);
+    const Finding& finding = timed.findings.front();
+    CHECK(finding.kind == FindingKind::kStraggler);
+    CHECK(finding.ranks == std::vector<int>{5});
+    CHECK(!finding.hangs);
+    CHECK(timed.rank(5).shape.pattern == LatePattern::kPersistent);
+    CHECK(timed.since(5) == 20);
+    CHECK(timed.rank(5).slow_part == "span data");
+    CHECK(timed.rank(5).shape.typical_ns == doctest::Approx(40e6).epsilon(0.2));
+    CHECK(finding.summary.find("step 20") != std::string::npos);
+    // Rank 4 is its tensor parallel peer: late in dp because rank 5 was.
+    CHECK(timed.rank(4).shape.pattern == LatePattern::kNone);
+    CHECK(timed.rank(4).lost_ns < timed.rank(5).lost_ns / 10);
+}
+
+TEST_CASE("a slow GPU, a slow copy and a blocked synchronisation are told apart") {
+    const std::pair<TimedFault::Kind, const char*> cases[] = {
+        {TimedFault::kSlowKernels, "its GPU: kernels or copies between the collectives"},
+        {TimedFault::kSlowCopy, "copies"},
+        {TimedFault::kSlowSync, "blocked in a synchronisation"}};
+    for (const auto& [kind, part] : cases) {
+        Timed timed(with_fault(kind, 2, 15));
+        REQUIRE(timed.findings.size() == 1);
+        CHECK(timed.findings.front().ranks == std::vector<int>{2});
+        CHECK(timed.since(2) == 15);
+        CHECK(timed.rank(2).slow_part == part);
+    }
+}
+
+TEST_CASE("periodic and single delays are called so") {
+    TimedOptions options = with_fault(TimedFault::kSlowSpan, 3, 11, 0.8);
+    options.fault.pattern = TimedFault::kPeriodic;
+    options.fault.every = 5;
+    Timed periodic(options);
+    REQUIRE(periodic.findings.size() == 1);
+    CHECK(periodic.rank(3).shape.pattern == LatePattern::kPeriodic);
+    CHECK(periodic.rank(3).shape.every == 5);
+    CHECK(periodic.since(3) == 11);
+    options.fault.pattern = TimedFault::kOneOff;
+    options.fault.share = 40;
+    Timed once(options);
+    REQUIRE(once.findings.size() == 1);
+    CHECK(once.rank(3).shape.pattern == LatePattern::kOneOff);
+    CHECK(once.since(3) == 11);
+    CHECK(once.findings.front().summary.find("once") != std::string::npos);
+}
+
+TEST_CASE("without steps the calls are counted, without the GPU's times the host's calls are compared") {
+    TimedOptions options = with_fault(TimedFault::kSlowSpan, 6, 0);
+    options.step_marks = false;
+    Timed unmarked(options);
+    REQUIRE(unmarked.findings.size() == 1);
+    CHECK(unmarked.findings.front().ranks == std::vector<int>{6});
+    // It is late in one of the four calls that a step makes on tp.
+    CHECK(unmarked.rank(6).shape.pattern == LatePattern::kPeriodic);
+    CHECK(unmarked.rank(6).shape.every == 4);
+    CHECK(!unmarked.timing.axes[unmarked.rank(6).axis].steps);
+    options = with_fault(TimedFault::kSlowSpan, 6, 25);
+    options.method = GpuProgressMethod::kOff;
+    Timed unseen(options);
+    REQUIRE(unseen.findings.size() == 1);
+    CHECK(unseen.findings.front().ranks == std::vector<int>{6});
+    CHECK(unseen.findings.front().confidence == analyzer::Confidence::kLikely);
+    CHECK(unseen.since(6) == 25);
+}
+
+TEST_CASE("a slow link is its two hosts', not a rank's") {
+    TimedOptions options = job_of(6);
+    options.dp_hosts = 2;
+    options.fault.kind = TimedFault::kSlowLink;
+    options.fault.host = 2;
+    options.fault.share = 6;
+    Timed timed(options);
+    REQUIRE(timed.findings.size() == 1);
+    const Finding& finding = timed.findings.front();
+    CHECK(finding.kind == FindingKind::kSlowCollective);
+    CHECK(finding.ranks == std::vector<int>{8, 9, 10, 11, 12, 13, 14, 15});
+    CHECK(timed.timing.slow.front().hosts == std::vector<std::string>{"node-2", "node-3"});
+    CHECK(finding.summary.find("link between hosts node-2 and node-3") != std::string::npos);
+}
+
+TEST_CASE("a collective that gets slow everywhere is compared with its past") {
+    TimedOptions options = with_fault(TimedFault::kSlowCollective, 0, 30, 6);
+    Timed timed(options);
+    REQUIRE(timed.findings.size() == 1);
+    CHECK(timed.findings.front().kind == FindingKind::kSlowCollective);
+    CHECK(timed.timing.slow.front().against_history);
+    CHECK(timed.timing.slow.front().since == 30);
+    CHECK(timed.timing.slow.front().communicators.size() == 2);
+}
+
+TEST_CASE("bus bandwidth counts as nccl-tests do") {
+    CHECK(analyzer::bus_bytes(format::OpKind::kAllReduce, 800, 8) == doctest::Approx(1400));
+    CHECK(analyzer::bus_bytes(format::OpKind::kAllGather, 100, 8) == doctest::Approx(700));
+    CHECK(analyzer::bus_bytes(format::OpKind::kReduceScatter, 100, 8) == doctest::Approx(700));
+    CHECK(analyzer::bus_bytes(format::OpKind::kBroadcast, 100, 8) == doctest::Approx(100));
+}
+
+TEST_CASE("200 healthy noisy runs: nothing is found") {
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+        CAPTURE(seed);
+        Timed timed(test::TimedDraw(seed).healthy());
+        CHECK(timed.findings.empty());
+        for (const Finding& finding : timed.findings) {
+            MESSAGE(finding.summary);
+        }
+    }
+}
+
+TEST_CASE("200 runs with one fault: its kind, ranks, pattern and first step") {
+    int first_steps = 0;
+    constexpr int kRuns = 200;
+    for (uint64_t seed = 1001; seed <= 1000 + kRuns; ++seed) {
+        CAPTURE(seed);
+        const TimedOptions options = test::TimedDraw(seed).faulty();
+        const TimedFault& fault = options.fault;
+        Timed timed(options);
+        REQUIRE(timed.findings.size() == 1);
+        const int from = options.first_step + fault.from_step;
+        int64_t since = 0;
+        if (fault.kind == TimedFault::kSlowLink || fault.kind == TimedFault::kSlowCollective) {
+            CHECK(timed.findings.front().kind == FindingKind::kSlowCollective);
+            since = timed.timing.slow.front().since;
+        } else {
+            const LatePattern patterns[] = {LatePattern::kPersistent, LatePattern::kPeriodic, LatePattern::kOneOff};
+            CHECK(timed.findings.front().kind == FindingKind::kStraggler);
+            CHECK(timed.findings.front().ranks == std::vector<int>{fault.rank});
+            CHECK(timed.rank(fault.rank).shape.pattern == patterns[fault.pattern]);
+            since = timed.since(fault.rank);
+        }
+        // The first calls of a record have nothing before them to be measured from.
+        const int latest = fault.from_step != 0 ? 1 : fault.pattern == TimedFault::kPeriodic ? fault.every : 2;
+        first_steps += since >= from - 1 && since <= from + latest ? 1 : 0;
+    }
+    CHECK(first_steps >= kRuns * 97 / 100);
+}
