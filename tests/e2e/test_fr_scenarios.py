@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""The scenarios of PyTorch's tests of its Flight Recorder analyzer, as files, put to fr_trace and to titan-analyze.
+
+    test_fr_scenarios.py --build DIR --table     writes both outcomes into docs/FLIGHT_RECORDER.md, from a real run
+"""
+
+import ast
+import pickle
+import re
+import sys
+import time
+import unittest
+
+import fr_scenarios
+import harness
+
+PYTHON = harness.ROOT / ".venv" / "bin" / "python"
+TABLE = harness.ROOT / "docs" / "FLIGHT_RECORDER.md"
+MARKS = ("<!-- begin: written by tests/e2e/test_fr_scenarios.py --table -->", "<!-- end -->")
+WRITE = "--table" in sys.argv
+PREFIX = "nccl_trace_rank_"
+ASK = """
+import io, logging, sys
+from torch.distributed.flight_recorder import fr_trace
+for directory in sys.argv[1:]:
+    said = io.StringIO()
+    logging.getLogger("Flight Recorder").handlers = [logging.StreamHandler(said)]
+    try:
+        fr_trace.main([directory, "-p", "nccl_trace_rank_"])
+    except Exception as error:
+        said.write(f"fr_trace failed: {type(error).__name__}: {error}")
+    print(ascii(said.getvalue()))
+"""
+
+
+def write(scenario, directory):
+    directory.mkdir()
+    for rank, dump in enumerate(fr_scenarios.dumps_of(scenario, time.time_ns() - 700_000_000_000)):
+        (directory / f"{PREFIX}{rank}").write_bytes(pickle.dumps(dump, protocol=2))
+    return directory
+
+
+def brief(said):
+    """Who is blamed for what, of fr_trace's many lines."""
+    missing = re.findall(r"missing ranks: (.*)", said)
+    errors = re.findall(r"Culprit (rank \d+); Error type: (\w+)", said)
+    return "; ".join([f"missing ranks {ranks}" for ranks in missing] + [f"{rank}: {error}" for rank, error in sorted(errors)]) or "nothing"
+
+
+class Scenarios(harness.Case):
+    def ours(self, scenario, directory):
+        analysis = self.place.analyze(directory)
+        self.assertIn(analysis.status, (harness.HEALTHY, harness.FINDINGS), analysis.stderr)
+        return analysis.json["verdict"]
+
+    def test_ours(self):
+        for number, scenario in enumerate(fr_scenarios.SCENARIOS):
+            with self.subTest(scenario.name):
+                verdict = self.ours(scenario, write(scenario, self.place.path / str(number)))
+                self.assertEqual(verdict and verdict["kind"], scenario.kind, verdict)
+                if scenario.culprits is not None:
+                    self.assertEqual(tuple(verdict["ranks"]), scenario.culprits, verdict)
+
+    def test_fr_trace(self):
+        if not PYTHON.exists() or not list(PYTHON.parents[1].glob("lib/python3*/site-packages/torch")):
+            reason = f"no PyTorch in {PYTHON.parents[1]} (scripts/setup installs it)"
+            print(f"fr_trace is not asked: {reason}", file=sys.stderr)
+            self.skipTest(reason)
+        for scenario, said in zip(fr_scenarios.SCENARIOS, self.fr_trace_says()):
+            with self.subTest(scenario.name):
+                self.assertNotIn("fr_trace failed", said)
+                if scenario.fr_trace:
+                    self.assertIn(scenario.fr_trace, said)
+                else:
+                    self.assertNotIn("error msg", said)
+                    self.assertNotIn("missing ranks", said)
+
+    def test_where_outcomes_differ_the_table_says_why(self):
+        table = TABLE.read_text()
+        for scenario in fr_scenarios.SCENARIOS:
+            with self.subTest(scenario.name):
+                self.assertIn(f"| {scenario.name} |", table)
+                self.assertIn(scenario.better, table)
+                self.assertTrue(scenario.better or bool(scenario.fr_trace) == (scenario.kind is not None))
+
+    @unittest.skipUnless(WRITE, "only with --table")
+    def test_write_table(self):
+        """Not a test: writes what both say of each scenario between the marks of docs/FLIGHT_RECORDER.md."""
+        rows = ["| scenario | fr_trace says | titan-analyze says | |", "|---|---|---|---|"]
+        for number, (scenario, said) in enumerate(zip(fr_scenarios.SCENARIOS, self.fr_trace_says())):
+            verdict = self.ours(scenario, write(scenario, self.place.path / str(number)))
+            ours = f"`{verdict['kind']}` ({verdict['confidence']}): {verdict['summary']}" if verdict else "nothing wrong"
+            rows.append(f"| {scenario.name} | {brief(said)} | {ours.replace('|', '/')} | {scenario.better or 'the same'} |")
+        before, _, rest = TABLE.read_text().partition(MARKS[0])
+        TABLE.write_text(before + MARKS[0] + "\n" + "\n".join(rows) + "\n" + MARKS[1] + rest.partition(MARKS[1])[2])
+
+    def fr_trace_says(self):
+        directories = [write(scenario, self.place.path / f"fr{number}") for number, scenario in enumerate(fr_scenarios.SCENARIOS)]
+        done = self.place.run([PYTHON, "-c", ASK, *directories], self.place.env(preload=False, LD_LIBRARY_PATH=None), 120)
+        self.assertEqual(done.status, 0, done.stderr)
+        return [ast.literal_eval(line) for line in done.stdout.splitlines() if line[:1] in "'\""]
+
+
+if __name__ == "__main__":
+    sys.argv = [argument for argument in sys.argv if argument != "--table"] + (["-k", "test_write_table"] if WRITE else [])
+    harness.main()
