@@ -42,6 +42,7 @@ Command diagnose_command(CLI::App& app);  // the default one: options of the pro
 Command show_command(CLI::App& app);
 Command stragglers_command(CLI::App& app);
 Command export_command(CLI::App& app);
+Command layout_command(CLI::App& app);
 Command rings_command(CLI::App& app);
 Command collect_command(CLI::App& app);
 

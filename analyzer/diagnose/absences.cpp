@@ -7,18 +7,12 @@
 #include <tuple>
 
 #include "analyzer/diagnoser.h"
+#include "analyzer/doubts.h"
 #include "analyzer/graph_calls.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
 
 namespace titan::analyzer {
-
-namespace {
-
-// A wait that no timeout has confirmed is not called certain before this.
-constexpr int64_t kCertainAfterNs = 10'000'000'000;
-
-}  // namespace
 
 bool Diagnoser::is_free(uint32_t node, const Absence& absence) const {
     if (absence.reason == AbsenceReason::kUnknown) {
@@ -245,48 +239,10 @@ void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
                 finding.evidence.push_back("also missing: " + waiting);
             }
         }
-        finding.confidence = confidence_in(culprits);
+        doubt_absence(run_, culprits, finding);
         add_victims({nodes.begin(), nodes.end()}, finding);
         diagnosis_.findings.push_back(std::move(finding));
     }
-}
-
-// An absence is a claim about what was not recorded, so it is worth what the records are worth.
-Confidence Diagnoser::confidence_in(const Culprits& culprits) const {
-    const WaitNode& node = *culprits.node;
-    const Absence& first = culprits.absences.front();
-    if (first.reason == AbsenceReason::kUnknown) {
-        return node.waiting.size() >= 2 && !run_.partial_recording ? Confidence::kLikely : Confidence::kPossible;
-    }
-    const Process& process = run_.processes[first.member.process];
-    if (process.died() || first.reason == AbsenceReason::kFailed) {
-        return Confidence::kCertain;
-    }
-    Confidence confidence = Confidence::kCertain;
-    const auto lost = [&](format::Loss loss) { return process.losses[static_cast<size_t>(loss)] != 0; };
-    const bool doubtful = process.torn > 1 || lost(format::Loss::kUnknownCommunicators) ||
-                          lost(format::Loss::kCommunicatorsUntracked) ||
-                          (node.kind == WaitKind::kPointToPoint && (lost(format::Loss::kP2pUncounted) || node.lost));
-    const bool others_unknown = std::any_of(node.absent.begin(), node.absent.end(), [](const Absence& absence) {
-        return absence.reason == AbsenceReason::kUnknown;
-    });
-    if (doubtful || others_unknown) {
-        confidence = lower(confidence);
-    }
-    const bool confirmed = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-        const std::string& reason = run_.process(waiter.member).source.reason;
-        return reason == "timeout" || reason == "abort";
-    });
-    if (process.only_calls) {
-        // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it hangs.
-        const bool never_seen = first.member.row != kNoIndex && process.members[first.member.row].past.empty();
-        const bool held = std::any_of(culprits.absences.begin(), culprits.absences.end(),
-                                      [](const Absence& absence) { return !absence.held_by.empty(); });
-        confidence = !confirmed || held ? lower(confidence) : confidence;
-        confidence = never_seen && process.overwritten != 0 ? lower(confidence) : confidence;
-    }
-    const bool brief = longest_wait_ns(node) < kCertainAfterNs && !confirmed && process.liveness != Liveness::kExited;
-    return brief ? lower(confidence) : confidence;
 }
 
 }  // namespace titan::analyzer

@@ -1,4 +1,6 @@
 // Calls that were issued and that the GPU never came to: what is ahead of them on their stream is the cause.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -78,7 +80,7 @@ void Diagnoser::report_blocked(const std::map<CulpritKey, BlockedCause>& causes)
         }
         sort_unique(finding.ranks);
         explain_blocked(run_, graph_.nodes[key.first], blocked, finding);
-        finding.confidence = confidence_in(graph_.nodes[key.first], *blocked.front(), place.by);
+        doubt_blocker(graph_.nodes[key.first], *blocked.front(), place.by, finding);
         for (const uint32_t node : nodes) {
             is_cause_[node] = true;
         }
@@ -89,20 +91,34 @@ void Diagnoser::report_blocked(const std::map<CulpritKey, BlockedCause>& causes)
 
 // That the stream did not come to the call is what the device reports; what blocks it is only as sure as the record of
 // what was handed over is whole.
-Confidence Diagnoser::confidence_in(const WaitNode& node, const Blocked& blocked, const BlockedBy& by) const {
+void Diagnoser::doubt_blocker(const WaitNode& node, const Blocked& blocked, const BlockedBy& by,
+                              Finding& finding) const {
     const Process& process = run_.process(blocked.member);
     if (by.work == nullptr && blocked.ahead.work.empty()) {
-        return members_started(node, 1) ? Confidence::kLikely : Confidence::kPossible;
+        finding.doubt(true, process.sight.recorded == 0
+                                ? "kernels and copies on record: set TITANTRACE_CUDA and TITANTRACE_LAUNCHES=1"
+                                : "a record of what is ahead on its stream: nothing that was recorded is");
+        finding.doubt(!members_started(node, 1), "a member that has started it on its GPU: nobody reports that");
+        return;
     }
-    Confidence confidence = Confidence::kCertain;
     const bool one_of_several = by.work == nullptr || by.by_comparison;
+    finding.doubt(one_of_several,
+                  fmt::format("cuda-gdb or a coredump of rank {}'s GPU: one of {} pieces of work blocks it",
+                              process.rank, grouped_digits(blocked.ahead.size())));
     const int64_t oldest = process.work[blocked.ahead.work.front()].entered_ns;
-    const bool partly_seen = blocked.ahead.implicit || !process.sight.complete_since(oldest - 1) ||
-                             (by.work != nullptr && by.work->kind == WorkKind::kEventWait);
-    for (const bool doubt : {one_of_several, partly_seen, process.gpu_method != format::GpuProgressMethod::kWrites}) {
-        confidence = doubt ? lower(confidence) : confidence;
-    }
-    return confidence;
+    const bool waits_for_unseen = by.work != nullptr && by.work->kind == WorkKind::kEventWait;
+    const bool partly_seen = blocked.ahead.implicit || !process.sight.complete_since(oldest - 1) || waits_for_unseen;
+    finding.doubt(partly_seen,
+                  process.sight.sampled ? "TITANTRACE_LAUNCHES=1: only some kernels and copies are on record"
+                  : waits_for_unseen    ? "who records the event that it waits for: that is not on record"
+                  : blocked.ahead.implicit
+                      ? "streams made with cudaStreamNonBlocking, or none of it on the default stream"
+                      : fmt::format("a larger TITANTRACE_STREAM_WORK: {} pieces of rank {} were overwritten",
+                                    grouped_digits(process.sight.overwritten), process.rank));
+    finding.doubt(
+        process.gpu_method != format::GpuProgressMethod::kWrites,
+        "TITANTRACE_GPU_PROGRESS=writes: that its stream did not come to the call is told by an event that did "
+        "not come");
 }
 
 }  // namespace titan::analyzer

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "analyzer/diagnoser.h"
+#include "analyzer/doubts.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
 
@@ -74,6 +75,17 @@ void Diagnoser::choose_culprits(const std::vector<Edge>& cycle, bool only_p2p, F
     sort_unique(deviating);
     finding.ranks = all;
     if (only_p2p) {
+        const bool all_receive = std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
+            const auto& waiting = graph_.nodes[edge.from].waiting;
+            return std::all_of(waiting.begin(), waiting.end(), [](const Waiter& waiter) {
+                return waiter.entry != nullptr && waiter.entry->kind == OpKind::kRecv;
+            });
+        });
+        if (all_receive) {
+            doubt_culprits_of_cycle(run_, all, false, finding);
+            finding.evidence.emplace_back(
+                "all of them receive: one left out a send, or receives too early; which one is undecidable");
+        }
         return;
     }
     if (unique && smallest * 2 < all.size()) {
@@ -82,13 +94,34 @@ void Diagnoser::choose_culprits(const std::vector<Edge>& cycle, bool only_p2p, F
             fmt::format("{} {} the order of the few", ranks_text(fewest), fewest.size() == 1 ? "has" : "have"));
     } else if (!deviating.empty() && deviating.size() < all.size()) {
         finding.ranks = deviating;
-        finding.confidence = Confidence::kLikely;
+        doubt_culprits_of_cycle(run_, all, true, finding);
         finding.evidence.push_back(fmt::format("{} did it in another order before", ranks_text(deviating)));
     } else {
-        finding.confidence = Confidence::kLikely;
+        doubt_culprits_of_cycle(run_, all, false, finding);
         finding.evidence.emplace_back("which of them has the wrong order is undecidable");
     }
     std::sort(finding.ranks.begin(), finding.ranks.end());
+    doubt_order(cycle, finding);
+}
+
+// Who waits without having made the missing call at all may have left it out as well.
+void Diagnoser::doubt_order(const std::vector<Edge>& cycle, Finding& finding) const {
+    for (const Edge& edge : cycle) {
+        for (const Absence& absence : graph_.nodes[edge.from].absent) {
+            const bool named = std::binary_search(finding.ranks.begin(), finding.ranks.end(), absence.global_rank);
+            if (!named || absence.reason != AbsenceReason::kNotIssued ||
+                graph_.nodes[edge.from].kind == WaitKind::kCreation) {
+                continue;
+            }
+            const std::string call = node_text(run_, graph_.nodes[edge.from]);
+            finding.evidence.push_back(fmt::format(
+                "rank {} has not made {} at all: it left it out, or would make it later; which is undecidable",
+                absence.global_rank, call));
+            finding.doubt(finding.confidence == Confidence::kCertain,
+                          fmt::format("a stack of rank {}: would it still come to {}?", absence.global_rank, call));
+            return;
+        }
+    }
 }
 
 // Members that are missing in the edge's node because they are held in `holder`.
@@ -109,12 +142,21 @@ std::vector<int> Diagnoser::held_ranks(const Edge& edge, uint32_t holder) const 
 }
 
 Habit Diagnoser::habit_in(MemberRef held, uint32_t holder) const {
+    Habit habit = Habit::kUnknown;
+    bool others_deviate = false;
     for (const Waiter& waiter : graph_.nodes[holder].waiting) {
-        if (waiter.member.process == held.process && waiter.entry != nullptr) {
-            return habit_of(run_.processes[held.process], *waiter.entry);
+        if (waiter.entry == nullptr) {
+            continue;
+        }
+        const Habit of_this = habit_of(run_.processes[waiter.member.process], *waiter.entry);
+        if (waiter.member.process == held.process) {
+            habit = of_this;
+        } else {
+            others_deviate |= of_this == Habit::kDeviates;
         }
     }
-    return Habit::kUnknown;
+    // What others do there as well is the program, though it is not done in every step.
+    return habit == Habit::kDeviates && others_deviate ? Habit::kAsBefore : habit;
 }
 
 }  // namespace titan::analyzer

@@ -8,6 +8,7 @@
 
 #include "analyzer/diagnoser.h"
 #include "analyzer/host_wait.h"
+#include "analyzer/layout.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/stragglers.h"
 #include "analyzer/text.h"
@@ -76,10 +77,20 @@ void Diagnoser::finish() {
     for (const Finding& finding : diagnosis_.findings) {
         first[finding.summary] = finding.hangs || leads_to_a_hang(finding);
     }
-    std::stable_sort(diagnosis_.findings.begin(), diagnosis_.findings.end(), [&](const Finding& a, const Finding& b) {
-        return std::tuple(!first[a.summary], a.confidence == Confidence::kPossible, a.since_ns) <
-               std::tuple(!first[b.summary], b.confidence == Confidence::kPossible, b.since_ns);
-    });
+    int64_t earliest = INT64_MAX;
+    for (const Finding& finding : diagnosis_.findings) {
+        earliest = std::min(earliest, finding.since_ns);
+    }
+    // The earliest leads, but hosts do not agree on times to less than this; then the surest, then who hurts most.
+    constexpr int64_t kSameTimeNs = 1'000'000'000;
+    const auto worth = [&](const Finding& finding) {
+        const int64_t later = (finding.since_ns - earliest) / kSameTimeNs;
+        return std::tuple(!first[finding.summary], finding.confidence == Confidence::kPossible, later,
+                          -static_cast<int>(finding.confidence), -static_cast<int64_t>(finding.victims.size()),
+                          finding.since_ns);
+    };
+    std::stable_sort(diagnosis_.findings.begin(), diagnosis_.findings.end(),
+                     [&](const Finding& a, const Finding& b) { return worth(a) < worth(b); });
     Timing timing = analyze_timing(run_);
     add_timing_findings(run_, timing, diagnosis_.findings);
     diagnosis_.clocks = std::move(timing.clocks);
@@ -93,6 +104,9 @@ void Diagnoser::finish() {
         return found->second;
     };
     for (Finding& finding : diagnosis_.findings) {
+        if (run_.layout != nullptr) {
+            finding.summary = with_places(finding.summary, finding.ranks, *run_.layout);
+        }
         for (const auto* ranks : {&finding.ranks, &finding.victims}) {
             for (const int rank : *ranks) {
                 const Process* process = process_of_rank_[rank];

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "analyzer/graph_calls.h"
+#include "analyzer/layout.h"
 #include "analyzer/match.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
@@ -40,7 +41,7 @@ std::string absent_text(const std::vector<Absence>& absences) {
 std::string waiters_clause(const Run& run, const WaitNode& node) {
     const std::vector<int> ranks = waiting_ranks(run, node);
     return ranks.empty() ? std::string()
-                         : fmt::format("; {} {} for {}", ranks_text(ranks), verb(ranks.size(), "waits", "wait"),
+                         : fmt::format("; {} {} for {}", ranks_text(run, ranks), verb(ranks.size(), "waits", "wait"),
                                        duration_text(longest_wait_ns(node)));
 }
 
@@ -73,7 +74,7 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
     const std::string replay = replay_of(run, node);
     const std::string what = replay.empty() ? call : replay + ",";
     const Process* process = absence.member.known() ? &run.processes[absence.member.process] : nullptr;
-    switch (absence.reason) {
+    switch (absence.moved_on && absence.reason == AbsenceReason::kQueued ? AbsenceReason::kNotIssued : absence.reason) {
         case AbsenceReason::kGrouped:
             return fmt::format("called {} inside a group that {} never ended", call, verb(count, "it", "they"));
         case AbsenceReason::kQueued:
@@ -252,7 +253,7 @@ std::string waiting_text(const Run& run, const WaitNode& node) {
     const std::string arguments =
         entry == nullptr ? std::string()
                          : " (" + arguments_text(*entry) + site_text(run.process(alive->member), *entry) + ")";
-    return fmt::format("{} {} in {}{}, {}{}", ranks_text(ranks), verb(ranks.size(), "waits", "wait"),
+    return fmt::format("{} {} in {}{}, {}{}", ranks_text(run, ranks), verb(ranks.size(), "waits", "wait"),
                        node_text(run, node), arguments, ranks.size() == 1 ? "for " : "the longest for ",
                        duration_text(longest_wait_ns(node)));
 }
@@ -331,8 +332,8 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     } else if (node.finished.empty()) {
         finding.summary = fmt::format("all members issued {} with equal arguments, and it does not finish", what);
     } else {
-        finding.summary = fmt::format("{} does not finish on {}; it finished on {}", what, ranks_text(waiting),
-                                      ranks_text(node.finished));
+        finding.summary = fmt::format("{} does not finish on {}; it finished on {}", what, ranks_text(run, waiting),
+                                      ranks_text(run, node.finished));
     }
     if (const std::string text = waiting_text(run, node); !text.empty()) {
         finding.evidence.push_back(text);
@@ -342,28 +343,6 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
         finding.evidence.emplace_back(
             "the progress on the GPU was not watched on all members: that it is unfinished is inferred from the hosts");
     }
-}
-
-void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding) {
-    // rank 0 waits in tp:0 #5 for rank 1, which waits in dp:0 #7 for rank 0.
-    const auto rank_of = [&](const Edge& edge) {
-        return run.processes[edge.via.process].rank >= 0 && edge.via.row == kNoIndex
-                   ? run.processes[edge.via.process].rank
-                   : run.member(edge.via).global_rank;
-    };
-    const int start = rank_of(cycle.back());
-    std::string text = fmt::format("rank {}", start);
-    for (size_t i = 0; i < cycle.size(); ++i) {
-        text += fmt::format("{} waits in {} for rank {}", i == 0 ? "" : ", which",
-                            node_text(run, graph.nodes[cycle[i].from]), rank_of(cycle[i]));
-    }
-    finding.evidence.push_back(text);
-    for (const Edge& edge : cycle) {
-        if (const std::string waiting = waiting_text(run, graph.nodes[edge.from]); !waiting.empty()) {
-            finding.evidence.push_back(waiting);
-        }
-    }
-    finding.summary = text;
 }
 
 }  // namespace titan::analyzer

@@ -104,9 +104,15 @@ const Entry* find_capture(const Run& run, MemberRef ref, const Entry& like, uint
 
 const Entry* find_capture(const Run& run, const WaitNode& node, const Absence& absence) {
     const Waiter* waiter = first_call(node);
-    if (node.kind != WaitKind::kCollective || waiter == nullptr || absence.reason != AbsenceReason::kNotIssued ||
-        !absence.member.known() || absence.member.row == kNoIndex) {
+    const bool left_out =
+        absence.moved_on && absence.reason == AbsenceReason::kQueued;  // its next call has that number
+    if (node.kind != WaitKind::kCollective || waiter == nullptr ||
+        (absence.reason != AbsenceReason::kNotIssued && !left_out) || !absence.member.known() ||
+        absence.member.row == kNoIndex) {
         return nullptr;
+    }
+    if (left_out) {
+        return find_capture(run, absence.member, *waiter->entry, node.sequence);
     }
     return find_capture(run, absence.member, *waiter->entry, run.member(absence.member).issued);
 }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "analyzer/diagnoser.h"
+#include "analyzer/doubts.h"
 #include "analyzer/graph_calls.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
@@ -19,8 +20,13 @@ std::vector<uint32_t> Diagnoser::nodes_explained_by(const Mismatch& mismatch) co
     for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
         const WaitNode& node = graph_.nodes[i];
         const bool there = node.kind == WaitKind::kCollective && node.communicator == mismatch.communicator;
+        // Where equal calls follow each other, the one that was left out is seen only at the next other one.
+        const bool left_out_before = std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+            return absence.moved_on && std::find(mismatch.culprits.begin(), mismatch.culprits.end(), absence.member) !=
+                                           mismatch.culprits.end();
+        });
         if (there && (node.sequence == mismatch.sequence ||
-                      (mismatch.shift != Shift::kNone && node.sequence > mismatch.sequence))) {
+                      (mismatch.shift != Shift::kNone && (node.sequence > mismatch.sequence || left_out_before)))) {
             nodes.push_back(i);
         }
     }
@@ -76,6 +82,7 @@ void Diagnoser::add_mismatches() {
             finding.since_ns = entry->entered_ns;
         }
         call_a_capture_by_its_name(mismatch, teller, finding);
+        explain_doubt(run_, mismatch, finding);
         const std::vector<uint32_t> nodes = nodes_explained_by(mismatch);
         for (const uint32_t node : nodes) {
             explained_[node] = true;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "analyzer/diagnoser.h"
+#include "analyzer/doubts.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
 
@@ -28,6 +29,7 @@ void Diagnoser::add_pairs_of_other_size() {
         }
         Finding finding = finding_at(FindingKind::kSizeMismatch, index);
         finding.confidence = Confidence::kPossible;
+        finding.to_be_sure.emplace_back("the program: a pair has no third side that could tell which size is meant");
         finding.ranks = waiting_ranks(run_, node);
         finding.summary = fmt::format("the two sides of {} pass different sizes; which one is wrong is undecidable",
                                       node_text(run_, node));
@@ -81,15 +83,7 @@ void Diagnoser::add_stuck() {
         }
         Finding finding = finding_at(
             node.kind == WaitKind::kCreation ? FindingKind::kCommInitStuck : FindingKind::kStuckInFlight, index);
-        const bool guessed = run_.communicators[node.communicator].identity_guessed;
-        finding.confidence = node.device_unknown || guessed                  ? Confidence::kPossible
-                             : node.lost || node.kind == WaitKind::kCreation ? Confidence::kLikely
-                                                                             : Confidence::kCertain;
-        // Some started; of the others nobody knows whether their streams came to it.
-        if (finding.confidence == Confidence::kCertain && members_started(node, 1) &&
-            !members_started(node, node.waiting.size())) {
-            finding.confidence = Confidence::kLikely;
-        }
+        doubt_stuck(run_, node, finding);
         finding.ranks = waiting_ranks(run_, node);
         explain_stuck(run_, node, finding);
         add_victims({index}, finding);

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "analyzer/graph_calls.h"
 #include "analyzer/host_wait.h"
 #include "analyzer/stream_order.h"
 #include "analyzer/went_past.h"
@@ -68,6 +69,12 @@ class GraphBuilder {
 
     void add_heads(uint32_t process) {
         const Process& owner = run_.processes[process];
+        // What a program hands over long before its turn does not wait before what is ahead of it has ended.
+        std::unordered_map<uint64_t, int64_t> busy_until;
+        for (const Entry& entry : owner.entries) {
+            int64_t& until = busy_until[entry.stream];
+            until = std::max(until, entry.finished_ns);
+        }
         for (const StreamHead& head : graph_.orders[process].heads) {
             for (const uint32_t index : head.entries) {
                 const Entry& entry = owner.entries[index];
@@ -87,7 +94,8 @@ class GraphBuilder {
                 target.device_unknown |= entry.state == CallState::kEnqueued;
                 const int64_t end_ns =
                     member.state == CommState::kAborted && member.closed_ns != 0 ? member.closed_ns : owner.now_ns;
-                target.waiting.push_back({{process, entry.row}, &entry, entry.entered_ns, end_ns - entry.entered_ns});
+                const int64_t since_ns = std::max(entry.entered_ns, std::min(busy_until[entry.stream], end_ns));
+                target.waiting.push_back({{process, entry.row}, &entry, since_ns, end_ns - since_ns});
                 node_of_entry_[process][index] = node;
             }
         }
@@ -96,6 +104,9 @@ class GraphBuilder {
     // Calls that the hosts wait in while the stream waits for something else.
     void add_blocked(uint32_t process) {
         const Process& owner = run_.processes[process];
+        if (has_lost_unfinished_calls(owner)) {
+            return;  // what they hang in is not known, so what is ahead of the others is no evidence
+        }
         for (const auto& [index, node] : node_of_entry_[process]) {
             const Entry& entry = owner.entries[index];
             if (entry.device == DeviceState::kStarted || entry.device == DeviceState::kGraphStarted ||
@@ -275,12 +286,21 @@ class GraphBuilder {
                process.now_ns - process.last_activity_ns() < 1'000'000'000;
     }
 
-    bool moved_on(const Process& process, const WaitNode& node) const {
+    static int32_t first_step(const WaitNode& node) {
         int32_t step = INT32_MAX;
         for (const Waiter& waiter : node.waiting) {
             step = waiter.entry != nullptr && waiter.entry->step >= 0 ? std::min(step, waiter.entry->step) : step;
         }
-        return step != INT32_MAX && !process.entries.empty() && process.entries.back().step > step;
+        return step;
+    }
+
+    bool moved_on(const Process& process, const WaitNode& node) const {
+        return !process.entries.empty() && process.entries.back().step > first_step(node);
+    }
+
+    // It went into a graph that was never launched.
+    bool captured_it(const WaitNode& node, const Absence& absence) const {
+        return !absence.held_by.empty() && find_capture(run_, node, absence) != nullptr;
     }
 
     Absence not_issued(const WaitNode& node, MemberRef ref, int comm_rank, int global_rank) {
@@ -296,7 +316,10 @@ class GraphBuilder {
         } else {
             absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
             absence.moved_on =
-                moved_on(process, node) || (member != nullptr && went_past(run_, graph_.orders, ref, node));
+                moved_on(process, node) ||
+                (member != nullptr && (went_past(run_, graph_.orders, ref, node) || captured_it(node, absence)));
+            absence.by_habit = member != nullptr && !absence.moved_on && left_out(run_, ref, node);
+            absence.moved_on |= absence.by_habit;
         }
         return absence;
     }
@@ -318,11 +341,14 @@ class GraphBuilder {
             std::set<uint32_t> nodes;
             insert_head(ref.process, head->second, nodes);
             absence.held_by.assign(nodes.begin(), nodes.end());
+            // Its call of that number belongs to a later step: it left one out.
+            absence.moved_on = entry.step > first_step(node);
             node.absent.push_back(absence);
         } else if (order.progress[index] == Progress::kUnknown) {
             node.device_unknown = true;  // arrived; whether it is through, nobody saw
         } else {
             node.finished.push_back(member.global_rank);
+            node.last_finished_ns = std::max(node.last_finished_ns, entry.finished_ns);
         }
     }
 
@@ -450,24 +476,6 @@ class GraphBuilder {
         }
     }
 
-    // Who a member is that never came: in communicators of the same name elsewhere, the same two ranks lie as far apart.
-    int rank_by_siblings(const Communicator& communicator, size_t comm_rank) const {
-        for (const Communicator& other : run_.communicators) {
-            if (&other == &communicator || other.name.empty() || other.name != communicator.name ||
-                other.by_rank.size() != communicator.by_rank.size() || !other.by_rank[comm_rank].known()) {
-                continue;
-            }
-            for (size_t known = 0; known < communicator.by_rank.size(); ++known) {
-                if (communicator.by_rank[known].known() && other.by_rank[known].known()) {
-                    return run_.member(communicator.by_rank[known]).global_rank +
-                           run_.member(other.by_rank[comm_rank]).global_rank -
-                           run_.member(other.by_rank[known]).global_rank;
-                }
-            }
-        }
-        return -1;
-    }
-
     // ncclCommInitRank and its kin: every rank of the new communicator must come.
     void look_at_init(WaitNode& node) {
         const Communicator& communicator = run_.communicators[node.communicator];
@@ -482,7 +490,7 @@ class GraphBuilder {
             }
             // A process with a dump that never came here has no row for it.
             int global = communicator.size == run_.world_size ? comm_rank : run_.global_rank(communicator, comm_rank);
-            global = global >= 0 ? global : rank_by_siblings(communicator, rank);
+            global = global >= 0 ? global : who_never_came(run_, communicator, rank);
             const auto process = std::find_if(run_.processes.begin(), run_.processes.end(),
                                               [&](const Process& p) { return global >= 0 && p.rank == global; });
             if (process == run_.processes.end()) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analyzer/habit.h"
+
 namespace titan::analyzer {
 namespace {
 
@@ -26,7 +28,114 @@ bool queues_behind(const StreamOrder& order, uint32_t index, uint32_t head_entry
     return std::find(entries.begin(), entries.end(), head_entry) != entries.end();
 }
 
+// What of the missing call tells it from other calls of the member.
+struct MissingCall {
+    uint32_t row;
+    OpKind kind;
+    int32_t peer;
+    bool is(const Entry& entry) const {
+        return entry.row == row && entry.kind == kind &&
+               (format::class_of(kind) != format::OpClass::p2p || entry.peer == peer);
+    }
+};
+
+MissingCall missing_call(const WaitNode& node, MemberRef absent, int comm_rank) {
+    if (node.kind != WaitKind::kPointToPoint) {
+        return {absent.row, node.waiting.front().entry->kind, -1};
+    }
+    return comm_rank == node.source ? MissingCall{absent.row, OpKind::kSend, node.target}
+                                    : MissingCall{absent.row, OpKind::kRecv, node.source};
+}
+
+// Did a waiter make that call, too, before the one it waits in? Then it belongs there.
+bool comes_first_elsewhere(const Run& run, const Process& process, const Entry& call, const WaitNode& node) {
+    if (!format::is_collective(call.kind) || call.row == kNoIndex) {
+        return false;
+    }
+    return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        const Entry* same = call_in(run.process(waiter.member), process.members[call.row].communicator, call.sequence);
+        return same != nullptr && waiter.entry != nullptr && same < waiter.entry;
+    });
+}
+
+std::string without_number(const std::string& name) { return name.substr(0, name.find_last_not_of("0123456789") + 1); }
+
 }  // namespace
+
+bool left_out(const Run& run, MemberRef absent, const WaitNode& node) {
+    constexpr size_t kLookedAt = 64;
+    if (node.waiting.empty() || node.waiting.front().entry == nullptr || absent.row == kNoIndex) {
+        return false;
+    }
+    const Process& process = run.process(absent);
+    const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
+    const std::vector<Entry>& entries = process.entries;
+    const auto same = [&](size_t i, size_t j) {
+        return entries[i].row == entries[j].row && entries[i].kind == entries[j].kind &&
+               entries[i].peer == entries[j].peer && entries[i].count == entries[j].count;
+    };
+    for (size_t i = entries.size() - std::min(entries.size(), kLookedAt); i < entries.size(); ++i) {
+        const Entry& call = entries[i];
+        // It must have gone on after that, or it may only have changed the order; and not be steps behind.
+        const bool goes_on = i + 1 < entries.size();
+        if (call.captured || missing.is(call) || !goes_on || call.step < node.waiting.front().entry->step) {
+            continue;
+        }
+        const auto expected = predict(i, same);
+        const bool after_all_others =
+            std::none_of(entries.begin() + static_cast<std::ptrdiff_t>(i), entries.end(),
+                         [&](const Entry& later) { return !later.captured && missing.is(later); });
+        if (expected && missing.is(entries[*expected]) && after_all_others &&
+            !comes_first_elsewhere(run, process, call, node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool has_lost_unfinished_calls(const Process& process) {
+    return process.overwritten != 0 && process.gpu_progress && process.gpu_sample == 1 &&
+           std::any_of(process.members.begin(), process.members.end(), [&](const Member& member) {
+               return member.closed_ns == 0 && member.finished < member.issued &&
+                      (member.calls.empty() || process.entries[member.calls.front()].sequence > member.finished);
+           });
+}
+
+int who_never_came(const Run& run, const Communicator& communicator, size_t comm_rank) {
+    std::vector<std::pair<int, int>> known;  // communicator rank, global rank
+    for (size_t rank = 0; rank < communicator.by_rank.size(); ++rank) {
+        if (communicator.by_rank[rank].known()) {
+            known.emplace_back(static_cast<int>(rank), run.member(communicator.by_rank[rank]).global_rank);
+        }
+    }
+    const auto wanted = static_cast<int>(comm_rank);
+    if (known.size() >= 2) {
+        const auto [first, base] = known.front();
+        const int rise = known.back().second - base;
+        const int run_length = known.back().first - first;
+        const bool on_a_line = rise % run_length == 0 && std::all_of(known.begin(), known.end(), [&](const auto& one) {
+                                   return one.second - base == (one.first - first) * (rise / run_length);
+                               });
+        const int rank = base + (wanted - first) * (rise / run_length);
+        if (on_a_line && rank >= 0 && rank < run.world_size) {
+            return rank;
+        }
+    }
+    for (const Communicator& other : run.communicators) {
+        if (&other == &communicator || other.name.empty() || known.empty() ||
+            without_number(other.name) != without_number(communicator.name) ||
+            other.by_rank.size() != communicator.by_rank.size() || !other.by_rank[comm_rank].known()) {
+            continue;
+        }
+        for (const auto& [rank, global] : known) {
+            if (other.by_rank[static_cast<size_t>(rank)].known()) {
+                return global + run.member(other.by_rank[comm_rank]).global_rank -
+                       run.member(other.by_rank[static_cast<size_t>(rank)]).global_rank;
+            }
+        }
+    }
+    return -1;
+}
 
 bool went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent, const WaitNode& node) {
     const Process& process = run.process(absent);
@@ -46,7 +155,8 @@ bool went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef
                                     !queues_behind(orders[waiter.member.process], i, at);
             const CallShape* same =
                 comparable ? call_in(process, other.members[later.row].communicator, later.sequence) : nullptr;
-            if (same != nullptr && same->thread == last->thread) {
+            // The same number in another step is another call: one of them left one out.
+            if (same != nullptr && same->thread == last->thread && same->step == later.step) {
                 return true;
             }
         }

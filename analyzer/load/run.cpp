@@ -330,6 +330,10 @@ int Run::global_rank(const Communicator& communicator, int comm_rank) const {
         if (is_missing(*this, predicted)) {
             return predicted;
         }
+        // On the line is a rank with a record, that never made this communicator: the missing one is somebody else.
+        if (communicator.size - unknown_members >= 2 && std::binary_search(ranks.begin(), ranks.end(), predicted)) {
+            return -1;
+        }
     }
     return unknown_members == 1 && missing_ranks.size() == 1 ? missing_ranks.front() : -1;
 }

@@ -95,6 +95,7 @@ const CallShape* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
 struct ShiftVerdict {
     Shift shift = Shift::kNone;
     bool by_habit = false;
+    bool by_step = false;
 };
 
 // One skipped or extra call explains a whole shifted sequence; a substituted call leaves the rest in step.
@@ -112,6 +113,13 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     }
     if (skipped.all() && (!extra.all() || skipped.compared >= extra.compared)) {
         return {Shift::kSkipped, false};
+    }
+    // Its call belongs to a later step than theirs: it is ahead, so it made no call too many.
+    const Entry* suspect_at = run.process(suspect).call_at(run.member(suspect), at);
+    const Entry* reference_at = run.process(reference).call_at(run.member(reference), at);
+    if (suspect_at != nullptr && reference_at != nullptr && reference_at->step >= 0 &&
+        suspect_at->step > reference_at->step) {
+        return {Shift::kSkipped, true, true};
     }
     if (extra.all()) {
         return {Shift::kExtra, false};
@@ -419,14 +427,17 @@ class CommunicatorMatcher {
         if (shift.shift == Shift::kSkipped && !replay.empty() && wrong.replay == 0) {
             mismatch.summary = fmt::format("{} never launched {}: {} next call, {}, meets it there", who, replay,
                                            culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
-            mismatch.evidence.push_back(shift.by_habit ? "what it calls there is what used to follow in earlier steps"
-                                                       : "moved by that launch, its sequence agrees with the others'");
+            mismatch.evidence.push_back(shift.by_step ? "what it calls there belongs to a later step"
+                                        : shift.by_habit
+                                            ? "what it calls there is what used to follow in earlier steps"
+                                            : "moved by that launch, its sequence agrees with the others'");
         } else if (shift.shift == Shift::kSkipped) {
             mismatch.summary =
                 fmt::format("{} skipped {} {}: {} next call, {}, meets it there", who, op_text(good.kind), place,
                             culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
-            mismatch.evidence.push_back(shift.by_habit ? "what it calls there is what used to follow in earlier steps"
-                                                       : "moved by one call, its sequence agrees with the others'");
+            mismatch.evidence.push_back(shift.by_step    ? "what it calls there belongs to a later step"
+                                        : shift.by_habit ? "what it calls there is what used to follow in earlier steps"
+                                                         : "moved by one call, its sequence agrees with the others'");
         } else if (shift.shift == Shift::kExtra) {
             mismatch.summary = fmt::format("{} issued an extra {} {}, where the others call {}", who,
                                            op_text(wrong.kind), place, op_text(good.kind));

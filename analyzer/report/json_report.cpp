@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "analyzer/layout_report.h"
 #include "analyzer/report.h"
 #include "analyzer/text.h"
 
@@ -28,6 +30,15 @@ ordered_json finding_json(const Run& run, const Finding& finding) {
     json["confidence"] = name_of(finding.confidence);
     json["summary"] = finding.summary;
     json["evidence"] = finding.evidence;
+    if (!finding.to_be_sure.empty()) {
+        json["to_be_sure"] = finding.to_be_sure;
+    }
+    if (!finding.cycle.empty()) {
+        json["cycle"] = ordered_json::array();
+        for (const CycleStep& step : finding.cycle) {
+            json["cycle"].push_back({{"rank", step.rank}, {"waits_in", step.waits_in}, {"for", step.waits_for}});
+        }
+    }
     ordered_json states = ordered_json::object();
     for (const auto& [rank, state] : finding.rank_state) {
         states[std::to_string(rank)] = state;
@@ -106,7 +117,13 @@ ordered_json clocks_json(const Clocks& clocks) {
     return {{"summary", clocks.summary()}, {"bound_ns", clocks.largest_bound_ns()}, {"hosts", hosts}};
 }
 
+std::string text_of(const ordered_json& json) {
+    return with_short_lists(json.dump(2, ' ', false, ordered_json::error_handler_t::replace)) + "\n";
+}
+
 }  // namespace
+
+std::string layout_json_report(const Run& run) { return text_of(layout_json(run, nullptr)); }
 
 std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     ordered_json json;
@@ -117,6 +134,13 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
                    {"ranks", run.ranks},
                    {"missing_ranks", run.missing_ranks},
                    {"hosts", run.hosts}};
+    if (run.layout != nullptr) {
+        std::set<int> named;
+        for (const Finding& finding : diagnosis.findings) {
+            named.insert(finding.ranks.begin(), finding.ranks.end());
+        }
+        json["run"]["layout"] = layout_json(run, &named);
+    }
     json["verdict"] = verdict_json(diagnosis);
     json["findings"] = ordered_json::array();
     for (const Finding& finding : diagnosis.findings) {
@@ -127,7 +151,7 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
         json["warnings"].push_back({{"kind", warning.kind}, {"ranks", warning.ranks}, {"summary", warning.summary}});
     }
     json["clocks"] = clocks_json(diagnosis.clocks);
-    return with_short_lists(json.dump(2, ' ', false, ordered_json::error_handler_t::replace)) + "\n";
+    return text_of(json);
 }
 
 }  // namespace titan::analyzer

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "analyzer/layout.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/report.h"
 #include "analyzer/text.h"
@@ -16,6 +17,7 @@ constexpr size_t kShownFindings = 8;
 constexpr size_t kShownEvidence = 10;
 constexpr size_t kShownStates = 12;
 constexpr size_t kShownWarnings = 12;
+constexpr size_t kShownSteps = 8;
 
 // Characters, not bytes: names may be in any language.
 size_t length_of(const std::string& text) {
@@ -94,7 +96,8 @@ class TextReport {
 
     void healthy() {
         out_ += "\n" + paint("1;32", "NOTHING WRONG") +
-                "  nothing was pending for longer than usual at the moment of the dumps, and all calls match\n";
+                "  nothing was pending for longer than usual at the moment of the dumps, and all calls on record "
+                "match\n";
         int64_t step = -1;
         for (const Process& process : run_.processes) {
             step = std::max(step, process.step);
@@ -117,7 +120,33 @@ class TextReport {
         if (finding.evidence.size() > kShownEvidence) {
             item(fmt::format("and {} more (--json)", finding.evidence.size() - kShownEvidence), "   - ");
         }
+        cycle(finding);
+        if (!finding.to_be_sure.empty()) {
+            section("  What would make it sure");
+            for (const std::string& what : finding.to_be_sure) {
+                item(what, "   - ");
+            }
+        }
         states(finding);
+    }
+
+    // As a person would draw it, one wait a line; of a long one the two ends.
+    void cycle(const Finding& finding) {
+        if (finding.cycle.empty()) {
+            return;
+        }
+        section("  The cycle");
+        const size_t count = finding.cycle.size();
+        for (size_t i = 0; i < count; ++i) {
+            if (count > kShownSteps && i == kShownSteps - 2) {
+                out_ += fmt::format("     -> ... {} more ...\n", count - kShownSteps);
+                i = count - 2;
+            }
+            const CycleStep& step = finding.cycle[i];
+            item(fmt::format("rank {} waits in {} for rank {}", step.rank, step.waits_in, step.waits_for),
+                 i == 0 ? "   " : "     -> ");
+        }
+        out_ += fmt::format("     -> back to rank {}\n", finding.cycle.front().rank);
     }
 
     // Ranks that do the same are one line; culprits come first and keep their times.
@@ -161,7 +190,7 @@ class TextReport {
     }
 
     void state_line(const std::vector<int>& ranks, const std::string& state, bool culprit) {
-        const std::string who = ranks_text(ranks);
+        const std::string who = ranks_text(run_, ranks);
         const std::string mark = culprit ? "  => " : "     ";
         const std::string line = wrap(who + ": " + state, style_.width, mark, "       ");
         out_ += culprit ? paint("1", line.substr(0, line.size() - 1)) + "\n" : line;

@@ -70,6 +70,11 @@ Finding straggler(const Run& run, const Timing& timing, const std::vector<const 
     const bool sure = head.by_device && head.shape.typical_ns > 6 * head.noise_ns;
     finding.confidence =
         sure && head.shape.pattern == LatePattern::kPersistent ? Confidence::kCertain : Confidence::kLikely;
+    if (finding.confidence != Confidence::kCertain) {
+        finding.to_be_sure.emplace_back(
+            !head.by_device ? "TITANTRACE_GPU_PROGRESS=timing: arrivals are told by the hosts, not by their GPUs"
+                            : "more steps on record: the lateness is not constant, or small beside the noise");
+    }
     const double share = axis.seen_ns() > 0 ? 100 * head.shape.cost_ns / axis.seen_ns() : 0;
     finding.summary =
         fmt::format("{} {} {}: the others wait {} for {}{}, {} in all ({:.0f}% of the time seen)",
@@ -126,6 +131,9 @@ Finding slow_collective(const Run& run, const Timing& timing, const SlowCollecti
     }
     finding.ranks.assign(ranks.begin(), ranks.end());
     finding.confidence = slow.taken_ns > 3 * slow.usual_ns ? Confidence::kCertain : Confidence::kLikely;
+    if (finding.confidence != Confidence::kCertain) {
+        finding.to_be_sure.emplace_back("more calls on record: it is slow, but by less than three times");
+    }
     std::string where;
     for (const std::string& name : names) {
         where += where.empty() ? name : names.size() > 4 ? "" : ", " + name;

@@ -172,8 +172,10 @@ void Scenario::play() {
             }
         }
     }
+    size_t round = 0;
     for (bool moved = true; moved;) {
         moved = false;
+        take_snapshots(round++);
         for (int rank = 0; rank < size(); ++rank) {
             while (advance_host(rank)) {
                 moved = true;
@@ -181,9 +183,21 @@ void Scenario::play() {
             }
         }
         moved |= advance_streams();
-        now_ += 1'000'000;
+        now_ += static_cast<uint64_t>(options_.round_s * 1e9);
     }
-    record_threads();
+    for (int rank = 0; rank < size(); ++rank) {
+        record_threads(rank, *rings_[static_cast<size_t>(rank)]);
+    }
+}
+
+void Scenario::take_snapshots(size_t round) {
+    for (const auto& [rank, moment] : snapshots_) {
+        if (moment == round) {
+            const auto copy = std::make_shared<RingBuilder>(*rings_[static_cast<size_t>(rank)]);
+            frozen_[rank] = {copy, now_ + static_cast<uint64_t>(options_.hang_s * 1e9)};
+            record_threads(rank, *copy);
+        }
+    }
 }
 
 bool Scenario::advance_host(int rank) {
@@ -393,6 +407,10 @@ void Scenario::finish(int rank, const Queued& queued) {
 bool Scenario::advance_streams() {
     std::vector<std::pair<int, uint64_t>> ready;
     for (int rank = 0; rank < size(); ++rank) {
+        const auto state = hosts_[static_cast<size_t>(rank)]->state;
+        if (state == Host::kDead || state == Host::kCrashed) {
+            continue;  // its work on the GPU ended with it
+        }
         for (const auto& [stream, queue] : hosts_[static_cast<size_t>(rank)]->streams) {
             if (!queue.empty()) {
                 reach(rank, queue.front());
@@ -465,30 +483,30 @@ bool Scenario::is_dead(int rank) const {
 
 uint64_t Scenario::now_ticks(int rank) const {
     const Host& host = *hosts_[static_cast<size_t>(rank)];
+    if (const auto frozen = frozen_.find(rank); frozen != frozen_.end()) {
+        return frozen->second.now;
+    }
     return is_dead(rank) ? host.ended
                          : now_ + static_cast<uint64_t>((options_.hang_s + options_.dump_skew_s * rank) * 1e9);
 }
 
-void Scenario::record_threads() {
-    for (int rank = 0; rank < size(); ++rank) {
-        Host& host = *hosts_[static_cast<size_t>(rank)];
-        RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
-        ThreadRecord& thread = ring.add_thread(static_cast<uint32_t>(ring.header().pid));
-        thread.call = ring.text(host.inside);
-        thread.entered_ticks = host.inside.empty() ? 0 : host.inside_since;
-        thread.object = host.inside.empty() ? 0 : host.inside_object;
-        thread.ticket = host.inside_ticket;
-        thread.last_call = ring.text(host.last_call);
-        thread.last_call_ticks = host.last_call_ticks;
-        thread.launches = host.handed_over;
-        thread.group_depth = static_cast<uint32_t>(host.group_depth);
-        if (!host.span.empty()) {
-            thread.span_depth = 1;
-            thread.spans[0] = ring.text(host.span);
-        }
-        if (!is_dead(rank)) {
-            ring.header().heartbeat_ticks = now_ticks(rank);
-        }
+void Scenario::record_threads(int rank, RingBuilder& ring) {
+    Host& host = *hosts_[static_cast<size_t>(rank)];
+    ThreadRecord& thread = ring.add_thread(static_cast<uint32_t>(ring.header().pid));
+    thread.call = ring.text(host.inside);
+    thread.entered_ticks = host.inside.empty() ? 0 : host.inside_since;
+    thread.object = host.inside.empty() ? 0 : host.inside_object;
+    thread.ticket = host.inside_ticket;
+    thread.last_call = ring.text(host.last_call);
+    thread.last_call_ticks = host.last_call_ticks;
+    thread.launches = host.handed_over;
+    thread.group_depth = static_cast<uint32_t>(host.group_depth);
+    if (!host.span.empty()) {
+        thread.span_depth = 1;
+        thread.spans[0] = ring.text(host.span);
+    }
+    if (!is_dead(rank)) {
+        ring.header().heartbeat_ticks = now_ticks(rank);
     }
 }
 

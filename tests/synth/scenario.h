@@ -123,8 +123,9 @@ struct ScenarioOptions {
     double dump_skew_s = 0;      // rank r dumps r times this later
     std::string reason = "timeout";
     uint64_t first_pid = 1000;
-    uint64_t id_salt = 0;  // other communicator ids: another job
-    double start_s = 0;    // the whole job happens this much later
+    uint64_t id_salt = 0;    // other communicator ids: another job
+    double start_s = 0;      // the whole job happens this much later
+    double round_s = 0.001;  // how long the fastest thing takes
 };
 
 class Scenario {
@@ -137,10 +138,15 @@ class Scenario {
     void every_rank(const std::function<void(int rank, Program& program)>& write);
     Program& program(int rank) { return programs_[static_cast<size_t>(rank)]; }
 
+    // The ring of this rank is what it was at the beginning of this round of the play, not at its end.
+    void snapshot(int rank, size_t round) { snapshots_[rank] = round; }
     // Plays the programs. Rings exist afterwards.
     void play();
     int size() const { return static_cast<int>(programs_.size()); }
-    RingBuilder& ring(int rank) { return *rings_[static_cast<size_t>(rank)]; }
+    RingBuilder& ring(int rank) {
+        const auto frozen = frozen_.find(rank);
+        return frozen == frozen_.end() ? *rings_[static_cast<size_t>(rank)] : *frozen->second.ring;
+    }
     std::string meta(int rank) const;
     bool is_dead(int rank) const;
     uint64_t now_ticks(int rank) const;
@@ -178,13 +184,20 @@ class Scenario {
     const Queued* head_of(int rank, const std::string& communicator, OpKind op, int peer, uint64_t sequence) const;
     bool enter_creation(int rank, const Action& action);
     void finish(int rank, const Queued& queued);
-    void record_threads();
+    void record_threads(int rank, RingBuilder& ring);
+    void take_snapshots(size_t round);
 
     ScenarioOptions options_;
     std::vector<Program> programs_;
     std::vector<std::shared_ptr<RingBuilder>> rings_;
     std::vector<std::shared_ptr<Host>> hosts_;
     std::map<std::string, CommunicatorSpec> communicators_;
+    struct Frozen {
+        std::shared_ptr<RingBuilder> ring;
+        uint64_t now = 0;
+    };
+    std::map<int, size_t> snapshots_;  // rank -> round
+    std::map<int, Frozen> frozen_;
     uint64_t now_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "jobs.h"
+#include "random_job.h"
 #include "timed_job.h"
 
 namespace {
@@ -125,6 +126,21 @@ bool set_timed_fault(const Options& options, TimedFault& fault) {
     return false;
 }
 
+// A random small job with that fault; the first seed from `seed` on that makes one of it.
+int write_random(const std::string& directory, const std::string& fault, uint64_t seed) {
+    for (uint64_t tried = seed; tried < seed + 64; ++tried) {
+        RandomRun run = random_faulty_run(tried);
+        if (run.fault_name == fault) {
+            run.job->play();
+            run.job->write(directory, run.without);
+            std::printf("%s\n", run.story.c_str());
+            return 0;
+        }
+    }
+    std::fprintf(stderr, "titan-synth: no such random fault\n");
+    return 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -150,7 +166,7 @@ int main(int argc, char** argv) {
     app.add_option("--tp", timed_options.tp, "timed: ranks of a tensor parallel group");
     app.add_option("--dp-hosts", timed_options.dp_hosts, "timed: hosts that a data parallel group spans (0: all)");
     app.add_option("--step-ms", timed_options.step_ms, "timed: length of a step");
-    app.add_option("--seed", timed_options.seed, "timed: other noise");
+    app.add_option("--seed", timed_options.seed, "timed: other noise; random: another job");
     app.add_option("--share", timed_options.fault.share,
                    "timed: of a step that the fault takes; links, collectives: a factor");
     app.add_option("--host", timed_options.fault.host, "timed: the link from this host to the next one is slow");
@@ -158,6 +174,8 @@ int main(int argc, char** argv) {
     app.add_option("--every", timed_options.fault.every, "timed: period in steps");
     app.add_option("--clock-ms", timed_options.clock_offset_ms, "timed: how far the hosts' clocks differ");
     app.add_option("--drift-ppm", timed_options.clock_drift_ppm);
+    std::string random_fault;
+    app.add_option("--random", random_fault, "a random job with one of the faults of random_job.h, such as p2p_cycle");
     CLI11_PARSE(app, argc, argv);
     try {
         if (timed) {
@@ -176,6 +194,9 @@ int main(int argc, char** argv) {
             }
             TimedJob(timed_options).write(options.directory);
             return 0;
+        }
+        if (!random_fault.empty()) {
+            return write_random(options.directory, random_fault, app.count("--seed") != 0 ? timed_options.seed : 0);
         }
         if (large_calls > 0) {
             write_large(options, large_calls);

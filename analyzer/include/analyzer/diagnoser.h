@@ -84,8 +84,6 @@ class Diagnoser {
     // Creations of communicators of one name (every tp group, every dp group) are one place in the program.
     uint32_t place_of(uint32_t index) const;
     void report_causes(std::map<CulpritKey, Cause>& causes);
-    // An absence is a claim about what was not recorded, so it is worth what the records are worth.
-    Confidence confidence_in(const Culprits& culprits) const;
 
     // cycles.cpp
     void add_cycles();
@@ -93,6 +91,7 @@ class Diagnoser {
     // In a cycle every rank waits for another: the order of the few is called the wrong one, else the one that differs from
     // what that rank did before. Where neither tells, all are named.
     void choose_culprits(const std::vector<Edge>& cycle, bool only_p2p, Finding& finding);
+    void doubt_order(const std::vector<Edge>& cycle, Finding& finding) const;
     // Members that are missing in the edge's node because they are held in `holder`.
     std::vector<int> held_ranks(const Edge& edge, uint32_t holder) const;
     Habit habit_in(MemberRef held, uint32_t holder) const;
@@ -106,7 +105,7 @@ class Diagnoser {
     void note_blocked(uint32_t index, std::map<CulpritKey, BlockedCause>& causes) const;
     void add_blocked();
     bool may_follow_another_hang(uint32_t index) const;
-    Confidence confidence_in(const WaitNode& node, const Blocked& blocked, const BlockedBy& by) const;
+    void doubt_blocker(const WaitNode& node, const Blocked& blocked, const BlockedBy& by, Finding& finding) const;
     void report_blocked(const std::map<CulpritKey, BlockedCause>& causes);
 
     // exchanges.cpp

@@ -14,6 +14,8 @@ struct TextStyle {
 };
 
 std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style);
+std::string layout_report(const Run& run, const TextStyle& style);
+std::string layout_json_report(const Run& run);
 std::string json_report(const Run& run, const Diagnosis& diagnosis);
 
 }  // namespace titan::analyzer

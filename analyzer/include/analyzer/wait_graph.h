@@ -30,6 +30,7 @@ struct Absence {
     AbsenceReason reason{};
     std::vector<uint32_t> held_by;  // nodes
     bool moved_on = false;          // went on to a later step without the call
+    bool by_habit = false;          // that is told by what it always did before
 };
 
 struct Waiter {
@@ -60,6 +61,7 @@ struct WaitNode {
     std::vector<Absence> absent;
     std::vector<Blocked> blocked;  // they are among the waiting, too
     std::vector<int> finished;     // global ranks that are through
+    int64_t last_finished_ns = 0;  // the newest of their ends, 0 unknown
     bool device_unknown = false;   // nobody saw the GPU: that it is unfinished is inferred
     bool lost = false;             // the entry of some member is overwritten
     bool sizes_differ = false;     // point-to-point

@@ -14,4 +14,12 @@ namespace titan::analyzer {
 // `orders`: by process.
 bool went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent, const WaitNode& node);
 
+// Did the absent member make another call where it always made the missing one before?
+bool left_out(const Run& run, MemberRef absent, const WaitNode& node);
+// Unfinished calls whose entries are overwritten: which call is at the head of their stream is not known then.
+bool has_lost_unfinished_calls(const Process& process);
+// Who a member is that never entered the creation of its communicator, as a global rank; -1 where nothing tells. Its place
+// on the line that the others lie on, or as far from them as in the communicators that are like it.
+int who_never_came(const Run& run, const Communicator& communicator, size_t comm_rank);
+
 }  // namespace titan::analyzer

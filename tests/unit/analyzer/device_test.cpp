@@ -67,7 +67,8 @@ TEST_CASE("a kernel on the collective's own stream that does not end is named, a
     CHECK(played.head().sequence == 2);
     CHECK(played.head().confidence == Confidence::kCertain);
     CHECK(says(played.head().summary,
-               "rank 2 issued all_gather #2 on world, but its stream never reached it: kernel spin_forever is ahead"));
+               "rank 2 (dp rank 1, tp rank 0) issued all_gather #2 on world, but its stream never reached it: kernel "
+               "spin_forever is ahead"));
     CHECK(mentions(played.head(), "spin_forever(int volatile*)"));
     CHECK(mentions(played.head(), "on the GPU of ranks 0-1,3: started, not finished"));
     CHECK(mentions(played.head(), "its own stream reports it"));

@@ -83,3 +83,34 @@ TEST_CASE("names out of strangers' processes cannot write to the terminal") {
     CHECK_FALSE(played.healthy());
     CHECK(text_report(played.run, played.diagnosis, {}).find('\033') == std::string::npos);
 }
+
+TEST_CASE("the JSON says where the named ranks stand, and what would make a doubtful finding sure") {
+    Scenario job(8);
+    titan::synth::write_training(job, 4);
+    Program die;
+    die.die();
+    job.program(3).insert_before("world", 2, die);
+    const Played played = play(job, {3});
+    const json report = json::parse(json_report(played.run, played.diagnosis));
+    CHECK(report["run"]["layout"]["ranks"].size() == 1);
+    CHECK(report["run"]["layout"]["ranks"]["3"]["tp"] == 1);
+    CHECK(report["run"]["layout"]["dims"].size() == 2);
+    CHECK(report["findings"][0]["to_be_sure"][0] == "a dump of rank 3 (missing)");
+    CHECK_FALSE(report["findings"][0].contains("cycle"));
+    const json sure = json::parse(json_report(sleeping().run, sleeping().diagnosis));
+    CHECK_FALSE(sure["findings"][0].contains("to_be_sure"));
+    const json layout = json::parse(layout_json_report(played.run));
+    CHECK(layout["ranks"].size() == 8);
+    CHECK(layout["communicators"].size() == 7);
+    CHECK(layout_report(played.run, {}).find("dp           4     2 communicators: dp:0, dp:1") != std::string::npos);
+}
+
+TEST_CASE("the JSON of a deadlock has the cycle") {
+    Scenario job(2);
+    job.every_rank([](int rank, Program& program) { program.send("world", 1 - rank).recv("world", 1 - rank).sync(); });
+    const Played played = play(job);
+    const json cycle = json::parse(json_report(played.run, played.diagnosis))["findings"][0]["cycle"];
+    REQUIRE(cycle.size() == 2);
+    CHECK(cycle[0]["for"] == cycle[1]["rank"]);
+    CHECK(cycle[0]["waits_in"].get<std::string>().starts_with("send #0 from rank"));
+}

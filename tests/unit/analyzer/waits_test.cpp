@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "analyzer/report.h"
 #include "played.h"
 
 using namespace titan::test;
@@ -456,4 +457,120 @@ TEST_CASE("streams of one rank are concurrent: other streams are not blamed") {
         program.sync(1).sync(2);
     });
     CHECK(play(job).healthy());
+}
+
+TEST_CASE("three independent causes in separate communicators are three findings, of two in one chain only the end") {
+    Scenario job(9);
+    job.communicator("a", {0, 1, 2});
+    job.communicator("b", {3, 4, 5});
+    job.communicator("c", {6, 7, 8});
+    job.every_rank([](int rank, Program& program) {
+        const char* name = rank < 3 ? "a" : rank < 6 ? "b" : "c";
+        program.all_reduce(name).sync();
+        if (rank == 1) {
+            program.sleep();
+        } else if (rank == 4) {
+            program.die();
+        } else if (rank == 7) {
+            program.all_gather(name).sync();
+        }
+        program.all_reduce(name).sync();
+    });
+    const Played played = play(job);
+    REQUIRE(played.diagnosis.findings.size() == 3);
+    std::set<std::pair<FindingKind, std::vector<int>>> found;
+    for (const Finding& finding : played.diagnosis.findings) {
+        found.insert({finding.kind, finding.ranks});
+    }
+    CHECK(found.contains({FindingKind::kRankNotArrived, {1}}));
+    CHECK(found.contains({FindingKind::kRankDead, {4}}));
+    CHECK(found.contains({FindingKind::kOpMismatch, {7}}));
+
+    Scenario chain(4);
+    chain.communicator("ab", {0, 1});
+    chain.communicator("bc", {1, 2});
+    chain.communicator("cd", {2, 3});
+    chain.program(0).all_reduce("ab").sync();
+    chain.program(1).all_reduce("bc").sync().all_reduce("ab").sync();
+    chain.program(2).all_reduce("cd").sync().all_reduce("bc").sync();
+    chain.program(3).sleep();
+    const Played one = play(chain);
+    REQUIRE(one.diagnosis.findings.size() == 1);
+    CHECK(one.head().ranks == ranks({3}));
+    CHECK(one.head().victims == ranks({0, 1, 2}));
+}
+
+TEST_CASE("a cycle is drawn step by step, and a long one by its ends") {
+    for (const int size : {3, 20}) {
+        Scenario job(size);
+        job.every_rank([&](int rank, Program& program) {
+            program.send("world", (rank + 1) % size).recv("world", (rank + size - 1) % size).sync();
+        });
+        const Played played = play(job);
+        REQUIRE(played.head().kind == FindingKind::kP2pCycle);
+        const auto& cycle = played.head().cycle;
+        REQUIRE(cycle.size() == static_cast<size_t>(size));
+        for (size_t i = 0; i < cycle.size(); ++i) {
+            CHECK(cycle[i].waits_for == cycle[(i + 1) % cycle.size()].rank);
+        }
+        CHECK(played.head().summary.size() < 400);
+        const std::string text = titan::analyzer::text_report(played.run, played.diagnosis, {});
+        CHECK(says(text, "-> back to rank " + std::to_string(cycle.front().rank)));
+        CHECK(says(text, "12 more ...") == (size == 20));
+    }
+}
+
+TEST_CASE("a rank that never created its communicator is named by the line that the others lie on") {
+    Scenario job(8);
+    job.communicator("odd", {1, 3, 5, 7}, true);
+    job.every_rank([](int rank, Program& program) {
+        program.all_reduce("world").sync();
+        if (rank == 5) {
+            program.sleep();
+        } else if (rank % 2 == 1) {
+            program.init("odd");
+        }
+        program.all_reduce("world").sync();
+    });
+    job.play();
+    for (const std::set<int>& without : {std::set<int>{}, std::set<int>{2}}) {
+        const Run run = run_of(job, without);
+        const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+        REQUIRE_FALSE(diagnosis.findings.empty());
+        CHECK(diagnosis.findings[0].kind == FindingKind::kCommInitStuck);
+        CHECK(diagnosis.findings[0].ranks == ranks({5}));
+    }
+}
+
+TEST_CASE("a call that was left out before the next step is told by the step of the call that has its number") {
+    Scenario job(4);
+    write_training(job, 6, 3, false);
+    job.program(2).skip("world", 3);
+    const Played played = play(job);
+    REQUIRE_FALSE(played.healthy());
+    CHECK(played.head().kind == FindingKind::kRankNotArrived);
+    CHECK(played.head().ranks == ranks({2}));
+    CHECK(says(played.head().summary, "skipped all_gather #3 on world"));
+}
+
+TEST_CASE("what the ring forgot is no evidence: calls ahead that are overwritten are not blamed on kernels") {
+    ScenarioOptions options;
+    options.collectives = 16;
+    options.method = titan::format::GpuProgressMethod::kWrites;
+    Scenario job(4, options);
+    job.every_rank([](int rank, Program& program) {
+        if (rank == 0) {
+            program.die();
+        }
+        program.all_reduce("world");
+        for (int i = 0; i < 40; ++i) {
+            program.kernel("_Z4gemmPf").all_reduce("world");
+        }
+        program.sync();
+    });
+    const Played played = play(job, {0});
+    REQUIRE_FALSE(played.healthy());
+    CHECK(played.head().kind != FindingKind::kGpuQueueBlocked);
+    CHECK(played.head().confidence != Confidence::kCertain);
+    CHECK_FALSE(played.head().to_be_sure.empty());
 }

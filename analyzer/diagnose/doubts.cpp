@@ -1,0 +1,205 @@
+#include "analyzer/doubts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "analyzer/explain.h"
+#include "analyzer/rank_state.h"
+#include "analyzer/text.h"
+#include "analyzer/went_past.h"
+
+namespace titan::analyzer {
+namespace {
+
+// A wait that no timeout has confirmed is not called certain before this.
+constexpr int64_t kCertainAfterNs = 10'000'000'000;
+
+constexpr auto kLossSentences = std::to_array<std::string_view>({
+#define TITAN_LOSS_SENTENCE(number, id, name, sentence) sentence,
+    TITAN_LOSSES(TITAN_LOSS_SENTENCE)
+#undef TITAN_LOSS_SENTENCE
+});
+
+std::string nothing_lost_text(const Process& process, format::Loss loss) {
+    const auto index = static_cast<size_t>(loss);
+    return fmt::format("nothing lost on rank {}: {} {}", process.rank, grouped_digits(process.losses[index]),
+                       kLossSentences[index]);
+}
+
+std::string missing_members_text(const std::vector<Absence>& absences) {
+    std::vector<int> global;
+    std::vector<int> comm_ranks;
+    for (const Absence& absence : absences) {
+        (absence.global_rank >= 0 ? global : comm_ranks)
+            .push_back(absence.global_rank >= 0 ? absence.global_rank : absence.comm_rank);
+    }
+    return missing_dumps_text(global, comm_ranks.empty()
+                                          ? std::string()
+                                          : fmt::format("communicator rank{} {}", comm_ranks.size() == 1 ? "" : "s",
+                                                        rank_ranges(comm_ranks)));
+}
+
+bool is_confirmed(const Run& run, const WaitNode& node) {
+    return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        const std::string& reason = run.process(waiter.member).source.reason;
+        return reason == "timeout" || reason == "abort";
+    });
+}
+
+}  // namespace
+
+std::string missing_dumps_text(const std::vector<int>& ranks, const std::string& what) {
+    const std::string who = ranks.empty() ? what : ranks_text(ranks) + (what.empty() ? "" : " and " + what);
+    return fmt::format("{} of {} (missing)", ranks.size() == 1 && what.empty() ? "a dump" : "dumps", who);
+}
+
+std::string larger_ring_text(const Process& process) {
+    return fmt::format("a larger TITANTRACE_COLLECTIVES: {} entries of rank {} were overwritten",
+                       grouped_digits(process.overwritten), process.rank);
+}
+
+void doubt_absence(const Run& run, const WaitNode& node, const Absence& first, Finding& finding) {
+    std::vector<Absence> unknown;
+    std::copy_if(node.absent.begin(), node.absent.end(), std::back_inserter(unknown),
+                 [](const Absence& absence) { return absence.reason == AbsenceReason::kUnknown; });
+    if (first.reason == AbsenceReason::kUnknown) {
+        finding.doubt(true, missing_members_text(unknown));
+        finding.doubt(node.waiting.size() < 2, "a second member that waits there: one may be the odd one itself");
+        if (run.partial_recording && finding.confidence != Confidence::kPossible) {
+            finding.doubt(true, "a run without TITANTRACE_RANKS: some ranks were not to record at all");
+        }
+        return;
+    }
+    const Process& process = run.processes[first.member.process];
+    if (process.died() || first.reason == AbsenceReason::kFailed) {
+        return;
+    }
+    // Several reasons for the same doubt lower it once.
+    const Confidence before = finding.confidence;
+    const auto lost = [&](format::Loss loss) {
+        finding.doubt(process.losses[static_cast<size_t>(loss)] != 0, nothing_lost_text(process, loss));
+    };
+    finding.doubt(process.torn > 1, fmt::format("another dump of rank {}: {} of its entries are damaged or were being "
+                                                "written",
+                                                process.rank, grouped_digits(process.torn)));
+    lost(format::Loss::kUnknownCommunicators);
+    lost(format::Loss::kCommunicatorsUntracked);
+    if (node.kind == WaitKind::kPointToPoint) {
+        lost(format::Loss::kP2pUncounted);
+        finding.doubt(node.lost, larger_ring_text(process));
+    }
+    finding.doubt(first.by_habit, fmt::format("the program: that rank {} left the call out is told by the order of its "
+                                              "earlier calls alone",
+                                              first.global_rank));
+    finding.doubt(!unknown.empty(), missing_members_text(unknown));
+    finding.confidence = finding.to_be_sure.empty() ? before : lower(before);
+    const bool brief =
+        longest_wait_ns(node) < kCertainAfterNs && !is_confirmed(run, node) && process.liveness != Liveness::kExited;
+    finding.doubt(brief, fmt::format("a dump that is made later: the wait lasts only {}, and no watchdog has called it "
+                                     "too long (TITANTRACE_TIMEOUT_S)",
+                                     duration_text(longest_wait_ns(node))));
+}
+
+void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
+    if (finding.confidence == Confidence::kCertain) {
+        return;
+    }
+    const Communicator& communicator = run.communicators[mismatch.communicator];
+    std::vector<int> missing;
+    std::vector<int> comm_ranks;
+    std::vector<int> not_there;
+    for (size_t rank = 0; rank < communicator.by_rank.size(); ++rank) {
+        const MemberRef ref = communicator.by_rank[rank];
+        const auto comm_rank = static_cast<int>(rank);
+        if (!ref.known()) {
+            const int global = run.global_rank(communicator, comm_rank);
+            (global >= 0 ? missing : comm_ranks).push_back(global >= 0 ? global : comm_rank);
+        } else if (run.member(ref).issued <= mismatch.sequence) {
+            not_there.push_back(run.member(ref).global_rank);
+        }
+    }
+    if (!missing.empty() || !comm_ranks.empty()) {
+        finding.to_be_sure.push_back(missing_dumps_text(
+            missing, comm_ranks.empty() ? std::string() : "communicator ranks " + rank_ranges(comm_ranks)));
+    }
+    if (!not_there.empty()) {
+        finding.to_be_sure.push_back(fmt::format("what {} would call there: {} not come to it", ranks_text(not_there),
+                                                 not_there.size() == 1 ? "it has" : "they have"));
+    }
+    std::set<uint32_t> told;
+    for (const auto* side : {&mismatch.culprits, &mismatch.others}) {
+        for (const MemberRef ref : *side) {
+            const Process& process = run.process(ref);
+            if (mismatch.undecidable && process.overwritten != 0 && told.empty() && told.insert(ref.process).second) {
+                finding.to_be_sure.push_back(larger_ring_text(process) +
+                                             ", and what was always done there would tell the sides apart");
+            }
+        }
+    }
+    finding.to_be_sure.push_back(
+        mismatch.undecidable
+            ? "the program: as many members do the one as the other, and nothing on record tells which is meant"
+            : "a majority of the members: so few compare that the odd one is told by what it or others did before");
+}
+
+void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
+    const Communicator& communicator = run.communicators[node.communicator];
+    const auto lower_to = [&](Confidence confidence, const std::string& what_would_settle_it) {
+        finding.confidence = std::min(finding.confidence, confidence);
+        finding.to_be_sure.push_back(what_would_settle_it);
+    };
+    if (node.device_unknown) {
+        lower_to(Confidence::kPossible,
+                 "TITANTRACE_GPU_PROGRESS=writes: nobody saw how far the call is on the GPU of every member");
+    }
+    if (communicator.identity_guessed) {
+        lower_to(Confidence::kPossible,
+                 "a communicator whose creation was seen: which ranks belong to this one is guessed");
+    }
+    for (const Waiter& waiter : node.waiting) {
+        if (const Process& process = run.process(waiter.member); has_lost_unfinished_calls(process)) {
+            lower_to(Confidence::kPossible,
+                     larger_ring_text(process) + ", among them unfinished ones that it may hang in");
+            break;
+        }
+    }
+    if (node.kind == WaitKind::kCreation) {
+        lower_to(Confidence::kLikely,
+                 "NCCL_DEBUG=INFO of the ranks named: how far each is in the creation is not recorded");
+    } else if (node.lost) {
+        for (const MemberRef ref : communicator.members) {
+            const Process& process = run.process(ref);
+            if (process.call_at(run.member(ref), node.sequence) == nullptr && process.overwritten != 0) {
+                lower_to(Confidence::kLikely, larger_ring_text(process));
+                break;
+            }
+        }
+        if (finding.to_be_sure.empty()) {
+            lower_to(Confidence::kLikely, "the entries of all members: one of them is lost");
+        }
+    }
+    // Some started; of the others nobody knows whether their streams came to it.
+    if (finding.confidence == Confidence::kCertain && members_started(node, 1) &&
+        !members_started(node, node.waiting.size())) {
+        lower_to(Confidence::kLikely,
+                 "TITANTRACE_GPU_PROGRESS=writes on all ranks: of some it is not known whether their GPU started it");
+    }
+}
+
+void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_habit, Finding& finding) {
+    finding.confidence = std::min(finding.confidence, Confidence::kLikely);
+    for (const int rank : ranks) {
+        const Process* process = process_of_rank(run, rank);
+        if (!by_habit && process != nullptr && process->overwritten != 0) {
+            finding.to_be_sure.push_back(larger_ring_text(*process) + ", and its earlier order with them");
+            break;
+        }
+    }
+    finding.to_be_sure.emplace_back(
+        by_habit ? "a majority: as many ranks have the one order as the other, and only their past tells them apart"
+                 : "the order that the program means: nothing on record tells which of them is wrong");
+}
+
+}  // namespace titan::analyzer

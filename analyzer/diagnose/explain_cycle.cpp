@@ -1,0 +1,47 @@
+// Words for rings of waits: the steps around it, and one sentence.
+#include <fmt/format.h>
+
+#include "analyzer/explain.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Who is missing in the edge's node, and held in the next one.
+int rank_of(const Run& run, const Edge& edge) {
+    return edge.via.row == kNoIndex ? run.processes[edge.via.process].rank : run.member(edge.via).global_rank;
+}
+
+// "rank 0 waits in tp:0 #5 for rank 1, which waits in dp:0 #7 for rank 0"; long ones are told by their beginning.
+std::string sentence(const std::vector<CycleStep>& cycle) {
+    constexpr size_t kToldInFull = 4;
+    constexpr size_t kToldOfLong = 2;
+    const size_t told = cycle.size() <= kToldInFull ? cycle.size() : kToldOfLong;
+    std::string text = fmt::format("rank {}", cycle.front().rank);
+    for (size_t i = 0; i < told; ++i) {
+        text +=
+            fmt::format("{} waits in {} for rank {}", i == 0 ? "" : ", which", cycle[i].waits_in, cycle[i].waits_for);
+    }
+    return told == cycle.size() ? text
+                                : text + fmt::format(", and so on: {} waits, the last of them for rank {}",
+                                                     cycle.size(), cycle.front().rank);
+}
+
+}  // namespace
+
+void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding) {
+    constexpr size_t kShownWaits = 8;
+    int rank = rank_of(run, cycle.back());
+    for (const Edge& edge : cycle) {
+        finding.cycle.push_back({rank, node_text(run, graph.nodes[edge.from]), rank_of(run, edge)});
+        rank = rank_of(run, edge);
+    }
+    finding.summary = sentence(finding.cycle);
+    for (size_t i = 0; i < std::min(kShownWaits, cycle.size()); ++i) {
+        if (const std::string waiting = waiting_text(run, graph.nodes[cycle[i].from]); !waiting.empty()) {
+            finding.evidence.push_back(waiting);
+        }
+    }
+}
+
+}  // namespace titan::analyzer

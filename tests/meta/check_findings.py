@@ -1,0 +1,69 @@
+"""docs/FINDINGS.md shows every kind of finding that the analyzer knows, and no other; its commands still exist."""
+import re
+import subprocess
+
+from metalib import run
+
+KIND = re.compile(r'X\(k\w+,\s*"(\w+)",\s*(?:finding|warning),')
+ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| `([^`]+)` \| (\S.*) \|$", re.M)
+RANDOM = re.compile(r'X\(k\w+,\s*"(\w+)"')
+
+
+def demo_faults(tree):
+    script = tree.root / "scripts" / "demo"
+    listed = subprocess.run(["bash", script, "--list"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return {line.split()[0] for line in listed.stdout.splitlines() if line.split()}
+
+
+def problems_of_command(tree, kind, command):
+    found = re.fullmatch(r"scripts/demo --fault (\S+)", command)
+    if found:
+        return [] if found.group(1) in demo_faults(tree) else [f"{kind}: scripts/demo --list has no {found.group(1)}"]
+    if not re.fullmatch(r"titan-synth DIR( --\S+ \S+)+ && titan-analyze DIR", command):
+        return [f"{kind}: {command}: neither the demo nor titan-synth"]
+    source = tree.text(tree.root / "tests/synth/titan_synth.cpp")
+    problems = [f"{kind}: titan-synth has no {option}" for option in re.findall(r" (--\S+) ", command.split(" && ")[0])
+                if f'"{option}"' not in source]
+    faults = RANDOM.findall(tree.text(tree.root / "tests/synth/random_job.h"))
+    return problems + [f"{kind}: random_job.h has no {fault}" for fault in re.findall(r"--random (\S+)", command)
+                       if fault not in faults]
+
+
+def check(tree):
+    kinds = set(KIND.findall(tree.text(tree.root / "analyzer/include/analyzer/finding.h").replace("\\\n", "\n")))
+    page = tree.root / "docs" / "FINDINGS.md"
+    if not page.exists():
+        return ["docs/FINDINGS.md is missing: scripts/write-findings"]
+    rows = ROW.findall(tree.text(page))
+    shown = [kind for kind, *_ in rows]
+    problems = [f"{kind} is not in docs/FINDINGS.md: scripts/write-findings" for kind in sorted(kinds - set(shown))]
+    problems += [f"docs/FINDINGS.md shows {kind}, which is no kind" for kind in sorted(set(shown) - kinds)]
+    for kind, _, command, _ in rows:
+        problems += problems_of_command(tree, kind, command)
+    return problems
+
+
+FINDING_H = '#define TITAN_FINDING_KINDS(X) \\\n    X(kRankDead, "rank_dead", finding, "a", "b") \\\n    X(kOther, "other", finding, "a", "b")\n'
+DEMO = "#!/usr/bin/env bash\necho '  kill   one rank is killed'\n"
+OTHER = "| `other` | b | `titan-synth DIR --random skip && titan-analyze DIR` | certain: rank 1 |\n"
+FILES = {"analyzer/include/analyzer/finding.h": FINDING_H, "scripts/demo": DEMO,
+         "tests/synth/titan_synth.cpp": '"--random"', "tests/synth/random_job.h": 'X(kSkip, "skip", "a")'}
+
+
+def page(*rows):
+    return {**FILES, "docs/FINDINGS.md": "".join(rows)}
+
+
+KILL = "| `rank_dead` | a | `scripts/demo --fault kill` | certain: rank 1 is dead |\n"
+BAD = {
+    "a kind without a row": ("other is not in docs", page(KILL)),
+    "a row of no kind": ("gone, which is no kind", page(KILL, OTHER, KILL.replace("rank_dead", "gone"))),
+    "a fault that the demo lost": ("has no spin", page(KILL.replace("kill`", "spin`"), OTHER)),
+    "a random fault that is gone": ("random_job.h has no jump", page(KILL, OTHER.replace("skip", "jump"))),
+    "an option that is gone": ("titan-synth has no --seed", page(KILL, OTHER.replace("--random skip", "--seed 3"))),
+    "no page": ("docs/FINDINGS.md is missing", FILES),
+}
+GOOD = {"all shown": page(KILL, OTHER)}
+
+if __name__ == "__main__":
+    run(check, BAD, GOOD)

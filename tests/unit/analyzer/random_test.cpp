@@ -1,0 +1,116 @@
+// Statistics: hundreds of invented jobs with one fault each, and hundreds of healthy ones. TITAN_RANDOM_FAULTY and
+// TITAN_RANDOM_HEALTHY set how many, TITAN_RANDOM_SEED the first, TITAN_RANDOM_SHOW prints the reports of the failed.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "analyzer/report.h"
+#include "played.h"
+#include "random_job.h"
+
+using namespace titan::test;
+using titan::synth::random_faulty_run;
+using titan::synth::random_healthy_run;
+using titan::synth::RandomFault;
+using titan::synth::RandomRun;
+
+namespace {
+
+uint64_t setting(const char* name, uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+bool contains_all(const std::vector<int>& outer, const std::vector<int>& inner) {
+    return std::includes(outer.begin(), outer.end(), inner.begin(), inner.end());
+}
+
+bool is_named_undecidable(const Finding& finding) {
+    const bool says_so = finding.summary.find("undecidable") != std::string::npos ||
+                         std::any_of(finding.evidence.begin(), finding.evidence.end(), [](const std::string& line) {
+                             return line.find("undecidable") != std::string::npos;
+                         });
+    return (says_so || finding.confidence == Confidence::kPossible) && !finding.to_be_sure.empty();
+}
+
+enum class Outcome { kRight, kUndecidable, kWrong };
+
+// Right: the kind and exactly the ranks. Undecidable: it says so, is not sure, and does not leave the culprit out.
+Outcome judge(const RandomRun& run, const Diagnosis& diagnosis) {
+    if (diagnosis.findings.empty()) {
+        // Wrong results hang nobody, and the ring may have forgotten them: it says what it forgot.
+        const bool forgotten = run.fault == RandomFault::kRedop &&
+                               std::any_of(diagnosis.warnings.begin(), diagnosis.warnings.end(),
+                                           [](const auto& warning) { return warning.kind == "lost_entries"; });
+        return forgotten ? Outcome::kUndecidable : Outcome::kWrong;
+    }
+    const Finding& head = diagnosis.findings.front();
+    const bool kind = run.kinds.contains(std::string(name_of(head.kind)));
+    if (kind && head.ranks == run.ranks) {
+        return Outcome::kRight;
+    }
+    // A rank without a dump may be dead or not: it is suspected, and its dump is asked for.
+    const bool suspects_silent =
+        head.confidence != Confidence::kCertain && !head.to_be_sure.empty() &&
+        std::all_of(head.ranks.begin(), head.ranks.end(), [&](int rank) { return run.without.contains(rank); });
+    const bool undecidable = is_named_undecidable(head) && contains_all(head.ranks, run.ranks);
+    return undecidable || suspects_silent ? Outcome::kUndecidable : Outcome::kWrong;
+}
+
+std::string verdict(const Diagnosis& diagnosis) {
+    std::string text;
+    for (const Finding& finding : diagnosis.findings) {
+        text += "\n    " + std::string(name_of(finding.kind)) + " (" + std::string(name_of(finding.confidence)) +
+                "): " + finding.summary;
+    }
+    return text.empty() ? " nothing" : text;
+}
+
+void show(const Run& run, const Diagnosis& diagnosis) {
+    if (std::getenv("TITAN_RANDOM_SHOW") != nullptr) {
+        MESSAGE(titan::analyzer::text_report(run, diagnosis, {}));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("generated runs with one fault each: the right kind and the right ranks, in all but the undecidable") {
+    const uint64_t first = setting("TITAN_RANDOM_SEED", 0);
+    const uint64_t count = setting("TITAN_RANDOM_FAULTY", 500);
+    std::map<std::string, std::map<Outcome, int>> tally;
+    for (uint64_t seed = first; seed < first + count; ++seed) {
+        const RandomRun run = random_faulty_run(seed);
+        const Played played = play(*run.job, run.without, run.reason);
+        const Outcome outcome = judge(run, played.diagnosis);
+        ++tally[run.fault_name][outcome];
+        const std::string said = run.fault_name + ", " + run.story + "; it said:" + verdict(played.diagnosis);
+        CHECK_MESSAGE(outcome != Outcome::kWrong, said);
+        for (const Finding& finding : played.diagnosis.findings) {
+            CHECK_MESSAGE((finding.confidence == Confidence::kCertain) == finding.to_be_sure.empty(), said);
+        }
+        if (outcome == Outcome::kWrong) {
+            show(played.run, played.diagnosis);
+        }
+    }
+    int undecidable = 0;
+    for (auto& [fault, outcomes] : tally) {
+        MESSAGE(fault << ": right " << outcomes[Outcome::kRight] << ", undecidable " << outcomes[Outcome::kUndecidable]
+                      << ", wrong " << outcomes[Outcome::kWrong]);
+        undecidable += outcomes[Outcome::kUndecidable];
+    }
+    CHECK(undecidable * 5 < static_cast<int>(count));
+}
+
+TEST_CASE("generated healthy runs, snapshotted in mid-flight by ranks that do not agree on the moment: no finding") {
+    const uint64_t first = setting("TITAN_RANDOM_SEED", 0);
+    const uint64_t count = setting("TITAN_RANDOM_HEALTHY", 200);
+    for (uint64_t seed = first; seed < first + count; ++seed) {
+        const RandomRun run = random_healthy_run(seed);
+        const Played played = play(*run.job, {}, run.reason);
+        CHECK_MESSAGE(played.healthy(), run.story << "; it said:" << verdict(played.diagnosis));
+        if (!played.healthy()) {
+            show(played.run, played.diagnosis);
+        }
+    }
+}
