@@ -60,7 +60,9 @@ std::string larger_ring_text(const Process& process) {
                        grouped_digits(process.overwritten), process.rank);
 }
 
-void doubt_absence(const Run& run, const WaitNode& node, const Absence& first, Finding& finding) {
+void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
+    const WaitNode& node = *culprits.node;
+    const Absence& first = culprits.absences.front();
     std::vector<Absence> unknown;
     std::copy_if(node.absent.begin(), node.absent.end(), std::back_inserter(unknown),
                  [](const Absence& absence) { return absence.reason == AbsenceReason::kUnknown; });
@@ -95,6 +97,19 @@ void doubt_absence(const Run& run, const WaitNode& node, const Absence& first, F
                                               first.global_rank));
     finding.doubt(!unknown.empty(), missing_members_text(unknown));
     finding.confidence = finding.to_be_sure.empty() ? before : lower(before);
+    if (process.only_calls) {
+        // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it hangs.
+        const bool never_seen = first.member.row != kNoIndex && process.members[first.member.row].past.empty();
+        const bool held = std::any_of(culprits.absences.begin(), culprits.absences.end(),
+                                      [](const Absence& absence) { return !absence.held_by.empty(); });
+        finding.doubt(
+            !is_confirmed(run, node) || held,
+            fmt::format("what rank {} does on its host, which this recorder does not tell: a dump of titantrace, "
+                        "or its stack",
+                        first.global_rank));
+        finding.doubt(never_seen && process.overwritten != 0,
+                      "a larger TORCH_FR_BUFFER_SIZE: its older entries were overwritten");
+    }
     const bool brief =
         longest_wait_ns(node) < kCertainAfterNs && !is_confirmed(run, node) && process.liveness != Liveness::kExited;
     finding.doubt(brief, fmt::format("a dump that is made later: the wait lasts only {}, and no watchdog has called it "

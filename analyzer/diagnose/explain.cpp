@@ -173,16 +173,11 @@ struct StepVote {
     int32_t suspect = -1;
 };
 
-int32_t step_at(const Run& run, MemberRef ref, uint64_t sequence) {
-    const std::optional<uint32_t> place = run.member(ref).past.find(sequence);
-    return place ? run.process(ref).history.steps.at(*place) : -1;
-}
-
 StepVote steps_at(const Run& run, const std::vector<MemberRef>& others, MemberRef suspect, uint64_t sequence) {
     StepVote vote;
-    vote.suspect = step_at(run, suspect, sequence);
+    vote.suspect = step_at(run.process(suspect), run.member(suspect), sequence);
     for (const MemberRef ref : others) {
-        const int32_t step = step_at(run, ref, sequence);
+        const int32_t step = step_at(run.process(ref), run.member(ref), sequence);
         if (step >= 0 && vote.others != -1 && vote.others != step) {
             vote.others = -2;  // the others do not agree: steps say nothing here
             break;

@@ -286,18 +286,6 @@ class GraphBuilder {
                process.now_ns - process.last_activity_ns() < 1'000'000'000;
     }
 
-    static int32_t first_step(const WaitNode& node) {
-        int32_t step = INT32_MAX;
-        for (const Waiter& waiter : node.waiting) {
-            step = waiter.entry != nullptr && waiter.entry->step >= 0 ? std::min(step, waiter.entry->step) : step;
-        }
-        return step;
-    }
-
-    bool moved_on(const Process& process, const WaitNode& node) const {
-        return !process.entries.empty() && process.entries.back().step > first_step(node);
-    }
-
     // It went into a graph that was never launched.
     bool captured_it(const WaitNode& node, const Absence& absence) const {
         return !absence.held_by.empty() && find_capture(run_, node, absence) != nullptr;
@@ -316,7 +304,7 @@ class GraphBuilder {
         } else {
             absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
             absence.moved_on =
-                moved_on(process, node) ||
+                went_to_a_later_step(process, node) ||
                 (member != nullptr && (went_past(run_, graph_.orders, ref, node) || captured_it(node, absence)));
             absence.by_habit = member != nullptr && !absence.moved_on && left_out(run_, ref, node);
             absence.moved_on |= absence.by_habit;

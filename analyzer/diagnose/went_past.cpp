@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analyzer/habit.h"
+#include "analyzer/match.h"
 
 namespace titan::analyzer {
 namespace {
@@ -10,13 +11,10 @@ namespace {
 // How far after the call that waits we look for calls that the absent member has made already.
 constexpr size_t kCallsAhead = 64;
 
-const CallShape* call_in(const Process& process, uint32_t communicator, uint64_t sequence) {
-    for (const Member& member : process.members) {
-        if (member.communicator == communicator && communicator != kNoIndex) {
-            return process.shape_at(member, sequence);
-        }
-    }
-    return nullptr;
+const Member* member_in(const Process& process, uint32_t communicator) {
+    const auto found = std::find_if(process.members.begin(), process.members.end(),
+                                    [&](const Member& member) { return member.communicator == communicator; });
+    return communicator == kNoIndex || found == process.members.end() ? nullptr : &*found;
 }
 
 bool queues_behind(const StreamOrder& order, uint32_t index, uint32_t head_entry) {
@@ -33,9 +31,9 @@ struct MissingCall {
     uint32_t row;
     OpKind kind;
     int32_t peer;
-    bool is(const Entry& entry) const {
-        return entry.row == row && entry.kind == kind &&
-               (format::class_of(kind) != format::OpClass::p2p || entry.peer == peer);
+    bool is(const CallShape& call) const {
+        return call.row == row && call.kind == kind &&
+               (format::class_of(kind) != format::OpClass::p2p || call.peer == peer);
     }
 };
 
@@ -47,14 +45,27 @@ MissingCall missing_call(const WaitNode& node, MemberRef absent, int comm_rank) 
                                     : MissingCall{absent.row, OpKind::kRecv, node.source};
 }
 
+// The sequence number of a call in the history, where it is a collective.
+uint64_t sequence_at(const Member& member, uint32_t place) {
+    for (size_t i = member.past.size(); i-- > 0 && member.past.place(i) >= place;) {
+        if (member.past.place(i) == place) {
+            return member.past.sequence(i);
+        }
+    }
+    return kNoSequence;
+}
+
 // Did a waiter make that call, too, before the one it waits in? Then it belongs there.
-bool comes_first_elsewhere(const Run& run, const Process& process, const Entry& call, const WaitNode& node) {
+bool comes_first_elsewhere(const Run& run, const Process& process, uint32_t place, const WaitNode& node) {
+    const CallShape& call = process.history[place];
     if (!format::is_collective(call.kind) || call.row == kNoIndex) {
         return false;
     }
+    const uint64_t sequence = sequence_at(process.members[call.row], place);
     return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-        const Entry* same = call_in(run.process(waiter.member), process.members[call.row].communicator, call.sequence);
-        return same != nullptr && waiter.entry != nullptr && same < waiter.entry;
+        const Member* member = member_in(run.process(waiter.member), process.members[call.row].communicator);
+        const auto same = member == nullptr ? std::nullopt : member->past.find(sequence);
+        return same && waiter.entry != nullptr && *same < waiter.entry->place;
     });
 }
 
@@ -69,28 +80,42 @@ bool left_out(const Run& run, MemberRef absent, const WaitNode& node) {
     }
     const Process& process = run.process(absent);
     const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
-    const std::vector<Entry>& entries = process.entries;
+    const History& history = process.history;
     const auto same = [&](size_t i, size_t j) {
-        return entries[i].row == entries[j].row && entries[i].kind == entries[j].kind &&
-               entries[i].peer == entries[j].peer && entries[i].count == entries[j].count;
+        return history[i].row == history[j].row && history[i].kind == history[j].kind &&
+               history[i].peer == history[j].peer && history[i].count == history[j].count;
     };
-    for (size_t i = entries.size() - std::min(entries.size(), kLookedAt); i < entries.size(); ++i) {
-        const Entry& call = entries[i];
-        // It must have gone on after that, or it may only have changed the order; and not be steps behind.
-        const bool goes_on = i + 1 < entries.size();
-        if (call.captured || missing.is(call) || !goes_on || call.step < node.waiting.front().entry->step) {
+    // From the newest call back, as long as the missing one was not made: it must have gone on after the call that stands in
+    // its place, or it may only have changed the order; and not be steps behind.
+    const uint32_t size = history.size();
+    for (uint32_t i = size; i-- > 0 && size - i <= kLookedAt;) {
+        if (history[i].captured) {
+            continue;
+        }
+        if (missing.is(history[i])) {
+            return false;
+        }
+        if (i + 1 == size || history.steps.at(i) < node.waiting.front().entry->step) {
             continue;
         }
         const auto expected = predict(i, same);
-        const bool after_all_others =
-            std::none_of(entries.begin() + static_cast<std::ptrdiff_t>(i), entries.end(),
-                         [&](const Entry& later) { return !later.captured && missing.is(later); });
-        if (expected && missing.is(entries[*expected]) && after_all_others &&
-            !comes_first_elsewhere(run, process, call, node)) {
+        if (expected && missing.is(history[*expected]) && !comes_first_elsewhere(run, process, i, node)) {
             return true;
         }
     }
     return false;
+}
+
+int32_t first_step(const WaitNode& node) {
+    int32_t step = INT32_MAX;
+    for (const Waiter& waiter : node.waiting) {
+        step = waiter.entry != nullptr && waiter.entry->step >= 0 ? std::min(step, waiter.entry->step) : step;
+    }
+    return step;
+}
+
+bool went_to_a_later_step(const Process& process, const WaitNode& node) {
+    return !process.entries.empty() && process.entries.back().step > first_step(node);
 }
 
 bool has_lost_unfinished_calls(const Process& process) {
@@ -153,10 +178,11 @@ bool went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef
             const bool comparable = format::is_collective(later.kind) && later.row != kNoIndex &&
                                     later.sequence != kNoSequence && later.thread == waiter.entry->thread &&
                                     !queues_behind(orders[waiter.member.process], i, at);
-            const CallShape* same =
-                comparable ? call_in(process, other.members[later.row].communicator, later.sequence) : nullptr;
+            const Member* member = comparable ? member_in(process, other.members[later.row].communicator) : nullptr;
+            const CallShape* same = member == nullptr ? nullptr : process.shape_at(*member, later.sequence);
             // The same number in another step is another call: one of them left one out.
-            if (same != nullptr && same->thread == last->thread && same->step == later.step) {
+            if (same != nullptr && same->thread == last->thread &&
+                step_at(process, *member, later.sequence) == later.step) {
                 return true;
             }
         }

@@ -115,10 +115,8 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
         return {Shift::kSkipped, false};
     }
     // Its call belongs to a later step than theirs: it is ahead, so it made no call too many.
-    const Entry* suspect_at = run.process(suspect).call_at(run.member(suspect), at);
-    const Entry* reference_at = run.process(reference).call_at(run.member(reference), at);
-    if (suspect_at != nullptr && reference_at != nullptr && reference_at->step >= 0 &&
-        suspect_at->step > reference_at->step) {
+    const int32_t reference_step = step_at(run.process(reference), run.member(reference), at);
+    if (reference_step >= 0 && step_at(run.process(suspect), run.member(suspect), at) > reference_step) {
         return {Shift::kSkipped, true, true};
     }
     if (extra.all()) {
@@ -471,6 +469,11 @@ class CommunicatorMatcher {
 };
 
 }  // namespace
+
+int32_t step_at(const Process& process, const Member& member, uint64_t sequence) {
+    const std::optional<uint32_t> place = member.past.find(sequence);
+    return place ? process.history.steps.at(*place) : -1;
+}
 
 std::vector<Mismatch> find_mismatches(const Run& run) {
     std::vector<Mismatch> all;

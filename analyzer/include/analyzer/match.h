@@ -27,6 +27,9 @@ struct Mismatch {
 
 std::vector<Mismatch> find_mismatches(const Run& run);
 
+// The step of a member's collective, -1 unknown.
+int32_t step_at(const Process& process, const Member& member, uint64_t sequence);
+
 // Whether the entry is what the process did before in the same place, judged by its own history: frameworks repeat
 // their steps. Looks at communicator and operation only.
 enum class Habit : uint8_t { kUnknown, kAsBefore, kDeviates };

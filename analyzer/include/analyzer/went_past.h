@@ -16,6 +16,9 @@ bool went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef
 
 // Did the absent member make another call where it always made the missing one before?
 bool left_out(const Run& run, MemberRef absent, const WaitNode& node);
+// The lowest step of those who wait; INT32_MAX where none is known.
+int32_t first_step(const WaitNode& node);
+bool went_to_a_later_step(const Process& process, const WaitNode& node);
 // Unfinished calls whose entries are overwritten: which call is at the head of their stream is not known then.
 bool has_lost_unfinished_calls(const Process& process);
 // Who a member is that never entered the creation of its communicator, as a global rank; -1 where nothing tells. Its place

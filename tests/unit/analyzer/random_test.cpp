@@ -58,6 +58,16 @@ Outcome judge(const RandomRun& run, const Diagnosis& diagnosis) {
     return undecidable || suspects_silent ? Outcome::kUndecidable : Outcome::kWrong;
 }
 
+// Also from the condensed run that a digest holds: the same words.
+Played judged(const RandomRun& random) {
+    random.job->play();
+    Played played{run_of(*random.job, random.without, random.reason), {}};
+    played.diagnosis = titan::analyzer::diagnose(played.run);
+    CHECK(condensed_report(run_of(*random.job, random.without, random.reason), {}, {}) ==
+          titan::analyzer::json_report(played.run, played.diagnosis));
+    return played;
+}
+
 std::string verdict(const Diagnosis& diagnosis) {
     std::string text;
     for (const Finding& finding : diagnosis.findings) {
@@ -81,7 +91,7 @@ TEST_CASE("generated runs with one fault each: the right kind and the right rank
     std::map<std::string, std::map<Outcome, int>> tally;
     for (uint64_t seed = first; seed < first + count; ++seed) {
         const RandomRun run = random_faulty_run(seed);
-        const Played played = play(*run.job, run.without, run.reason);
+        const Played played = judged(run);
         const Outcome outcome = judge(run, played.diagnosis);
         ++tally[run.fault_name][outcome];
         const std::string said = run.fault_name + ", " + run.story + "; it said:" + verdict(played.diagnosis);
@@ -107,7 +117,7 @@ TEST_CASE("generated healthy runs, snapshotted in mid-flight by ranks that do no
     const uint64_t count = setting("TITAN_RANDOM_HEALTHY", 200);
     for (uint64_t seed = first; seed < first + count; ++seed) {
         const RandomRun run = random_healthy_run(seed);
-        const Played played = play(*run.job, {}, run.reason);
+        const Played played = judged(run);
         CHECK_MESSAGE(played.healthy(), run.story << "; it said:" << verdict(played.diagnosis));
         if (!played.healthy()) {
             show(played.run, played.diagnosis);
