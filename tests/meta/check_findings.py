@@ -19,10 +19,10 @@ def problems_of_command(tree, kind, command):
     found = re.fullmatch(r"scripts/demo --fault (\S+)", command)
     if found:
         return [] if found.group(1) in demo_faults(tree) else [f"{kind}: scripts/demo --list has no {found.group(1)}"]
-    if not re.fullmatch(r"titan-synth DIR( --\S+ \S+)+ && titan-analyze DIR", command):
+    if not re.fullmatch(r"titan-synth DIR( --\S+( [^-\s]\S*)?)+ && titan-analyze DIR", command):
         return [f"{kind}: {command}: neither the demo nor titan-synth"]
     source = tree.text(tree.root / "tests/synth/titan_synth.cpp")
-    problems = [f"{kind}: titan-synth has no {option}" for option in re.findall(r" (--\S+) ", command.split(" && ")[0])
+    problems = [f"{kind}: titan-synth has no {option}" for option in re.findall(r" (--\S+)", command.split(" && ")[0])
                 if f'"{option}"' not in source]
     faults = RANDOM.findall(tree.text(tree.root / "tests/synth/random_job.h"))
     return problems + [f"{kind}: random_job.h has no {fault}" for fault in re.findall(r"--random (\S+)", command)
