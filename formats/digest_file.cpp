@@ -162,7 +162,7 @@ Result<std::vector<std::string>> read_digest(
             problem("cut off: the file is truncated");
             break;
         }
-        if (kind == DigestSection::kProblems || kind == DigestSection::kProcess) {
+        if (kind == DigestSection::kProblems || kind == DigestSection::kProcess || kind == DigestSection::kGroups) {
             const std::string why = unpack(context.get(), header, rest.first(header.stored_bytes), raw);
             if (why.empty()) {
                 visit(kind, raw);

@@ -218,7 +218,53 @@ void keep_plausible(SectionList& list) {
     list.problems.insert(list.problems.begin(), problems.begin(), problems.end());
 }
 
+// Unpacks the beginning of a frame, from the beginning of its stored bytes.
+bool unpack_beginning(std::span<const std::byte> stored, void* into, size_t size_bytes) {
+    const Context context(ZSTD_createDCtx());
+    ZSTD_outBuffer out{into, size_bytes, 0};
+    ZSTD_inBuffer in{stored.data(), stored.size(), 0};
+    while (context != nullptr && out.pos < out.size) {
+        const size_t before = in.pos + out.pos;
+        if (ZSTD_isError(ZSTD_decompressStream(context.get(), &out, &in)) != 0 || in.pos + out.pos == before) {
+            return false;
+        }
+    }
+    return context != nullptr;
+}
+
 }  // namespace
+
+Result<RingHeader> read_ring_header(const OpenFile& file) {
+    // A block of zstd is at most 128 KiB, stored or not.
+    constexpr size_t kEnough = size_t{160} << 10;
+    RingHeader ring{};
+    if (file.read_at(0, &ring, sizeof(ring)) == sizeof(ring) && ring.magic == kRingMagic) {
+        return ring;
+    }
+    DumpHeader header{};
+    if (file.read_at(0, &header, sizeof(header)) != sizeof(header) || header.magic != kDumpMagic) {
+        return Error("no dump and no ring");
+    }
+    uint64_t offset = header.header_bytes;
+    for (uint32_t number = 1; number <= kMaxSections; ++number) {
+        SectionHeader section{};
+        if (offset > file.size_bytes() || file.read_at(offset, &section, sizeof(section)) != sizeof(section) ||
+            section.kind == SectionKind::kEnd || section.stored_bytes > file.size_bytes()) {
+            break;
+        }
+        offset += sizeof(section);
+        if (section.kind == SectionKind::kRing && section.ring_offset_bytes == 0 && section.raw_bytes >= sizeof(ring)) {
+            std::vector<std::byte> stored(std::min<uint64_t>(section.stored_bytes, kEnough));
+            stored.resize(file.read_at(offset, stored.data(), stored.size()));
+            if (unpack_beginning(stored, &ring, sizeof(ring)) && ring.magic == kRingMagic) {
+                return ring;
+            }
+            break;
+        }
+        offset += section.stored_bytes;
+    }
+    return Error("its header cannot be read");
+}
 
 bool is_dump(std::span<const std::byte> file) {
     return file.size() >= sizeof(uint64_t) && copy_from<uint64_t>(file, 0) == kDumpMagic;

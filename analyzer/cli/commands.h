@@ -43,6 +43,7 @@ Command show_command(CLI::App& app);
 Command stragglers_command(CLI::App& app);
 Command export_command(CLI::App& app);
 Command layout_command(CLI::App& app);
+Command digest_command(CLI::App& app);
 Command rings_command(CLI::App& app);
 Command collect_command(CLI::App& app);
 

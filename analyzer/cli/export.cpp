@@ -1,6 +1,7 @@
 // titan-analyze export: the run in a format that other tools read.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -26,9 +27,15 @@ struct Arguments {
 };
 
 int run_export(Arguments& arguments) {
-    const auto run = load_run(arguments.common.load_options());
+    LoadOptions load = arguments.common.load_options();
+    load.condense = false;  // every call is written
+    const auto run = load_run(load);
     if (!run) {
         return fail(run.error().text());
+    }
+    const auto is_digest = [](const Process& process) { return process.source.is_digest; };
+    if (std::any_of(run->processes.begin(), run->processes.end(), is_digest)) {
+        return fail("a digest does not hold all calls in full: export the dumps");
     }
     arguments.options.progress = progress_bar("writing");
     const auto result = export_flight_recorder(*run, arguments.options);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -86,6 +87,10 @@ int run_show(ShowArguments& arguments) {
     const auto run = load_run(arguments.common.load_options());
     if (!run) {
         return fail(run.error().text());
+    }
+    const auto is_digest = [](const Process& process) { return process.source.is_digest; };
+    if (std::all_of(run->processes.begin(), run->processes.end(), is_digest)) {
+        return fail("digests do not hold all calls in full: show the dumps");
     }
     show(*run, arguments.options, [](const std::string& line) { write_out(line); });
     for (const Warning& warning : run->warnings) {

@@ -32,7 +32,7 @@ void split_name(const std::string& name, Candidate& candidate) {
         const char* begin = name.data() + dot + 1;
         std::from_chars(begin, name.data() + name.size(), candidate.number);
     }
-    if (candidate.is_ring) {
+    if (candidate.is_ring || candidate.is_digest) {
         candidate.stem = name;
     }
 }
@@ -53,9 +53,10 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     candidate.path = path.string();
     candidate.directory = path.parent_path().string();
     candidate.is_ring = name.ends_with(".ring");
+    candidate.is_digest = name.ends_with(".digest");
     candidate.size_bytes = static_cast<uint64_t>(status.st_size);
     candidate.modified_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
-    const bool foreign = !candidate.is_ring && !name.ends_with(".titan");
+    const bool foreign = !candidate.is_ring && !candidate.is_digest && !name.ends_with(".titan");
     candidate.is_flight_recorder = foreign && is_flight_recorder(candidate.path);
     if (!named && foreign && !candidate.is_flight_recorder) {
         return;

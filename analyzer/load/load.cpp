@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "analyzer/condense.h"
+#include "analyzer/digest.h"
 #include "analyzer/flight_recorder.h"
 #include "analyzer/load_warnings.h"
 #include "analyzer/rings.h"
@@ -31,7 +32,7 @@ struct LoadJob {
 };
 
 struct LoadOutcome {
-    std::optional<Process> process;
+    std::vector<Process> processes;
     std::vector<std::string> problems;
 };
 
@@ -93,9 +94,37 @@ Process decode(const OpenedSource& opened, const LoadOptions& options) {
     return process;
 }
 
+void load_digest(const Candidate& candidate, const LoadOptions& options, GroupRanks& groups, LoadOutcome& outcome) {
+    Result<Digest> digest = read_digest_file(candidate.path);
+    if (!digest) {
+        outcome.problems.push_back(digest.error().text() + "; skipped");
+        return;
+    }
+    for (const auto& [id, ranks] : digest->group_ranks) {
+        groups.add(id, ranks);
+    }
+    outcome.problems = std::move(digest->problems);
+    outcome.processes = std::move(digest->processes);
+    std::erase_if(outcome.processes, [&](const Process& process) {
+        return !options.only_host.empty() && process.host != options.only_host;
+    });
+}
+
+// Judged by the head of the file: a node need not unpack the dumps of all others to find its own.
+bool is_of_another_host(const Candidate& candidate, const LoadOptions& options) {
+    if (options.only_host.empty() || candidate.is_digest) {
+        return false;
+    }
+    const Result<format::OpenFile> file = format::OpenFile::open(candidate.path);
+    const Result<format::RingHeader> header =
+        file ? format::read_ring_header(*file) : Result<format::RingHeader>(file.error());
+    return header && format::fixed_text(header->host) != options.only_host;
+}
+
 LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memory, FlightRecorderScratch& scratch,
                      GroupRanks& groups) {
     LoadOutcome outcome;
+    std::erase_if(job.files, [&](const Candidate& candidate) { return is_of_another_host(candidate, options); });
     if (job.files.size() > 1) {
         sort_newest_first(job.files, memory, outcome.problems);
     }
@@ -110,8 +139,12 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memo
             if (options.condense && process->overwritten == 0) {
                 condense(*process);
             }
-            outcome.process = std::move(*process);
+            outcome.processes.push_back(std::move(*process));
             break;
+        }
+        if (candidate.is_digest) {
+            load_digest(candidate, options, groups, outcome);
+            continue;
         }
         const Result<OpenedSource> opened = open_source(candidate.path, memory);
         if (!opened) {
@@ -121,7 +154,7 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memo
         for (const std::string& problem : opened->problems) {
             outcome.problems.push_back(opened->source.label + ": " + problem + "; what is whole of it is used");
         }
-        outcome.process = decode(*opened, options);
+        outcome.processes.push_back(decode(*opened, options));
         break;
     }
     return outcome;
@@ -281,6 +314,15 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
                          [&](size_t a, size_t b) { return processes[a].now_ns > processes[b].now_ns; });
         for (const size_t i : group) {
             Process& process = processes[i];
+            // A process without a rank is known by its pid: it may lie in a dump and in a digest.
+            const bool twin = process.rank < 0 && std::any_of(kept.begin(), kept.end(), [&](const Process& other) {
+                                  return other.rank < 0 && other.pid == process.pid &&
+                                         other.pid_start_ticks == process.pid_start_ticks &&
+                                         other.boot_id == process.boot_id;
+                              });
+            if (twin) {
+                continue;
+            }
             const bool taken = process.rank >= 0 && !kept_rank.try_emplace(process.rank, kept.size()).second;
             if (before_start || taken) {
                 const Process* winner = taken ? &kept[kept_rank[process.rank]] : nullptr;
@@ -309,19 +351,19 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
 }
 
 // Ranks of this run whose rings lie on this node: those without a dump, and those that died after their last dump.
-void add_node_rings(std::vector<Process>& processes, const LoadOptions& options) {
-    if (options.ring_directory.empty() || processes.empty()) {
+void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& processes, const LoadOptions& options) {
+    if (options.ring_directory.empty() || !key) {
         return;
     }
     constexpr int64_t kLaterNs = 2'000'000'000;
-    const RunKey key = key_of(processes.front());
     int64_t started_ns = INT64_MAX;
     for (const Process& process : processes) {
         started_ns = process.started_ns > 0 ? std::min(started_ns, process.started_ns) : started_ns;
     }
     ImageBuffer memory;
     for (const NodeRing& ring : list_rings(options.ring_directory)) {
-        if (!ring.problem.empty() || RunKey(ring.run, ring.attempt) != key || ring.newest_ns < started_ns) {
+        if (!ring.problem.empty() || RunKey(ring.run, ring.attempt) != *key ||
+            (started_ns != INT64_MAX && ring.newest_ns < started_ns)) {
             continue;
         }
         const auto same = std::find_if(processes.begin(), processes.end(), [&](const Process& process) {
@@ -341,9 +383,25 @@ void add_node_rings(std::vector<Process>& processes, const LoadOptions& options)
     }
 }
 
-}  // namespace
+// All that is wanted of one run and attempt, and which that is.
+struct LoadedRun {
+    LoadedProcesses found;
+    std::optional<RunKey> key;
+    bool any = false;  // something was readable, perhaps of another run
+};
 
-Result<Run> load_run(const LoadOptions& options) {
+// By the records; without any of this host, by the directories.
+std::optional<RunKey> key_of_run(const std::vector<Process>& processes, const std::vector<CandidateGroup>& groups) {
+    if (!processes.empty()) {
+        return key_of(processes.front());
+    }
+    if (groups.empty() || groups.front().attempt.empty()) {
+        return std::nullopt;
+    }
+    return RunKey(groups.front().run, static_cast<int32_t>(std::strtol(groups.front().attempt.c_str(), nullptr, 10)));
+}
+
+Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks) {
     Result<Discovery> discovery = discover(options.paths);
     if (!discovery) {
         return discovery.error();
@@ -352,31 +410,60 @@ Result<Run> load_run(const LoadOptions& options) {
     if (!groups) {
         return groups.error();
     }
-    Run run;
-    run.warnings = std::move(discovery->warnings);
+    LoadedRun loaded;
+    loaded.found.warnings = std::move(discovery->warnings);
     std::vector<LoadJob> jobs = jobs_of(*groups);
-    GroupRanks group_ranks;
-    std::vector<LoadOutcome> outcomes = load_all(jobs, options, group_ranks);
-    std::vector<std::string> problems;
     std::vector<Process> processes;
-    for (LoadOutcome& outcome : outcomes) {
-        std::move(outcome.problems.begin(), outcome.problems.end(), std::back_inserter(problems));
-        if (outcome.process) {
-            processes.push_back(std::move(*outcome.process));
-        }
+    for (LoadOutcome& outcome : load_all(jobs, options, group_ranks)) {
+        std::move(outcome.problems.begin(), outcome.problems.end(), std::back_inserter(loaded.found.problems));
+        std::move(outcome.processes.begin(), outcome.processes.end(), std::back_inserter(processes));
     }
-    warn_of_damage(problems, run.warnings);
-    const bool any = !processes.empty();
-    processes = choose_run(std::move(processes), options, run.warnings);
-    processes = choose_incarnation(std::move(processes), run.warnings);
-    if (processes.empty()) {
-        return Error(any ? "no record of that run or attempt"
-                         : "no usable file" + (problems.empty() ? "" : ": " + problems.front()));
+    // The same whether the files were read here, or node by node into digests.
+    std::sort(loaded.found.problems.begin(), loaded.found.problems.end());
+    warn_of_damage(loaded.found.problems, loaded.found.warnings);
+    loaded.any = !processes.empty();
+    loaded.found.processes = choose_run(std::move(processes), options, loaded.found.warnings);
+    loaded.key = key_of_run(loaded.found.processes, *groups);
+    return loaded;
+}
+
+Error nothing_usable(const LoadedRun& loaded) {
+    const std::vector<std::string>& problems = loaded.found.problems;
+    return Error(loaded.any ? "no record of that run or attempt"
+                            : "no usable file" + (problems.empty() ? "" : ": " + problems.front()));
+}
+
+}  // namespace
+
+Result<LoadedProcesses> load_processes(const LoadOptions& options) {
+    GroupRanks group_ranks;
+    Result<LoadedRun> loaded = load_files(options, group_ranks);
+    if (!loaded) {
+        return loaded.error();
     }
-    add_node_rings(processes, options);
-    run.id = processes.front().run;
-    run.attempt = processes.front().attempt;
-    run.processes = std::move(processes);
+    loaded->found.group_ranks = group_ranks.take();
+    add_node_rings(loaded->key, loaded->found.processes, options);
+    if (loaded->found.processes.empty() && options.only_host.empty()) {
+        return nothing_usable(*loaded);
+    }
+    return std::move(loaded->found);
+}
+
+Result<Run> load_run(const LoadOptions& options) {
+    GroupRanks group_ranks;
+    Result<LoadedRun> loaded = load_files(options, group_ranks);
+    if (!loaded) {
+        return loaded.error();
+    }
+    Run run;
+    run.warnings = std::move(loaded->found.warnings);
+    run.processes = choose_incarnation(std::move(loaded->found.processes), run.warnings);
+    if (run.processes.empty()) {
+        return nothing_usable(*loaded);
+    }
+    add_node_rings(loaded->key, run.processes, options);
+    run.id = run.processes.front().run;
+    run.attempt = run.processes.front().attempt;
     complete_flight_recorder(run, group_ranks);
     for (Process& process : run.processes) {
         if (options.condense && process.only_calls) {

@@ -69,16 +69,6 @@ NodeRing describe(const std::string& path, const OpenedSource& opened, size_t si
     return ring;
 }
 
-// A run name becomes a directory name: nothing of it may leave the directory.
-std::string path_part(const std::string& name) {
-    std::string part = name.empty() ? "run" : name;
-    for (char& c : part) {
-        const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
-        c = plain ? c : '_';
-    }
-    return part == "." || part == ".." ? "_" : part;
-}
-
 std::string meta_json(const OpenedSource& opened) {
     const bool alive = opened.liveness == Liveness::kAlive;
     nlohmann::json meta{{"schema", 1},
@@ -106,7 +96,8 @@ std::string free_name(const std::string& directory, const NodeRing& ring) {
 
 void collect_one(const NodeRing& ring, const OpenedSource& opened, const format::ImageBuffer& memory,
                  const CollectOptions& options, CollectResult& result) {
-    const std::string directory = fmt::format("{}/{}/{}", options.into, path_part(ring.run), ring.attempt);
+    const std::string directory =
+        fmt::format("{}/{}/{}", options.into, safe_file_name(ring.run.empty() ? "run" : ring.run), ring.attempt);
     std::error_code failed;
     files::create_directories(directory, failed);
     const auto dump = format::build_dump(memory.bytes(), meta_json(opened));

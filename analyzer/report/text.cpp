@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <csignal>
 
@@ -105,6 +106,15 @@ std::string printable(std::string_view text) {
         }
     }
     return clean;
+}
+
+std::string safe_file_name(const std::string& name) {
+    std::string part = name;
+    for (char& c : part) {
+        const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+        c = plain ? c : '_';
+    }
+    return part.empty() || part == "." || part == ".." ? "_" : part;
 }
 
 namespace {

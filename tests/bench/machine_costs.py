@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 
+import analyzer_scale
 from instruction_counts import environment
 
 
@@ -155,3 +156,13 @@ def analyzer_costs(analyzer, dumps, what):
         raise RuntimeError(f"titan-analyze ended with {process.returncode}: {errors[-500:]}")
     return [row(f"titan-analyze {what}: time", time.perf_counter() - started, 3.0, "s"),
             row(f"titan-analyze {what}: peak memory", usage.ru_maxrss / 1024, 1024.0, "MiB")]
+
+
+def analyzer_size_costs(analyzer, synth, ranks, calls):
+    """One size of analyzer_scale.py; growth is linear where the rates of several sizes are alike."""
+    measured = analyzer_scale.measure(analyzer, synth, ranks, calls)
+    what = f"{ranks:,} ranks x {calls:,}"
+    return [row(f"{what}: records per core", measured["rate"], 150.0, "MB/s", "above"),
+            row(f"{what}: peak memory", measured["peak_mib"], 4096.0, "MiB"),
+            row(f"{what}: a digest, per rank", measured["digest_kb"], None, "kB"),
+            row(f"{what}: analysis of the digests", measured["reduce_seconds"], None, "s")]

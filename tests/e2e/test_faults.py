@@ -62,6 +62,15 @@ class Faults(harness.Case):
             list(pool.map(lambda place: let_it_happen(place, case), places))
         for place in places:
             self.check(case, place.analyze(place.dumps))
+        self.check_digests(places[0])
+
+    def check_digests(self, place):
+        """Map on this node and reduce without its rings: the report of the whole set."""
+        digests = place.path / "digests"
+        done = place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", place.dumps, "--node", "--into", digests,
+                          "--ring-dir", place.rings], place.env(preload=False))
+        self.assertEqual(done.status, 0, done.stderr)
+        self.assertEqual(place.analyze(digests, "--no-rings").json, place.analyze(place.dumps).json)
 
 
 def add_test(case):

@@ -23,6 +23,7 @@ struct LoadOptions {
     std::string ring_directory;      // of this node, for ranks without a dump; empty: do not look
     unsigned threads = 0;            // 0: one per core
     bool condense = true;            // false: keep every call's full entry (condense.h)
+    std::string only_host;           // records of this host alone; empty: of all
     std::function<void(size_t done, size_t total)> progress;
 };
 
@@ -35,6 +36,7 @@ struct Candidate {
     uint64_t size_bytes = 0;
     bool is_ring = false;
     bool is_flight_recorder = false;
+    bool is_digest = false;
 };
 
 // Files of one run and attempt, as far as directories tell.
@@ -70,6 +72,15 @@ Process decode_process(const OpenedSource& opened);
 // For whoever makes a Process, once its entries and members are filled in: what each member has issued and which entries
 // are its calls, and the history, to which Entry::place points.
 void index_calls(Process& process);
+
+// Processes of one run and attempt, before anything is known of how they belong together.
+struct LoadedProcesses {
+    std::vector<Process> processes;
+    std::vector<std::string> problems;  // of files
+    std::vector<Warning> warnings;
+    std::unordered_map<uint64_t, std::vector<int32_t>> group_ranks;  // of PyTorch's process groups, by id
+};
+format::Result<LoadedProcesses> load_processes(const LoadOptions& options);
 
 format::Result<Run> load_run(const LoadOptions& options);
 

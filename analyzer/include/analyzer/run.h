@@ -221,6 +221,7 @@ struct Source {
     std::string label;  // file name, for messages
     bool is_ring = false;
     bool is_flight_recorder = false;  // PyTorch's
+    bool is_digest = false;
     uint64_t dump_number = 0;
     std::string reason;  // of a dump
     std::string detail;

@@ -24,6 +24,8 @@ std::string fine_duration_text(double nanoseconds);
 std::string grouped_digits(uint64_t number);
 // Replaces control characters and bytes that are not UTF-8: names come from strangers' processes.
 std::string printable(std::string_view text);
+// Letters, digits, '-', '_' and '.': a name that leads out of no directory.
+std::string safe_file_name(const std::string& name);
 // "all_reduce", or "op 99" for a kind that this build does not know.
 std::string op_text(OpKind kind);
 std::string datatype_text(Datatype datatype);

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "formats/dump_layout.h"
+#include "formats/file_bytes.h"
 #include "formats/image_buffer.h"
 #include "formats/result.h"
+#include "formats/ring_layout.h"
 
 namespace titan::format {
 
@@ -27,6 +29,9 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image);
 
 // Only the meta section: cheap, to choose among several dumps of one rank.
 Result<std::string> read_dump_meta(std::span<const std::byte> file);
+
+// The ring's header alone, from the head of a dump or ring file: to see whose it is. An error where it cannot be had so.
+Result<RingHeader> read_ring_header(const OpenFile& file);
 
 bool is_dump(std::span<const std::byte> file);
 

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "analyzer/condense.h"
+#include "analyzer/digest.h"
 #include "analyzer/finding.h"
 #include "analyzer/load.h"
 #include "analyzer/load_warnings.h"
@@ -83,12 +84,30 @@ inline constexpr analyzer::CondenseLimits kTightLimits{.newest = 2,
                                                        .failed = 1,
                                                        .following = 2};
 
-// Whatever a test plays: condensing changes no word of the report.
+// The report on the same run after its way through digests.
+inline std::string digested_report(const Run& run, const analyzer::CondenseLimits& limits,
+                                   const analyzer::DiagnoseOptions& options) {
+    Run read;
+    read.id = run.id;
+    for (analyzer::Process process : run.processes) {
+        analyzer::condense(process, limits);
+        auto unpacked = analyzer::unpack_process(analyzer::pack_process(process));
+        REQUIRE(unpacked);
+        read.processes.push_back(std::move(*unpacked));
+    }
+    analyzer::link(read);
+    analyzer::warn_of_gaps(read);
+    return analyzer::json_report(read, analyzer::diagnose(read, options));
+}
+
+// Whatever a test plays: condensing and digesting change no word of the report.
 inline void check_condensed(const Played& played, Scenario& job, const std::set<int>& without,
                             const std::string& reason, const analyzer::DiagnoseOptions& options) {
     const std::string whole = analyzer::json_report(played.run, played.diagnosis);
     CHECK(condensed_report(run_of(job, without, reason), {}, options) == whole);
     CHECK(condensed_report(run_of(job, without, reason), kTightLimits, options) == whole);
+    CHECK(digested_report(run_of(job, without, reason), {}, options) == whole);
+    CHECK(digested_report(run_of(job, without, reason), kTightLimits, options) == whole);
 }
 
 inline Played play(Scenario& job, const std::set<int>& without = {}, const std::string& reason = "timeout",

@@ -1,0 +1,75 @@
+// titan-analyze digest: the map step of an analysis of very many ranks.
+#include "analyzer/digest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "analyzer/text.h"
+#include "commands.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr const char* kFooter =
+    R"(Thousands of ranks are analyzed in two steps. Each node digests its own records, with whatever launcher starts one command
+per node; then one machine analyzes the digests, a few kB per rank, and comes to the verdict that it would from all dumps:
+
+  srun --ntasks-per-node=1 titan-analyze digest dumps/ --node --into digests/
+  titan-analyze digests/
+
+  torchrun --nnodes ... --nproc-per-node 1 --no-python titan-analyze digest dumps/ --node --into digests/
+
+--node takes what was recorded on this host: its dumps, and the rings of ranks that left none. A node that has nothing is
+no error, so that it ends no other's work. Digests may be digested again, mixed with dumps, and moved.
+
+Exit status: 0 done, 2 unusable input or arguments.)";
+
+struct Arguments {
+    CommonOptions common;
+    DigestOptions options;
+};
+
+int run_digest(Arguments& arguments) {
+    arguments.options.load = arguments.common.load_options();
+    if (arguments.options.into.empty() == arguments.options.file.empty()) {
+        return fail("say where to: either --into DIR or --output FILE");
+    }
+    const auto result = write_digests(arguments.options);
+    if (!result) {
+        return fail(result.error().text());
+    }
+    for (const std::string& problem : result->problems) {
+        fmt::print(stderr, "titan-analyze: {}\n", problem);
+    }
+    if (result->written.empty()) {
+        fmt::print(stderr, "titan-analyze: no record of this host in there: nothing to digest\n");
+    }
+    for (const std::string& path : result->written) {
+        fmt::print("{}\n", printable(path));
+    }
+    if (!result->written.empty()) {
+        fmt::print(stderr, "{} process{} in {} file{}, {} bytes each\n", grouped_digits(result->processes),
+                   result->processes == 1 ? "" : "es", result->written.size(), result->written.size() == 1 ? "" : "s",
+                   grouped_digits(result->bytes / std::max<size_t>(result->processes, 1)));
+    }
+    return kExitHealthy;
+}
+
+}  // namespace
+
+Command digest_command(CLI::App& app) {
+    const auto arguments = std::make_shared<Arguments>();
+    CLI::App& command = *app.add_subcommand("digest", "Pack what a verdict needs into a few kB per rank, node by node.")
+                             ->footer(kFooter);
+    command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
+    command.add_flag("--node", arguments->options.only_this_node, "only what was recorded on this host");
+    command.add_option("--into", arguments->options.into, "a directory: DIR/<run>/<attempt>/<host>-<boot>.digest");
+    command.add_option("-o,--output", arguments->options.file, "one file instead, its name ending in .digest");
+    add_run(command, arguments->common);
+    return {&command, [arguments] { return run_digest(*arguments); }};
+}
+
+}  // namespace titan::analyzer

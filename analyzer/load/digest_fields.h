@@ -1,0 +1,270 @@
+// The fields of a digested process, each described once for writing and reading: `a` is a format::Packer or an
+// format::Unpacker. Lists are written by column, numbers that rise as differences: zstd then finds the steps of the
+// program in them. Tags are on disk (FORMAT.md, section 9): a changed field gets a new tag.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "analyzer/run.h"
+#include "formats/packed.h"
+
+namespace titan::analyzer::digest {
+
+enum class Tag : uint64_t {
+    kHead = 1,
+    kTexts = 2,
+    kMembers = 3,
+    kThreads = 4,
+    kHistory = 5,
+    kPast = 6,
+    kEntries = 7,
+    kWork = 8,
+    kChannels = 9,
+    kArrivals = 10,
+    kSteps = 11,
+    kLabels = 12,
+};
+
+template <typename A, typename T>
+size_t sized(A& a, std::vector<T>& list, size_t least_bytes_each) {
+    const size_t count = a.count(list.size(), least_bytes_each);
+    if constexpr (A::kReads) {
+        list.resize(count);
+    }
+    return count;
+}
+
+template <typename A, typename List, typename T>
+void column(A& a, List& list, T List::value_type::*member) {
+    for (auto& item : list) {
+        a.number(item.*member);
+    }
+}
+
+template <typename A, typename List, typename T>
+void rising(A& a, List& list, T List::value_type::*member) {
+    uint64_t before = 0;
+    for (auto& item : list) {
+        a.delta(item.*member, before);
+    }
+}
+
+// Times that lie near another of the same item; 0 stays 0.
+template <typename A, typename List, typename T>
+void near(A& a, List& list, T List::value_type::*member, T List::value_type::*base) {
+    for (auto& item : list) {
+        const auto from = static_cast<uint64_t>(item.*base);
+        uint64_t coded = item.*member == 0 ? 0 : format::zigzag(static_cast<uint64_t>(item.*member) - from) + 1;
+        a.number(coded);
+        if constexpr (A::kReads) {
+            item.*member = coded == 0 ? 0 : static_cast<T>(from + format::unzigzag(coded - 1));
+        }
+    }
+}
+
+template <typename A, typename T>
+void numbers(A& a, std::vector<T>& list) {
+    sized(a, list, 1);
+    for (T& number : list) {
+        a.number(number);
+    }
+}
+
+template <typename A, typename T>
+void rising_numbers(A& a, std::vector<T>& list) {
+    sized(a, list, 1);
+    uint64_t before = 0;
+    for (T& number : list) {
+        a.delta(number, before);
+    }
+}
+
+template <typename A, typename First, typename Second>
+void pairs(A& a, std::vector<std::pair<First, Second>>& list) {
+    sized(a, list, 2);
+    for (auto& [first, second] : list) {
+        a.number(first);
+        a.number(second);
+    }
+}
+
+template <typename A>
+void head(A& a, Process& p) {
+    a.text(p.source.label);
+    a.text(p.source.reason);
+    a.text(p.source.detail);
+    a.text(p.run);
+    a.text(p.host);
+    a.text(p.boot_id);
+    const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+    all(p.source.is_ring, p.source.is_flight_recorder, p.condensed, p.source.dump_number, p.pid, p.pid_start_ticks,
+        p.rank, p.world_size, p.attempt, p.liveness, p.fatal_signal, p.now_ns, p.started_ns, p.step, p.timeout_ns,
+        p.gpu_progress, p.gpu_method, p.gpu_sample, p.starts_seen, p.partial_recording, p.only_calls, p.first_ticket,
+        p.overwritten, p.torn);
+    for (uint64_t& loss : p.losses) {
+        a.number(loss);
+    }
+    numbers(a, p.callers);
+    sized(a, p.passed_pairs, 5);
+    for (PeerCalls& calls : p.passed_pairs) {
+        all(calls.row, calls.kind, calls.peer, calls.first, calls.last);
+    }
+    sized(a, p.exchanges, 4);
+    for (Exchange& exchange : p.exchanges) {
+        all(exchange.row, exchange.sequence, exchange.sent, exchange.received);
+    }
+    pairs(a, p.labels);
+}
+
+template <typename A>
+void texts(A& a, Process& p) {
+    sized(a, p.texts, 1);
+    for (std::string& text : p.texts) {
+        a.text(text);
+    }
+}
+
+template <typename A>
+void members(A& a, Process& p) {
+    sized(a, p.members, 24);
+    for (Member& m : p.members) {
+        const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+        all(m.id, m.parent_id, m.alias_id, m.issued, m.finished, m.created_ns, m.ready_ns, m.closed_ns, m.ordinal,
+            m.name, m.create_thread, m.size, m.rank, m.device, m.color, m.key, m.parent_rank, m.create_result,
+            m.async_error, m.origin, m.state, m.identity_guessed, m.typical_ns, m.p2p_counted);
+        pairs(a, m.sent);
+        pairs(a, m.received);
+    }
+}
+
+template <typename A>
+void threads(A& a, Process& p) {
+    sized(a, p.threads, 12);
+    for (ThreadState& t : p.threads) {
+        const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+        all(t.thread, t.call, t.last_call, t.entered_ns, t.last_call_ns, t.object, t.ticket, t.group, t.group_depth,
+            t.launches, t.queries);
+        numbers(a, t.spans);
+    }
+}
+
+template <typename A>
+void shapes(A& a, std::vector<CallShape>& list) {
+    sized(a, list, 12);
+    for (CallShape& s : list) {
+        const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+        all(s.count, s.row, s.graph, s.thread, s.site, s.words, s.agreed, s.peer, s.kind, s.datatype, s.reduction);
+        uint8_t flags = static_cast<uint8_t>((s.captured ? 1 : 0) | (s.replayed ? 2 : 0));
+        a.number(flags);
+        if constexpr (A::kReads) {
+            s.captured = (flags & 1) != 0;
+            s.replayed = (flags & 2) != 0;
+        }
+    }
+}
+
+template <typename A>
+void runs(A& a, std::vector<Runs::Run>& list) {
+    sized(a, list, 2);
+    rising(a, list, &Runs::Run::first);
+    rising(a, list, &Runs::Run::value);
+}
+
+// Of an entry, what the history does not tell.
+template <typename A>
+void entries(A& a, Process& p) {
+    sized(a, p.entries, 13);
+    rising(a, p.entries, &Entry::place);
+    if constexpr (A::kReads) {
+        for (const Entry& entry : p.entries) {
+            if (entry.place >= p.history.size()) {
+                a.fail();
+                p.entries.clear();
+                return;
+            }
+        }
+    }
+    // Numbers of one kind of call rise by one; of which kind it is, the history knows.
+    std::vector<uint64_t> newest(p.history.shapes.size(), 0);
+    for (Entry& entry : p.entries) {
+        a.delta(entry.sequence, newest[p.history.calls[entry.place]]);
+    }
+    column(a, p.entries, &Entry::stream);
+    rising(a, p.entries, &Entry::entered_ns);
+    near(a, p.entries, &Entry::returned_ns, &Entry::entered_ns);
+    near(a, p.entries, &Entry::started_ns, &Entry::entered_ns);
+    near(a, p.entries, &Entry::finished_ns, &Entry::entered_ns);
+    rising(a, p.entries, &Entry::group);
+    column(a, p.entries, &Entry::span);
+    column(a, p.entries, &Entry::result);
+    column(a, p.entries, &Entry::state);
+    column(a, p.entries, &Entry::device);
+    rising_numbers(a, p.tickets);
+}
+
+template <typename A>
+void work(A& a, Process& p) {
+    const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+    StreamSight& s = p.sight;
+    all(s.recorded, s.overwritten, s.torn, s.launches, s.oldest_ns, s.sampled, s.cut);
+    pairs(a, p.work_done);
+    sized(a, p.work, 9);
+    column(a, p.work, &StreamWork::stream);
+    column(a, p.work, &StreamWork::object);
+    column(a, p.work, &StreamWork::amount);
+    rising(a, p.work, &StreamWork::entered_ns);
+    column(a, p.work, &StreamWork::name);
+    column(a, p.work, &StreamWork::call);
+    column(a, p.work, &StreamWork::record);
+    column(a, p.work, &StreamWork::kind);
+    column(a, p.work, &StreamWork::satisfied);
+}
+
+template <typename A>
+void channels(A& a, Process& p) {
+    const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+    sized(a, p.channels, 7);
+    for (ChannelWork& c : p.channels) {
+        all(c.entry, c.steps, c.steps_done, c.peer, c.channel, c.role, c.state);
+    }
+    sized(a, p.channel_counts, 4);
+    for (ChannelCounts& c : p.channel_counts) {
+        all(c.entry, c.channels, c.started, c.finished);
+    }
+}
+
+template <typename A>
+void arrivals(A& a, Process& p) {
+    for (Member& m : p.members) {
+        sized(a, m.arrivals, 8);
+        rising(a, m.arrivals, &Arrival::sequence);
+        column(a, m.arrivals, &Arrival::bytes);
+        rising(a, m.arrivals, &Arrival::entered_ns);
+        near(a, m.arrivals, &Arrival::started_ns, &Arrival::entered_ns);
+        near(a, m.arrivals, &Arrival::ended_ns, &Arrival::entered_ns);
+        rising(a, m.arrivals, &Arrival::waited_ns);
+        rising(a, m.arrivals, &Arrival::step);
+        column(a, m.arrivals, &Arrival::kind);
+    }
+}
+
+template <typename A>
+void steps(A& a, Process& p) {
+    sized(a, p.steps, 11);
+    rising(a, p.steps, &StepProfile::begin_ns);
+    near(a, p.steps, &StepProfile::end_ns, &StepProfile::begin_ns);
+    for (auto member : {&StepProfile::sync_ns, &StepProfile::copy_ns, &StepProfile::memory_ns, &StepProfile::nccl_ns,
+                        &StepProfile::gap_ns}) {
+        column(a, p.steps, member);
+    }
+    column(a, p.steps, &StepProfile::launches);
+    rising(a, p.steps, &StepProfile::first_span);
+    column(a, p.steps, &StepProfile::span_count);
+    rising(a, p.steps, &StepProfile::step);
+    sized(a, p.step_spans, 2);
+    column(a, p.step_spans, &SpanTime::busy_ns);
+    column(a, p.step_spans, &SpanTime::name);
+}
+
+}  // namespace titan::analyzer::digest

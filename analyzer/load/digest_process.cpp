@@ -1,0 +1,201 @@
+// A condensed process as bytes, and back. What is read is checked so far that no index of it leads out of its list.
+#include <algorithm>
+
+#include "analyzer/condense.h"
+#include "analyzer/digest.h"
+#include "analyzer/text.h"
+#include "digest_fields.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::Error;
+using format::Packer;
+using format::Result;
+using format::Unpacker;
+
+template <typename A>
+void history(A& a, Process& p) {
+    History& h = p.history;
+    digest::shapes(a, h.shapes);
+    std::vector<uint32_t> calls(h.calls.size());
+    for (size_t i = 0; i < calls.size(); ++i) {
+        calls[i] = h.calls[i];
+    }
+    digest::numbers(a, calls);
+    std::vector<Runs::Run> steps = h.steps.list();
+    std::vector<Runs::Run> replays = h.replays.list();
+    digest::runs(a, steps);
+    digest::runs(a, replays);
+    digest::rising_numbers(a, h.marks_ns);
+    if constexpr (A::kReads) {
+        const auto known = [&](uint32_t shape) { return shape < h.shapes.size(); };
+        const size_t marks = (calls.size() + History::kMarkDistance - 1) / History::kMarkDistance;
+        if (!std::all_of(calls.begin(), calls.end(), known) || h.marks_ns.size() != marks) {
+            a.fail();
+            return;
+        }
+        h.calls.assign(calls);
+        const auto add = [&](const std::vector<Runs::Run>& list, Runs& runs) {
+            for (size_t i = 0; i < list.size(); ++i) {
+                if (i != 0 && list[i].first <= list[i - 1].first) {
+                    a.fail();
+                    return;
+                }
+                runs.add(list[i].first, list[i].value);
+            }
+        };
+        add(steps, h.steps);
+        add(replays, h.replays);
+    }
+}
+
+template <typename A>
+void past(A& a, Process& p) {
+    for (Member& m : p.members) {
+        std::vector<uint64_t> sequences(m.past.size());
+        std::vector<uint32_t> places(m.past.size());
+        for (size_t i = 0; i < places.size(); ++i) {
+            sequences[i] = m.past.sequence(i);
+            places[i] = m.past.place(i);
+        }
+        digest::rising_numbers(a, sequences);
+        digest::rising_numbers(a, places);
+        if constexpr (A::kReads) {
+            const auto inside = [&](uint32_t place) { return place < p.history.size(); };
+            const bool rise =
+                std::adjacent_find(sequences.begin(), sequences.end(), std::greater_equal<>()) == sequences.end();
+            if (sequences.size() != places.size() || !rise || !std::all_of(places.begin(), places.end(), inside)) {
+                a.fail();
+                return;
+            }
+            m.past.assign(std::move(sequences), std::move(places), p.history);
+        }
+    }
+}
+
+// Calls visit(tag, describe) for every field, in an order in which each finds what it refers to.
+template <typename A, typename Visit>
+void each_field(Process& p, Visit&& visit) {
+    using digest::Tag;
+    visit(Tag::kHead, [&](A& a) { digest::head(a, p); });
+    visit(Tag::kTexts, [&](A& a) { digest::texts(a, p); });
+    visit(Tag::kMembers, [&](A& a) { digest::members(a, p); });
+    visit(Tag::kThreads, [&](A& a) { digest::threads(a, p); });
+    visit(Tag::kHistory, [&](A& a) { history(a, p); });
+    visit(Tag::kPast, [&](A& a) { past(a, p); });
+    visit(Tag::kEntries, [&](A& a) { digest::entries(a, p); });
+    visit(Tag::kWork, [&](A& a) { digest::work(a, p); });
+    visit(Tag::kChannels, [&](A& a) { digest::channels(a, p); });
+    visit(Tag::kArrivals, [&](A& a) { digest::arrivals(a, p); });
+    visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });
+    visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
+}
+
+// What the history says about a kept entry, which is not written twice.
+void complete_entries(Process& p) {
+    for (Entry& entry : p.entries) {
+        const CallShape& shape = p.history[entry.place];
+        entry.count = shape.count;
+        entry.row = shape.row;
+        entry.graph = shape.graph;
+        entry.thread = shape.thread;
+        entry.site = shape.site;
+        entry.shape = shape.words;
+        entry.agreed = shape.agreed;
+        entry.peer = shape.peer;
+        entry.kind = shape.kind;
+        entry.datatype = shape.datatype;
+        entry.reduction = shape.reduction;
+        entry.captured = shape.captured;
+        entry.step = p.history.steps.at(entry.place);
+        entry.replay = static_cast<uint32_t>(p.history.replays.at(entry.place));
+    }
+}
+
+template <typename T, typename Fits>
+bool all(const std::vector<T>& list, Fits&& fits) {
+    return std::all_of(list.begin(), list.end(), fits);
+}
+
+// Why an index of it leads nowhere; empty where all are sound.
+std::string unsound(const Process& p) {
+    const auto row = [&](uint32_t index) { return index == kNoIndex || index < p.members.size(); };
+    const auto work = [&](uint32_t index) { return index == kNoIndex || index < p.work.size(); };
+    if (!all(p.history.shapes, [&](const CallShape& shape) { return row(shape.row); })) {
+        return "a call of a communicator that is not there";
+    }
+    if (!all(p.exchanges, [&](const Exchange& exchange) { return exchange.row < p.members.size(); })) {
+        return "an exchange of a communicator that is not there";
+    }
+    if (!all(p.work, [&](const StreamWork& piece) { return work(piece.record); })) {
+        return "an event wait whose record is not there";
+    }
+    const auto rises = [](const Entry& a, const Entry& b) { return a.place >= b.place; };
+    if (std::adjacent_find(p.entries.begin(), p.entries.end(), rises) != p.entries.end()) {
+        return "calls out of order";
+    }
+    if (!p.tickets.empty() &&
+        (p.tickets.size() != p.entries.size() ||
+         std::adjacent_find(p.tickets.begin(), p.tickets.end(), std::greater_equal<>()) != p.tickets.end())) {
+        return "tickets that fit no calls";
+    }
+    if (!all(p.steps, [&](const StepProfile& step) {
+            return step.first_span <= p.step_spans.size() && step.span_count <= p.step_spans.size() - step.first_span;
+        })) {
+        return "a step whose spans are not there";
+    }
+    return p.texts.empty() || !p.texts.front().empty() ? "no texts" : "";
+}
+
+void make_printable(Process& p) {
+    for (std::string* text : {&p.source.label, &p.source.reason, &p.source.detail, &p.run, &p.host, &p.boot_id}) {
+        *text = printable(*text);
+    }
+    for (std::string& text : p.texts) {
+        text = printable(text);
+    }
+}
+
+}  // namespace
+
+std::vector<std::byte> pack_process(const Process& process) {
+    Process p = process;  // the one description of a process takes what it can read into
+    Packer packer;
+    each_field<Packer>(p,
+                       [&](digest::Tag tag, auto&& describe) { packer.field(static_cast<uint64_t>(tag), describe); });
+    return packer.bytes();
+}
+
+Result<Process> unpack_process(std::span<const std::byte> bytes) {
+    std::vector<std::pair<uint64_t, Unpacker>> found;
+    Unpacker all_fields(bytes);
+    uint64_t tag = 0;
+    for (Unpacker content(bytes); all_fields.next_field(tag, content);) {
+        found.emplace_back(tag, content);
+    }
+    Process p;
+    std::string why = all_fields.good() ? "" : "cut off";
+    each_field<Unpacker>(p, [&](digest::Tag wanted, auto&& describe) {
+        const auto field = std::find_if(found.begin(), found.end(), [&](const auto& candidate) {
+            return candidate.first == static_cast<uint64_t>(wanted);
+        });
+        if (field == found.end() || !why.empty()) {
+            return;  // of an older version
+        }
+        describe(field->second);
+        if (!field->second.good()) {
+            why = "field " + std::to_string(static_cast<uint64_t>(wanted)) + " makes no sense";
+        }
+    });
+    why = why.empty() ? unsound(p) : why;
+    if (!why.empty()) {
+        return Error(why + ": the file is damaged");
+    }
+    complete_entries(p);
+    make_printable(p);
+    index_entries(p);
+    return p;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,239 @@
+// Digests on disk: the same verdict as from the dumps, and clear words about what is damaged.
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "analyzer/digest.h"
+#include "formats/digest_file.h"
+#include "formats/dump_reader.h"
+#include "played.h"
+
+using namespace titan::test;
+using namespace titan::analyzer;
+using titan::format::DigestBuilder;
+using titan::format::DigestSection;
+namespace files = std::filesystem;
+
+namespace {
+
+struct Place {
+    Place() {
+        char name[] = "/tmp/titan-digest-XXXXXX";
+        path = ::mkdtemp(name);
+    }
+    ~Place() { files::remove_all(path); }
+    std::string dumps() const { return path + "/dumps"; }
+    std::string digests() const { return path + "/digests"; }
+    std::string path;
+};
+
+Scenario sleeping_job(int ranks, int culprit, ScenarioOptions options = {}) {
+    Scenario job(ranks, std::move(options));
+    titan::synth::write_training(job, 12);
+    Program sleep;
+    sleep.sleep();
+    job.program(culprit).insert_before("world", 9, sleep);
+    job.play();
+    return job;
+}
+
+LoadOptions options_for(std::vector<std::string> paths) {
+    LoadOptions options;
+    options.paths = std::move(paths);
+    return options;
+}
+
+std::string report_on(std::vector<std::string> paths) {
+    const auto run = load_run(options_for(std::move(paths)));
+    REQUIRE(run);
+    return json_report(*run, diagnose(*run));
+}
+
+DigestResult digest(const std::string& dumps, const std::string& into) {
+    DigestOptions options;
+    options.load = options_for({dumps});
+    options.into = into;
+    const auto result = write_digests(options);
+    REQUIRE(result);
+    return *result;
+}
+
+std::vector<std::byte> bytes_of(const std::string& path) {
+    const auto file = titan::format::OpenFile::open(path);
+    REQUIRE(file);
+    return *file->read_all();
+}
+
+void overwrite(const std::string& path, const std::vector<std::byte>& bytes) { titan::synth::write_file(path, bytes); }
+
+std::string error_of(const std::string& path) {
+    const auto read = read_digest_file(path);
+    return read ? "" : read.error().text();
+}
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("digests give the report of the dumps, one file for each host, for its owner only") {
+    Place place;
+    Scenario job = sleeping_job(16, 5);
+    job.write(place.dumps(), {7});
+    files::resize_file(place.dumps() + "/synth/0/rank00002.0.titan", 30);
+    const DigestResult result = digest(place.dumps(), place.digests());
+    CHECK(result.written.size() == 2);
+    CHECK(result.processes == 14);
+    CHECK(result.problems.size() == 1);
+    for (const std::string& path : result.written) {
+        struct stat status {};
+        REQUIRE(::stat(path.c_str(), &status) == 0);
+        CHECK((status.st_mode & 0777) == 0600);
+        CHECK(says(path, "/synth/0/node-"));
+    }
+    CHECK(report_on({place.digests()}) == report_on({place.dumps()}));
+    // Digests of digests, and digests beside the dumps they were made of.
+    digest(place.digests(), place.path + "/again");
+    CHECK(report_on({place.path + "/again"}) == report_on({place.dumps()}));
+    CHECK(says(report_on({place.dumps(), place.digests()}), "never issued all_gather #9"));
+}
+
+TEST_CASE("a node takes the records of its own host") {
+    Place place;
+    char host[64] = {};
+    REQUIRE(::gethostname(host, sizeof(host) - 1) == 0);
+    Scenario job = sleeping_job(16, 5);
+    for (int rank = 4; rank < 12; ++rank) {
+        std::memset(job.ring(rank).header().host, 0, sizeof(job.ring(rank).header().host));
+        std::memcpy(job.ring(rank).header().host, host, std::strlen(host));
+    }
+    job.write(place.dumps());
+    DigestOptions options;
+    options.load = options_for({place.dumps()});
+    options.into = place.digests();
+    options.only_this_node = true;
+    const auto result = write_digests(options);
+    REQUIRE(result);
+    CHECK(result->processes == 8);
+    const auto run = load_run(options_for({place.digests()}));
+    REQUIRE(run);
+    CHECK(run->ranks == ranks({4, 5, 6, 7, 8, 9, 10, 11}));
+    // None of this host is no error: it must not end the work of other nodes.
+    files::remove_all(place.dumps());
+    files::remove_all(place.digests());
+    sleeping_job(4, 1).write(place.dumps());
+    const auto none = write_digests(options);
+    REQUIRE(none);
+    CHECK(none->written.empty());
+}
+
+TEST_CASE("of a rank in several digests and dumps the newest counts") {
+    Place place;
+    sleeping_job(4, 1).write(place.dumps());
+    digest(place.dumps(), place.digests());
+    ScenarioOptions later;
+    later.hang_s = 60;
+    Scenario job = sleeping_job(4, 1, later);
+    job.write(place.path + "/later", {0, 3});
+    const auto run = load_run(options_for({place.digests(), place.path + "/later"}));
+    REQUIRE(run);
+    REQUIRE(run->processes.size() == 4);
+    CHECK(run->processes[0].source.is_digest);
+    CHECK_FALSE(run->processes[1].source.is_digest);
+    CHECK_FALSE(run->processes[2].source.is_digest);
+    CHECK(run->processes[3].source.is_digest);
+}
+
+TEST_CASE("damaged, foreign and newer digests are told in clear words") {
+    Place place;
+    sleeping_job(4, 1).write(place.dumps());
+    const std::string path = digest(place.dumps(), place.digests()).written.front();
+    const std::vector<std::byte> whole = bytes_of(path);
+
+    std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(whole.size() * 2 / 3));
+    overwrite(path, cut);
+    auto read = read_digest_file(path);
+    REQUIRE(read);
+    CHECK(read->processes.size() < 4);
+    CHECK_FALSE(read->processes.empty());
+    REQUIRE_FALSE(read->problems.empty());
+    CHECK(says(read->problems.back(), "truncated"));
+
+    std::vector<std::byte> flipped = whole;
+    flipped[whole.size() / 2] ^= std::byte{0x10};
+    overwrite(path, flipped);
+    read = read_digest_file(path);
+    REQUIRE(read);
+    CHECK(read->processes.size() == 3);
+    CHECK(says(read->problems.back(), "damaged"));
+
+    overwrite(path, {whole.begin(), whole.begin() + 10});
+    CHECK(says(error_of(path), "truncated"));
+
+    std::vector<std::byte> foreign = whole;
+    std::reverse(foreign.begin(), foreign.begin() + 8);
+    overwrite(path, foreign);
+    CHECK(says(error_of(path), "other byte order"));
+
+    std::vector<std::byte> newer = whole;
+    newer[8] = std::byte{9};
+    overwrite(path, newer);
+    CHECK(says(error_of(path), "digest format 9.0 is newer"));
+
+    std::vector<std::byte> other = whole;
+    other[0] = std::byte{'x'};
+    overwrite(path, other);
+    CHECK(says(error_of(path), "not a titantrace digest"));
+}
+
+TEST_CASE("a section that claims or unpacks to more than the limit is refused") {
+    std::vector<std::byte> huge(titan::format::kMaxDigestSectionBytes + 1);
+    CHECK_FALSE(DigestBuilder().add(DigestSection::kProcess, huge));
+    DigestBuilder builder;
+    REQUIRE(builder.add(DigestSection::kProcess, std::span(huge).first(size_t{1} << 20)));
+    std::vector<std::byte> file = builder.finish();
+    // The claim is raised over the limit, and the header sealed again.
+    titan::format::SectionHeader section{};
+    std::byte* place = file.data() + sizeof(titan::format::DigestHeader);
+    std::memcpy(&section, place, sizeof(section));
+    section.raw_bytes = uint64_t{1} << 62;
+    section.check = titan::format::fnv1a64(reinterpret_cast<const unsigned char*>(&section),
+                                           offsetof(titan::format::SectionHeader, check));
+    std::memcpy(place, &section, sizeof(section));
+    const auto problems =
+        titan::format::read_digest(file, [](DigestSection, std::span<const std::byte>) { FAIL("unpacked"); });
+    REQUIRE(problems);
+    REQUIRE(problems->size() == 1);
+    CHECK(says(problems->front(), "over the limit"));
+}
+
+TEST_CASE("no prefix and no changed byte of a packed process is taken for more than it is") {
+    Scenario job = sleeping_job(4, 1);
+    Run run = run_of(job);
+    condense(run.processes[0], kTightLimits);
+    const std::vector<std::byte> whole = pack_process(run.processes[0]);
+    for (size_t size = 0; size < whole.size(); ++size) {
+        const auto read = unpack_process(std::span(whole).first(size));
+        CHECK((!read || read->entries.size() <= run.processes[0].entries.size()));
+    }
+    for (size_t place = 0; place < whole.size(); ++place) {
+        std::vector<std::byte> changed = whole;
+        changed[place] ^= std::byte{0xFF};
+        const auto read = unpack_process(changed);
+        CHECK((!read || read->history.size() < 100'000));
+    }
+}
+
+TEST_CASE("the head of a dump tells its host") {
+    Place place;
+    sleeping_job(4, 1).write(place.dumps());
+    const auto file = titan::format::OpenFile::open(place.dumps() + "/synth/0/rank00003.0.titan");
+    REQUIRE(file);
+    const auto header = titan::format::read_ring_header(*file);
+    REQUIRE(header);
+    CHECK(titan::format::fixed_text(header->host) == "node-0");
+    CHECK(header->rank == 3);
+}
