@@ -211,6 +211,15 @@ class Machine {
         return close(kind, into_below);
     }
 
+    // Each mark that is open becomes a container around the next one.
+    const char* mark() {
+        if (marks_.size() > Tree::kMaxDepth) {
+            return "too many marks are open: nested too deeply";
+        }
+        marks_.push_back(stack_.size());
+        return nullptr;
+    }
+
     const char* pop() {
         if (available() != 0) {
             stack_.pop_back();
@@ -333,7 +342,7 @@ class Machine {
             case 'C': return push_sized<uint8_t>(Kind::kBytes);
             case 0x8e:
             case 0x96: return push_sized<uint64_t>(Kind::kBytes);
-            case '(': marks_.push_back(stack_.size()); return nullptr;
+            case '(': return mark();
             case ']': return push_new(Kind::kList);
             case '}': return push_new(Kind::kDict);
             case ')': return push_new(Kind::kTuple);

@@ -188,6 +188,7 @@ TEST_CASE("nesting is limited, and the end of the limit is where it says") {
     CHECK(read(nested(Tree::kMaxDepth)).starts_with("[["));
     CHECK(refuses(nested(Tree::kMaxDepth + 1), "nested too deeply"));
     CHECK(refuses(nested(1'000'000), "nested too deeply"));
+    CHECK(refuses(std::string(1'000'000, '('), "nested too deeply"));  // not 8 bytes of memory for each
 }
 
 TEST_CASE("sizes that the file does not have") {
