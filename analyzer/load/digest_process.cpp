@@ -145,6 +145,12 @@ std::string unsound(const Process& p) {
         })) {
         return "a step whose spans are not there";
     }
+    const auto falls = [](const Arrival& a, const Arrival& b) { return a.sequence > b.sequence; };
+    if (!all(p.members, [&](const Member& member) {
+            return std::adjacent_find(member.arrivals.begin(), member.arrivals.end(), falls) == member.arrivals.end();
+        })) {
+        return "arrivals out of order";
+    }
     return p.texts.empty() || !p.texts.front().empty() ? "no texts" : "";
 }
 

@@ -75,7 +75,8 @@ std::vector<Round> rounds_of(const Run& run, const Communicator& communicator) {
                 before[m] = nullptr;
             }
         }
-        if (complete(round)) {
+        // Arrivals out of order, which only damage makes, are not found again.
+        if (round.seats.size() >= least_seats(communicator) && complete(round)) {
             rounds.push_back(std::move(round));
         }
     }
