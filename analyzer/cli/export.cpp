@@ -27,9 +27,7 @@ struct Arguments {
 };
 
 int run_export(Arguments& arguments) {
-    LoadOptions load = arguments.common.load_options();
-    load.condense = false;  // every call is written
-    const auto run = load_run(load);
+    const auto run = load_run(arguments.common.load_options());
     if (!run) {
         return fail(run.error().text());
     }

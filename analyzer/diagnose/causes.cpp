@@ -4,6 +4,8 @@
 #include <deque>
 #include <limits>
 
+#include "analyzer/robust.h"
+
 namespace titan::analyzer {
 namespace {
 
@@ -25,12 +27,7 @@ int64_t typical_p2p_ns(const Run& run, MemberRef ref) {
             durations.push_back(entry.finished_ns - entry.entered_ns);
         }
     }
-    if (durations.empty()) {
-        return 0;
-    }
-    const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
-    std::nth_element(durations.begin(), middle, durations.end());
-    return *middle;
+    return typical_of(std::move(durations));
 }
 
 int64_t threshold_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options) {

@@ -15,11 +15,6 @@
 
 namespace titan::analyzer {
 
-void sort_unique(std::vector<int>& ranks) {
-    std::sort(ranks.begin(), ranks.end());
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-}
-
 Diagnosis Diagnoser::diagnose() {
     add_mismatches();
     add_uneven_exchanges();

@@ -209,8 +209,7 @@ std::vector<int> waiting_ranks(const Run& run, const WaitNode& node) {
             ranks.push_back(run.member(waiter.member).global_rank);
         }
     }
-    std::sort(ranks.begin(), ranks.end());
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    sort_unique(ranks);
     return ranks;
 }
 

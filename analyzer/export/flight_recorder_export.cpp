@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "analyzer/flight_recorder.h"
 #include "analyzer/load.h"
 #include "analyzer/text.h"
 #include "formats/file_bytes.h"
@@ -46,32 +47,10 @@ constexpr auto kOperations = std::to_array<OperationName>({
     {OpKind::kRecv, "recv", false, false},
 });
 
-// PyTorch's c10::ScalarType names.
-constexpr auto kDatatypes = std::to_array<std::pair<Datatype, std::string_view>>({
-    {Datatype::kInt8, "Char"},
-    {Datatype::kUint8, "Byte"},
-    {Datatype::kInt32, "Int"},
-    {Datatype::kUint32, "UInt32"},
-    {Datatype::kInt64, "Long"},
-    {Datatype::kUint64, "UInt64"},
-    {Datatype::kFloat16, "Half"},
-    {Datatype::kFloat32, "Float"},
-    {Datatype::kFloat64, "Double"},
-    {Datatype::kBfloat16, "BFloat16"},
-    {Datatype::kFloat8e4m3, "Float8_e4m3fn"},
-    {Datatype::kFloat8e5m2, "Float8_e5m2"},
-});
-
 const OperationName* name_of_operation(OpKind kind) {
     const auto found = std::find_if(kOperations.begin(), kOperations.end(),
                                     [&](const OperationName& row) { return row.kind == kind; });
     return found == kOperations.end() ? nullptr : &*found;
-}
-
-std::string_view name_of_datatype(Datatype datatype) {
-    const auto found =
-        std::find_if(kDatatypes.begin(), kDatatypes.end(), [&](const auto& row) { return row.first == datatype; });
-    return found == kDatatypes.end() ? "Undefined" : found->second;
 }
 
 std::string_view name_of_state(const Entry& entry) {
@@ -339,7 +318,7 @@ class Exporter {
                 count = std::numeric_limits<int64_t>::max();
             }
             out.text(sizes).begin_list().begin_list().integer(count).end_list().end_list();
-            out.text(datatypes).begin_list().text(name_of_datatype(entry.datatype)).end_list();
+            out.text(datatypes).begin_list().text(torch_name_of(entry.datatype)).end_list();
         };
         side("input_sizes", "input_dtypes", operation.input_per_member);
         side("output_sizes", "output_dtypes", operation.output_per_member);

@@ -174,8 +174,7 @@ std::string Layout::fold(const std::vector<int>& ranks) const {
 std::string Layout::ranks_text(const std::vector<int>& ranks) const {
     constexpr size_t kLongList = 48;
     std::vector<int> sorted = ranks;
-    std::sort(sorted.begin(), sorted.end());
-    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    sort_unique(sorted);
     const std::string plain = analyzer::ranks_text(sorted);
     if (sorted.empty()) {
         return plain;
@@ -195,8 +194,7 @@ std::string ranks_text(const Run& run, const std::vector<int>& ranks) {
         return plain;
     }
     std::vector<int> sorted = ranks;
-    std::sort(sorted.begin(), sorted.end());
-    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    sort_unique(sorted);
     const std::string folded = run.layout->fold(sorted);
     const std::string shorter = fmt::format("{} ({} ranks)", folded, sorted.size());
     return folded.empty() || shorter.size() >= plain.size() ? plain : shorter;

@@ -109,6 +109,15 @@ Datatype datatype_of(std::string_view torch_name) {
     return Datatype::kNoDatatype;
 }
 
+std::string_view torch_name_of(Datatype datatype) {
+    for (const DatatypeRow& row : kDatatypes) {
+        if (row.datatype == datatype) {
+            return row.names[0];
+        }
+    }
+    return "Undefined";
+}
+
 std::string call_site(const format::fr::Dump& dump, const format::fr::Entry& entry) {
     if (entry.stack.count == 0) {
         return {};

@@ -4,6 +4,7 @@
 
 #include "analyzer/condense.h"
 #include "analyzer/load.h"
+#include "analyzer/robust.h"
 
 namespace titan::analyzer {
 namespace {
@@ -113,12 +114,7 @@ int64_t typical_ns(const Process& process, const Member& member) {
             durations.push_back(entry.finished_ns - entry.entered_ns);
         }
     }
-    if (durations.empty()) {
-        return 0;
-    }
-    const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
-    std::nth_element(durations.begin(), middle, durations.end());
-    return *middle;
+    return typical_of(std::move(durations));
 }
 
 }  // namespace

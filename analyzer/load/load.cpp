@@ -86,11 +86,9 @@ std::vector<LoadJob> jobs_of(const std::vector<CandidateGroup>& groups) {
 }
 
 // Condensed by the worker that decoded it: only one process per worker is ever there in full.
-Process decode(const OpenedSource& opened, const LoadOptions& options) {
+Process decode(const OpenedSource& opened) {
     Process process = decode_process(opened);
-    if (options.condense) {
-        condense(process);
-    }
+    condense(process);
     return process;
 }
 
@@ -136,7 +134,7 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memo
                 continue;
             }
             // Pairs whose beginning is lost are numbered when all processes are there, by their full entries.
-            if (options.condense && process->overwritten == 0) {
+            if (process->overwritten == 0) {
                 condense(*process);
             }
             outcome.processes.push_back(std::move(*process));
@@ -154,7 +152,7 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memo
         for (const std::string& problem : opened->problems) {
             outcome.problems.push_back(opened->source.label + ": " + problem + "; what is whole of it is used");
         }
-        outcome.processes.push_back(decode(*opened, options));
+        outcome.processes.push_back(decode(*opened));
         break;
     }
     return outcome;
@@ -376,9 +374,9 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         }
         const Result<OpenedSource> opened = open_source(ring.path, memory);
         if (opened && died_later) {
-            *same = decode(*opened, options);
+            *same = decode(*opened);
         } else if (opened) {
-            processes.push_back(decode(*opened, options));
+            processes.push_back(decode(*opened));
         }
     }
 }
@@ -466,7 +464,7 @@ Result<Run> load_run(const LoadOptions& options) {
     run.attempt = run.processes.front().attempt;
     complete_flight_recorder(run, group_ranks);
     for (Process& process : run.processes) {
-        if (options.condense && process.only_calls) {
+        if (process.only_calls) {
             condense(process);
         }
     }

@@ -1,8 +1,6 @@
 // The calls of a Flight Recorder dump, one a line, in PyTorch's own numbers and words.
 #include <fmt/format.h>
 
-#include <ctime>
-#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "analyzer/flight_recorder.h"
@@ -24,34 +22,18 @@ const char* state_name(fr::State state) {
     return "unknown";
 }
 
-std::string clock_text(int64_t realtime_ns) {
-    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
-    tm parts{};
-    localtime_r(&seconds, &parts);
-    return realtime_ns <= 0 ? "-"
-                            : fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec,
-                                          realtime_ns / 1000 % 1'000'000);
-}
-
 class Lister {
   public:
     Lister(const fr::Dump& dump, const Process& process, const ShowOptions& options)
         : dump_(dump), process_(process), options_(options) {}
 
     void list(const std::function<void(const std::string&)>& write) const {
-        std::deque<std::string> lines;
+        NewestLines lines(options_.last, write);
         for (const fr::Entry& entry : dump_.entries) {
             const CallName name = parse_call_name(dump_.text(entry.name));
-            if (!wanted(entry, name)) {
-                continue;
+            if (wanted(entry, name)) {
+                lines.add(options_.json ? json_line(entry, name) : text_line(entry, name));
             }
-            lines.push_back(options_.json ? json_line(entry, name) : text_line(entry, name));
-            if (options_.last != 0 && lines.size() > options_.last) {
-                lines.pop_front();
-            }
-        }
-        for (const std::string& line : lines) {
-            write(line);
         }
     }
 

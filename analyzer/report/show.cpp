@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <ctime>
-#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "analyzer/decode_device.h"
@@ -19,17 +17,6 @@ using format::ChannelEntry;
 using format::CollectiveEntry;
 using format::StreamWorkEntry;
 using nlohmann::ordered_json;
-
-std::string clock_text(int64_t realtime_ns) {
-    if (realtime_ns <= 0) {
-        return "-";
-    }
-    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
-    tm parts{};
-    localtime_r(&seconds, &parts);
-    return fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec,
-                       realtime_ns / 1000 % 1'000'000);
-}
 
 ordered_json number_or_null(uint64_t value) {
     return value == kNoSequence ? ordered_json(nullptr) : ordered_json(value);
@@ -55,41 +42,25 @@ class Lister {
 
     void list(const OpenedSource& opened, const std::function<void(const std::string&)>& write) {
         image_ = &opened.image;
-        std::deque<std::string> lines;
-        const auto add = [&](std::string line) {
-            lines.push_back(std::move(line));
-            if (options_.last != 0 && lines.size() > options_.last) {
-                lines.pop_front();
-            }
-        };
+        NewestLines lines(options_.last, write);
         if (options_.work) {
             opened.image.for_each_stream_work([&](uint64_t ticket, const StreamWorkEntry& entry) {
-                add(options_.json ? work_json(ticket, entry) : work_line(entry));
+                lines.add(options_.json ? work_json(ticket, entry) : work_line(entry));
             });
         }
         if (options_.channels) {
             opened.image.for_each_channel([&](uint64_t ticket, const ChannelEntry& entry) {
-                add(options_.json ? channel_json(ticket, entry) : channel_line(entry));
+                lines.add(options_.json ? channel_json(ticket, entry) : channel_line(entry));
             });
         }
         if (options_.work || options_.channels) {
-            for (const std::string& line : lines) {
-                write(line);
-            }
             return;
         }
         opened.image.for_each_collective([&](uint64_t ticket, const CollectiveEntry& entry) {
-            if (!wanted(entry)) {
-                return;
-            }
-            lines.push_back(options_.json ? json_line(ticket, entry) : text_line(entry));
-            if (options_.last != 0 && lines.size() > options_.last) {
-                lines.pop_front();
+            if (wanted(entry)) {
+                lines.add(options_.json ? json_line(ticket, entry) : text_line(entry));
             }
         });
-        for (const std::string& line : lines) {
-            write(line);
-        }
     }
 
   private:

@@ -7,12 +7,17 @@
 #include <cctype>
 #include <cmath>
 #include <csignal>
+#include <ctime>
 
 namespace titan::analyzer {
 
-std::string rank_ranges(std::vector<int> ranks) {
+void sort_unique(std::vector<int>& ranks) {
     std::sort(ranks.begin(), ranks.end());
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+}
+
+std::string rank_ranges(std::vector<int> ranks) {
+    sort_unique(ranks);
     std::string text;
     for (size_t begin = 0; begin < ranks.size();) {
         size_t end = begin + 1;
@@ -54,6 +59,17 @@ std::string fine_duration_text(double nanoseconds) {
     }
     return std::abs(nanoseconds) >= 999'500 ? fmt::format("{:.1f} ms", nanoseconds / 1e6)
                                             : fmt::format("{:.0f} us", nanoseconds / 1e3);
+}
+
+std::string clock_text(int64_t realtime_ns) {
+    if (realtime_ns <= 0) {
+        return "-";
+    }
+    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
+    tm parts{};
+    localtime_r(&seconds, &parts);
+    return fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec,
+                       realtime_ns / 1000 % 1'000'000);
 }
 
 std::string grouped_digits(uint64_t number) {

@@ -224,20 +224,20 @@ int64_t Clocks::common_ns(uint32_t process, int64_t realtime_ns) const {
     return __builtin_sub_overflow(realtime_ns, static_cast<int64_t>(moved), &common) ? realtime_ns : common;
 }
 
-double Clocks::bound_ns(uint32_t process) const {
+double HostClock::bound_ns() const {
     double worst = 0;
-    for (const ClockStretch& stretch : hosts[host_of[process]].stretches) {
+    for (const ClockStretch& stretch : stretches) {
         worst = std::max(worst, stretch.bound_ns);
     }
     return worst;
 }
 
+double Clocks::bound_ns(uint32_t process) const { return hosts[host_of[process]].bound_ns(); }
+
 double Clocks::largest_bound_ns() const {
     double worst = 0;
     for (const HostClock& clock : hosts) {
-        for (const ClockStretch& stretch : clock.stretches) {
-            worst = std::max(worst, stretch.bound_ns);
-        }
+        worst = std::max(worst, clock.bound_ns());
     }
     return worst;
 }

@@ -25,4 +25,13 @@ double spread_of(const std::vector<double>& values) {
     return 1.4826 * median_of(std::move(distances));
 }
 
+int64_t typical_of(std::vector<int64_t> durations_ns) {
+    if (durations_ns.empty()) {
+        return 0;
+    }
+    const auto middle = durations_ns.begin() + static_cast<std::ptrdiff_t>(durations_ns.size() / 2);
+    std::nth_element(durations_ns.begin(), middle, durations_ns.end());
+    return *middle;
+}
+
 }  // namespace titan::analyzer

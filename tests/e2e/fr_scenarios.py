@@ -6,15 +6,21 @@ that can never end are still scheduled.
 """
 
 import dataclasses
+import itertools
+import pathlib
+import sys
 import typing
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "synth"))
+import fr_files  # noqa: E402
 
 FOUR = [[4, 4]]
 FIVE = [[5, 5]]
 
 
-def call(name, inputs=FOUR, outputs=None, state="completed", dtype="Float", out_dtype=None, group="0", number=None):
+def call(name, inputs=FOUR, outputs=None, state="completed", dtype="Float", group="0"):
     return {"name": name, "inputs": inputs, "outputs": inputs if outputs is None else outputs, "state": state, "dtype": dtype,
-            "out_dtype": dtype if out_dtype is None else out_dtype, "group": group, "number": number}
+            "group": group}
 
 
 def waiting(*arguments, **options):
@@ -84,46 +90,22 @@ SCENARIOS = (
 )
 
 
-def groups_of(scenario):
-    """pg_config of each rank: group 0 is the world; 1 is all ranks, too, where both call it, else one rank each."""
-    size = len(scenario.ranks)
-    flat = [[entry for item in calls for entry in (item if isinstance(item, list) else [item])] for calls in scenario.ranks]
+def job_of(scenario):
+    """Group 0 is the world; the others are of the ranks that call them."""
+    job = fr_files.Job(len(scenario.ranks))
     members = {}
-    for rank, calls in enumerate(flat):
-        for entry in calls:
-            members.setdefault(entry["group"], set()).add(rank)
-    everybody = list(range(size))
-    config = {"0": {"name": "0", "desc": "default_pg", "ranks": str(everybody)}}
-    config.update({name: {"name": name, "desc": f"group_{name}", "ranks": str(sorted(ranks))}
-                   for name, ranks in members.items() if name != "0"})
-    return [{name: group for name, group in config.items() if rank in members.get(name, set()) | (set(everybody) if name == "0" else set())}
-            for rank in everybody]
-
-
-def dumps_of(scenario, began_ns):
-    """What pickle.dump would be given, by rank."""
-    dumps = []
-    for rank, (calls, config) in enumerate(zip(scenario.ranks, groups_of(scenario))):
-        entries = []
-        numbers = {}
+    for rank, calls in enumerate(scenario.ranks):
+        for one in itertools.chain.from_iterable(item if isinstance(item, list) else [item] for item in calls):
+            members.setdefault(one["group"], set()).add(rank)
+    for name in members.keys() - {"0"}:
+        job.group(name, f"group_{name}", sorted(members[name]))
+    for rank, calls in enumerate(scenario.ranks):
         for item in calls:
-            inner = item if isinstance(item, list) else [item]
-            group = inner[0]["group"]
-            numbers[group] = numbers.get(group, 0) + 1
-            for one in inner:
-                created_ns = began_ns + 1_000_000 * len(entries)
-                done = one["state"] == "completed"
-                entries.append({
-                    "record_id": len(entries), "pg_id": int(group), "process_group": (group, config[group]["desc"]),
-                    "collective_seq_id": numbers[group], "p2p_seq_id": 0, "op_id": len(entries) + 1,
-                    "profiling_name": f"nccl:{one['name']}", "time_created_ns": created_ns,
-                    "input_sizes": one["inputs"], "input_dtypes": [one["dtype"]] * len(one["inputs"]),
-                    "output_sizes": one["outputs"], "output_dtypes": [one["out_dtype"]] * len(one["outputs"]),
-                    "state": one["state"], "time_discovered_started_ns": created_ns + 1000 if done else None,
-                    "time_discovered_completed_ns": created_ns + 2000 if done else None,
-                    "retired": done, "timeout_ms": 600000, "is_p2p": False,
-                    "frames": [{"name": "step", "filename": "train.py", "line": 40 + len(entries)}],
-                })
-        dumps.append({"version": "2.10", "pg_config": config, "pg_status": {}, "entries": entries, "rank": rank,
-                      "host_name": "host", "comm_lib_version": ""})
-    return dumps
+            if isinstance(item, list):
+                *inner, end = item
+                job.coalesced(rank, end["group"], [(one["name"], one["inputs"], one["outputs"]) for one in inner], end["name"],
+                              end["state"])
+            else:
+                job.call(rank, item["group"], item["name"], item["inputs"], item["outputs"], item["state"],
+                         input_dtypes=[item["dtype"]] * len(item["inputs"]), output_dtypes=[item["dtype"]] * len(item["outputs"]))
+    return job

@@ -5,10 +5,8 @@
 """
 
 import ast
-import pickle
 import re
 import sys
-import time
 import unittest
 
 import fr_scenarios
@@ -18,7 +16,6 @@ PYTHON = harness.ROOT / ".venv" / "bin" / "python"
 TABLE = harness.ROOT / "docs" / "FLIGHT_RECORDER.md"
 MARKS = ("<!-- begin: written by tests/e2e/test_fr_scenarios.py --table -->", "<!-- end -->")
 WRITE = "--table" in sys.argv
-PREFIX = "nccl_trace_rank_"
 ASK = """
 import io, logging, sys
 from torch.distributed.flight_recorder import fr_trace
@@ -34,9 +31,7 @@ for directory in sys.argv[1:]:
 
 
 def write(scenario, directory):
-    directory.mkdir()
-    for rank, dump in enumerate(fr_scenarios.dumps_of(scenario, time.time_ns() - 700_000_000_000)):
-        (directory / f"{PREFIX}{rank}").write_bytes(pickle.dumps(dump, protocol=2))
+    fr_scenarios.job_of(scenario).write(directory)
     return directory
 
 

@@ -27,6 +27,7 @@ struct HostClock {
     std::vector<ClockStretch> stretches;
     uint32_t observations = 0;
     bool jumps() const { return stretches.size() > 1; }
+    double bound_ns() const;  // the worst of its stretches
 };
 
 class Clocks {

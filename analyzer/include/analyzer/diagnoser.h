@@ -146,6 +146,4 @@ class Diagnoser {
     Diagnosis diagnosis_;
 };
 
-void sort_unique(std::vector<int>& ranks);
-
 }  // namespace titan::analyzer

@@ -22,7 +22,6 @@ struct LoadOptions {
     std::optional<int32_t> attempt;  // empty: the newest of the run
     std::string ring_directory;      // of this node, for ranks without a dump; empty: do not look
     unsigned threads = 0;            // 0: one per core
-    bool condense = true;            // false: keep every call's full entry (condense.h)
     std::string only_host;           // records of this host alone; empty: of all
     std::function<void(size_t done, size_t total)> progress;
 };

@@ -10,6 +10,8 @@ namespace titan::analyzer {
 // is the median: two values have no middle that anybody measured.
 double quantile_of(std::vector<double> values, double quantile);
 inline double median_of(std::vector<double> values) { return quantile_of(std::move(values), 0.5); }
+// The upper median of durations, exactly; 0 without any.
+int64_t typical_of(std::vector<int64_t> durations_ns);
 // Standard deviation of a normal distribution with the same median distance from the median.
 double spread_of(const std::vector<double>& values);
 

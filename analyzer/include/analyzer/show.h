@@ -2,7 +2,9 @@
 // needs, and streams: one process at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <set>
@@ -23,6 +25,27 @@ struct ShowOptions {
     bool work = false;      // stream work instead of calls
     bool channels = false;  // NCCL's channels instead of calls
     bool json = false;
+};
+
+// The newest lines of a listing, written when it ends. Most 0: all.
+class NewestLines {
+  public:
+    NewestLines(size_t most, const std::function<void(const std::string&)>& write) : most_(most), write_(write) {}
+    NewestLines(const NewestLines&) = delete;
+    NewestLines& operator=(const NewestLines&) = delete;
+    ~NewestLines() { std::for_each(lines_.begin(), lines_.end(), write_); }
+
+    void add(std::string line) {
+        lines_.push_back(std::move(line));
+        if (most_ != 0 && lines_.size() > most_) {
+            lines_.pop_front();
+        }
+    }
+
+  private:
+    size_t most_;
+    const std::function<void(const std::string&)>& write_;
+    std::deque<std::string> lines_;
 };
 
 // Calls write(text) with whole lines.

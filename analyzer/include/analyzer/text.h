@@ -10,6 +10,7 @@
 
 namespace titan::analyzer {
 
+void sort_unique(std::vector<int>& ranks);
 // {0,1,2,5} -> "0-2,5". Sorted and unique on the way.
 std::string rank_ranges(std::vector<int> ranks);
 // "rank 3", "ranks 0-2,5", "no rank".
@@ -20,6 +21,8 @@ bool is_plural(const std::vector<int>& ranks);
 std::string duration_text(int64_t nanoseconds);
 // The same with what duration_text leaves out below 10 ms: "3.2 ms", "40 us".
 std::string fine_duration_text(double nanoseconds);
+// Time of day here, "14:20:34.506146"; "-" where it is not known.
+std::string clock_text(int64_t realtime_ns);
 // 1234567 -> "1,234,567".
 std::string grouped_digits(uint64_t number);
 // Replaces control characters and bytes that are not UTF-8: names come from strangers' processes.
