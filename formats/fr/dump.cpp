@@ -1,6 +1,9 @@
 #include "formats/fr/dump.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
 
 #include "convert.h"
 
@@ -11,6 +14,13 @@ constexpr size_t kMaxRanks = 1 << 20;
 constexpr size_t kMaxFrames = 4096;
 constexpr uint32_t kNotSeen = UINT32_MAX;
 constexpr size_t kEntryCost = 16;  // in visits: an entry is larger than what it was made of
+
+enum class Key : uint8_t {
+#define X(key, conversion) key,
+#include "keys.def"
+#undef X
+    kOther
+};
 
 class EntryReader : public Converter {
   public:
@@ -29,10 +39,10 @@ class EntryReader : public Converter {
             return false;
         }
         for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
-            const std::string_view key = tree_.text(pairs[i]);
-            has_p2p |= key == "is_p2p";
+            const Key key = key_of(pairs[i]);
+            has_p2p |= key == Key::is_p2p;
             if (!take(key, pairs[i + 1], entry)) {
-                place = "." + std::string(key);
+                place = "." + std::string(tree_.text(pairs[i]));
                 return false;
             }
         }
@@ -53,14 +63,37 @@ class EntryReader : public Converter {
     }
 
   private:
-    bool take(std::string_view key, const Value& value, Entry& entry) {
-        // Lengths tell most keys apart, so few are compared.
-#define X(name, conversion)                                \
-    if (key.size() == sizeof(#name) - 1 && key == #name) { \
-        return conversion;                                 \
+    // A pickle holds each key once, so that its address tells which it is.
+    Key key_of(const Value& value) {
+        if (value.kind != Kind::kText) {
+            return Key::kOther;
+        }
+        KnownKey& known = known_keys_[(reinterpret_cast<uintptr_t>(value.text) / 4) % known_keys_.size()];
+        if (known.text != value.text || known.size != value.size) {
+            known = {value.text, value.size, key_named(tree_.text(value))};
+        }
+        return known.key;
+    }
+
+    static Key key_named(std::string_view name) {
+#define X(key, conversion) \
+    if (name == #key) {    \
+        return Key::key;   \
     }
 #include "keys.def"
 #undef X
+        return Key::kOther;
+    }
+
+    bool take(Key key, const Value& value, Entry& entry) {
+        switch (key) {
+#define X(key, conversion) \
+    case Key::key:         \
+        return conversion;
+#include "keys.def"
+#undef X
+            case Key::kOther: break;
+        }
         return true;
     }
 
@@ -176,7 +209,7 @@ class EntryReader : public Converter {
         return true;
     }
 
-    // Frames are shared by entries: each is converted once.
+    // Entries share frames, by reference where the encoding has that: each is converted once and kept once.
     bool frame(const Value& value, uint32_t& id) {
         if (value.kind != Kind::kDict) {
             return wrong(value, "a dict");
@@ -191,8 +224,12 @@ class EntryReader : public Converter {
                 (file != nullptr && !text(*file, made.file)) || (line != nullptr && !number(*line, made.line))) {
                 return false;
             }
-            known = static_cast<uint32_t>(dump_.frames.size());
-            dump_.frames.push_back(made);
+            const auto [found, fresh] = frame_ids_.try_emplace(std::tuple(made.name, made.file, made.line),
+                                                               static_cast<uint32_t>(dump_.frames.size()));
+            if (fresh) {
+                dump_.frames.push_back(made);
+            }
+            known = found->second;
         }
         id = known;
         return true;
@@ -201,6 +238,14 @@ class EntryReader : public Converter {
     const Value* input_dtypes_ = nullptr;
     const Value* output_dtypes_ = nullptr;
     std::vector<uint32_t> frame_of_container_;
+    std::map<std::tuple<uint32_t, uint32_t, int64_t>, uint32_t> frame_ids_;
+
+    struct KnownKey {
+        const char* text = nullptr;
+        uint32_t size = 0;
+        Key key = Key::kOther;
+    };
+    std::array<KnownKey, 256> known_keys_;
 };
 
 class DumpReader : public EntryReader {

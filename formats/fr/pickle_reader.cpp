@@ -1,4 +1,5 @@
 // The part of Python's pickle machine that plain data needs: a stack, marks on it, a memo. One pass over the bytes.
+#include <bit>
 #include <cstring>
 #include <string>
 
@@ -64,15 +65,12 @@ class Machine {
     // Numbers in the stream are little endian. False: it ends before.
     template <typename T>
     bool take(T& number) {
-        std::string_view raw;
-        if (!take_bytes(sizeof(T), raw)) {
+        static_assert(std::endian::native == std::endian::little);
+        if (sizeof(T) > bytes_.size() - next_) {
             return false;
         }
-        uint64_t value = 0;
-        for (size_t i = sizeof(T); i-- > 0;) {
-            value = value << 8 | static_cast<unsigned char>(raw[i]);
-        }
-        number = static_cast<T>(value);
+        std::memcpy(&number, bytes_.data() + next_, sizeof(T));
+        next_ += sizeof(T);
         return true;
     }
 
@@ -249,7 +247,10 @@ class Machine {
             return "its number in the memo is out of all proportion";
         }
         if (index >= memo_.size()) {
-            memo_.resize(index + 1, {{}, false});
+            memo_.resize(index);
+            memo_.push_back({stack_.back(), true});
+            ++remembered_;
+            return nullptr;
         }
         remembered_ += memo_[index].second ? 0 : 1;
         memo_[index] = {stack_.back(), true};

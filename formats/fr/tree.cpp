@@ -6,7 +6,8 @@
 namespace titan::format::fr {
 namespace {
 constexpr size_t kChunkBytes = 64 << 10;
-}
+constexpr const char* kTooMany = "it holds too many values";
+}  // namespace
 
 const char* name_of(Kind kind) {
     switch (kind) {
@@ -94,20 +95,8 @@ Value Tree::add_container(Kind kind) {
     return made;
 }
 
-// Containers are filled one after the other, so the newest nearly always ends the arena and grows in place.
-bool Tree::grow(Container& container, size_t wanted) {
-    const size_t end = size_t{container.begin} + container.capacity;
-    if (end == values_.size() || container.capacity == 0) {
-        if (container.capacity == 0) {
-            container.begin = static_cast<uint32_t>(values_.size());
-        }
-        if (container.begin + wanted > kMaxValues) {
-            return false;
-        }
-        values_.resize(container.begin + wanted);
-        container.capacity = static_cast<uint32_t>(wanted);
-        return true;
-    }
+// To the end of the arena, with room for as much again.
+bool Tree::move_to_end(Container& container, size_t wanted) {
     const size_t capacity = std::max(wanted, size_t{container.capacity} * 2);
     const size_t begin = values_.size();
     if (begin + capacity > kMaxValues) {
@@ -129,7 +118,7 @@ const char* Tree::append(const Value& container, std::span<const Value> values) 
         return "it changes what is already part of something else, as cyclic data does";
     }
     if (containers_.size() > kMaxValues || size_t{target.count} + values.size() > kMaxValues) {
-        return "it holds too many values";
+        return kTooMany;
     }
     for (const Value& value : values) {
         if (!value.is_container()) {
@@ -146,8 +135,21 @@ const char* Tree::append(const Value& container, std::span<const Value> values) 
         }
     }
     const size_t wanted = target.count + values.size();
-    if (wanted > target.capacity && !grow(target, wanted)) {
-        return "it holds too many values";
+    if (target.capacity == 0) {
+        target.begin = static_cast<uint32_t>(values_.size());
+    }
+    // Containers are filled one after the other, so the newest nearly always ends the arena and grows in place.
+    const bool full = target.count == target.capacity;
+    if (full && size_t{target.begin} + target.count == values_.size()) {
+        if (target.begin + wanted > kMaxValues) {
+            return kTooMany;
+        }
+        values_.insert(values_.end(), values.begin(), values.end());
+        target.count = target.capacity = static_cast<uint32_t>(wanted);
+        return nullptr;
+    }
+    if (wanted > target.capacity && !move_to_end(target, wanted)) {
+        return kTooMany;
     }
     std::copy(values.begin(), values.end(), values_.data() + target.begin + target.count);
     target.count = static_cast<uint32_t>(wanted);

@@ -71,7 +71,7 @@ class Tree {
         bool placed;     // in another container: it may not change any more
     };
 
-    bool grow(Container& container, size_t wanted);
+    bool move_to_end(Container& container, size_t wanted);
 
     Value root_;
     std::vector<Value> values_;
