@@ -75,7 +75,7 @@ void compare(const Run& run, const Clocks& clocks, const Round& round, Samples& 
     }
     const Sight& base =
         *std::min_element(sights.begin(), sights.end(), [](const Sight& a, const Sight& b) { return a.host < b.host; });
-    const auto transfer = static_cast<double>(transfer_ns(round));
+    const double end_error_ns = static_cast<double>(transfer_ns(round)) + end_resolution(run, round) / 2;
     for (const Sight& sight : sights) {
         if (sight.host == base.host) {
             continue;
@@ -86,7 +86,7 @@ void compare(const Run& run, const Clocks& clocks, const Round& round, Samples& 
         sample.least_ns = static_cast<double>(sight.arrived_ns) - static_cast<double>(base.first_end_ns);
         sample.most_ns = static_cast<double>(sight.first_end_ns) - static_cast<double>(base.arrived_ns);
         sample.likely_ns = static_cast<double>(sight.first_end_ns) - static_cast<double>(base.first_end_ns);
-        sample.likely_error_ns = transfer + end_resolution(run, round) / 2;
+        sample.likely_error_ns = end_error_ns;
         samples[{base.host, sight.host}].push_back(sample);
     }
 }
