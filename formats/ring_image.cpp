@@ -149,32 +149,17 @@ std::string_view RingImage::text(uint32_t id) const {
     return {reinterpret_cast<const char*>(bytes_.data()) + heap->offset_bytes + record.offset_bytes, length};
 }
 
-std::optional<uint64_t> RingImage::p2p_counter(const CommunicatorRecord& record, uint64_t index) const {
+uint64_t RingImage::p2p_table(const CommunicatorRecord& record) const {
     const Region* heap = region(RegionKind::kP2pCounters);
-    if (heap == nullptr || record.p2p_offset_bytes == kNoSequence) {
-        return std::nullopt;
+    if (heap == nullptr || record.p2p_offset_bytes == kNoSequence || record.size <= 0) {
+        return kAbsent;
     }
     const uint64_t heap_bytes = heap->count * heap->stride_bytes;
-    const uint64_t within = index * sizeof(uint64_t);
-    if (heap_bytes < sizeof(uint64_t) || record.p2p_offset_bytes > heap_bytes - sizeof(uint64_t) ||
-        within > heap_bytes - sizeof(uint64_t) - record.p2p_offset_bytes) {
-        return std::nullopt;
+    const uint64_t table_bytes = 2 * static_cast<uint64_t>(record.size) * sizeof(uint64_t);
+    if (record.p2p_offset_bytes > heap_bytes || table_bytes > heap_bytes - record.p2p_offset_bytes) {
+        return kAbsent;
     }
-    return copy_at<uint64_t>(heap->offset_bytes + record.p2p_offset_bytes + within);
-}
-
-std::optional<uint64_t> RingImage::sent(const CommunicatorRecord& record, int32_t peer) const {
-    if (peer < 0 || peer >= record.size) {
-        return std::nullopt;
-    }
-    return p2p_counter(record, static_cast<uint64_t>(peer));
-}
-
-std::optional<uint64_t> RingImage::received(const CommunicatorRecord& record, int32_t peer) const {
-    if (peer < 0 || peer >= record.size) {
-        return std::nullopt;
-    }
-    return p2p_counter(record, static_cast<uint64_t>(record.size) + static_cast<uint64_t>(peer));
+    return heap->offset_bytes + record.p2p_offset_bytes;
 }
 
 }  // namespace titan::format

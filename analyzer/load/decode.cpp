@@ -50,20 +50,14 @@ Entry decode_entry(const CollectiveEntry& raw, const format::RingClock& clock) {
 }
 
 void decode_counters(const format::RingImage& image, const CommunicatorRecord& record, Member& member) {
-    for (int32_t peer = 0; peer < record.size; ++peer) {
-        const auto sent = image.sent(record, peer);
-        const auto received = image.received(record, peer);
-        if (!sent || !received) {
-            return;
+    member.p2p_counted = image.for_each_peer(record, [&](int32_t peer, uint64_t sent, uint64_t received) {
+        if (sent != 0) {
+            member.sent.emplace_back(peer, sent);
         }
-        member.p2p_counted = true;
-        if (*sent != 0) {
-            member.sent.emplace_back(peer, *sent);
+        if (received != 0) {
+            member.received.emplace_back(peer, received);
         }
-        if (*received != 0) {
-            member.received.emplace_back(peer, *received);
-        }
-    }
+    });
 }
 
 Member decode_member(const format::RingImage& image, const CommunicatorRecord& record, TextTable& texts) {

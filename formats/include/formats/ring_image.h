@@ -75,9 +75,21 @@ class RingImage {
     std::string_view text(uint32_t id) const;
     uint32_t text_count() const;
 
-    // Point-to-point calls of this member with `peer`; empty where the record has no counters.
-    std::optional<uint64_t> sent(const CommunicatorRecord& record, int32_t peer) const;
-    std::optional<uint64_t> received(const CommunicatorRecord& record, int32_t peer) const;
+    // visit(peer, sent, received): point-to-point calls of this member, for peers with any. False: it has no counters.
+    template <typename Visit>
+    bool for_each_peer(const CommunicatorRecord& record, Visit&& visit) const {
+        const uint64_t table = p2p_table(record);
+        for (int32_t peer = 0; table != kAbsent && peer < record.size; ++peer) {
+            const uint64_t offset_bytes = table + static_cast<uint64_t>(peer) * sizeof(uint64_t);
+            const auto sent = copy_at<uint64_t>(offset_bytes);
+            const auto received =
+                copy_at<uint64_t>(offset_bytes + static_cast<uint64_t>(record.size) * sizeof(uint64_t));
+            if (sent != 0 || received != 0) {
+                visit(peer, sent, received);
+            }
+        }
+        return table != kAbsent;
+    }
 
   private:
     struct Region {
@@ -90,7 +102,8 @@ class RingImage {
 
     const Region* region(RegionKind kind) const;
     static constexpr uint64_t kAbsent = UINT64_MAX;
-    std::optional<uint64_t> p2p_counter(const CommunicatorRecord& record, uint64_t index) const;
+    // Where the counters of a member lie, `size` of sends and then `size` of receives; kAbsent where they do not fit.
+    uint64_t p2p_table(const CommunicatorRecord& record) const;
 
     template <typename T>
     T copy_at(uint64_t offset_bytes) const {

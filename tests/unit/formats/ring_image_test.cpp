@@ -129,7 +129,8 @@ TEST_CASE("hostile offsets, counts and texts stay inside the bytes") {
     REQUIRE(image);
     tickets_of(*image);
     for (const auto& [row, record] : image->communicators()) {
-        CHECK_FALSE(image->sent(record, INT32_MAX - 1));
+        const bool counted = image->for_each_peer(record, [](int32_t, uint64_t, uint64_t) {});
+        CHECK((record.size != INT32_MAX || !counted));
         image->text(record.name);
     }
     for (uint32_t id = 0; id < 5000; ++id) {
