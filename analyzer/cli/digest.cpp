@@ -20,7 +20,7 @@ per node; then one machine analyzes the digests, a few kB per rank, and comes to
   srun --ntasks-per-node=1 titan-analyze digest dumps/ --node --into digests/
   titan-analyze digests/
 
-  torchrun --nnodes ... --nproc-per-node 1 --no-python titan-analyze digest dumps/ --node --into digests/
+  torchrun --nnodes ... --nproc-per-node 1 --no-python -- titan-analyze digest dumps/ --node --into digests/
 
 --node takes what was recorded on this host: its dumps, and the rings of ranks that left none. A node that has nothing is
 no error, so that it ends no other's work. Digests may be digested again, mixed with dumps, and moved.

@@ -3,12 +3,20 @@
 
 import os
 import pathlib
+import shutil
 import signal
+import socket
+import subprocess
 import unittest
 
 import harness
 
 TORCHRUN = harness.ROOT / ".venv" / "bin" / "torchrun"
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 def python_ranks(launcher):
@@ -61,6 +69,46 @@ class Torchrun(harness.Case):
         self.assertIn("trained 5 steps on 4 ranks", job.stdout)
         self.assertNotIn("titantrace: ", job.stdout + job.stderr)  # its prefix; the word alone may be in a path
         self.assertEqual((self.place.ring_files(), self.place.dump_files()), ([], []))
+
+
+def own_host_name():
+    """What gives a command a host name of its own; empty where the system does not allow that."""
+    for options in (["--uts"], ["--user", "--map-root-user", "--uts"]):
+        command = ["unshare", *options]
+        if shutil.which("unshare") and subprocess.run([*command, "hostname", "gpu-0"], capture_output=True).returncode == 0:
+            return command
+    return []
+
+
+@unittest.skipUnless(TORCHRUN.exists(), f"no PyTorch: {TORCHRUN} is missing (scripts/setup installs it)")
+@unittest.skipUnless(own_host_name(), "no host names of their own for two nodes: unshare --uts is not allowed here")
+class TwoNodes(harness.Case):
+    """Two torchrun agents, each on a host of its own as far as names tell: they train, and later they digest."""
+
+    def torchrun(self, port, *command, **settings):
+        rings = lambda node: self.place.path / f"rings-gpu-{node}"
+        return [self.place.start(
+            [*own_host_name(), "sh", "-c", f'hostname gpu-{node} && exec "$@"', "sh", TORCHRUN, "--nnodes=2", f"--node-rank={node}",
+             "--master-addr=127.0.0.1", f"--master-port={port}", *command],
+            self.place.env(LD_LIBRARY_PATH=None, OMP_NUM_THREADS="1", SIMGPU_HOST_INDEX=node, TITANTRACE_RING_DIR=rings(node),
+                           **settings))
+            for node in "01"]
+
+    def test_digests_of_two_nodes_give_the_verdict_of_all_dumps(self):
+        for node in "01":
+            (self.place.path / f"rings-gpu-{node}").mkdir()
+        self.torchrun(free_port(), "--nproc-per-node=2", harness.ROOT / "tests" / "simgpu" / "train.py", "--tp", "2",
+                      "--steps", "100000", "--step-ms", "2", SIMGPU_DIR=harness.stand_ins(), SIMGPU_FAULTS="spin rank=3 step=20",
+                      SIMTRAIN_STORE=self.place.path / "store", TITANTRACE_TIMEOUT_S=3 * harness.SLOW)
+        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 120, "the watchdog dumps all")
+        digests = self.place.path / "digests"
+        mapped = self.torchrun(free_port(), "--nproc-per-node=1", "--no-python", "--", harness.BUILD / "analyzer" / "titan-analyze",
+                               "digest", self.place.dumps, "--node", "--into", digests, preload=False)
+        self.assertEqual([step.wait(60) for step in mapped], [0, 0])
+        self.assertEqual([path.name.rsplit("-", 1)[0] for path in sorted(digests.glob("*/*/*"))], ["gpu-0", "gpu-1"])
+        whole, reduced = self.place.analyze(self.place.dumps), self.place.analyze(digests)
+        self.assertEqual((whole.json["verdict"]["kind"], whole.json["verdict"]["ranks"]), ("rank_not_arrived", [3]))
+        self.assertEqual(reduced.json, whole.json)
 
 
 if __name__ == "__main__":

@@ -57,9 +57,16 @@ class Markers:
 
 
 class Store:
-    """Carries NCCL's unique ids between the ranks of one start of torchrun on this host."""
+    """
+    Carries NCCL's unique ids between the ranks of one start of torchrun on this host; of several, where SIMTRAIN_STORE
+    names a directory that does not exist yet or that those of the same start have made.
+    """
 
     def __init__(self):
+        if "SIMTRAIN_STORE" in os.environ:
+            self.directory = pathlib.Path(os.environ["SIMTRAIN_STORE"])
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            return
         launcher = os.getppid()
         started = pathlib.Path(f"/proc/{launcher}/stat").read_text().rsplit(")", 1)[1].split()[19]
         start = f"{launcher}-{started}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
@@ -78,7 +85,7 @@ class Store:
                 return (self.directory / key).read_bytes()
             except FileNotFoundError:
                 time.sleep(0.005)
-        sys.exit(f"train.py: no {key} from rank 0 of its communicator within {limit_s} s: did all ranks start on this host?")
+        sys.exit(f"train.py: no {key} from rank 0 of its communicator within {limit_s} s: did all ranks start on this host? (SIMTRAIN_STORE)")
 
     def remove(self):
         shutil.rmtree(self.directory, ignore_errors=True)
