@@ -46,9 +46,13 @@ class Scenarios(harness.Case):
     def ours(self, scenario, directory):
         analysis = self.place.analyze(directory)
         self.assertIn(analysis.status, (harness.HEALTHY, harness.FINDINGS), analysis.stderr)
+        digest = directory.with_suffix(".digest")
+        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", directory, "--no-rings", "--output", digest],
+                       self.place.env(preload=False))
+        self.assertEqual(self.place.analyze(digest).json, analysis.json)
         return analysis.json["verdict"]
 
-    def test_ours(self):
+    def test_ours_from_dumps_and_from_digests(self):
         for number, scenario in enumerate(fr_scenarios.SCENARIOS):
             with self.subTest(scenario.name):
                 verdict = self.ours(scenario, write(scenario, self.place.path / str(number)))
