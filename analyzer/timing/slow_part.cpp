@@ -13,13 +13,19 @@ namespace titan::analyzer {
 namespace {
 
 constexpr double kLeastShare = 0.3;  // of the cost, for a part to be named
+constexpr double kMoreLaunches = 0.2;
 constexpr size_t kMaxPeers = 16;
+
+// Medians over the steps that are looked at, against the median of the peers in the same step.
+struct Against {
+    double excess = 0;
+    double own = 0;
+    double peers = 0;
+};
 
 struct Part {
     std::string name;
-    double excess_ns = 0;
-    double own_ns = 0;
-    double peers_ns = 0;
+    Against ns;
 };
 
 const StepProfile* step_of(const Process& process, int64_t step) {
@@ -48,6 +54,8 @@ Parts parts_of(const Process& process, const StepProfile& step) {
     return parts;
 }
 
+bool is_program_code(const std::string& part) { return part.starts_with("span") || part.starts_with("program"); }
+
 class SlowPart {
   public:
     SlowPart(const Run& run, const Timing& timing, RankTiming& rank, const std::vector<uint32_t>& roles)
@@ -67,19 +75,20 @@ class SlowPart {
         const std::vector<Part> parts = axis_.steps ? compare() : std::vector<Part>{};
         const Part* worst = nullptr;
         for (const Part& part : parts) {
-            if (part.excess_ns >= kLeastShare * rank_.shape.typical_ns &&
-                (worst == nullptr || part.excess_ns > worst->excess_ns)) {
+            if (part.ns.excess >= kLeastShare * rank_.shape.typical_ns &&
+                (worst == nullptr || part.ns.excess > worst->ns.excess)) {
                 worst = &part;
             }
         }
         if (worst != nullptr) {
             rank_.slow_part = worst->name;
-            rank_.why.push_back(fmt::format(
-                "{} take{} {} in the steps in which it is late, {} with its {} peer{} (medians)", worst->name,
-                worst->name.starts_with("span") || worst->name.starts_with("sync") || worst->name.starts_with("program")
-                    ? "s"
-                    : "",
-                time(worst->own_ns), time(worst->peers_ns), peers_.size(), peers_.size() == 1 ? "" : "s"));
+            rank_.why.push_back(
+                fmt::format("{} take{} {} in the steps in which it is late, {} with its {} peer{} (medians)",
+                            worst->name, is_program_code(worst->name) || worst->name.starts_with("sync") ? "s" : "",
+                            time(worst->ns.own), time(worst->ns.peers), peers_.size(), peers_.size() == 1 ? "" : "s"));
+            if (is_program_code(worst->name)) {
+                explain_host();
+            }
             return;
         }
         if (rank_.by_device && host_share < 0.5) {
@@ -102,6 +111,8 @@ class SlowPart {
     }
 
   private:
+    using Profile = std::pair<const Process*, const StepProfile*>;
+
     static std::string time(double ns) { return fine_duration_text(ns); }
 
     std::vector<size_t> struck() const {
@@ -126,24 +137,37 @@ class SlowPart {
         return all_ns > 0 ? host_ns / all_ns : 0;
     }
 
-    // What makes a rank late may have been in the step before: its last call came before it.
+    // Calls fn(own step, the peers' steps) for each step it is late in, of those on record.
+    void for_each_struck(const std::function<void(const StepProfile&, const std::vector<Profile>&)>& fn) const {
+        for (const size_t key : struck()) {
+            const StepProfile* step = step_of(process_, axis_.keys[key]);
+            std::vector<Profile> of_peers;
+            for (const Process* peer : peers_) {
+                if (const StepProfile* of_peer = step_of(*peer, axis_.keys[key])) {
+                    of_peers.push_back({peer, of_peer});
+                }
+            }
+            if (step != nullptr && !of_peers.empty()) {
+                fn(*step, of_peers);
+            }
+        }
+    }
+
+    static Against against(const std::vector<double>& own, const std::vector<double>& peers) {
+        std::vector<double> excess;
+        for (size_t i = 0; i < own.size(); ++i) {
+            excess.push_back(own[i] - peers[i]);
+        }
+        return {median_of(std::move(excess)), median_of(own), median_of(peers)};
+    }
+
     std::vector<Part> compare() const {
         std::map<std::string, std::vector<double>> own;
         std::map<std::string, std::vector<double>> of_peers;
-        for (const size_t key : struck()) {
-            const StepProfile* step = step_of(process_, axis_.keys[key]);
-            if (step == nullptr) {
-                continue;
-            }
-            const Parts parts = parts_of(process_, *step);
+        for_each_struck([&](const StepProfile& step, const std::vector<Profile>& peers) {
+            const Parts parts = parts_of(process_, step);
             std::map<std::string, std::vector<double>> here;
-            size_t seen = 0;
-            for (const Process* peer : peers_) {
-                const StepProfile* of_peer = step_of(*peer, axis_.keys[key]);
-                if (of_peer == nullptr) {
-                    continue;
-                }
-                ++seen;
+            for (const auto& [peer, of_peer] : peers) {
                 const Parts peer_parts = parts_of(*peer, *of_peer);
                 for (const auto& [name, ns] : parts) {
                     const auto found = peer_parts.find(name);
@@ -151,23 +175,49 @@ class SlowPart {
                 }
             }
             for (const auto& [name, ns] : parts) {
-                if (seen != 0) {
-                    own[name].push_back(ns);
-                    of_peers[name].push_back(median_of(here[name]));
-                }
+                own[name].push_back(ns);
+                of_peers[name].push_back(median_of(here[name]));
             }
-        }
+        });
         std::vector<Part> result;
         for (const auto& [name, values] : own) {
-            Part part{name, 0, median_of(values), median_of(of_peers[name])};
-            std::vector<double> excess;
-            for (size_t i = 0; i < values.size(); ++i) {
-                excess.push_back(values[i] - of_peers[name][i]);
-            }
-            part.excess_ns = median_of(std::move(excess));
-            result.push_back(std::move(part));
+            result.push_back({name, against(values, of_peers[name])});
         }
         return result;
+    }
+
+    // 0 where that is not on record.
+    template <typename Number>
+    Against compare(Number StepProfile::*field) const {
+        std::vector<double> own;
+        std::vector<double> of_peers;
+        for_each_struck([&](const StepProfile& step, const std::vector<Profile>& peers) {
+            std::vector<double> here;
+            for (const auto& [peer, of_peer] : peers) {
+                if (of_peer->*field != 0) {
+                    here.push_back(static_cast<double>(of_peer->*field));
+                }
+            }
+            if (step.*field != 0 && !here.empty()) {
+                own.push_back(static_cast<double>(step.*field));
+                of_peers.push_back(median_of(std::move(here)));
+            }
+        });
+        return against(own, of_peers);
+    }
+
+    // Program code is slow in one piece, or by launching more, or all over.
+    void explain_host() {
+        const Against gap = compare(&StepProfile::gap_ns);
+        if (gap.excess >= kLeastShare * rank_.shape.typical_ns) {
+            rank_.why.push_back(fmt::format("in one piece: {} without a call to CUDA or NCCL, {} with its peers",
+                                            time(gap.own), time(gap.peers)));
+        }
+        const Against launches = compare(&StepProfile::launches);
+        if (launches.excess >= kMoreLaunches * launches.peers && launches.excess > 0) {
+            rank_.why.push_back(fmt::format("it hands its GPU {:.0f} pieces of work in such a step, its peers {:.0f}",
+                                            launches.own, launches.peers));
+        }
     }
 
     const Run& run_;

@@ -14,6 +14,9 @@ constexpr double kStartNs = 10e9;  // before the job: clocks may be behind
 constexpr double kLatencyNs = 40'000;
 constexpr double kBytesPerNs = 20;
 constexpr double kPollNs = 2e6;
+constexpr double kLaunchNs = 10'000;
+constexpr int kLaunches = 10;  // of one computation
+constexpr uint64_t kStream = 0x7000;
 
 }  // namespace
 
@@ -116,7 +119,7 @@ void TimedJob::make_rings() {
         spec.collectives = per_step * static_cast<uint64_t>(options_.steps) + 16;
         spec.cuda_calls = 4 * static_cast<uint64_t>(options_.steps) + 16;
         spec.markers = 12 * static_cast<uint64_t>(options_.steps) + 16;
-        spec.stream_work = 16;
+        spec.stream_work = static_cast<uint64_t>(options_.steps) * launches_per_step();
         spec.p2p_bytes = 64 + 64 * static_cast<uint64_t>(all);
         Rank rank;
         rank.ring = std::make_unique<RingBuilder>(spec);
@@ -191,9 +194,26 @@ void TimedJob::end_spans() {
     }
 }
 
+uint64_t TimedJob::launches_per_step() const {
+    const auto computations = static_cast<uint64_t>(2 * options_.layers + 1);
+    const bool more = options_.fault.kind == TimedFault::kManyLaunches;
+    return computations * kLaunches + (more ? static_cast<uint64_t>(options_.fault.share * step_ns_ / kLaunchNs) : 0);
+}
+
+void TimedJob::launch(int r, double ns) {
+    Rank& rank = ranks_[static_cast<size_t>(r)];
+    StreamWorkEntry& entry = rank.ring->add_work(WorkKind::kKernel, kStream);
+    entry.entered_ticks = ticks(r, rank.host_ns);
+    entry.thread = rank.thread;
+    rank.host_ns += ns;
+}
+
 void TimedJob::kernel(int r, double ns) {
     Rank& rank = ranks_[static_cast<size_t>(r)];
-    rank.host_ns += 100'000 * jitter();  // launches
+    const double each_ns = kLaunchNs * jitter();
+    for (int i = 0; i < kLaunches; ++i) {
+        launch(r, each_ns);
+    }
     rank.gpu_ns = std::max(rank.gpu_ns, rank.host_ns) + ns * rank.speed * jitter();
 }
 
@@ -254,6 +274,10 @@ void TimedJob::fault_in_span(int r, int step, const std::string& span) {
     const double extra = fault.share * step_ns_ * (options_.noise ? std::exp(0.1 * normal()) : 1);
     if (fault.kind == TimedFault::kSlowSpan) {
         host_work(r, extra);
+    } else if (fault.kind == TimedFault::kManyLaunches) {
+        for (double spent = 0; spent + kLaunchNs <= fault.share * step_ns_; spent += kLaunchNs) {
+            launch(r, kLaunchNs);
+        }
     } else if (fault.kind == TimedFault::kSlowCopy) {
         blocking_call(r, "cudaMemcpy", extra);
     } else if (fault.kind == TimedFault::kSlowSync) {

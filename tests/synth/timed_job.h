@@ -21,6 +21,7 @@ struct TimedFault {
         kSlowSync,        // the host is blocked in a synchronisation of other work
         kSlowLink,        // collectives between two hosts take longer
         kSlowCollective,  // those of all data parallel groups do
+        kManyLaunches,    // the host launches more in a span
     } kind = kNone;
     enum Pattern { kPersistent, kPeriodic, kOneOff } pattern = kPersistent;
     int rank = 0;  // slow links: of host `host` with the next one
@@ -85,6 +86,8 @@ class TimedJob {
     };
     enum Level { kTp, kDp, kWorld };
 
+    uint64_t launches_per_step() const;
+    void launch(int rank, double ns);
     double random();  // [0, 1)
     double normal();
     double jitter();  // around 1

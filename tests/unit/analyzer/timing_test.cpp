@@ -178,6 +178,28 @@ TEST_CASE("a rank whose host is slow in a span is named, with the span") {
     CHECK(timed.rank(4).lost_ns < timed.rank(5).lost_ns / 10);
 }
 
+TEST_CASE("a host that is slow in one piece is told from one that launches more") {
+    const std::string gap = "without a call to CUDA or NCCL";
+    const std::string launches = "pieces of work in such a step";
+    const auto why = [](const Timed& timed) {
+        std::string all;
+        for (const std::string& line : timed.findings.at(0).evidence) {
+            all += line + "\n";
+        }
+        return all;
+    };
+    const std::string piece = why(Timed(with_fault(TimedFault::kSlowSpan, 5, 20)));
+    CHECK(piece.find(gap) != std::string::npos);
+    CHECK(piece.find(launches) == std::string::npos);
+    TimedOptions options = with_fault(TimedFault::kManyLaunches, 5, 20);
+    options.fault.span = "forward";
+    Timed timed(options);
+    REQUIRE(timed.findings.size() == 1);
+    CHECK(timed.rank(5).slow_part == "span forward");
+    CHECK(why(timed).find("it hands its GPU 4050 pieces of work in such a step, its peers 50") != std::string::npos);
+    CHECK(why(timed).find(gap) == std::string::npos);
+}
+
 TEST_CASE("a slow GPU, a slow copy and a blocked synchronisation are told apart") {
     const std::pair<TimedFault::Kind, const char*> cases[] = {
         {TimedFault::kSlowKernels, "its GPU: kernels or copies between the collectives"},
