@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "analyzer/robust.h"
+#include "analyzer/went_past.h"
 
 namespace titan::analyzer {
 namespace {
@@ -37,7 +38,8 @@ int64_t threshold_ns(const Run& run, const WaitNode& node, const DiagnoseOptions
     const MemberRef first = node.waiting.front().member;
     const int64_t typical =
         node.kind == WaitKind::kPointToPoint ? typical_p2p_ns(run, first) : run.member(first).typical_ns;
-    int64_t threshold = node.kind == WaitKind::kCreation ? kLeastCreationHangNs : kLeastHangNs;
+    // The first call of a communicator sets its connections up.
+    int64_t threshold = node.kind == WaitKind::kCreation || typical == 0 ? kLeastCreationHangNs : kLeastHangNs;
     threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
     for (const Waiter& waiter : node.waiting) {
         const Process& process = run.process(waiter.member);
@@ -57,17 +59,33 @@ int64_t missing_for_ns(const Run& run, const Absence& absence, int64_t since_ns)
     return std::max(process.now_ns - since_ns, process.now_ns - process.last_activity_ns());
 }
 
+// Behind calls whose entries are lost a call stands in line: what it takes to come to it, at the pace so far, is no hang.
+int64_t line_ns(const Process& process) {
+    const uint64_t lost = lost_unfinished_calls(process);
+    const bool told = process.source.reason == "timeout" || process.source.reason == "abort";
+    if (lost == 0 || told) {
+        return 0;
+    }
+    uint64_t finished = 0;
+    for (const Member& member : process.members) {
+        finished += member.finished;
+    }
+    const double pace_ns = static_cast<double>(process.now_ns - process.started_ns) / static_cast<double>(finished + 1);
+    return static_cast<int64_t>(std::min(1e18, std::max(0.0, pace_ns) * static_cast<double>(lost) * kTypicalFactor));
+}
+
 // Has a member been missing for too long?
 bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
     int64_t longest = 0;
     int64_t shortest = INT64_MAX;
     int64_t since = INT64_MAX;
     for (const Waiter& waiter : node.waiting) {
-        longest = std::max(longest, waiter.age_ns);
+        const int64_t age_ns = waiter.age_ns - line_ns(run.process(waiter.member));
+        longest = std::max(longest, age_ns);
         // Where others are through, it began to be late when they were; a dump made before that shows nothing wrong.
         const int64_t end_ns = waiter.since_ns + waiter.age_ns;
         shortest = std::min(
-            {shortest, waiter.age_ns, node.last_finished_ns == 0 ? INT64_MAX : end_ns - node.last_finished_ns});
+            {shortest, age_ns, node.last_finished_ns == 0 ? INT64_MAX : end_ns - node.last_finished_ns});
         since = std::min(since, waiter.since_ns);
     }
     if (node.absent.empty()) {

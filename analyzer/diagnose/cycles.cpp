@@ -10,6 +10,7 @@
 #include "analyzer/doubts.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
+#include "analyzer/went_past.h"
 
 namespace titan::analyzer {
 
@@ -55,6 +56,7 @@ void Diagnoser::choose_culprits(const std::vector<Edge>& cycle, bool only_p2p, F
     std::vector<int> all;
     std::vector<int> fewest;
     std::vector<int> deviating;
+    std::vector<const Edge*> left_out;
     size_t smallest = SIZE_MAX;
     bool unique = false;
     for (size_t i = 0; i < cycle.size(); ++i) {
@@ -67,25 +69,19 @@ void Diagnoser::choose_culprits(const std::vector<Edge>& cycle, bool only_p2p, F
             smallest = held.size();
             fewest = held;
         }
-        if (habit_in(edge.via, next.from) == Habit::kDeviates) {
+        if (habit_in(edge.via, next.from) == Habit::kDeviates ||
+            (only_p2p && is_one_too_many(edge.via, next.from))) {
             deviating.insert(deviating.end(), held.begin(), held.end());
+        }
+        if (only_p2p && made_instead(edge, next.from)) {
+            left_out.push_back(&edge);
         }
     }
     sort_unique(all);
     sort_unique(deviating);
     finding.ranks = all;
     if (only_p2p) {
-        const bool all_receive = std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
-            const auto& waiting = graph_.nodes[edge.from].waiting;
-            return std::all_of(waiting.begin(), waiting.end(), [](const Waiter& waiter) {
-                return waiter.entry != nullptr && waiter.entry->kind == OpKind::kRecv;
-            });
-        });
-        if (all_receive) {
-            doubt_culprits_of_cycle(run_, all, false, finding);
-            finding.evidence.emplace_back(
-                "all of them receive: one left out a send, or receives too early; which one is undecidable");
-        }
+        choose_in_pairs(cycle, left_out, deviating, finding);
         return;
     }
     if (unique && smallest * 2 < all.size()) {
@@ -104,16 +100,83 @@ void Diagnoser::choose_culprits(const std::vector<Edge>& cycle, bool only_p2p, F
     doubt_order(cycle, finding);
 }
 
+// Sends and receives that wait for each other: a rank that always made the missing call there before has left it out, or
+// makes it later now. Where the others do what they never did, either, it is the program.
+void Diagnoser::choose_in_pairs(const std::vector<Edge>& cycle, const std::vector<const Edge*>& left_out,
+                                const std::vector<int>& deviating, Finding& finding) {
+    const std::vector<int> all = finding.ranks;
+    const int rank = left_out.empty() ? -1 : run_.member(left_out.front()->via).global_rank;
+    const bool others_as_before =
+        std::all_of(deviating.begin(), deviating.end(), [&](int other) { return other == rank; });
+    if (left_out.size() == 1 && others_as_before) {
+        const std::string call = node_text(run_, graph_.nodes[left_out.front()->from]);
+        finding.kind = FindingKind::kP2pUnmatched;
+        finding.ranks = {rank};
+        finding.summary = fmt::format("rank {} did not make its side of {} where it always did before: {}",
+                                      rank, call, finding.summary);
+        finding.evidence.push_back(
+            fmt::format("whether rank {} left it out or would make it later now is undecidable", rank));
+        finding.doubt(true, fmt::format("the program: that rank {} left the call out is told by the order of its "
+                                        "earlier calls alone",
+                                        rank));
+        return;
+    }
+    const auto all_do = [&](OpKind kind) {
+        return std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
+            const auto& waiting = graph_.nodes[edge.from].waiting;
+            return std::all_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+                return waiter.entry != nullptr && waiter.entry->kind == kind;
+            });
+        });
+    };
+    if (all_do(OpKind::kRecv)) {
+        doubt_culprits_of_cycle(run_, all, false, finding);
+        finding.evidence.emplace_back(
+            "all of them receive: one left out a send, or receives too early; which one is undecidable");
+    } else if (deviating.size() < all.size()) {
+        doubt_culprits_of_cycle(run_, all, false, finding);
+        finding.evidence.emplace_back("one left out a receive, or sends too early; which one is undecidable");
+    }
+}
+
+// Did the member of the edge use to make the call it is missing in, where it made the one it is held in?
+bool Diagnoser::made_instead(const Edge& edge, uint32_t holder) const {
+    for (const Waiter& waiter : graph_.nodes[holder].waiting) {
+        if (waiter.entry != nullptr && waiter.member == edge.via) {
+            return in_place_of(run_, edge.via, graph_.nodes[edge.from], *waiter.entry);
+        }
+    }
+    return false;
+}
+
+bool Diagnoser::is_one_too_many(MemberRef held, uint32_t holder) const {
+    const auto& waiting = graph_.nodes[holder].waiting;
+    return std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+        return waiter.entry != nullptr && waiter.member == held && oftener_than_ever(run_.process(held), *waiter.entry);
+    });
+}
+
 // Who waits without having made the missing call at all may have left it out as well.
 void Diagnoser::doubt_order(const std::vector<Edge>& cycle, Finding& finding) const {
     for (const Edge& edge : cycle) {
         for (const Absence& absence : graph_.nodes[edge.from].absent) {
             const bool named = std::binary_search(finding.ranks.begin(), finding.ranks.end(), absence.global_rank);
-            if (!named || absence.reason != AbsenceReason::kNotIssued ||
+            const bool uncounted =
+                absence.reason == AbsenceReason::kQueued && first_step(graph_.nodes[edge.from]) == INT32_MAX;
+            if (!named || (absence.reason != AbsenceReason::kNotIssued && !uncounted) ||
                 graph_.nodes[edge.from].kind == WaitKind::kCreation) {
                 continue;
             }
             const std::string call = node_text(run_, graph_.nodes[edge.from]);
+            if (uncounted) {
+                finding.evidence.push_back(
+                    fmt::format("rank {} may have left one out and made the next one as {}: no step markers tell; which "
+                                "is undecidable",
+                                absence.global_rank, call));
+                finding.doubt(finding.confidence == Confidence::kCertain,
+                              "step markers (titan_step): they would tell to which step each call belongs");
+                return;
+            }
             finding.evidence.push_back(fmt::format(
                 "rank {} has not made {} at all: it left it out, or would make it later; which is undecidable",
                 absence.global_rank, call));

@@ -10,7 +10,8 @@
 namespace titan::analyzer {
 namespace {
 
-bool same_arguments(const Entry& a, const Entry& b) {
+template <typename A, typename B>
+bool same_arguments(const A& a, const B& b) {
     return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype && a.reduction == b.reduction &&
            a.peer == b.peer;
 }
@@ -88,8 +89,22 @@ uint64_t calls_left_in_replay(const Process& process, const Member& member, uint
 const Entry* find_capture(const Run& run, MemberRef ref, const Entry& like, uint64_t sequence) {
     const Process& process = run.process(ref);
     const Member& member = run.member(ref);
-    const std::optional<uint32_t> before = sequence == 0 ? std::nullopt : member.past.find(sequence - 1);
-    for (size_t i = process.entries.size(); i-- > 0 && (!before || process.entries[i].place > *before);) {
+    // Among equal calls any may be the one that was left out: what ran instead of it was the next one.
+    uint64_t first = sequence;
+    const auto reaches = [&](uint32_t place) {
+        while (first > 0) {
+            const std::optional<uint32_t> before = member.past.find(first - 1);
+            if (before && *before < place) {
+                return true;
+            }
+            if (before && !same_arguments(process.history[*before], like)) {
+                return false;
+            }
+            first = before ? first - 1 : 0;
+        }
+        return true;
+    };
+    for (size_t i = process.entries.size(); i-- > 0 && reaches(process.entries[i].place);) {
         const Entry& entry = process.entries[i];
         if (!entry.captured || entry.row != ref.row || !same_arguments(entry, like)) {
             continue;

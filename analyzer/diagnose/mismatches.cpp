@@ -36,7 +36,7 @@ std::vector<uint32_t> Diagnoser::nodes_explained_by(const Mismatch& mismatch) co
 // A call that was left out because it went into a graph that nobody launched.
 void Diagnoser::call_a_capture_by_its_name(const Mismatch& mismatch, MemberRef teller, Finding& finding) const {
     const auto right = run_.process(teller).recall(run_.member(teller), mismatch.sequence);
-    if (mismatch.shift != Shift::kSkipped || mismatch.others.empty() || !right) {
+    if (mismatch.others.empty() || !right) {
         return;
     }
     const Entry* capture = find_capture(run_, mismatch.culprits.front(), *right, mismatch.sequence);

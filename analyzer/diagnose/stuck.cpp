@@ -10,6 +10,7 @@
 #include "analyzer/doubts.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
+#include "analyzer/went_past.h"
 
 namespace titan::analyzer {
 
@@ -73,12 +74,58 @@ std::vector<uint32_t> Diagnoser::find_stuck() const {
     return stuck;
 }
 
+// What a rank hangs in may be a call whose entry is lost; then the calls that are left only stand in line behind it.
+bool Diagnoser::may_hang_in_a_lost_call(const WaitNode& node) const {
+    return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        return has_lost_unfinished_calls(run_.process(waiter.member));
+    });
+}
+
+// One finding for all of them: none of these waits is known to be the cause.
+void Diagnoser::add_stuck_in_lost_calls(const std::vector<uint32_t>& nodes) {
+    const uint32_t oldest =
+        *std::min_element(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+    Finding finding = finding_at(FindingKind::kStuckInFlight, oldest);
+    doubt_stuck(run_, graph_.nodes[oldest], finding);
+    uint64_t lost = 0;
+    for (const Process& process : run_.processes) {
+        if (const uint64_t calls = lost_unfinished_calls(process); calls != 0) {
+            finding.ranks.push_back(process.rank);
+            lost += calls;
+        }
+    }
+    sort_unique(finding.ranks);
+    finding.summary = fmt::format(
+        "the rings of {} lost {} calls that had not finished, and the job hangs in one of these: in which, and for "
+        "whom, is undecidable; the oldest that is left is {}",
+        ranks_text(finding.ranks), grouped_digits(lost), node_text(run_, graph_.nodes[oldest]));
+    if (!run_.missing_ranks.empty()) {
+        finding.ranks.insert(finding.ranks.end(), run_.missing_ranks.begin(), run_.missing_ranks.end());
+        sort_unique(finding.ranks);
+        finding.summary += fmt::format("; {} left no dump and may be the cause as well", ranks_text(run_.missing_ranks));
+        finding.to_be_sure.push_back(missing_dumps_text(run_.missing_ranks, {}));
+    }
+    constexpr size_t kShownWaits = 8;
+    for (size_t i = 0; i < std::min(kShownWaits, nodes.size()); ++i) {
+        if (const std::string text = waiting_text(run_, graph_.nodes[nodes[i]]); !text.empty()) {
+            finding.evidence.push_back(text);
+        }
+    }
+    add_victims(nodes, finding);
+    diagnosis_.findings.push_back(std::move(finding));
+}
+
 void Diagnoser::add_stuck() {
     std::map<CulpritKey, BlockedCause> blocked;
+    std::vector<uint32_t> in_line;
     for (const uint32_t index : find_stuck()) {
         const WaitNode& node = graph_.nodes[index];
         if (!all_arrived(index)) {
             note_blocked(index, blocked);
+            continue;
+        }
+        if (node.kind != WaitKind::kCreation && may_hang_in_a_lost_call(node)) {
+            in_line.push_back(index);
             continue;
         }
         Finding finding = finding_at(
@@ -88,6 +135,9 @@ void Diagnoser::add_stuck() {
         explain_stuck(run_, node, finding);
         add_victims({index}, finding);
         diagnosis_.findings.push_back(std::move(finding));
+    }
+    if (!in_line.empty()) {
+        add_stuck_in_lost_calls(in_line);
     }
     report_blocked(blocked);
 }

@@ -312,6 +312,10 @@ class GraphBuilder {
         return absence;
     }
 
+    static const Entry* first_waiting(const WaitNode& node) {
+        return node.waiting.empty() ? nullptr : node.waiting.front().entry;
+    }
+
     // A member whose call is recorded but does not wait at the head of its stream.
     void place_recorded(WaitNode& node, MemberRef ref, const Entry& entry) {
         const Member& member = run_.member(ref);
@@ -330,7 +334,13 @@ class GraphBuilder {
             insert_head(ref.process, head->second, nodes);
             absence.held_by.assign(nodes.begin(), nodes.end());
             // Its call of that number belongs to a later step: it left one out.
-            absence.moved_on = entry.step > first_step(node);
+            absence.moved_on =
+                entry.step > first_step(node) ||
+                (node.kind == WaitKind::kCollective && first_waiting(node) != nullptr &&
+                 find_capture(run_, ref, *first_waiting(node), node.sequence) != nullptr);
+            absence.by_habit = !absence.moved_on && first_step(node) == INT32_MAX &&
+                               left_out_a_round(run_.process(ref), entry);
+            absence.moved_on |= absence.by_habit;
             node.absent.push_back(absence);
         } else if (order.progress[index] == Progress::kUnknown) {
             node.device_unknown = true;  // arrived; whether it is through, nobody saw
@@ -477,8 +487,9 @@ class GraphBuilder {
                 continue;
             }
             // A process with a dump that never came here has no row for it.
-            int global = communicator.size == run_.world_size ? comm_rank : run_.global_rank(communicator, comm_rank);
-            global = global >= 0 ? global : who_never_came(run_, communicator, rank);
+            // Where the members lie tells more than which rank left no dump: that one may be no member.
+            int global = communicator.size == run_.world_size ? comm_rank : who_never_came(run_, communicator, rank);
+            global = global >= 0 ? global : run_.global_rank(communicator, comm_rank);
             const auto process = std::find_if(run_.processes.begin(), run_.processes.end(),
                                               [&](const Process& p) { return global >= 0 && p.rank == global; });
             if (process == run_.processes.end()) {

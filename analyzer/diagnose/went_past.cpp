@@ -1,6 +1,7 @@
 #include "analyzer/went_past.h"
 
 #include <algorithm>
+#include <map>
 
 #include "analyzer/habit.h"
 #include "analyzer/match.h"
@@ -10,20 +11,13 @@ namespace {
 
 // How far after the call that waits we look for calls that the absent member has made already.
 constexpr size_t kCallsAhead = 64;
+// How many steps a habit is looked for in.
+constexpr int32_t kComparedSteps = 64;
 
 const Member* member_in(const Process& process, uint32_t communicator) {
     const auto found = std::find_if(process.members.begin(), process.members.end(),
                                     [&](const Member& member) { return member.communicator == communicator; });
     return communicator == kNoIndex || found == process.members.end() ? nullptr : &*found;
-}
-
-bool queues_behind(const StreamOrder& order, uint32_t index, uint32_t head_entry) {
-    const auto behind = order.behind.find(index);
-    if (behind == order.behind.end()) {
-        return false;
-    }
-    const std::vector<uint32_t>& entries = order.heads[behind->second].entries;
-    return std::find(entries.begin(), entries.end(), head_entry) != entries.end();
 }
 
 // What of the missing call tells it from other calls of the member.
@@ -106,6 +100,62 @@ bool left_out(const Run& run, MemberRef absent, const WaitNode& node) {
     return false;
 }
 
+bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made) {
+    const History& history = run.process(absent).history;
+    const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
+    const auto same = [&](size_t i, size_t j) {
+        return history[i].row == history[j].row && history[i].kind == history[j].kind &&
+               history[i].peer == history[j].peer;
+    };
+    const auto expected = predict(made.place, same);
+    return expected && missing.is(history[*expected]) && !has_followed_before(made.place, same);
+}
+
+bool oftener_than_ever(const Process& process, const Entry& entry) {
+    constexpr size_t kLeastSteps = 2;
+    const History& history = process.history;
+    const MissingCall call{entry.row, entry.kind, entry.peer};
+    std::map<int32_t, size_t> count;
+    for (uint32_t i = entry.place + 1; entry.step >= 0 && i-- > 0;) {
+        const int32_t step = history.steps.at(i);
+        if (step >= 0 && entry.step - step > kComparedSteps) {
+            break;
+        }
+        if (step >= 0 && !history[i].captured && call.is(history[i])) {
+            ++count[step];
+        }
+    }
+    size_t most = 0;
+    for (const auto& [step, times] : count) {
+        most = step < entry.step ? std::max(most, times) : most;
+    }
+    return count.size() > kLeastSteps && count[entry.step] > most;
+}
+
+bool left_out_a_round(const Process& process, const Entry& entry) {
+    constexpr size_t kRounds = 64;
+    constexpr size_t kLeastRounds = 3;
+    const History& history = process.history;
+    const MissingCall call{entry.row, entry.kind, entry.peer};
+    size_t newest = 0;
+    size_t longest = 0;
+    size_t rounds = 0;
+    size_t between = 0;
+    for (uint32_t i = entry.place; i-- > 0 && rounds <= kRounds && entry.place - i <= kMaxHistory;) {
+        if (history[i].captured) {
+            continue;
+        }
+        if (!call.is(history[i])) {
+            ++between;
+            continue;
+        }
+        (rounds == 0 ? newest : longest) = rounds == 0 ? between : std::max(longest, between);
+        between = 0;
+        ++rounds;
+    }
+    return rounds > kLeastRounds && newest >= longest + std::max<size_t>(2, (longest + 1) / 2);
+}
+
 int32_t first_step(const WaitNode& node) {
     int32_t step = INT32_MAX;
     for (const Waiter& waiter : node.waiting) {
@@ -118,13 +168,22 @@ bool went_to_a_later_step(const Process& process, const WaitNode& node) {
     return !process.entries.empty() && process.entries.back().step > first_step(node);
 }
 
-bool has_lost_unfinished_calls(const Process& process) {
-    return process.overwritten != 0 && process.gpu_progress && process.gpu_sample == 1 &&
-           std::any_of(process.members.begin(), process.members.end(), [&](const Member& member) {
-               return member.closed_ns == 0 && member.finished < member.issued &&
-                      (member.calls.empty() || process.entries[member.calls.front()].sequence > member.finished);
-           });
+uint64_t lost_unfinished_calls(const Process& process) {
+    if (process.overwritten == 0 || !process.gpu_progress || process.gpu_sample != 1) {
+        return 0;
+    }
+    uint64_t lost = 0;
+    for (const Member& member : process.members) {
+        if (member.closed_ns == 0 && member.finished < member.issued) {
+            const uint64_t oldest =
+                member.calls.empty() ? member.issued : process.entries[member.calls.front()].sequence;
+            lost += oldest > member.finished ? oldest - member.finished : 0;
+        }
+    }
+    return lost;
 }
+
+bool has_lost_unfinished_calls(const Process& process) { return lost_unfinished_calls(process) != 0; }
 
 int who_never_came(const Run& run, const Communicator& communicator, size_t comm_rank) {
     std::vector<std::pair<int, int>> known;  // communicator rank, global rank
@@ -177,11 +236,11 @@ bool went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef
             const Entry& later = other.entries[i];
             const bool comparable = format::is_collective(later.kind) && later.row != kNoIndex &&
                                     later.sequence != kNoSequence && later.thread == waiter.entry->thread &&
-                                    !queues_behind(orders[waiter.member.process], i, at);
+                                    !orders[waiter.member.process].behind.contains(i);
             const Member* member = comparable ? member_in(process, other.members[later.row].communicator) : nullptr;
             const CallShape* same = member == nullptr ? nullptr : process.shape_at(*member, later.sequence);
-            // The same number in another step is another call: one of them left one out.
-            if (same != nullptr && same->thread == last->thread &&
+            // The same number in another step, or with other arguments, is another call: one of them left one out.
+            if (same != nullptr && same->thread == last->thread && same_arguments(*same, other.history[later.place]) &&
                 step_at(process, *member, later.sequence) == later.step) {
                 return true;
             }

@@ -510,7 +510,10 @@ Habit habit_of(const Process& process, const Entry& entry) {
         return a.row == b.row && a.kind == b.kind;
     };
     const auto found = predict(entry.place, same);
-    return !found ? Habit::kUnknown : same(*found, entry.place) ? Habit::kAsBefore : Habit::kDeviates;
+    if (!found) {
+        return Habit::kUnknown;
+    }
+    return same(*found, entry.place) || has_followed_before(entry.place, same) ? Habit::kAsBefore : Habit::kDeviates;
 }
 
 }  // namespace titan::analyzer

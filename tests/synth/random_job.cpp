@@ -247,6 +247,7 @@ class Planter {
                          : 0;
             }
             story << " at call " << n << " on " << action.communicator << " (" << name_of(action.op) << ")";
+            run_.members = members_of(action.communicator);
         }
         run_.story += story.str();
     }
@@ -423,6 +424,7 @@ class Planter {
             return false;
         }
         tell("never creates " + actions()[static_cast<size_t>(at)].communicator, -1);
+        run_.members = members_of(actions()[static_cast<size_t>(at)].communicator);
         actions()[static_cast<size_t>(at)] = Program().sleep().actions.front();
         return true;
     }

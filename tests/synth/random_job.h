@@ -45,6 +45,7 @@ struct RandomRun {
     std::string fault_name = "none";
     std::set<std::string> kinds;  // right ones
     std::vector<int> ranks;       // right ones
+    std::vector<int> members;     // of the communicator of the faulty call; empty where none is told
     std::set<int> without;        // ranks that leave no dump
     std::string reason = "timeout";
     std::string story;  // for the message of a failed test

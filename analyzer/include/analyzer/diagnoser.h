@@ -91,6 +91,10 @@ class Diagnoser {
     // In a cycle every rank waits for another: the order of the few is called the wrong one, else the one that differs from
     // what that rank did before. Where neither tells, all are named.
     void choose_culprits(const std::vector<Edge>& cycle, bool only_p2p, Finding& finding);
+    void choose_in_pairs(const std::vector<Edge>& cycle, const std::vector<const Edge*>& left_out,
+                         const std::vector<int>& deviating, Finding& finding);
+    bool made_instead(const Edge& edge, uint32_t holder) const;
+    bool is_one_too_many(MemberRef held, uint32_t holder) const;
     void doubt_order(const std::vector<Edge>& cycle, Finding& finding) const;
     // Members that are missing in the edge's node because they are held in `holder`.
     std::vector<int> held_ranks(const Edge& edge, uint32_t holder) const;
@@ -123,6 +127,8 @@ class Diagnoser {
     // waits for another one. So only waits that can follow from no other cause count, and of those the first.
     std::vector<uint32_t> find_stuck() const;
     void add_stuck();
+    bool may_hang_in_a_lost_call(const WaitNode& node) const;
+    void add_stuck_in_lost_calls(const std::vector<uint32_t>& nodes);
     void add_other_deaths();
 
     // diagnose.cpp

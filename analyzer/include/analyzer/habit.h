@@ -9,6 +9,9 @@
 namespace titan::analyzer {
 
 inline constexpr size_t kMinContext = 3;
+// A stretch so short tells only where the same thing followed it each time, and often enough.
+inline constexpr size_t kShortContext = 2;
+inline constexpr size_t kShortSeen = 3;
 inline constexpr size_t kMaxContext = 64;
 inline constexpr size_t kMaxHistory = 4096;
 
@@ -17,6 +20,9 @@ template <typename Same>
 std::optional<size_t> predict(size_t position, Same&& same) {
     std::optional<size_t> best;
     size_t best_length = 0;
+    std::optional<size_t> always;
+    size_t seen = 0;
+    bool unanimous = true;
     const size_t oldest = position > kMaxHistory ? position - kMaxHistory : 0;
     for (size_t candidate = position; candidate-- > oldest + 1;) {
         size_t length = 0;
@@ -28,11 +34,35 @@ std::optional<size_t> predict(size_t position, Same&& same) {
             best_length = length;
             best = candidate;
         }
+        if (length >= kShortContext) {
+            always = always.value_or(candidate);
+            unanimous &= same(candidate, *always);
+            ++seen;
+        }
         if (best_length == kMaxContext) {
             break;
         }
     }
-    return best_length >= kMinContext ? best : std::nullopt;
+    if (best_length >= kMinContext) {
+        return best;
+    }
+    return unanimous && seen >= kShortSeen ? always : std::nullopt;
+}
+
+// Did the element at `position` ever follow the two before it? What alternates is no deviation, whichever was expected.
+template <typename Same>
+bool has_followed_before(size_t position, Same&& same) {
+    const size_t oldest = position > kMaxHistory ? position - kMaxHistory : 0;
+    for (size_t candidate = position; position >= kShortContext && candidate-- > oldest + kShortContext;) {
+        size_t length = 0;
+        while (length < kShortContext && same(candidate - 1 - length, position - 1 - length)) {
+            ++length;
+        }
+        if (length == kShortContext && same(candidate, position)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 }  // namespace titan::analyzer

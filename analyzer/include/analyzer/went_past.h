@@ -10,16 +10,25 @@
 namespace titan::analyzer {
 
 // Did the absent member make calls, on the thread that makes those of this communicator, that a waiter made only after the
-// one it waits in, and that do not merely queue behind that? Then it passed the place where the missing call belongs.
+// one it waits in, and that do not merely queue behind that or another? Then it passed the place where the missing call
+// belongs. (A call that a waiter has not come to either tells nothing: the waiter may be the one that left something out.)
 // `orders`: by process.
 bool went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent, const WaitNode& node);
 
 // Did the absent member make another call where it always made the missing one before?
 bool left_out(const Run& run, MemberRef absent, const WaitNode& node);
+// Did it make `made` where it always made the missing one before?
+bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made);
+// Was this call made more often in its step than in any of several steps before?
+bool oftener_than_ever(const Process& process, const Entry& entry);
+// Did it make about twice as many other calls before this one as ever lay between two of its kind? Then it left one out
+// there; where it only changed the order, fewer.
+bool left_out_a_round(const Process& process, const Entry& entry);
 // The lowest step of those who wait; INT32_MAX where none is known.
 int32_t first_step(const WaitNode& node);
 bool went_to_a_later_step(const Process& process, const WaitNode& node);
 // Unfinished calls whose entries are overwritten: which call is at the head of their stream is not known then.
+uint64_t lost_unfinished_calls(const Process& process);
 bool has_lost_unfinished_calls(const Process& process);
 // Who a member is that never entered the creation of its communicator, as a global rank; -1 where nothing tells. Its place
 // on the line that the others lie on, or as far from them as in the communicators that are like it.
