@@ -84,8 +84,8 @@ bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
         longest = std::max(longest, age_ns);
         // Where others are through, it began to be late when they were; a dump made before that shows nothing wrong.
         const int64_t end_ns = waiter.since_ns + waiter.age_ns;
-        shortest = std::min(
-            {shortest, age_ns, node.last_finished_ns == 0 ? INT64_MAX : end_ns - node.last_finished_ns});
+        shortest =
+            std::min({shortest, age_ns, node.last_finished_ns == 0 ? INT64_MAX : end_ns - node.last_finished_ns});
         since = std::min(since, waiter.since_ns);
     }
     if (node.absent.empty()) {

@@ -69,8 +69,7 @@ void Diagnoser::choose_culprits(const std::vector<Edge>& cycle, bool only_p2p, F
             smallest = held.size();
             fewest = held;
         }
-        if (habit_in(edge.via, next.from) == Habit::kDeviates ||
-            (only_p2p && is_one_too_many(edge.via, next.from))) {
+        if (habit_in(edge.via, next.from) == Habit::kDeviates || (only_p2p && is_one_too_many(edge.via, next.from))) {
             deviating.insert(deviating.end(), held.begin(), held.end());
         }
         if (only_p2p && made_instead(edge, next.from)) {
@@ -112,8 +111,8 @@ void Diagnoser::choose_in_pairs(const std::vector<Edge>& cycle, const std::vecto
         const std::string call = node_text(run_, graph_.nodes[left_out.front()->from]);
         finding.kind = FindingKind::kP2pUnmatched;
         finding.ranks = {rank};
-        finding.summary = fmt::format("rank {} did not make its side of {} where it always did before: {}",
-                                      rank, call, finding.summary);
+        finding.summary = fmt::format("rank {} did not make its side of {} where it always did before: {}", rank, call,
+                                      finding.summary);
         finding.evidence.push_back(
             fmt::format("whether rank {} left it out or would make it later now is undecidable", rank));
         finding.doubt(true, fmt::format("the program: that rank {} left the call out is told by the order of its "
@@ -169,10 +168,10 @@ void Diagnoser::doubt_order(const std::vector<Edge>& cycle, Finding& finding) co
             }
             const std::string call = node_text(run_, graph_.nodes[edge.from]);
             if (uncounted) {
-                finding.evidence.push_back(
-                    fmt::format("rank {} may have left one out and made the next one as {}: no step markers tell; which "
-                                "is undecidable",
-                                absence.global_rank, call));
+                finding.evidence.push_back(fmt::format(
+                    "rank {} may have left one out and made the next one as {}: no step markers tell; which "
+                    "is undecidable",
+                    absence.global_rank, call));
                 finding.doubt(finding.confidence == Confidence::kCertain,
                               "step markers (titan_step): they would tell to which step each call belongs");
                 return;

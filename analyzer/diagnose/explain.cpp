@@ -320,7 +320,7 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const std::string what = node_text(run, node);
     if (node.kind == WaitKind::kCreation) {
         finding.summary = fmt::format("all members are inside {} and it does not end", what);
-    } else if (node.finished.empty() && members_started(node, node.waiting.size())) {
+    } else if (node.finished.empty() && !node.lost && members_started(node, node.waiting.size())) {
         finding.summary = fmt::format(
             "all members have started {} on the GPU with equal arguments, and it does not finish: fabric or GPU", what);
     } else if (node.finished.empty()) {

@@ -11,6 +11,7 @@
 #include "analyzer/graph_calls.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
+#include "analyzer/went_past.h"
 
 namespace titan::analyzer {
 
@@ -58,6 +59,20 @@ void Diagnoser::call_a_capture_by_its_name(const Mismatch& mismatch, MemberRef t
                     arguments_text(*capture), capture->graph, duration_text(process.now_ns - capture->entered_ns)));
 }
 
+// Where rings lost unfinished calls nobody is seen to wait in it: that nobody finished it must do.
+bool Diagnoser::is_not_survived(const Mismatch& mismatch) const {
+    bool lost = false;
+    for (const auto* side : {&mismatch.culprits, &mismatch.others}) {
+        for (const MemberRef ref : *side) {
+            if (run_.member(ref).finished > mismatch.sequence) {
+                return false;
+            }
+            lost |= has_lost_unfinished_calls(run_.process(ref));
+        }
+    }
+    return lost && mismatch.kind != FindingKind::kRedopMismatch;
+}
+
 void Diagnoser::add_mismatches() {
     for (const Mismatch& mismatch : mismatches_) {
         Finding finding;
@@ -91,7 +106,10 @@ void Diagnoser::add_mismatches() {
             }
         }
         add_victims(nodes, finding);
-        finding.hangs = !nodes.empty();
+        finding.hangs = !nodes.empty() || is_not_survived(mismatch);
+        if (nodes.empty() && finding.hangs) {
+            finding.evidence.emplace_back("no member is seen to have finished it; calls that wait before it are lost");
+        }
         if (!finding.hangs) {
             finding.evidence.emplace_back("nobody hangs in it, but the results are wrong");
         }

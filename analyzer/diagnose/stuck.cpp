@@ -76,9 +76,15 @@ std::vector<uint32_t> Diagnoser::find_stuck() const {
 
 // What a rank hangs in may be a call whose entry is lost; then the calls that are left only stand in line behind it.
 bool Diagnoser::may_hang_in_a_lost_call(const WaitNode& node) const {
-    return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-        return has_lost_unfinished_calls(run_.process(waiter.member));
+    const bool in_line = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        return waiter.in_line || has_lost_unfinished_calls(run_.process(waiter.member));
     });
+    const std::vector<MemberRef>& members = run_.communicators[node.communicator].members;
+    // Of a pair neither half ends without the other: the one whose entry is lost has not ended, either.
+    const bool lost_half = node.lost && node.kind == WaitKind::kPointToPoint;
+    return in_line || lost_half || (node.lost && std::any_of(members.begin(), members.end(), [&](MemberRef ref) {
+                                        return has_lost_unfinished_calls(run_.process(ref));
+                                    }));
 }
 
 // One finding for all of them: none of these waits is known to be the cause.
@@ -86,23 +92,36 @@ void Diagnoser::add_stuck_in_lost_calls(const std::vector<uint32_t>& nodes) {
     const uint32_t oldest =
         *std::min_element(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
     Finding finding = finding_at(FindingKind::kStuckInFlight, oldest);
-    doubt_stuck(run_, graph_.nodes[oldest], finding);
-    uint64_t lost = 0;
+    finding.confidence = Confidence::kPossible;
+    const Process* largest = nullptr;
     for (const Process& process : run_.processes) {
-        if (const uint64_t calls = lost_unfinished_calls(process); calls != 0) {
+        if (has_lost_unfinished_calls(process)) {
             finding.ranks.push_back(process.rank);
-            lost += calls;
+        }
+    }
+    for (const uint32_t node : nodes) {
+        for (const Waiter& waiter : graph_.nodes[node].waiting) {
+            finding.ranks.push_back(run_.member(waiter.member).global_rank);
         }
     }
     sort_unique(finding.ranks);
+    for (const int rank : finding.ranks) {
+        const Process* process = process_of_rank_[rank];
+        largest = process != nullptr && (largest == nullptr || process->overwritten > largest->overwritten) ? process
+                                                                                                            : largest;
+    }
     finding.summary = fmt::format(
-        "the rings of {} lost {} calls that had not finished, and the job hangs in one of these: in which, and for "
-        "whom, is undecidable; the oldest that is left is {}",
-        ranks_text(finding.ranks), grouped_digits(lost), node_text(run_, graph_.nodes[oldest]));
+        "the rings are too small: calls that had not finished are overwritten, and {} may hang in one of those; in "
+        "which, and for whom, is undecidable; the oldest that is left is {}",
+        ranks_text(finding.ranks), node_text(run_, graph_.nodes[oldest]));
+    if (largest != nullptr) {
+        finding.to_be_sure.push_back(larger_ring_text(*largest) + ", among them unfinished ones that it may hang in");
+    }
     if (!run_.missing_ranks.empty()) {
         finding.ranks.insert(finding.ranks.end(), run_.missing_ranks.begin(), run_.missing_ranks.end());
         sort_unique(finding.ranks);
-        finding.summary += fmt::format("; {} left no dump and may be the cause as well", ranks_text(run_.missing_ranks));
+        finding.summary +=
+            fmt::format("; {} left no dump and may be the cause as well", ranks_text(run_.missing_ranks));
         finding.to_be_sure.push_back(missing_dumps_text(run_.missing_ranks, {}));
     }
     constexpr size_t kShownWaits = 8;

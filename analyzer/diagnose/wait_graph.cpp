@@ -71,9 +71,13 @@ class GraphBuilder {
         const Process& owner = run_.processes[process];
         // What a program hands over long before its turn does not wait before what is ahead of it has ended.
         std::unordered_map<uint64_t, int64_t> busy_until;
+        std::set<uint64_t> moved;
         for (const Entry& entry : owner.entries) {
             int64_t& until = busy_until[entry.stream];
             until = std::max(until, entry.finished_ns);
+            if (entry.state == CallState::kFinished) {
+                moved.insert(entry.stream);
+            }
         }
         for (const StreamHead& head : graph_.orders[process].heads) {
             for (const uint32_t index : head.entries) {
@@ -95,7 +99,11 @@ class GraphBuilder {
                 const int64_t end_ns =
                     member.state == CommState::kAborted && member.closed_ns != 0 ? member.closed_ns : owner.now_ns;
                 const int64_t since_ns = std::max(entry.entered_ns, std::min(busy_until[entry.stream], end_ns));
-                target.waiting.push_back({{process, entry.row}, &entry, since_ns, end_ns - since_ns});
+                const bool reached =
+                    entry.device == DeviceState::kStarted || entry.device == DeviceState::kGraphStarted;
+                const bool in_line =
+                    owner.overwritten != 0 && owner.gpu_progress && !reached && !moved.contains(entry.stream);
+                target.waiting.push_back({{process, entry.row}, &entry, since_ns, end_ns - since_ns, in_line});
                 node_of_entry_[process][index] = node;
             }
         }
@@ -334,12 +342,11 @@ class GraphBuilder {
             insert_head(ref.process, head->second, nodes);
             absence.held_by.assign(nodes.begin(), nodes.end());
             // Its call of that number belongs to a later step: it left one out.
-            absence.moved_on =
-                entry.step > first_step(node) ||
-                (node.kind == WaitKind::kCollective && first_waiting(node) != nullptr &&
-                 find_capture(run_, ref, *first_waiting(node), node.sequence) != nullptr);
-            absence.by_habit = !absence.moved_on && first_step(node) == INT32_MAX &&
-                               left_out_a_round(run_.process(ref), entry);
+            absence.moved_on = entry.step > first_step(node) ||
+                               (node.kind == WaitKind::kCollective && first_waiting(node) != nullptr &&
+                                find_capture(run_, ref, *first_waiting(node), node.sequence) != nullptr);
+            absence.by_habit =
+                !absence.moved_on && first_step(node) == INT32_MAX && left_out_a_round(run_.process(ref), entry);
             absence.moved_on |= absence.by_habit;
             node.absent.push_back(absence);
         } else if (order.progress[index] == Progress::kUnknown) {

@@ -60,6 +60,7 @@ class Diagnoser {
     // mismatches.cpp
     // Waits in that communicator at or after the mismatch follow from it, unless it was survived long ago.
     std::vector<uint32_t> nodes_explained_by(const Mismatch& mismatch) const;
+    bool is_not_survived(const Mismatch& mismatch) const;
     void call_a_capture_by_its_name(const Mismatch& mismatch, MemberRef teller, Finding& finding) const;
     void add_mismatches();
 

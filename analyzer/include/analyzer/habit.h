@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 
@@ -49,20 +50,29 @@ std::optional<size_t> predict(size_t position, Same&& same) {
     return unanimous && seen >= kShortSeen ? always : std::nullopt;
 }
 
-// Did the element at `position` ever follow the two before it? What alternates is no deviation, whichever was expected.
+// Did the element at `position` ever follow what is before it? As much of that is looked at as stood there several times:
+// what alternates is no deviation, whichever was expected.
 template <typename Same>
 bool has_followed_before(size_t position, Same&& same) {
     const size_t oldest = position > kMaxHistory ? position - kMaxHistory : 0;
-    for (size_t candidate = position; position >= kShortContext && candidate-- > oldest + kShortContext;) {
+    std::array<size_t, kMaxContext + 1> seen{};   // by length of the stretch that is equal
+    std::array<bool, kMaxContext + 1> as_here{};  // followed by what is here
+    for (size_t candidate = position; candidate-- > oldest + 1;) {
         size_t length = 0;
-        while (length < kShortContext && same(candidate - 1 - length, position - 1 - length)) {
+        while (length < kMaxContext && length < candidate - oldest &&
+               same(candidate - 1 - length, position - 1 - length)) {
             ++length;
         }
-        if (length == kShortContext && same(candidate, position)) {
-            return true;
-        }
+        ++seen[length];
+        as_here[length] = as_here[length] || (length >= kShortContext && same(candidate, position));
     }
-    return false;
+    size_t times = 0;
+    bool followed = false;
+    for (size_t length = kMaxContext + 1; length-- > kShortContext && times < kShortSeen;) {
+        times += seen[length];
+        followed |= as_here[length];
+    }
+    return followed && times >= kShortSeen;
 }
 
 }  // namespace titan::analyzer

@@ -38,6 +38,8 @@ struct Waiter {
     const Entry* entry = nullptr;  // null in a creation
     int64_t since_ns = 0;
     int64_t age_ns = 0;  // by the waiter's own clock
+    bool in_line =
+        false;  // older entries are lost and none of its stream is seen to have ended: it may not be its turn
 };
 
 // A member that issued its call, but whose stream has not come to it: the device says so, or the stream waits for an

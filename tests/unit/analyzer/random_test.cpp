@@ -54,9 +54,9 @@ bool warns_of(const Diagnosis& diagnosis, const char* kind) {
 Outcome judge(const RandomRun& run, const Diagnosis& diagnosis) {
     if (diagnosis.findings.empty()) {
         // Wrong results hang nobody, and the record may hold one side of them only: it says what it has not.
-        const bool untold = run.fault == RandomFault::kRedop &&
-                            (warns_of(diagnosis, "lost_entries") ||
-                             (has_nobody_to_compare(run) && warns_of(diagnosis, "missing_dump")));
+        const bool untold =
+            run.fault == RandomFault::kRedop && (warns_of(diagnosis, "lost_entries") ||
+                                                 (has_nobody_to_compare(run) && warns_of(diagnosis, "missing_dump")));
         return untold ? Outcome::kUndecidable : Outcome::kWrong;
     }
     const Finding& head = diagnosis.findings.front();
@@ -67,6 +67,12 @@ Outcome judge(const RandomRun& run, const Diagnosis& diagnosis) {
     // Nobody on record waits in that creation: that the rank is missing elsewhere is all there is to tell.
     const bool absent = head.kind == FindingKind::kRankNotArrived || head.kind == FindingKind::kP2pUnmatched;
     if (run.fault == RandomFault::kInit && absent && head.ranks == run.ranks && has_nobody_to_compare(run)) {
+        return Outcome::kUndecidable;
+    }
+    // Its ring forgot the capture: what is left is that the call is missing, and that older calls are lost is said.
+    if (run.fault == RandomFault::kCapture && head.ranks == run.ranks && warns_of(diagnosis, "lost_entries") &&
+        (head.kind == FindingKind::kOpMismatch || head.kind == FindingKind::kSizeMismatch ||
+         head.kind == FindingKind::kRankNotArrived)) {
         return Outcome::kUndecidable;
     }
     // A rank without a dump may be dead or not: it is suspected, and its dump is asked for.
