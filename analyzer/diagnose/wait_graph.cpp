@@ -13,9 +13,6 @@
 namespace titan::analyzer {
 namespace {
 
-// Clocks of hosts may differ; this much is not taken for order.
-constexpr int64_t kClockSlackNs = 100'000'000;
-
 bool is_child(OpKind origin) {
     return origin == OpKind::kCommSplit || origin == OpKind::kCommShrink || origin == OpKind::kCommGrow;
 }
@@ -284,16 +281,6 @@ class GraphBuilder {
         }
     }
 
-    // Did the record of this process end before the wait began? Then it says nothing about the wait.
-    bool is_stale(const Process& process, const WaitNode& node) const {
-        int64_t first = INT64_MAX;
-        for (const Waiter& waiter : node.waiting) {
-            first = std::min(first, waiter.since_ns);
-        }
-        return !process.is_gone() && process.now_ns + kClockSlackNs < first &&
-               process.now_ns - process.last_activity_ns() < 1'000'000'000;
-    }
-
     // It went into a graph that was never launched.
     bool captured_it(const WaitNode& node, const Absence& absence) const {
         return !absence.held_by.empty() && find_capture(run_, node, absence) != nullptr;
@@ -320,10 +307,6 @@ class GraphBuilder {
         return absence;
     }
 
-    static const Entry* first_waiting(const WaitNode& node) {
-        return node.waiting.empty() ? nullptr : node.waiting.front().entry;
-    }
-
     // A member whose call is recorded but does not wait at the head of its stream.
     void place_recorded(WaitNode& node, MemberRef ref, const Entry& entry) {
         const Member& member = run_.member(ref);
@@ -341,13 +324,7 @@ class GraphBuilder {
             std::set<uint32_t> nodes;
             insert_head(ref.process, head->second, nodes);
             absence.held_by.assign(nodes.begin(), nodes.end());
-            // Its call of that number belongs to a later step: it left one out.
-            absence.moved_on = entry.step > first_step(node) ||
-                               (node.kind == WaitKind::kCollective && first_waiting(node) != nullptr &&
-                                find_capture(run_, ref, *first_waiting(node), node.sequence) != nullptr);
-            absence.by_habit =
-                !absence.moved_on && first_step(node) == INT32_MAX && left_out_a_round(run_.process(ref), entry);
-            absence.moved_on |= absence.by_habit;
+            left_out_before(run_, node, entry, absence);
             node.absent.push_back(absence);
         } else if (order.progress[index] == Progress::kUnknown) {
             node.device_unknown = true;  // arrived; whether it is through, nobody saw

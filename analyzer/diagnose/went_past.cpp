@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyzer/graph_calls.h"
 #include "analyzer/habit.h"
 #include "analyzer/match.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 // How far after the call that waits we look for calls that the absent member has made already.
 constexpr size_t kCallsAhead = 64;
+// Clocks of hosts may differ; this much is not taken for order.
+constexpr int64_t kClockSlackNs = 100'000'000;
 // How many steps a habit is looked for in.
 constexpr int32_t kComparedSteps = 64;
 
@@ -154,6 +157,25 @@ bool left_out_a_round(const Process& process, const Entry& entry) {
         ++rounds;
     }
     return rounds > kLeastRounds && newest >= longest + std::max<size_t>(2, (longest + 1) / 2);
+}
+
+void left_out_before(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence) {
+    const Entry* waiting = node.waiting.empty() ? nullptr : node.waiting.front().entry;
+    const bool collective = node.kind == WaitKind::kCollective && waiting != nullptr;
+    absence.moved_on = queued.step > first_step(node) ||
+                       (collective && find_capture(run, absence.member, *waiting, node.sequence) != nullptr);
+    absence.by_habit =
+        !absence.moved_on && first_step(node) == INT32_MAX && left_out_a_round(run.process(absence.member), queued);
+    absence.moved_on |= absence.by_habit;
+}
+
+bool is_stale(const Process& process, const WaitNode& node) {
+    int64_t first = INT64_MAX;
+    for (const Waiter& waiter : node.waiting) {
+        first = std::min(first, waiter.since_ns);
+    }
+    return !process.is_gone() && process.now_ns + kClockSlackNs < first &&
+           process.now_ns - process.last_activity_ns() < 1'000'000'000;
 }
 
 int32_t first_step(const WaitNode& node) {

@@ -24,6 +24,10 @@ bool oftener_than_ever(const Process& process, const Entry& entry);
 // Did it make about twice as many other calls before this one as ever lay between two of its kind? Then it left one out
 // there; where it only changed the order, fewer.
 bool left_out_a_round(const Process& process, const Entry& entry);
+// Its call of that number queues behind others: does it belong to a later step, because it left one out? Says so in `absence`.
+void left_out_before(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence);
+// Did the record of this process end before the wait began? Then it says nothing about the wait.
+bool is_stale(const Process& process, const WaitNode& node);
 // The lowest step of those who wait; INT32_MAX where none is known.
 int32_t first_step(const WaitNode& node);
 bool went_to_a_later_step(const Process& process, const WaitNode& node);
