@@ -96,6 +96,10 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                                               "earlier calls alone",
                                               first.global_rank));
     finding.doubt(!unknown.empty(), missing_members_text(unknown));
+    // Who needs another's unique id waits for it in the program, where nothing is recorded.
+    finding.doubt(node.kind == WaitKind::kCreation && finding.ranks.size() > 1,
+                  fmt::format("stacks of {}: one of them may only wait for another outside NCCL, as for a unique id",
+                              ranks_text(finding.ranks)));
     finding.confidence = finding.to_be_sure.empty() ? before : lower(before);
     if (process.only_calls) {
         // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it hangs.
@@ -193,6 +197,22 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
         }
         if (finding.to_be_sure.empty()) {
             lower_to(Confidence::kLikely, "the entries of all members: one of them is lost");
+        }
+    }
+    // PyTorch's recorder learns of an end only when its watchdog or its dump looks: the record may merely be older.
+    for (const Waiter& waiter : node.waiting) {
+        const Process& process = run.process(waiter.member);
+        if (process.only_calls && !node.finished.empty()) {
+            const int64_t later_ns = process.now_ns - node.last_finished_ns;
+            const std::string when =
+                node.last_finished_ns == 0 ? std::string()
+                : later_ns < 0             ? ", its file is older than that end"
+                               : fmt::format(", its file is {} younger than that end", duration_text(later_ns));
+            lower_to(Confidence::kLikely,
+                     fmt::format("a later dump of rank {}: that the call ended elsewhere its recorder may not have "
+                                 "looked for yet{}",
+                                 run.member(waiter.member).global_rank, when));
+            break;
         }
     }
     // Some started; of the others nobody knows whether their streams came to it.

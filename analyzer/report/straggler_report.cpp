@@ -41,6 +41,15 @@ std::string pattern_text(const RankTiming& rank) {
 
 std::string basis_text(const RankTiming& rank) { return rank.by_device ? "GPU" : "host"; }
 
+// Why nothing can be told, where the records themselves lack it.
+std::string unseen_text(const Run& run) {
+    const bool only_calls = !run.processes.empty() && std::all_of(run.processes.begin(), run.processes.end(),
+                                                                  [](const Process& one) { return one.only_calls; });
+    return only_calls ? "these records tell when the hosts made their calls, but not when the GPUs came to them, how "
+                        "long the hosts waited, or how their clocks differ: who is late cannot be told from them"
+                      : "";
+}
+
 ordered_json rank_json(const Run& run, const RankTiming& rank, const TimeAxis& axis) {
     ordered_json json{{"rank", rank.rank},
                       {"host", run.processes[rank.process].host},
@@ -86,6 +95,9 @@ ordered_json slow_json(const Run& run, const SlowCollective& slow) {
 }  // namespace
 
 std::string straggler_table(const Run& run, const Timing& timing, const StragglerTableOptions& options) {
+    if (const std::string why = unseen_text(run); timing.ranks.empty() && !why.empty()) {
+        return why + "\n";
+    }
     if (timing.ranks.empty()) {
         return "no communicator has enough calls that nearly all its members have a record of: nothing to compare\n";
     }
@@ -134,6 +146,8 @@ std::string straggler_json(const Run& run, const Timing& timing) {
     for (const RankTiming& rank : timing.ranks) {
         json["ranks"].push_back(rank_json(run, rank, timing.axes[rank.axis]));
     }
+    const std::string why = unseen_text(run);
+    json["not_seen"] = why.empty() ? ordered_json(nullptr) : ordered_json(why);
     json["slow_collectives"] = ordered_json::array();
     for (const SlowCollective& slow : timing.slow) {
         json["slow_collectives"].push_back(slow_json(run, slow));

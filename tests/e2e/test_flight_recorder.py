@@ -2,6 +2,7 @@
 """PyTorch's Flight Recorder dumps: invented ones of all kinds, and real ones that CPU PyTorch writes under torchrun."""
 
 import json
+import subprocess
 import sys
 import unittest
 
@@ -56,6 +57,16 @@ class Verdicts(Dumps):
                 job.everywhere("0", "all_reduce", [[1024]], without=(culprit,), state="scheduled")
                 self.check(job, "rank_not_arrived", [culprit], "all_reduce #11 on default_pg",
                            "called at train.py:212 in step", confidence="likely")
+
+    def test_stragglers_say_what_is_not_seen(self):
+        job = self.trained()
+        job.write(self.place.path / "fr")
+        for options, empty in (([], "cannot be told"), (["--json"], '"ranks": []')):
+            told = subprocess.run([harness.BUILD / "analyzer" / "titan-analyze", "stragglers", self.place.path / "fr",
+                                   *options], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(told.returncode, harness.HEALTHY, told.stderr)
+            self.assertIn("cannot be told", told.stdout)
+            self.assertIn(empty, told.stdout)
 
     def test_timed_out_is_sure(self):
         job = self.trained()
@@ -130,6 +141,13 @@ class Verdicts(Dumps):
         job = self.trained()
         job.everywhere("0", "all_reduce", [[1024]], state="scheduled", retired=True)
         self.check(job, "stuck_in_flight", [0, 1, 2, 3], "all_reduce #11")
+
+    def test_ended_elsewhere_is_not_sure(self):
+        job = self.trained()
+        for rank in job.ranks:
+            job.call(rank, "0", "all_reduce", [[1024]], state="scheduled" if rank == 2 else "completed")
+        analysis = self.check(job, "stuck_in_flight", [2], "it finished on ranks 0-1,3", confidence="likely")
+        self.assertIn("a later dump of rank 2", "\n".join(analysis.json["findings"][0]["to_be_sure"]))
 
     def test_overwritten_records(self):
         job = self.trained()

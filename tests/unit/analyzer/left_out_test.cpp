@@ -199,3 +199,21 @@ TEST_CASE("a pair's member that never came to the creation is not mistaken for t
     CHECK(played.head().kind == FindingKind::kCommInitStuck);
     CHECK(played.head().ranks == ranks({7}));
 }
+
+TEST_CASE("of several that never came to a creation one may wait for another out of our sight: that is no certainty") {
+    for (const bool several : {true, false}) {
+        CAPTURE(several);
+        Scenario job(4);
+        job.communicator("pp", {0, 1, 2, 3}, true);
+        job.every_rank([&](int rank, Program& program) {
+            program.all_reduce("world").sync();
+            rank == 3 || (several && rank == 2) ? program.sleep() : program.init("pp");
+            program.all_reduce("pp").sync();
+        });
+        const Played played = play(job);
+        REQUIRE_FALSE(played.healthy());
+        CHECK(played.head().kind == FindingKind::kCommInitStuck);
+        CHECK(played.head().ranks == (several ? ranks({2, 3}) : ranks({3})));
+        CHECK(played.head().confidence == (several ? Confidence::kLikely : Confidence::kCertain));
+    }
+}
