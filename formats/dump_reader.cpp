@@ -54,6 +54,9 @@ Result<size_t> check_file_header(std::span<const std::byte> file) {
         return Error("truncated: " + std::to_string(file.size()) + " bytes, less than the file header");
     }
     const auto header = copy_from<DumpHeader>(file, 0);
+    if (header.magic == __builtin_bswap64(kDumpMagic)) {
+        return Error("a dump written on a machine of the other byte order");
+    }
     if (header.magic != kDumpMagic) {
         return Error("not a titantrace dump (wrong magic number)");
     }
@@ -306,7 +309,7 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
             if (problem.empty()) {
                 ++whole;
             } else {
-                std::memset(place, 0, header.raw_bytes);
+                image.clear_at(header.ring_offset_bytes, header.raw_bytes);
             }
         }
         if (!problem.empty()) {

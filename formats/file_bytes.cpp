@@ -8,12 +8,15 @@
 #include <cstring>
 #include <utility>
 
+#include "formats/ring_clock.h"
+
 namespace titan::format {
 
 OpenFile::OpenFile(int descriptor, const struct stat& status)
     : descriptor_(descriptor),
       size_bytes_(static_cast<uint64_t>(status.st_size)),
-      modified_ns_(static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec),
+      modified_ns_(std::clamp<int64_t>(status.st_mtim.tv_sec, 0, kLatestNs / 1'000'000'000) * 1'000'000'000 +
+                   status.st_mtim.tv_nsec),
       owner_(status.st_uid) {}
 
 OpenFile::OpenFile(OpenFile&& other) noexcept

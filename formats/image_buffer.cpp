@@ -1,6 +1,7 @@
 #include "formats/image_buffer.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -62,6 +63,19 @@ bool ImageBuffer::grow(size_t size_bytes) {
 std::byte* ImageBuffer::write_at(size_t offset_bytes, size_t size_bytes) {
     written_.emplace_back(offset_bytes, size_bytes);
     return memory_ + offset_bytes;
+}
+
+void ImageBuffer::clear_at(size_t offset_bytes, size_t size_bytes) {
+    const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t end = offset_bytes + size_bytes;
+    const size_t first_page = (offset_bytes + page_bytes - 1) / page_bytes * page_bytes;
+    const size_t last_page = end / page_bytes * page_bytes;
+    if (size_bytes <= kClearByHandBytes || madvise(memory_ + first_page, last_page - first_page, MADV_DONTNEED) != 0) {
+        std::memset(memory_ + offset_bytes, 0, size_bytes);
+        return;
+    }
+    std::memset(memory_ + offset_bytes, 0, first_page - offset_bytes);
+    std::memset(memory_ + last_page, 0, end - last_page);
 }
 
 }  // namespace titan::format

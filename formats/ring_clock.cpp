@@ -6,7 +6,7 @@
 namespace titan::format {
 namespace {
 
-constexpr double kLimitNs = 9.0e18;
+constexpr double kLimitNs = static_cast<double>(kLatestNs);
 // Anchors closer than this say less about the rate than the estimate that the tracer made at its start.
 constexpr uint64_t kMinAnchorDistanceNs = 100'000'000;
 constexpr double kMinNsPerTick = 1e-3;
@@ -62,7 +62,8 @@ int64_t RingClock::realtime_ns(uint64_t ticks) const {
     const int64_t distance_ns = to_ns(signed_distance(anchor_ticks_, ticks) * ns_per_tick_);
     const int64_t base_ns = static_cast<int64_t>(std::min<uint64_t>(anchor_realtime_ns_, INT64_MAX));
     int64_t sum_ns = 0;
-    return __builtin_add_overflow(base_ns, distance_ns, &sum_ns) ? INT64_MAX : sum_ns;
+    const bool overflows = __builtin_add_overflow(base_ns, distance_ns, &sum_ns);
+    return overflows ? kLatestNs : std::clamp<int64_t>(sum_ns, 1, kLatestNs);
 }
 
 int64_t RingClock::span_ns(uint64_t from_ticks, uint64_t to_ticks) const {

@@ -30,6 +30,9 @@ Result<RingImage> RingImage::open(std::span<const std::byte> bytes, const std::o
     if (header.magic == 0) {
         return Error("the ring was never finished: its process ended while it was being set up");
     }
+    if (header.magic == __builtin_bswap64(kRingMagic)) {
+        return Error("a ring written on a machine of the other byte order");
+    }
     if (header.magic != kRingMagic) {
         return Error("not a titantrace ring (wrong magic number)");
     }

@@ -49,7 +49,7 @@ int list_runs(const CommonOptions& common) {
     return discovery->groups.empty() ? fail("no dumps (*.titan) and no rings (*.ring) found") : kExitHealthy;
 }
 
-struct Arguments {
+struct DiagnoseArguments {
     CommonOptions common;
     DiagnoseOptions options;
     bool json = false;
@@ -59,7 +59,7 @@ struct Arguments {
 }  // namespace
 
 Command diagnose_command(CLI::App& app) {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<DiagnoseArguments>();
     add_path(app, arguments->common);
     add_run(app, arguments->common);
     app.add_flag("--json", arguments->json, "the diagnosis as one JSON object");

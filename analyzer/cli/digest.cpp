@@ -13,7 +13,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kDigestFooter =
     R"(Thousands of ranks are analyzed in two steps. Each node digests its own records, with whatever launcher starts one command
 per node; then one machine analyzes the digests, a few kB per rank, and comes to the verdict that it would from all dumps:
 
@@ -27,12 +27,12 @@ no error, so that it ends no other's work. Digests may be digested again, mixed 
 
 Exit status: 0 done, 2 unusable input or arguments.)";
 
-struct Arguments {
+struct DigestArguments {
     CommonOptions common;
     DigestOptions options;
 };
 
-int run_digest(Arguments& arguments) {
+int run_digest(DigestArguments& arguments) {
     arguments.options.load = arguments.common.load_options();
     if (arguments.options.into.empty() == arguments.options.file.empty()) {
         return fail("say where to: either --into DIR or --output FILE");
@@ -61,9 +61,9 @@ int run_digest(Arguments& arguments) {
 }  // namespace
 
 Command digest_command(CLI::App& app) {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<DigestArguments>();
     CLI::App& command = *app.add_subcommand("digest", "Pack what a verdict needs into a few kB per rank, node by node.")
-                             ->footer(kFooter);
+                             ->footer(kDigestFooter);
     command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
     command.add_flag("--node", arguments->options.only_this_node, "only what was recorded on this host");
     command.add_option("--into", arguments->options.into, "a directory: DIR/<run>/<attempt>/<host>-<boot>.digest");

@@ -12,7 +12,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr const char* kFooter = R"(examples:
+constexpr const char* kExportFooter = R"(examples:
   titan-analyze export dumps/ --into fr/
   python -m torch.distributed.flight_recorder.fr_trace fr/ -p nccl_trace_rank_
 
@@ -21,12 +21,12 @@ from 1 there and from 0 here. Each pair of ranks that send to each other is a pr
 matches point-to-point calls only in groups of two. What the format has no place for is left out: reduction and root,
 streams, steps and spans, creation of communicators.)";
 
-struct Arguments {
+struct ExportArguments {
     CommonOptions common;
     FlightRecorderExport options;
 };
 
-int run_export(Arguments& arguments) {
+int run_export(ExportArguments& arguments) {
     const auto run = load_run(arguments.common.load_options());
     if (!run) {
         return fail(run.error().text());
@@ -53,9 +53,9 @@ int run_export(Arguments& arguments) {
 }  // namespace
 
 Command export_command(CLI::App& app) {
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<ExportArguments>();
     CLI::App& command =
-        *app.add_subcommand("export", "Write PyTorch Flight Recorder files of the run.")->footer(kFooter);
+        *app.add_subcommand("export", "Write PyTorch Flight Recorder files of the run.")->footer(kExportFooter);
     command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
     command.add_option("--into", arguments->options.into, "an empty directory, or one to make")->required();
     command.add_option("--prefix", arguments->options.prefix, "of the file names; the rank follows")

@@ -6,7 +6,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kLayoutFooter =
     R"(Which communicator is for what: by its name ("tp:0", "mesh_dp_shard", "TENSOR_MODEL_PARALLEL_GROUP"), else inferred from
 its ranks and from what runs on it; inferred is always said. A program can name a communicator with titan_comm_name, or
 the place of its rank with titan_label("tp_rank", "1"). What could be two things is called neither.
@@ -15,12 +15,12 @@ examples:
   titan-analyze layout dumps/
   titan-analyze layout dumps/ --json | jq '.ranks["5"]')";
 
-struct Arguments {
+struct LayoutArguments {
     CommonOptions common;
     bool json = false;
 };
 
-int run_layout(const Arguments& arguments) {
+int run_layout(const LayoutArguments& arguments) {
     const auto run = load_run(arguments.common.load_options());
     if (!run) {
         return fail(run.error().text());
@@ -32,9 +32,9 @@ int run_layout(const Arguments& arguments) {
 }  // namespace
 
 Command layout_command(CLI::App& app) {
-    const auto arguments = std::make_shared<Arguments>();
-    CLI::App& command =
-        *app.add_subcommand("layout", "Show the axes of parallelism and where each rank stands.")->footer(kFooter);
+    const auto arguments = std::make_shared<LayoutArguments>();
+    CLI::App& command = *app.add_subcommand("layout", "Show the axes of parallelism and where each rank stands.")
+                             ->footer(kLayoutFooter);
     command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
     add_run(command, arguments->common);
     command.add_flag("--json", arguments->json, "one JSON object, with all ranks and communicators");

@@ -9,7 +9,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr const char* kFooter = R"(examples:
+constexpr const char* kMainFooter = R"(examples:
   titan-analyze dumps/                   the verdict for the newest run in there
   titan-analyze /tmp/fr/                 PyTorch Flight Recorder files, pickled or JSON
   titan-analyze dumps/ --json | jq .verdict
@@ -28,7 +28,7 @@ Exit status: 0 nothing wrong, 1 findings, 2 unusable input or arguments.)";
 int run_command_line(int argc, char** argv) {
     CLI::App app{"Says which rank a distributed GPU job waits for, and why, from the dumps and rings of titantrace."};
     app.name("titan-analyze");
-    app.footer(kFooter);
+    app.footer(kMainFooter);
     app.set_version_flag("--version", std::string("titan-analyze ") + TITAN_VERSION + " (reads ring format " +
                                           std::to_string(format::kRingMajor) + ".x)");
     const Command diagnose = diagnose_command(app);

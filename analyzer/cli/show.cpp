@@ -17,7 +17,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr const char* kFooter = R"(examples:
+constexpr const char* kShowFooter = R"(examples:
   titan-analyze show dumps/ --rank 3 --last 20
   titan-analyze show dumps/ --comm dp:0 --seq 40-42 --rank 0-3
   titan-analyze show dumps/ --state pending --op all_reduce
@@ -105,7 +105,7 @@ int run_show(ShowArguments& arguments) {
 
 Command show_command(CLI::App& app) {
     const auto arguments = std::make_shared<ShowArguments>();
-    CLI::App& command = *app.add_subcommand("show", "List recorded calls.")->footer(kFooter);
+    CLI::App& command = *app.add_subcommand("show", "List recorded calls.")->footer(kShowFooter);
     command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
     add_run(command, arguments->common);
     command.add_option("--rank", arguments->ranks, "ranks, such as 3 or 0-7,64");

@@ -10,7 +10,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kStragglerFooter =
     R"(A rank is late in a collective by what it comes after the median of the ranks that do the same work; time that
 another rank held it in another collective is left out. What is lost is what the others wait for that rank alone.
 
@@ -31,13 +31,13 @@ examples:
 
 Exit status: 0 nobody is a straggler and no collective is slow, 1 somebody or something is, 2 unusable input.)";
 
-struct Arguments {
+struct StragglerArguments {
     CommonOptions common;
     bool all = false;
     bool json = false;
 };
 
-int run_stragglers(const Arguments& arguments) {
+int run_stragglers(const StragglerArguments& arguments) {
     const auto run = load_run(arguments.common.load_options());
     if (!run) {
         return fail(run.error().text());
@@ -59,8 +59,9 @@ int run_stragglers(const Arguments& arguments) {
 }  // namespace
 
 Command stragglers_command(CLI::App& app) {
-    const auto arguments = std::make_shared<Arguments>();
-    CLI::App& command = *app.add_subcommand("stragglers", "Who the others wait for, step after step.")->footer(kFooter);
+    const auto arguments = std::make_shared<StragglerArguments>();
+    CLI::App& command =
+        *app.add_subcommand("stragglers", "Who the others wait for, step after step.")->footer(kStragglerFooter);
     command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
     add_run(command, arguments->common);
     command.add_flag("--all", arguments->all, "all ranks, not only those that cost most");

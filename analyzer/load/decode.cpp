@@ -111,8 +111,8 @@ ThreadState decode_thread(const ThreadRecord& raw, const format::RingClock& cloc
 void decode_header(const format::RingHeader& header, Process& process) {
     process.pid = header.pid;
     process.pid_start_ticks = header.pid_start_ticks;
-    process.rank = header.rank;
-    process.world_size = header.world_size;
+    process.rank = plausible_rank(header.rank);
+    process.world_size = plausible_rank(header.world_size);
     process.attempt = header.attempt;
     process.run = printable(format::fixed_text(header.run));
     process.host = printable(format::fixed_text(header.host));

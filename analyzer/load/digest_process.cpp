@@ -154,6 +154,41 @@ std::string unsound(const Process& p) {
     return p.texts.empty() || !p.texts.front().empty() ? "no texts" : "";
 }
 
+void bound_numbers(Process& p) {
+    p.rank = plausible_rank(p.rank);
+    p.world_size = plausible_rank(p.world_size);
+    const auto bound = [](int64_t most_ns, auto&... times) { ((times = std::clamp<int64_t>(times, 0, most_ns)), ...); };
+    const auto moments = [&](auto&... times) { bound(format::kLatestNs, times...); };
+    const auto lengths = [&](auto&... times) { bound(format::kLatestNs >> 16, times...); };  // they are added up
+    moments(p.now_ns, p.started_ns, p.sight.oldest_ns);
+    for (int64_t& mark_ns : p.history.marks_ns) {
+        moments(mark_ns);
+    }
+    for (Entry& entry : p.entries) {
+        moments(entry.entered_ns, entry.returned_ns, entry.started_ns, entry.finished_ns);
+    }
+    for (StreamWork& work : p.work) {
+        moments(work.entered_ns);
+    }
+    for (ThreadState& thread : p.threads) {
+        moments(thread.entered_ns, thread.last_call_ns);
+    }
+    for (Member& member : p.members) {
+        moments(member.created_ns, member.ready_ns, member.closed_ns);
+        lengths(member.typical_ns);
+        for (Arrival& arrival : member.arrivals) {
+            moments(arrival.entered_ns, arrival.started_ns, arrival.ended_ns, arrival.waited_ns);
+        }
+    }
+    for (StepProfile& step : p.steps) {
+        moments(step.begin_ns, step.end_ns);
+        lengths(step.sync_ns, step.copy_ns, step.memory_ns, step.nccl_ns, step.gap_ns);
+    }
+    for (SpanTime& span : p.step_spans) {
+        lengths(span.busy_ns);
+    }
+}
+
 void make_printable(Process& p) {
     for (std::string* text : {&p.source.label, &p.source.reason, &p.source.detail, &p.run, &p.host, &p.boot_id}) {
         *text = printable(*text);
@@ -199,6 +234,7 @@ Result<Process> unpack_process(std::span<const std::byte> bytes) {
         return Error(why + ": the file is damaged");
     }
     complete_entries(p);
+    bound_numbers(p);
     make_printable(p);
     index_entries(p);
     return p;

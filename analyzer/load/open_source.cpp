@@ -45,7 +45,11 @@ std::string text_at(const json& object, const char* key) {
 }
 
 std::optional<Meta> parse_meta(const std::string& text) {
-    const json object = json::parse(text, nullptr, false);
+    // Nothing of it lies deeper than the environment, and no list is in it: what a hostile one nests is never kept.
+    const auto keep = [](int depth, json::parse_event_t event, const json&) {
+        return event != json::parse_event_t::array_start && (event != json::parse_event_t::object_start || depth < 2);
+    };
+    const json object = json::parse(text, keep, false);
     if (!object.is_object()) {
         return std::nullopt;
     }

@@ -48,7 +48,7 @@ uint64_t start_ticks(int32_t pid) {
     return state == "Z" || state == "X" ? 0 : ticks;
 }
 
-int64_t monotonic_now_ns() {
+int64_t monotonic_ns() {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
     return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
@@ -65,7 +65,7 @@ ProcessPresence check_process(const format::RingHeader& header, const format::Ri
                                                                                    : ProcessPresence::kGone;
     }
     // Another container on this machine: its pid means nothing here, but its heart does.
-    const uint64_t now_ticks = clock.ticks_at_monotonic(static_cast<uint64_t>(monotonic_now_ns()));
+    const uint64_t now_ticks = clock.ticks_at_monotonic(static_cast<uint64_t>(monotonic_ns()));
     return clock.span_ns(header.heartbeat_ticks, now_ticks) > kSilentNs ? ProcessPresence::kGone
                                                                         : ProcessPresence::kAlive;
 }

@@ -36,9 +36,9 @@ ordered_json device_or_null(const CollectiveEntry& entry, const format::RingImag
     return nullptr;
 }
 
-class Lister {
+class CallLister {
   public:
-    Lister(const Run& run, const ShowOptions& options) : run_(run), options_(options) {}
+    CallLister(const Run& run, const ShowOptions& options) : run_(run), options_(options) {}
 
     void list(const OpenedSource& opened, const std::function<void(const std::string&)>& write) {
         image_ = &opened.image;
@@ -231,7 +231,7 @@ void show(const Run& run, const ShowOptions& options, const std::function<void(c
                           "communicator", "seq", "operation", "arguments", "state", "took", "where"));
     }
     format::ImageBuffer memory;
-    Lister lister(run, options);
+    CallLister lister(run, options);
     for (const Process& process : run.processes) {
         if (!options.ranks.empty() && !options.ranks.contains(process.rank)) {
             continue;

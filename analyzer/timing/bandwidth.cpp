@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kLeastRatio = 1.5;
 constexpr double kLeastExcessNs = 1'000'000;
-constexpr double kLeastShare = 0.03;  // of the time that was seen
+constexpr double kLeastShareLost = 0.03;  // of the time that was seen
 constexpr size_t kLeastRounds = 10;
 constexpr size_t kLeastSiblings = 2;
 
@@ -175,7 +175,7 @@ class Bandwidth {
             }
             SlowCollective one = describe(of_class, series, usual_ns, first);
             one.since_known = known;
-            if (one.lost_ns >= kLeastShare * seen_ns(series)) {
+            if (one.lost_ns >= kLeastShareLost * seen_ns(series)) {
                 slow_ones.insert(series.communicator);
                 slow.emplace_back(&series, std::move(one));
             }
@@ -211,7 +211,7 @@ class Bandwidth {
             if (is_slower(series.quarter_ns(at), before_ns, series.noise_ns)) {
                 SlowCollective one = describe(of_class, series, before_ns, at);
                 one.since_known = one.against_history = true;
-                if (one.lost_ns >= kLeastShare * seen_ns(series)) {
+                if (one.lost_ns >= kLeastShareLost * seen_ns(series)) {
                     slow.push_back(std::move(one));
                 }
             }

@@ -12,7 +12,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr double kLeastShare = 0.3;  // of the cost, for a part to be named
+constexpr double kLeastShareNamed = 0.3;  // of the cost, for a part to be named
 constexpr double kMoreLaunches = 0.2;
 constexpr size_t kMaxPeers = 16;
 
@@ -75,7 +75,7 @@ class SlowPart {
         const std::vector<Part> parts = axis_.steps ? compare() : std::vector<Part>{};
         const Part* worst = nullptr;
         for (const Part& part : parts) {
-            if (part.ns.excess >= kLeastShare * rank_.shape.typical_ns &&
+            if (part.ns.excess >= kLeastShareNamed * rank_.shape.typical_ns &&
                 (worst == nullptr || part.ns.excess > worst->ns.excess)) {
                 worst = &part;
             }
@@ -209,7 +209,7 @@ class SlowPart {
     // Program code is slow in one piece, or by launching more, or all over.
     void explain_host() {
         const Against gap = compare(&StepProfile::gap_ns);
-        if (gap.excess >= kLeastShare * rank_.shape.typical_ns) {
+        if (gap.excess >= kLeastShareNamed * rank_.shape.typical_ns) {
             rank_.why.push_back(fmt::format("in one piece: {} without a call to CUDA or NCCL, {} with its peers",
                                             time(gap.own), time(gap.peers)));
         }

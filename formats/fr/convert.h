@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "formats/fr/dump.h"
+#include "formats/ring_clock.h"
 #include "text_pool.h"
 
 namespace titan::format::fr {
@@ -61,6 +62,9 @@ class Converter {
     bool time(const Value& value, int64_t& into) {
         if (!number(value, into)) {
             return false;
+        }
+        if (into > kLatestNs) {
+            return fail("a time after the year 2116");
         }
         return into >= 0 || fail("a time before 1970");
     }

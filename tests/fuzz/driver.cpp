@@ -1,82 +1,222 @@
-// Runs a fuzz target without a fuzzer: its seeds, every prefix and single-byte change of a few places, then deterministic
-// mutations until the time is up. The same target links with libFuzzer, which brings its own main().
-//   driver [SECONDS] [FILE...]
+// Runs a target without a fuzzer: the samples as they are, which must be read or refused as their table says; each of them
+// cut at 12 places; then mutations. A child runs them, so that whatever ends it, a hang and too much memory included, is
+// told with its input, which is saved. libFuzzer brings its own main() for the same targets.
+//
+//   fuzz-READER CORPUS [--inputs N] [--seed N] [--seconds N]    N mutations, or as many as the time allows
+//   fuzz-READER --replay FILE...                                what the reader says of each
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <random>
-#include <vector>
+#include <cstring>
+#include <thread>
 
-#include "target.h"
+#include "analysis.h"
+#include "mutate.h"
 
 namespace {
 
-using Bytes = std::vector<unsigned char>;
+using namespace titan::fuzz;
+using Clock = std::chrono::steady_clock;
 
-Bytes read(const char* path) {
-    std::ifstream file(path, std::ios::binary);
-    return Bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-}
+constexpr size_t kMaxInputBytes = size_t{8} << 20;
+constexpr size_t kMaxResidentBytes = size_t{2} << 30;
+constexpr size_t kCuts = 12;  // of each sample
+constexpr auto kHangs = std::chrono::seconds(60);
 
-uint64_t interesting(std::mt19937_64& random) {
-    static constexpr uint64_t kValues[] = {
-        0,         1, 2, 255, 4095, 4096, 65535, INT32_MAX, UINT32_MAX, uint64_t{1} << 32, INT64_MAX, UINT64_MAX - 1,
-        UINT64_MAX};
-    return random() % 4 == 0 ? random() : kValues[random() % std::size(kValues)];
-}
+// What the parent must know when the child is gone.
+struct Shared {
+    uint64_t started;  // inputs
+    uint64_t done;
+    char name[512];
+    size_t size;
+    unsigned char bytes[kMaxInputBytes];
+};
 
-void mutate(Bytes& bytes, std::mt19937_64& random) {
-    const int changes = 1 + static_cast<int>(random() % 6);
-    for (int i = 0; i < changes && !bytes.empty(); ++i) {
-        // Headers decide most: half of all changes hit the first page.
-        const size_t place = random() % (random() % 2 == 0 ? std::min<size_t>(bytes.size(), 4096) : bytes.size());
-        switch (random() % 5) {
-            case 0: bytes[place] ^= static_cast<unsigned char>(1U << (random() % 8)); break;
-            case 1: bytes[place] = static_cast<unsigned char>(random()); break;
-            case 2: bytes.resize(place); break;
-            default: {
-                const uint64_t value = interesting(random);
-                const size_t aligned = place / 8 * 8;
-                for (size_t byte = 0; byte < 8 && aligned + byte < bytes.size(); ++byte) {
-                    bytes[aligned + byte] = static_cast<unsigned char>(value >> (8 * byte));
-                }
-            }
+struct Options {
+    std::string corpus;
+    uint64_t inputs = 10'000;
+    uint64_t seed = 1;
+    double seconds = 0;
+    std::vector<std::string> replay;
+};
+
+Options parse(int argc, char** argv) {
+    Options options;
+    for (int i = 1; i < argc; ++i) {
+        const std::string argument = argv[i];
+        const char* value = i + 1 < argc ? argv[i + 1] : "";
+        if (argument == "--replay") {
+            options.replay.assign(argv + i + 1, argv + argc);
+            return options;
+        }
+        if (argument == "--inputs" || argument == "--seed") {
+            (argument == "--seed" ? options.seed : options.inputs) = std::strtoull(value, nullptr, 10);
+            ++i;
+        } else if (argument == "--seconds") {
+            options.seconds = std::atof(value);
+            ++i;
+        } else {
+            options.corpus = argument;
         }
     }
+    return options;
+}
+
+void begin(Shared& shared, const std::string& name, const Bytes& bytes) {
+    std::snprintf(shared.name, sizeof(shared.name), "%s", name.c_str());
+    shared.size = std::min(bytes.size(), kMaxInputBytes);
+    std::copy_n(bytes.begin(), shared.size, shared.bytes);
+    ++shared.started;
+}
+
+bool is_expected(const std::string& said, const std::string& expected) {
+    return !expected.empty() && said.find(expected) != std::string::npos;
+}
+
+// How many samples were not read or refused as they must be.
+int run_samples(const Corpus& corpus, Shared& shared) {
+    int wrong = 0;
+    for (const Sample& sample : corpus.samples) {
+        begin(shared, sample.name, sample.bytes);
+        const std::string said = read(sample.bytes);
+        shared.done = shared.started;
+        if (!is_expected(said, sample.expected)) {
+            std::printf("%s: expected \"%s\", the reader says \"%s\"\n", sample.name.c_str(), sample.expected.c_str(),
+                        said.c_str());
+            ++wrong;
+        }
+    }
+    return wrong;
+}
+
+void run_one(Shared& shared, const std::string& name, const Bytes& bytes) {
+    begin(shared, name, bytes);
+    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+    shared.done = shared.started;
+}
+
+int run(const Corpus& corpus, const Options& options, Shared& shared) {
+    const auto started = Clock::now();
+    const auto elapsed_s = [&] { return std::chrono::duration<double>(Clock::now() - started).count(); };
+    const int wrong = run_samples(corpus, shared);
+    for (const Sample& sample : corpus.samples) {
+        for (size_t size = 0; size < sample.bytes.size(); size += 1 + sample.bytes.size() / kCuts) {
+            run_one(shared, sample.name + " cut after " + std::to_string(size) + " bytes",
+                    Bytes(sample.bytes.begin(), sample.bytes.begin() + static_cast<std::ptrdiff_t>(size)));
+        }
+    }
+    const uint64_t fixed = shared.done;
+    Mutator mutator(corpus.samples, options.seed);
+    for (uint64_t i = 0; options.seconds > 0 ? elapsed_s() < options.seconds : i < options.inputs; ++i) {
+        const auto [bytes, sample] = mutator.input(i);
+        run_one(shared,
+                "mutation " + std::to_string(i) + " with seed " + std::to_string(options.seed) + ", of " + sample->name,
+                bytes);
+    }
+    std::printf("%zu samples, %llu cut ones, %llu mutations with seed %llu, in %.1f s\n", corpus.samples.size(),
+                static_cast<unsigned long long>(fixed - corpus.samples.size()),
+                static_cast<unsigned long long>(shared.done - fixed), static_cast<unsigned long long>(options.seed),
+                elapsed_s());
+    return wrong == 0 ? 0 : 1;
+}
+
+size_t resident_bytes(pid_t process) {
+    unsigned long long pages = 0;
+    if (std::FILE* file = std::fopen(("/proc/" + std::to_string(process) + "/statm").c_str(), "r")) {
+        if (std::fscanf(file, "%*u %llu", &pages) != 1) {
+            pages = 0;
+        }
+        std::fclose(file);
+    }
+    return pages * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Waits for the child, but not for ever. An empty text: it ended by itself, with `status`.
+std::string watch(pid_t child, const Shared& shared, int& status) {
+    uint64_t seen = 0;
+    auto since = Clock::now();
+    while (::waitpid(child, &status, WNOHANG) == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        if (seen != shared.started) {
+            seen = shared.started;
+            since = Clock::now();
+        }
+        const bool hangs = Clock::now() - since > kHangs;
+        if (hangs || resident_bytes(child) > kMaxResidentBytes) {
+            ::kill(child, SIGKILL);
+            ::waitpid(child, &status, 0);
+            return hangs ? "takes more than a minute" : "takes more than 2 GiB of memory";
+        }
+    }
+    return {};
+}
+
+int tell(const Shared& shared, const std::string& what, const std::string& program) {
+    if (shared.done == shared.started) {  // a leak, or the samples were not what they should be
+        std::printf("after the last input: %s\n", what.c_str());
+        return 1;
+    }
+    const std::string path = std::filesystem::absolute(std::filesystem::path(program).filename().string() + "-" +
+                                                       std::to_string(shared.started) + ".input");
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(shared.bytes), static_cast<std::streamsize>(shared.size));
+    std::printf("input %llu, %s: %s\nsaved; again with: %s --replay %s\n",
+                static_cast<unsigned long long>(shared.started), shared.name, what.c_str(), program.c_str(),
+                path.c_str());
+    return 1;
+}
+
+int replay(const std::vector<std::string>& paths) {
+    for (const std::string& path : paths) {
+        const Bytes bytes = file_bytes(path);
+        std::printf("%s: %s\n", path.c_str(), read(bytes).c_str());
+        LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+    }
+    return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    const double seconds = argc > 1 ? std::atof(argv[1]) : 5.0;
-    std::vector<Bytes> seeds;
-    for (int i = 2; i < argc; ++i) {
-        seeds.push_back(read(argv[i]));
-    }
-    if (seeds.empty()) {
-        seeds = titan::fuzz::seeds();
-    }
-    const auto started = std::chrono::steady_clock::now();
-    const auto elapsed_s = [&] {
-        return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-    };
-    size_t inputs = 0;
-    for (const Bytes& seed : seeds) {
-        LLVMFuzzerTestOneInput(seed.data(), seed.size());
-        for (size_t size = 0; size < seed.size(); size += 1 + seed.size() / 64) {
-            LLVMFuzzerTestOneInput(seed.data(), size);
-            ++inputs;
+    const Options options = parse(argc, argv);
+    try {
+        if (!options.replay.empty()) {
+            return replay(options.replay);
         }
+        const Corpus corpus = read_corpus(options.corpus);
+        if (corpus.layout != "written as " + layout_versions()) {
+            std::printf("the samples were %s, this reader is for %s: tests/fuzz/make_corpus.py renews them\n",
+                        corpus.layout.c_str(), layout_versions().c_str());
+        }
+        void* memory =
+            ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) {
+            std::perror("fuzz");
+            return 1;
+        }
+        auto& shared = *static_cast<Shared*>(memory);
+        std::fflush(stdout);
+        const pid_t child = ::fork();
+        if (child == 0) {
+            return run(corpus, options, shared);
+        }
+        int status = 0;
+        std::string what = watch(child, shared, status);
+        if (what.empty() && status == 0) {
+            return 0;
+        }
+        if (what.empty()) {
+            what = WIFSIGNALED(status) ? std::string("ended by signal ") + ::strsignal(WTERMSIG(status))
+                                       : "ended with status " + std::to_string(WEXITSTATUS(status));
+        }
+        return tell(shared, what, argv[0]);
+    } catch (const std::exception& error) {
+        std::printf("%s\n", error.what());
+        return 1;
     }
-    std::mt19937_64 random(20'260'101);
-    while (argc <= 2 && elapsed_s() < seconds) {
-        Bytes bytes = seeds[random() % seeds.size()];
-        mutate(bytes, random);
-        LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
-        ++inputs;
-    }
-    std::printf("%zu inputs in %.1f s\n", inputs, elapsed_s());
-    return 0;
 }

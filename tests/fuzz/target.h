@@ -1,12 +1,21 @@
-// One target is one idea: it takes bytes, must not crash, hang or leak, and brings seeds that reach deep.
+// One target is one reader and what the analyzer makes of what it read. It takes any bytes, and must not crash, hang, leak
+// or take memory out of proportion.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, size_t size);
 
 namespace titan::fuzz {
-std::vector<std::vector<unsigned char>> seeds();
-}
+
+using Bytes = std::vector<unsigned char>;
+
+// Of the target: what the reader says, "read: ..." or the reason why not.
+std::string read(std::span<const unsigned char> file);
+// Of the target: checksums that no mutation would have right are made right, so that mutations get behind them. False
+// where there are none.
+bool seal(Bytes& file);
+
+}  // namespace titan::fuzz

@@ -34,4 +34,27 @@ inline void write_training(Scenario& job, int steps, int buckets = 3, bool sync_
     });
 }
 
+// A bit of everything: groups of sends, a captured graph, kernels and waits on other streams, a proxy, a rank that sleeps.
+inline Scenario mixed_job() {
+    ScenarioOptions options;
+    options.collectives = 32;
+    options.method = format::GpuProgressMethod::kWrites;
+    Scenario job(4, options);
+    write_training(job, 5);
+    Program sleep;
+    sleep.sleep();
+    job.program(2).insert_before("world", 3, sleep);
+    job.program(0).insert_before("world", 2, Program().group_start().send("tp:0", 1).recv("tp:0", 1).group_end());
+    job.program(1).insert_before("world", 2, Program().group_start().send("tp:0", 0).recv("tp:0", 0).group_end());
+    job.program(1).insert_before(
+        "world", 1,
+        Program().capture(2).all_reduce("world").end_capture().kernel("_Z4gemmPf", 7).record(3, 7).wait(3, 0x51));
+    job.program(0).insert_before(
+        "world", 2,
+        Program().kernel("_ZN2at6native3addILi4EEEvi").record(4, 0x51).wait(4, 7).hanging_kernel("_Z4spinv", 7));
+    job.play();
+    job.ring(0).add_channel(0, format::ChannelRole::kProxySend);
+    return job;
+}
+
 }  // namespace titan::synth

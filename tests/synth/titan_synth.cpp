@@ -176,8 +176,14 @@ int main(int argc, char** argv) {
     app.add_option("--drift-ppm", timed_options.clock_drift_ppm);
     std::string random_fault;
     app.add_option("--random", random_fault, "a random job with one of the faults of random_job.h, such as p2p_cycle");
+    bool mixed = false;
+    app.add_flag("--mixed", mixed, "four ranks with a bit of everything in each, nothing else to choose");
     CLI11_PARSE(app, argc, argv);
     try {
+        if (mixed) {
+            mixed_job().write(options.directory);
+            return 0;
+        }
         if (timed) {
             timed_options.ranks_per_host = options.ranks / timed_options.hosts;
             timed_options.steps = options.steps;

@@ -244,6 +244,9 @@ struct Exchange {
     uint64_t received = 0;
 };
 
+// Global ranks and their number: what is beyond any job is not known, so that no arithmetic with ranks overflows.
+constexpr int32_t plausible_rank(int32_t claimed) { return claimed < 0 || claimed > (1 << 24) ? -1 : claimed; }
+
 struct Process {
     Source source;
     int32_t pid = 0;

@@ -8,6 +8,9 @@
 
 namespace titan::format {
 
+// In the year 2116. No reader lets a later moment through, nor one before 1970, so that no difference of two overflows.
+inline constexpr int64_t kLatestNs = int64_t{1} << 62;
+
 class RingClock {
   public:
     RingClock() = default;

@@ -1,5 +1,4 @@
 // NCCL's side of the profiler plugin interface. This program is the plugin: NCCL finds it with STATIC_PLUGIN.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <cstdlib>
 #include <map>
 #include <mutex>

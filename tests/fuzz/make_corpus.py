@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""Writes the samples of the fuzz targets: tests/fuzz/corpus/READER/* and, beside them, what the reader must say of each (EXPECTED).
+
+    tests/fuzz/make_corpus.py [--build build] [--into DIR]
+
+Needs a build (titan-synth, titan-analyze) and the zstd program. The same build writes the same bytes; another release of
+zstd packs the dumps a little differently. Run it again when the layout of rings, dumps or digests has changed, or to add
+a sample: one line in the functions below. Files that a fuzzer found are kept as they are: those named found-*.
+"""
+import argparse
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/synth")]
+sys.dont_write_bytecode = True
+
+import titan_decode  # noqa: E402
+from corpus_containers import container, section, zstd_frame  # noqa: E402
+from corpus_flight_recorder import json_samples, pickle_samples  # noqa: E402
+
+TWO63, ALL_ONES = 1 << 63, (1 << 64) - 1
+REGIONS_AT, REGION_BYTES, CURSORS_AT, CURSOR_BYTES, HEADER_BYTES = 872, 32, 3328, 64, 4096
+CALLS, COMMUNICATORS, THREADS, TEXTS = 1, 4, 5, 6  # kinds of regions
+
+
+def patched(data, *changes):
+    """Each change: offset, struct format, values."""
+    copy = bytearray(data)
+    for offset, form, *values in changes:
+        struct.pack_into("<" + form, copy, offset, *values)
+    return bytes(copy)
+
+
+def regions(ring):
+    """Kind -> number, stride, offset, count, head."""
+    found = {}
+    for i in range(struct.unpack_from("<I", ring, 20)[0]):
+        kind, stride, offset, count, _ = struct.unpack_from("<IIQQQ", ring, REGIONS_AT + REGION_BYTES * i)
+        found[kind] = (i, stride, offset, count, struct.unpack_from("<Q", ring, CURSORS_AT + CURSOR_BYTES * i)[0])
+    return found
+
+
+def shrunk(ring):
+    """The same ring with regions no larger than what is in them."""
+    small = bytearray(ring[:HEADER_BYTES])
+    for i, stride, offset, count, head in regions(ring).values():
+        used = min(count, max(head, 1))
+        place = len(small)
+        small += ring[offset:offset + used * stride]
+        small += bytes(-len(small) % 64)
+        struct.pack_into("<QQ", small, REGIONS_AT + REGION_BYTES * i + 8, place, used)
+    struct.pack_into("<Q", small, 24, len(small))
+    return bytes(small)
+
+
+def region_field(ring, kind, field):
+    """Where a field of a region's descriptor is: stride, offset, count."""
+    return REGIONS_AT + REGION_BYTES * regions(ring)[kind][0] + {"stride": 4, "offset": 8, "count": 16}[field]
+
+
+def rows(ring, kind):
+    _, stride, offset, count, head = regions(ring)[kind]
+    return [offset + i * stride for i in range(min(count, head))]
+
+
+def clocks_backwards(ring):
+    """Each call is left before it was entered, and entered before the one ahead of it; the second anchor is before the first."""
+    changes = [(512, "QQQQ", 2, 1, 1, 1), (472, "Q", 0)]
+    for number, place in enumerate(rows(ring, CALLS)):
+        ticks = 2_000_000_000_000 - number * 1_000_000_000
+        changes += [(place + 72, "QQQQ", ticks, ticks - 500, ticks - 700, ticks - 900)]
+    return patched(ring, *changes)
+
+
+def ring_samples(rings):
+    ring = rings["hung-gpu-rank3"]
+    first_call, first_row, first_thread = (rows(ring, kind)[0] for kind in (CALLS, COMMUNICATORS, THREADS))
+    yield from ((f"{name}.ring", data, "read: ") for name, data in rings.items())
+    yield "empty.ring", b"", "too short"
+    yield "cut-in-header.ring", ring[:2000], "too short"
+    yield "cut-in-a-region.ring", ring[:HEADER_BYTES + 500], "truncated"
+    yield "header-alone.ring", patched(ring[:HEADER_BYTES], (20, "I", 0)), "read: 0 calls"
+    yield "byte-order-of-the-other-kind.ring", patched(ring, (0, "8s", ring[7::-1]), (12, "I", 0x04030201)), "byte order"
+    yield "endian-tag-swapped.ring", patched(ring, (12, "I", 0x04030201)), "byte order"
+    yield "newer-major.ring", patched(ring, (8, "H", 2)), "newer"
+    yield "region-count-of-32-bits.ring", patched(ring, (20, "I", 0xFFFFFFFF)), "read: 10 calls"
+    yield "file-of-2-63-bytes.ring", patched(ring, (24, "Q", TWO63)), "read: 10 calls"
+    for field, form in (("offset", "Q"), ("count", "Q"), ("stride", "I")):
+        value = TWO63 if form == "Q" else 0x80000000
+        says = "read: 0 calls" if field == "offset" else "a ring region reaches past the end"
+        yield f"region-{field}-of-2-63.ring", patched(ring, (region_field(ring, CALLS, field), form, value)), says
+    yield "regions-that-overflow.ring", patched(ring, (region_field(ring, CALLS, "count"), "Q", ALL_ONES // 192 + 2)), "region"
+    yield "stride-of-0.ring", patched(ring, (region_field(ring, CALLS, "stride"), "I", 0)), ""
+    yield "all-regions-in-one-place.ring", patched(
+        ring, *((region_field(ring, kind, "offset"), "Q", HEADER_BYTES) for kind in regions(ring))), "read: "
+    yield "cursors-at-2-63.ring", patched(
+        ring, *((CURSORS_AT + CURSOR_BYTES * i, "Q", TWO63 + i) for i in range(12))), "read: "
+    yield "slots-of-2-63.ring", patched(ring, *((place, "Q", TWO63 + 1) for place in rows(ring, CALLS))), "read: 0 calls"
+    yield "sequences-and-counts-of-2-63.ring", patched(
+        ring, *((place + 16, "QQ", TWO63 + i, TWO63) for i, place in enumerate(rows(ring, CALLS)))), "read: "
+    yield "clocks-backwards.ring", clocks_backwards(ring), "read: "
+    yield "clock-at-the-end-of-time.ring", patched(
+        ring, (472, "Q", ALL_ONES), (480, "QQQQ", 2, TWO63, ALL_ONES, ALL_ONES), (544, "Q", ALL_ONES), (first_call + 72, "Q", ALL_ONES)), "read: "
+    yield "rank-of-31-bits.ring", patched(ring, (88, "iii", 2**31 - 1, -2**31, -2**31)), "read: "
+    yield "same-rank-as-another-process.ring", patched(ring, (88, "i", 1)), "read: "
+    yield "same-communicator-in-every-row.ring", patched(
+        ring, *((place + 8, "Q", struct.unpack_from("<Q", ring, first_row + 8)[0]) for place in rows(ring, COMMUNICATORS))), "read: "
+    yield "communicator-of-31-bits.ring", patched(ring, (first_row + 88, "Qii", TWO63, 2**31 - 1, 2**31 - 2)), "read: "
+    yield "calls-of-rows-that-are-not-there.ring", patched(
+        ring, *((place + 112, "I", 0xFFFFFF00 + i) for i, place in enumerate(rows(ring, CALLS)))), "read: "
+    yield "words-out-of-range.ring", patched(
+        ring, *((place + 144, "HBBHB", 999, 77, 88, 0xFFFF, 99) for place in rows(ring, CALLS)), (552, "I", 12345)), "read: "
+    yield "texts-outside-the-heap.ring", patched(
+        ring, *((place + 8, "II", 0xFFFFFFFF, 0xFFFFFFFF) for place in rows(ring, TEXTS))), "read: "
+    yield "spans-deeper-than-8.ring", patched(ring, (first_thread + 56, "I", 0xFFFFFFFF)), "read: "
+
+
+def dump_of(*sections, **header):
+    return container(b"TITANDMP", *sections, **header)
+
+
+def dump_samples(dumps, rings):
+    ring = rings["hung-gpu-rank3"]
+    meta = b'{"schema":1,"dump":0,"reason":"timeout","realtime_ns":1800000040000000000,"ticks":1040000000000,"process_alive":true}'
+    whole = (section(1, zstd_frame(meta), len(meta)), section(2, zstd_frame(ring), len(ring)))
+    good = dump_of(*whole)
+    yield from ((f"{name}.titan", data, "read: ") for name, data in dumps.items())
+    yield "not-compressed.titan", good, "read: "
+    yield "clocks-backwards.titan", dump_of(whole[0], section(2, zstd_frame(clocks_backwards(ring)), len(ring))), "read: "
+    yield "empty.titan", b"", "empty file"
+    yield "cut-in-header.titan", good[:20], "truncated"
+    yield "cut-in-section.titan", good[:-200], "truncated"
+    yield "without-end.titan", good[:-40], "truncated"
+    yield "without-meta.titan", dump_of(whole[1]), "meta section is lost"
+    yield "without-ring.titan", dump_of(whole[0]), "holds no ring"
+    yield "byte-order-of-the-other-kind.titan", patched(good, (0, "8s", b"PMDNATIT")), "byte order"
+    yield "newer-major.titan", dump_of(*whole, major=99), "newer"
+    yield "header-of-32-bits.titan", dump_of(*whole, header_bytes=0xFFFFFFFF), "impossible size"
+    yield "stored-2-63.titan", dump_of(whole[0], section(2, b"", 4096, stored=TWO63)), "cut off"
+    yield "raw-2-63.titan", dump_of(whole[0], section(2, zstd_frame(ring), TWO63)), "over the limit"
+    yield "offset-2-63.titan", dump_of(whole[0], section(2, zstd_frame(ring), len(ring), TWO63)), "over the limit"
+    yield "offset-that-overflows.titan", dump_of(whole[0], section(2, zstd_frame(ring), len(ring), ALL_ONES - 100)), "over the limit"
+    yield "far-apart.titan", dump_of(*whole, section(2, zstd_frame(b"\1" * 4096), 4096, (1 << 30) - 4096)), "read: "
+    bomb, bomb_bytes, over_bytes = zstd_frame(repeated=256 << 20), 256 << 20, 2 << 30
+    yield "bomb-that-says-2-gib.titan", dump_of(whole[0], section(2, zstd_frame(repeated=bomb_bytes, claims=over_bytes), over_bytes)), "over the limit"
+    yield "bomb-of-256-mib-that-says-4-kib.titan", dump_of(whole[0], section(2, bomb, 4096)), "zstd frame has"
+    yield "bomb-of-256-mib-in-a-frame-of-4-kib.titan", dump_of(whole[0], section(2, zstd_frame(repeated=256 << 20, claims=4096), 4096)), "unpack"
+    yield "bomb-of-unknown-size.titan", dump_of(whole[0], section(2, zstd_frame(repeated=256 << 20, claims=None), 4096)), "cannot be unpacked"
+    yield "bomb-of-64-mib.titan", dump_of(whole[0], section(2, zstd_frame(repeated=64 << 20), 64 << 20)), "not a"
+    yield "little-that-claims-1-gib.titan", dump_of(whole[0], section(2, zstd_frame(b"\1" * 100, claims=None), 1 << 30)), "unpacks to 100 bytes"
+    yield "little-in-a-frame-of-1-gib.titan", dump_of(whole[0], section(2, zstd_frame(b"\1" * 100, claims=1 << 30), 1 << 30)), "cannot be unpacked"
+    yield "meta-of-17-mib.titan", dump_of(section(1, zstd_frame(repeated=17 << 20, byte=b" "), 17 << 20), whole[1]), "over the limit"
+    yield "meta-of-2-mib-of-brackets.titan", dump_of(section(1, zstd_frame(repeated=2 << 20, byte=b"["), 2 << 20), whole[1]), "meta section"
+    nested = b'{"a":' * 20000 + b"1" + b"}" * 20000
+    yield "meta-nested.titan", dump_of(section(1, zstd_frame(nested), len(nested)), whole[1]), "read: "
+    yield "meta-no-json.titan", dump_of(section(1, zstd_frame(b"\xff\xfe{"), 3), whole[1]), "meta section is lost"
+    odd = b'{"dump":18446744073709551616,"reason":7,"realtime_ns":-1,"ticks":1e400,"process_alive":"no","environment":[]}'
+    yield "meta-of-other-types.titan", dump_of(section(1, zstd_frame(odd), len(odd)), whole[1]), "meta section"
+    yield "many-sections.titan", dump_of(whole[0], *[section(2, zstd_frame(repeated=131072, byte=b"\0"), 131072, i << 17) for i in range(200)], whole[1]), "read: "
+    yield "sections-of-unknown-kinds.titan", dump_of(*[section(kind, b"anything", 8) for kind in (3, 99, 0xFFFFFFFF)], *whole), "read: "
+    yield "no-zstd.titan", dump_of(whole[0], section(2, b"anything at all", 15)), "not a zstd frame"
+
+
+def varint(value):
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def digest_of(*sections, **header):
+    return container(b"TITNDGST", *sections, **header)
+
+
+def digest_samples(digests):
+    """Of each digest also a form that is not compressed, so that mutations get at the processes."""
+    unpacked = {}
+    for name, data in digests.items():
+        yield f"{name}.digest", data, "read: "
+        unpacked[name] = [(kind, titan_decode.unzstd(stored, raw)) for kind, stored, raw in sections_of(data)]
+        yield f"{name}-not-compressed.digest", digest_of(*[section(kind, zstd_frame(raw), len(raw)) for kind, raw in unpacked[name]]), "read: "
+    kind, process = unpacked["small"][0]
+    packed = section(kind, zstd_frame(process), len(process))
+    good = digest_of(packed)
+    yield "same-process-twice.digest", digest_of(packed, packed), "read: 2 processes"
+    yield "empty.digest", b"", "truncated"
+    yield "cut-in-section.digest", good[:-100], "truncated"
+    yield "without-end.digest", good[:-40], "truncated"
+    yield "byte-order-of-the-other-kind.digest", patched(good, (0, "8s", good[7::-1])), "byte order"
+    yield "newer-major.digest", digest_of(packed, major=2), "newer"
+    yield "stored-2-63.digest", digest_of(section(kind, b"", 4096, stored=TWO63)), "cut off"
+    yield "raw-2-63.digest", digest_of(section(kind, zstd_frame(process), TWO63)), "over the limit"
+    yield "bomb-of-256-mib.digest", digest_of(section(kind, zstd_frame(repeated=256 << 20), 256 << 20)), "over the limit"
+    yield "bomb-of-256-mib-that-says-4-kib.digest", digest_of(section(kind, zstd_frame(repeated=256 << 20), 4096)), "zstd frame"
+    yield "bomb-of-256-mib-in-a-frame-of-4-kib.digest", digest_of(section(kind, zstd_frame(repeated=256 << 20, claims=4096), 4096)), "unpack"
+    yield "bomb-of-32-mib.digest", digest_of(section(kind, zstd_frame(repeated=32 << 20), 32 << 20)), "skipped"
+    for tag in range(1, 13):
+        for words, count in (("2-63", TWO63), ("of-all-it-has", 600)):
+            field = varint(count) + bytes(600)
+            raw = process + varint(tag) + varint(len(field)) + field
+            yield f"count-{words}-in-field-{tag}.digest", digest_of(section(kind, zstd_frame(raw), len(raw))), ""
+    for name, number in (("problems", 1), ("groups", 3)):
+        raw = varint(TWO63)
+        yield f"count-2-63-of-{name}.digest", digest_of(section(number, zstd_frame(raw), len(raw)), packed), "read: 1 processes"
+    for name, raw in (("in-half", process[:len(process) // 2]), ("in-its-last-field", process[:-1])):
+        yield f"process-cut-{name}.digest", digest_of(section(kind, zstd_frame(raw), len(raw))), "skipped"
+
+
+def sections_of(data):
+    offset = struct.unpack_from("<I", data, 12)[0]
+    while True:
+        kind, _, stored, raw, _, _ = struct.unpack_from("<IIQQQQ", data, offset)
+        if kind == 0:
+            return
+        offset += 40
+        yield kind, data[offset:offset + stored], raw
+        offset += stored
+
+
+def run(*command):
+    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def synthetic(build, scratch):
+    """Small jobs, as rings, dumps and digests."""
+    synth, analyze = build / "tests/synth/titan-synth", build / "analyzer/titan-analyze"
+    jobs = {"mixed": ["--mixed"], "timed": ["--timed", "--ranks", 4, "--hosts", 2, "--steps", 3, "--fault", "none"],
+            "hung-gpu": ["--ranks", 4, "--steps", 2, "--at", 1, "--fault", "gpu"], "p2p-cycle": ["--random", "p2p_cycle"],
+            "small": ["--ranks", 2, "--steps", 2, "--rank", 1, "--at", 1]}
+    wanted = {"mixed": (0, 1, 2), "timed": (3,), "hung-gpu": (3,), "p2p-cycle": (0,), "small": ()}
+    dumps, rings, digests = {}, {}, {}
+    for job, arguments in jobs.items():
+        run(synth, scratch / job, *arguments)
+        for path in sorted((scratch / job).rglob("*.titan")):
+            rank = int(path.name[4:9])
+            if rank in wanted[job]:
+                ring = titan_decode.Ring(titan_decode.read_dump(path.read_bytes())).image
+                rings[f"{job}-rank{rank}"] = shrunk(ring)
+                if job != "timed":
+                    dumps[f"{job}-rank{rank}"] = path.read_bytes()
+        run(analyze, "digest", scratch / job, "--output", scratch / f"{job}.digest")
+        if job != "hung-gpu":
+            digests[job] = (scratch / f"{job}.digest").read_bytes()
+    return dumps, rings, digests
+
+
+def versions():
+    """As analysis.cpp puts them, from the headers."""
+    def number(header, name):
+        text = (ROOT / "formats/include/formats" / header).read_text(encoding="utf-8")
+        return text.split(f" {name} = ")[1].split(";")[0]
+    return ", ".join(f"{name} {number(header, f'k{name.title()}Major')}.{number(header, f'k{name.title()}Minor')}" for name, header in
+                     (("ring", "ring_layout.h"), ("dump", "dump_layout.h"), ("digest", "digest_layout.h")))
+
+
+def write(directory, samples, layout):
+    """Replaces everything but what fuzzers found."""
+    directory.mkdir(parents=True, exist_ok=True)
+    table = directory / "EXPECTED"
+    old = table.read_text(encoding="utf-8").splitlines()[1:] if table.exists() else []
+    lines = [line for line in old if line.startswith("found-")]
+    for path in directory.iterdir():
+        if not path.name.startswith("found-"):
+            path.unlink()
+    for name, data, expected in sorted(samples):
+        (directory / name).write_bytes(data)
+        lines.append(f"{name}: {expected or 'read: '}")
+    table.write_text("\n".join([f"written as {layout}"] + sorted(lines)) + "\n", encoding="utf-8")
+    print(f"{directory}: {len(lines)} files, {sum(path.stat().st_size for path in directory.iterdir())} bytes")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--into", type=pathlib.Path, default=ROOT / "tests/fuzz/corpus")
+    arguments = parser.parse_args()
+    if shutil.which("zstd") is None:
+        parser.error("the zstd program is needed")
+    with tempfile.TemporaryDirectory() as scratch:
+        dumps, rings, digests = synthetic(arguments.build, pathlib.Path(scratch))
+    layout = versions()
+    for reader, samples in (("ring", ring_samples(rings)), ("dump", dump_samples(dumps, rings)), ("digest", digest_samples(digests)),
+                            ("pickle", pickle_samples()), ("json", json_samples())):
+        write(arguments.into / reader, samples, layout)
+
+
+if __name__ == "__main__":
+    main()
