@@ -22,7 +22,8 @@ another rank held it in another collective is left out. What is lost is what the
   slow part     what takes longer in its steps than in those of its peers
 
 Needs records of a job that runs or ran: kill -USR1 any rank dumps all of them. Marked steps and spans (titantrace.h,
-NVTX) tell which part is slow; TITANTRACE_GPU_PROGRESS=timing tells starts to 0.1 ms instead of 2 ms.
+NVTX) tell which part is slow; TITANTRACE_GPU_PROGRESS=timing tells starts to 0.1 ms instead of 2 ms. PyTorch's Flight
+Recorder dumps tell who is late where TORCH_NCCL_ENABLE_TIMING=1 was set, by how long calls take on each GPU.
 
 examples:
   titan-analyze stragglers dumps/

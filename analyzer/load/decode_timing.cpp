@@ -1,6 +1,7 @@
 #include "analyzer/decode_timing.h"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -140,6 +141,16 @@ void choose_by_number(const Process& process, const Member& member, std::vector<
     }
 }
 
+// Where another recorder timed a call, how long it took is exact, and when it was is not: it is told from the host's call on.
+std::pair<int64_t, int64_t> device_times(const Process& process, const Entry& entry) {
+    if (!process.only_calls) {
+        return {entry.started_ns, entry.finished_ns};
+    }
+    const bool timed = entry.started_ns != 0 && entry.finished_ns > entry.started_ns && entry.entered_ns > 0;
+    return timed ? std::pair(entry.entered_ns, entry.entered_ns + (entry.finished_ns - entry.started_ns))
+                 : std::pair<int64_t, int64_t>(0, 0);
+}
+
 void keep_arrivals(const Covered& waited, Process& process) {
     std::vector<uint32_t> chosen;
     for (Member& member : process.members) {
@@ -158,12 +169,12 @@ void keep_arrivals(const Covered& waited, Process& process) {
         arrival.sequence = entry.sequence;
         arrival.bytes = bytes_of(entry);
         arrival.entered_ns = entry.entered_ns;
-        arrival.started_ns = entry.started_ns;
-        arrival.ended_ns = entry.finished_ns;
+        std::tie(arrival.started_ns, arrival.ended_ns) = device_times(process, entry);
         arrival.step = entry.step;
         arrival.kind = entry.kind;
         arrival.waited_ns = waited.before(arrival.arrived_ns());
-        if (entry.entered_ns > 0 && !entry.captured) {
+        const bool told = !process.only_calls || arrival.started_ns != 0;
+        if (entry.entered_ns > 0 && !entry.captured && told) {
             process.members[entry.row].arrivals.push_back(arrival);
         }
     }
@@ -176,8 +187,8 @@ void keep_arrivals(const Covered& waited, Process& process) {
 
 void cover_device_times(const Process& process, Covered& covered) {
     for (const Entry& entry : process.entries) {
-        if (entry.started_ns != 0 && entry.finished_ns != 0) {
-            covered.add(entry.started_ns, entry.finished_ns);
+        if (const auto [started_ns, ended_ns] = device_times(process, entry); started_ns != 0 && ended_ns != 0) {
+            covered.add(started_ns, ended_ns);
         }
     }
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyzer/decode_timing.h"
 #include "analyzer/flight_recorder.h"
 #include "analyzer/load.h"
 #include "analyzer/text.h"
@@ -76,6 +77,7 @@ class ProcessMaker {
         process_.overwritten = first > 0 ? static_cast<uint64_t>(first) : 0;
         finish_states();
         finish_members();
+        sample_arrivals(process_);
         return std::move(process_);
     }
 
@@ -230,6 +232,7 @@ class ProcessMaker {
     void set_progress(const fr::Entry& raw, const CallName& name, Entry& entry) {
         entry.entered_ns = raw.time_created_ns;
         entry.finished_ns = raw.time_completed_ns;
+        entry.started_ns = start_of(raw);
         // Gloo works without events: that its call ended is only told by the recorder's letting go of it.
         const bool done = raw.state == fr::State::kCompleted || (name.backend == "gloo" && raw.retired);
         entry.state = done                               ? CallState::kFinished
@@ -245,6 +248,14 @@ class ProcessMaker {
                 static_cast<uint64_t>(std::min<int64_t>(raw.timeout_ms, INT64_MAX / 1'000'000)) * 1'000'000);
             timed_out_ |= raw.retired;
         }
+    }
+
+    // Only where PyTorch timed the call (TORCH_NCCL_ENABLE_TIMING): when it saw a call start says less.
+    static int64_t start_of(const fr::Entry& raw) {
+        constexpr double kLongestMs = 1e9;
+        const bool timed = raw.duration_ms > 0 && raw.duration_ms < kLongestMs && raw.time_completed_ns > 0;
+        const auto duration_ns = static_cast<int64_t>(timed ? raw.duration_ms * 1e6 : 0);
+        return timed && duration_ns < raw.time_completed_ns ? raw.time_completed_ns - duration_ns : 0;
     }
 
     Entry make_p2p(const fr::Entry& raw, const CallName& name, uint32_t row) {

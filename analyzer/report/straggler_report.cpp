@@ -45,9 +45,12 @@ std::string basis_text(const RankTiming& rank) { return rank.by_device ? "GPU" :
 std::string unseen_text(const Run& run) {
     const bool only_calls = !run.processes.empty() && std::all_of(run.processes.begin(), run.processes.end(),
                                                                   [](const Process& one) { return one.only_calls; });
-    return only_calls ? "these records tell when the hosts made their calls, but not when the GPUs came to them, how "
-                        "long the hosts waited, or how their clocks differ: who is late cannot be told from them"
-                      : "";
+    return only_calls
+               ? "these records tell when the hosts made their calls, but not how long the GPUs waited in them, nor "
+                 "how "
+                 "the hosts' clocks differ: who is late cannot be told from them (TORCH_NCCL_ENABLE_TIMING=1 records "
+                 "how long calls take)"
+               : "";
 }
 
 ordered_json rank_json(const Run& run, const RankTiming& rank, const TimeAxis& axis) {
@@ -147,7 +150,7 @@ std::string straggler_json(const Run& run, const Timing& timing) {
         json["ranks"].push_back(rank_json(run, rank, timing.axes[rank.axis]));
     }
     const std::string why = unseen_text(run);
-    json["not_seen"] = why.empty() ? ordered_json(nullptr) : ordered_json(why);
+    json["not_seen"] = why.empty() || !timing.ranks.empty() ? ordered_json(nullptr) : ordered_json(why);
     json["slow_collectives"] = ordered_json::array();
     for (const SlowCollective& slow : timing.slow) {
         json["slow_collectives"].push_back(slow_json(run, slow));

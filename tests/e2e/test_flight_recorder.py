@@ -2,6 +2,7 @@
 """PyTorch's Flight Recorder dumps: invented ones of all kinds, and real ones that CPU PyTorch writes under torchrun."""
 
 import json
+import random
 import subprocess
 import sys
 import unittest
@@ -67,6 +68,30 @@ class Verdicts(Dumps):
             self.assertEqual(told.returncode, harness.HEALTHY, told.stderr)
             self.assertIn("cannot be told", told.stdout)
             self.assertIn(empty, told.stdout)
+
+    def timed(self, late_ms):
+        """Calls that PyTorch timed: nobody leaves before the last has come, hosts then start the next together."""
+        dice = random.Random(7)
+        job = fr_files.Job(8)
+        now_ns = fr_files.START_NS
+        for call in range(200):
+            delays = [dice.expovariate(1 / 2e6) + 30e6 + 1e6 * late_ms(rank, call) for rank in job.ranks]
+            for rank in job.ranks:
+                taken_ns = int(max(delays) - delays[rank]) + 1_000_000
+                created_ns = now_ns + int(delays[rank]) + 5_000_000_000 * rank  # no two clocks agree
+                discovered_ns = created_ns + taken_ns + dice.randrange(100_000_000)
+                job.call(rank, "0", "all_reduce", [[1024]], time_created_ns=created_ns, duration_ms=taken_ns / 1e6,
+                         time_discovered_completed_ns=discovered_ns)
+            now_ns += int(max(delays)) + 1_000_000
+        return job
+
+    def test_straggler_among_timed_calls(self):
+        job = self.timed(lambda rank, call: 40 if rank == 5 and call >= 50 else 0)
+        self.check(job, "straggler", [5])
+
+    def test_healthy_and_noisy_timed_calls(self):
+        analysis = self.diagnose(self.timed(lambda rank, call: 0))
+        self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
 
     def test_timed_out_is_sure(self):
         job = self.trained()
