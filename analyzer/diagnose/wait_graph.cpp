@@ -375,11 +375,9 @@ class GraphBuilder {
     }
 
     void add_unknown_members(WaitNode& node, const Communicator& communicator) {
-        // Each prediction looks at all members, and a damaged record may claim a million of them.
-        int64_t predictions = (int64_t{1} << 24) / std::max<int64_t>(1, std::ssize(communicator.by_rank));
         for (int rank = 0; rank < static_cast<int>(communicator.by_rank.size()); ++rank) {
             if (!communicator.by_rank[static_cast<size_t>(rank)].known()) {
-                const int global = predictions-- > 0 ? run_.global_rank(communicator, rank) : -1;
+                const int global = run_.global_rank(communicator, rank);
                 node.absent.push_back({{}, rank, global, AbsenceReason::kUnknown, {}, false});
             }
         }

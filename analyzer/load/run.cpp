@@ -190,6 +190,33 @@ void forget_common_death(Run& run) {
     run.warnings.push_back({"job_ended", {}, "every process is gone: what they did in their last moment is analyzed"});
 }
 
+// Two known members give the line; it must fit all of them. Of the world one is enough.
+RankLine fit_line(const Run& run, const Communicator& communicator) {
+    RankLine line;
+    bool fits = communicator.size == run.world_size;
+    for (int rank = 0; rank < static_cast<int>(communicator.by_rank.size()); ++rank) {
+        const MemberRef known = communicator.by_rank[static_cast<size_t>(rank)];
+        line.unknown_members += known.known() ? 0 : 1;
+        const int global = known.known() ? run.member(known).global_rank : -1;
+        if (global < 0) {
+            continue;
+        }
+        if (line.first < 0) {
+            line.first = rank;
+            line.base = global;
+            continue;
+        }
+        if (line.at(rank) != global && !line.crooked) {
+            const int64_t rise = int64_t{global} - line.base;
+            line.crooked = fits || rise % (rank - line.first) != 0;
+            line.slope = line.crooked ? line.slope : rise / (rank - line.first);
+        }
+        fits = true;
+    }
+    line.fits = line.first >= 0 && fits && !line.crooked;
+    return line;
+}
+
 bool is_missing(const Run& run, int rank) {
     return std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), rank);
 }
@@ -297,45 +324,19 @@ int Run::global_rank(const Communicator& communicator, int comm_rank) const {
         listed != ranks_of.end() && static_cast<size_t>(comm_rank) < listed->second.size()) {
         return listed->second[static_cast<size_t>(comm_rank)];
     }
-    // Communicator ranks nearly always lie on a line over global ranks (the world, dp groups, tp groups). Two known members
-    // give the line; it must fit all of them and end at a rank that is missing.
-    int first = -1;
-    int slope = 1;
-    bool fits = communicator.size == world_size;
-    int unknown_members = 0;
-    for (int rank = 0; rank < communicator.size; ++rank) {
-        const MemberRef known = communicator.by_rank[static_cast<size_t>(rank)];
-        unknown_members += known.known() ? 0 : 1;
-        const int global = known.known() ? member(known).global_rank : -1;
-        if (global < 0) {
-            continue;
-        }
-        if (first < 0) {
-            first = rank;
-            continue;
-        }
-        const int base = member(communicator.by_rank[static_cast<size_t>(first)]).global_rank;
-        if (global - base != slope * (rank - first)) {
-            if (fits || (global - base) % (rank - first) != 0) {
-                fits = false;
-                break;
-            }
-            slope = (global - base) / (rank - first);
-        }
-        fits = true;
-    }
-    if (first >= 0 && fits) {
-        const int base = member(communicator.by_rank[static_cast<size_t>(first)]).global_rank;
-        const int predicted = base + slope * (comm_rank - first);
-        if (is_missing(*this, predicted)) {
-            return predicted;
+    const RankLine& line = communicator.rank_line;
+    if (line.fits) {
+        const int64_t predicted = line.at(comm_rank);
+        const int rank = predicted < 0 || predicted >= kMaxRanks ? -1 : static_cast<int>(predicted);
+        if (is_missing(*this, rank)) {
+            return rank;
         }
         // On the line is a rank with a record, that never made this communicator: the missing one is somebody else.
-        if (communicator.size - unknown_members >= 2 && std::binary_search(ranks.begin(), ranks.end(), predicted)) {
+        if (communicator.size - line.unknown_members >= 2 && std::binary_search(ranks.begin(), ranks.end(), rank)) {
             return -1;
         }
     }
-    return unknown_members == 1 && missing_ranks.size() == 1 ? missing_ranks.front() : -1;
+    return line.unknown_members == 1 && missing_ranks.size() == 1 ? missing_ranks.front() : -1;
 }
 
 void link(Run& run) {
@@ -349,6 +350,9 @@ void link(Run& run) {
     set_global_ranks(run);
     order_members(run);
     find_missing_ranks(run);
+    for (Communicator& communicator : run.communicators) {
+        communicator.rank_line = fit_line(run, communicator);
+    }
     forget_common_death(run);
     run.layout = std::make_shared<const Layout>(layout_of(run));
 }

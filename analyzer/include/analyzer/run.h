@@ -315,6 +315,18 @@ struct MemberRef {
     bool operator==(const MemberRef&) const = default;
 };
 
+// Communicator ranks nearly always lie on a line over global ranks (the world, dp groups, tp groups).
+struct RankLine {
+    int first = -1;  // the first member whose global rank is known
+    int base = 0;    // its global rank
+    int64_t slope = 1;
+    int unknown_members = 0;
+    bool crooked = false;  // no line goes through all of them
+    bool fits = false;
+
+    int64_t at(int comm_rank) const { return base + slope * (int64_t{comm_rank} - first); }
+};
+
 struct Communicator {
     uint64_t id = 0;
     uint64_t parent_id = 0;
@@ -326,6 +338,7 @@ struct Communicator {
     std::string name;
     std::vector<MemberRef> members;  // all known ones, by communicator rank where known
     std::vector<MemberRef> by_rank;  // index = communicator rank; empty where the size is unknown
+    RankLine rank_line;              // made by link()
 };
 
 struct Warning {
