@@ -14,8 +14,8 @@ FORBIDDEN = {
     "pthread_mutex_lock": "takes a lock", "pthread_rwlock_rdlock": "takes a lock", "pthread_rwlock_wrlock": "takes a lock",
     "printf": "prints", "fprintf": "prints", "fopen": "opens a file",
 }
-# The objects on the hot path. Headers of tracer/hot are compiled into these.
-HOT_OBJECT = re.compile(r"^(hot_\w+|\w+_wrappers|record|record_group|record_launch|record_work|graphs_launch|markers)\.cpp\.o$")
+# The objects on the hot path, and the reader of Python stacks, which runs in signal handlers. Headers of tracer/hot are compiled into these.
+HOT_OBJECT = re.compile(r"^(hot_\w+|python_\w+|\w+_wrappers|record|record_group|record_launch|record_work|graphs_launch|markers)\.cpp\.o$")
 HOT_LAYERS = re.compile(r"(^|/)(interpose|tracer)/")
 
 

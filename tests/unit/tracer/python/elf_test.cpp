@@ -1,0 +1,145 @@
+// Memory, maps and ELF images of this very process.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "python/elf_image.h"
+#include "python/maps.h"
+#include "python/runtime.h"
+
+using namespace titan::tracer::python;
+
+namespace {
+
+// Refuses system calls with EPERM, as a container's seccomp filter does.
+void refuse(std::initializer_list<uint32_t> calls) {
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    for (const uint32_t call : calls) {
+        sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                              BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+                              BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                              BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        sock_fprog program{4, code};
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+    }
+}
+
+template <class Body>
+int in_child(Body body) {
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(body());
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+TEST_CASE("memory is read up to where it ends, and errno is kept") {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    char* const pages =
+        static_cast<char*>(mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    std::memset(pages, 'a', 2 * page);
+    munmap(pages + 2 * page, page);
+    Memory memory;
+    REQUIRE(open_memory(getpid(), memory) == 0);
+    char into[64] = {};
+    const auto end = reinterpret_cast<uint64_t>(pages + 2 * page);
+    errno = 77;
+    CHECK(memory.read_some(memory, end - 10, into, sizeof into) == 10);
+    CHECK(memory.read_some(memory, end - page - 10, into, sizeof into) == sizeof into);
+    CHECK_FALSE(memory.read(end - 10, into, 11));
+    CHECK(memory.read(end - 10, into, 10));
+    CHECK_FALSE(memory.read(0, into, 1));
+    CHECK_FALSE(memory.read(~uint64_t{0} - 3, into, 8));
+    CHECK_FALSE(memory.read(uint64_t{1} << 63, into, 8));
+    CHECK(errno == 77);
+    close_memory(memory);
+    munmap(pages, 2 * page);
+}
+
+TEST_CASE("where process_vm_readv is refused, /proc/PID/mem serves; where both are, it is said") {
+    static const char text[] = "here";
+    CHECK(in_child([] {
+              refuse({SYS_process_vm_readv});
+              Memory memory;
+              char into[sizeof text];
+              const bool read = open_memory(getpid(), memory) == 0 && memory.fd >= 0 &&
+                                memory.read(reinterpret_cast<uint64_t>(text), into, sizeof into) &&
+                                std::memcmp(into, text, sizeof into) == 0 && !memory.read(0, into, 1);
+              close_memory(memory);
+              return read ? 0 : 1;
+          }) == 0);
+    CHECK(in_child([] {
+              refuse({SYS_process_vm_readv, SYS_openat, SYS_open});
+              Memory memory;
+              return open_memory(getpid(), memory) == EPERM ? 0 : 1;
+          }) == 0);
+}
+
+TEST_CASE("maps come whole through a small buffer, and lines that are too long are left out") {
+    for (const size_t room_bytes : {512u, 8192u}) {
+        char room[8192];
+        MapsReader maps(getpid(), room, room_bytes);
+        CHECK(maps.error() == 0);
+        Mapping mapping;
+        bool ours = false;
+        size_t count = 0;
+        for (uint64_t before = 0; maps.next(mapping); before = mapping.end, count++) {
+            CHECK(mapping.start >= before);
+            CHECK(mapping.end > mapping.start);
+            const auto here = reinterpret_cast<uint64_t>(&in_child<int (*)()>);
+            ours = ours || (here >= mapping.start && here < mapping.end &&
+                            std::string(mapping.path).find("unit_tracer_python") != std::string::npos);
+        }
+        CHECK(ours);
+        CHECK(count > 10);
+    }
+    char room[16];
+    MapsReader tiny(getpid(), room, sizeof room);
+    Mapping mapping;
+    CHECK_FALSE(tiny.next(mapping));
+    MapsReader nobody(1 << 30, room, sizeof room);
+    CHECK(nobody.error() != 0);
+    CHECK_FALSE(nobody.next(mapping));
+}
+
+TEST_CASE("exported symbols of a loaded library are found where the loader finds them") {
+    void* const version_at = dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+    Dl_info info;
+    REQUIRE(dladdr(version_at, &info) != 0);
+    Memory memory;
+    REQUIRE(open_memory(getpid(), memory) == 0);
+    ElfImage image;
+    REQUIRE(open_image(memory, reinterpret_cast<uint64_t>(info.dli_fbase), image));
+    CHECK(find_symbol(memory, image, "gnu_get_libc_version") == reinterpret_cast<uint64_t>(version_at));
+    CHECK(find_symbol(memory, image, "environ") != 0);
+    CHECK(find_symbol(memory, image, "no_such_symbol_anywhere") == 0);
+    CHECK(find_symbol(memory, image, "") == 0);
+    CHECK_FALSE(open_image(memory, reinterpret_cast<uint64_t>(info.dli_fbase) + 4096, image));
+    CHECK_FALSE(open_image(memory, 0, image));
+    close_memory(memory);
+}
+
+TEST_CASE("a process without Python says so") {
+    Memory memory;
+    REQUIRE(open_memory(getpid(), memory) == 0);
+    char room[kFindRoom_bytes], reason[kReason_bytes];
+    Runtime runtime;
+    CHECK(find_runtime(memory, room, runtime, reason) == Search::kNoPython);
+    CHECK(std::string(reason) == "no Python in this process");
+    close_memory(memory);
+}

@@ -1,0 +1,204 @@
+"""Python stacks read from outside against what each CPython says of itself, and against programs that never rest.
+
+    test_stacks.py --pystacks PROGRAM [--inside LIBRARY] [unittest arguments]
+
+Every CPython that is found is tested, and every one that is not is named: pyenv's versions, those on PATH, and the
+commands in $TITAN_PYTHONS, separated by semicolons (a CPython that needs its own loader, one without the GIL).
+"""
+import argparse
+import collections
+import ctypes.util
+import glob
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+PYSTACKS = INSIDE = None
+KNOWN = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15")
+ASK = ("import sys, sysconfig; print('%d.%d.%d%s %s' % (sys.version_info[:3] + ("
+       "'t' if sysconfig.get_config_var('Py_GIL_DISABLED') else '', "
+       "'shared' if 'libpython' in open('/proc/self/maps').read() else 'static')))")
+
+Python = collections.namedtuple("Python", "command version minor shape")
+
+
+def interpreters():
+    """Every different CPython 3 that runs here."""
+    commands = [shlex.split(c) for c in os.environ.get("TITAN_PYTHONS", "").split(";") if c.strip()]
+    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    commands += [[path] for path in sorted(glob.glob(f"{root}/versions/3.*/bin/python3"))]
+    for directory in os.environ.get("PATH", "").split(os.pathsep):
+        commands += [[path] for path in sorted(glob.glob(f"{directory}/python3*"))
+                     if re.fullmatch(r"python3(\.\d+t?)?", os.path.basename(path)) and "shims" not in directory]
+    found = {}
+    for command in commands:
+        try:
+            asked = subprocess.run([*command, "-c", ASK], capture_output=True, text=True, timeout=30)
+        except OSError:
+            continue
+        if asked.returncode == 0:
+            version, shape = asked.stdout.split()
+            minor = ".".join(version.split(".")[:2]) + ("t" if version.endswith("t") else "")
+            found.setdefault((version, shape), Python(command, version, minor, shape))
+    return list(found.values())
+
+
+def pystacks(*arguments):
+    done = subprocess.run([PYSTACKS, *map(str, arguments)], capture_output=True, timeout=300)
+    assert done.returncode == 0, f"pystacks {arguments}: {done.returncode} {done.stderr.decode()}"
+    return json.loads(done.stdout.decode("utf-8"))
+
+
+class Program:
+    """blocked_program.py under a file name that is not ASCII, with its own word on where its threads stand."""
+
+    def __init__(self, python, *arguments, environment=None):
+        self.directory = tempfile.TemporaryDirectory()
+        path = pathlib.Path(self.directory.name) / "größe_文件_🐍.py"
+        shutil.copy(HERE / "blocked_program.py", path)
+        self.process = subprocess.Popen([*python.command, str(path), *arguments],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env={**os.environ, "PYTHONUTF8": "1", **(environment or {})})
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        line = self.process.stdout.readline()
+        assert line, "the program ended before it was ready"
+        self.says = json.loads(line)
+        return self
+
+    def __exit__(self, *error):
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.directory.cleanup()
+
+
+class Stacks(unittest.TestCase):
+    """One test per CPython is added below."""
+
+    maxDiff = 4000
+
+    def compare(self, python):
+        with Program(python) as program:
+            seen = pystacks(program.pid)
+            self.assertEqual("found", seen["search"], seen)
+            self.assertEqual(python.minor.endswith("t"), bool(seen["free_threaded"]))
+            self.assertEqual(python.minor.rstrip("t"), f"{seen['version'] >> 24}.{seen['version'] >> 16 & 255}")
+            self.assertTrue(seen["this_thread"])
+            self.assertFalse(seen["torn"])
+            by_ident = {t["pthread"]: t for t in seen["threads"]}
+            for thread in program.says["threads"]:
+                with self.subTest(thread=thread["kind"]):
+                    self.compare_thread(python, thread, by_ident[thread["ident"]])
+            main_ident, main_native = program.says["main"]
+            main = by_ident[main_ident]
+            self.assertEqual("main", main["frames"][0]["name"])
+            self.assertEqual("<module>", main["frames"][-1]["name"])
+            self.assertEqual(main_native, main["native"] or main["candidate"])
+            subs = [t for t in seen["threads"] if t["interpreter"] != 0 and t["frames"]]
+            if program.says["extra"]["subinterpreter"] == "tested":
+                self.assertEqual([["in_sub", 3], ["<module>", 4]], [[f["name"], f["line"]] for f in subs[0]["frames"]])
+            self.check_cut(program)
+            frames = sum(len(t["frames"]) for t in seen["threads"])
+            return f"{len(program.says['threads'])} threads, {frames} frames, " \
+                   f"found in {seen['find_us']} us; " + ", ".join(f"{k}: {v}" for k, v in program.says["extra"].items())
+
+    def compare_thread(self, python, thread, seen):
+        self.assertEqual(thread["native"], seen["native"] or seen["candidate"])
+        self.assertEqual(0, seen["cut"])
+        said = [{"file": f[0], "name": f[1], "line": f[2], "first": f[3]} for f in thread["frames"]]
+        read = [{key: f[key] for key in ("file", "name", "line", "first")} for f in seen["frames"]]
+        if not thread["blocked"]:  # it runs on: its line is one of its loop's
+            self.assertIn(read[0]["line"] - said[0]["first"], (2, 3, 4))
+            read[0]["line"] = said[0]["line"]
+        self.assertEqual(said, read)
+        self.assertTrue(seen["frames"][-1]["entry"], "the outermost frame ends a native run")
+        if python.minor in ("3.9", "3.10"):
+            self.assertTrue(all(f["entry"] for f in seen["frames"]))
+        elif thread["kind"] == "recursion":
+            self.assertFalse(any(f["entry"] for f in seen["frames"] if f["name"] == "recursion"), "all in one native run")
+
+    def check_cut(self, program):
+        short = pystacks(program.pid, 5)
+        deep = [t for t in short["threads"] if t["cut"] == 1]
+        self.assertTrue(deep, "300 frames do not fit into 5")
+        self.assertTrue(all(len(t["frames"]) == 5 for t in deep))
+
+    def churn(self, python):
+        with Program(python, "churn") as program:
+            for _ in range(3):
+                seen = pystacks("--loop", program.pid, 1000)
+                if seen["search"] == "found":
+                    break
+            self.assertEqual("found", seen["search"], seen)
+            self.assertGreater(seen["frames"], seen["times"])
+            self.assertIsNone(program.process.poll(), "the program does not notice")
+            return (f"{seen['frames']} frames, {seen['torn_walks']} of {seen['threads']} walks torn, "
+                    f"{seen['gone']} code objects gone, {seen['torn_lists']} lists torn, longest {seen['longest_us']} us")
+
+    def refuse(self, python):
+        with subprocess.Popen([*python.command, "-c", "import sys; print(flush=True); sys.stdin.read()"],
+                              stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            seen = pystacks(process.pid)
+            process.stdin.close()
+        # _PyRuntime came with 3.7: one without it is no Python to us.
+        expected = ("no python", "no Python in this process") if python.minor == "3.6" else \
+            ("refused", f"CPython {python.minor} is not known")
+        self.assertEqual(expected, (seen["search"], seen["reason"]))
+        return seen["reason"]
+
+    def test_no_python(self):
+        with subprocess.Popen(["sleep", "100"]) as process:
+            seen = pystacks(process.pid)
+            process.kill()
+        self.assertEqual(("no python", "no Python in this process"), (seen["search"], seen["reason"]))
+
+    def test_no_process(self):
+        self.assertEqual("denied", pystacks(2 ** 22 + 1)["search"])
+
+    def test_stopped(self):
+        """A stopped process is read like a running one."""
+        python = PYTHONS[-1]
+        with Program(python) as program:
+            os.kill(program.pid, 19)
+            seen = pystacks(program.pid)
+            os.kill(program.pid, 18)
+        self.assertEqual("found", seen["search"], seen)
+
+
+def add(python):
+    for name in ("compare", "churn") if python.minor in KNOWN else ("refuse",):
+        def test(self, name=name):
+            print(f"{python.version} {python.shape}: {name}: {getattr(self, name)(python) or 'ok'}", flush=True)
+        setattr(Stacks, f"test_{name}_{python.version.replace('.', '_')}_{python.shape}", test)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pystacks", required=True)
+    parser.add_argument("--inside")
+    options, rest = parser.parse_known_args()
+    PYSTACKS, INSIDE = options.pystacks, options.inside
+    PYTHONS = [p for p in interpreters()]
+    for found in PYTHONS:
+        add(found)
+    PYTHONS = [p for p in PYTHONS if p.minor in KNOWN]
+    for wanted in KNOWN:
+        if not any(p.minor == wanted for p in PYTHONS):
+            print(f"CPython {wanted}: missing on this machine, not tested (TITAN_PYTHONS names more)")
+    unittest.main(argv=[sys.argv[0], *rest])

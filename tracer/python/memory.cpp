@@ -1,0 +1,107 @@
+#include "memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "text.h"
+
+namespace titan::tracer::python {
+namespace {
+
+constexpr uint64_t kPage_bytes = 4096;
+
+class KeepErrno {
+  public:
+    KeepErrno() : saved_(errno) {}
+    ~KeepErrno() { errno = saved_; }
+    KeepErrno(const KeepErrno&) = delete;
+    KeepErrno& operator=(const KeepErrno&) = delete;
+
+  private:
+    int saved_;
+};
+
+long vm_readv(int32_t pid, uint64_t address, void* into, size_t bytes) {
+    iovec here{into, bytes};
+    iovec there{reinterpret_cast<void*>(address), bytes};
+    return syscall(SYS_process_vm_readv, pid, &here, 1UL, &there, 1UL, 0UL);
+}
+
+long mem_read(int32_t fd, uint64_t address, void* into, size_t bytes) {
+    return pread(fd, into, bytes, static_cast<off_t>(address));
+}
+
+template <class Once>
+size_t read_in_pieces(uint64_t address, void* into, size_t bytes, Once once) {
+    const KeepErrno keep;
+    if (address + bytes < address || address >= uint64_t{1} << 63) {
+        return 0;
+    }
+    size_t done = 0;
+    size_t want = bytes;
+    while (done < bytes) {
+        const long got = once(address + done, static_cast<char*>(into) + done, want);
+        if (got > 0) {
+            done += static_cast<size_t>(got);
+            want = bytes - done;
+            continue;
+        }
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        // The kernel may refuse a range as a whole whose first pages are there: once more, up to the end of the first
+        // page.
+        const uint64_t to_page_end = kPage_bytes - (address + done) % kPage_bytes;
+        if (want <= to_page_end) {
+            break;
+        }
+        want = static_cast<size_t>(to_page_end);
+    }
+    return done;
+}
+
+size_t read_by_vm(const Memory& memory, uint64_t address, void* into, size_t bytes) {
+    return read_in_pieces(address, into, bytes,
+                          [&](uint64_t at, void* to, size_t n) { return vm_readv(memory.pid, at, to, n); });
+}
+
+size_t read_by_file(const Memory& memory, uint64_t address, void* into, size_t bytes) {
+    return read_in_pieces(address, into, bytes,
+                          [&](uint64_t at, void* to, size_t n) { return mem_read(memory.fd, at, to, n); });
+}
+
+}  // namespace
+
+int open_memory(int32_t pid, Memory& memory) {
+    const KeepErrno keep;
+    memory = Memory{};
+    memory.pid = pid;
+    char byte;
+    // Rights are checked before the address: nobody has page 0, so an answer of EFAULT says that we may read.
+    if (vm_readv(pid, 0, &byte, 1) >= 0 || errno == EFAULT) {
+        memory.read_some = read_by_vm;
+        return 0;
+    }
+    const int refusal = errno;
+    char path[32];
+    format_text(path, sizeof path, "/proc/%d/mem", pid);
+    memory.fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (memory.fd < 0) {
+        return refusal;
+    }
+    memory.read_some = read_by_file;
+    return 0;
+}
+
+void close_memory(Memory& memory) {
+    if (memory.fd >= 0) {
+        const KeepErrno keep;
+        close(memory.fd);
+    }
+    memory = Memory{};
+}
+
+}  // namespace titan::tracer::python

@@ -1,0 +1,64 @@
+// How the readers of Python's structures look at memory that may not be there: another process's, or our own while
+// other threads change it.
+//
+// Thread-safety: any thread; everything is async-signal-safe (system calls and nothing else), keeps errno, never
+// faults.
+// Errors: a read that is not whole says so by its result; why memory may not be read at all is open_memory's answer.
+// Source: process_vm_readv(2), proc_pid_mem(5).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace titan::tracer::python {
+
+// One way to read. A test gives its own `read_some`.
+struct Memory {
+    // The bytes that could be read from the start of the range.
+    using ReadSome = size_t (*)(const Memory& memory, uint64_t address, void* into, size_t bytes);
+
+    ReadSome read_some = nullptr;
+    int32_t pid = 0;
+    int32_t fd = -1;
+    const void* context = nullptr;
+
+    bool read(uint64_t address, void* into, size_t bytes) const {
+        return read_some(*this, address, into, bytes) == bytes;
+    }
+    template <class T>
+    bool get(uint64_t address, T& into) const {
+        return read(address, &into, sizeof into);
+    }
+    // Where the bytes can be looked at: in `room`, or nullptr.
+    const char* view(uint64_t address, char* room, size_t bytes) const {
+        return read(address, room, bytes) ? room : nullptr;
+    }
+};
+
+// Our own memory without a system call and without a net: only for frames of the calling thread, which cannot go away
+// meanwhile.
+struct DirectMemory {
+    static const char* view(uint64_t address, char*, size_t) {
+        constexpr uint64_t kFirstPage_bytes = 4096, kUserSpaceEnd = uint64_t{1} << 47;
+        return address >= kFirstPage_bytes && address < kUserSpaceEnd && address % 8 == 0
+                   ? reinterpret_cast<const char*>(address)
+                   : nullptr;
+    }
+};
+
+// A field of what view() gave.
+template <class T>
+T field(const char* bytes, size_t offset) {
+    T value;
+    std::memcpy(&value, bytes + offset, sizeof value);
+    return value;
+}
+
+// process_vm_readv where it is allowed, else /proc/PID/mem, which needs a descriptor until close_memory. 0, or the
+// errno of the first refusal: EPERM and ENOSYS come from ptrace rules and seccomp filters, ESRCH when there is no such
+// process.
+int open_memory(int32_t pid, Memory& memory);
+void close_memory(Memory& memory);
+
+}  // namespace titan::tracer::python

@@ -1,0 +1,104 @@
+#include "thread_states.h"
+
+namespace titan::tracer::python {
+namespace {
+
+constexpr uint32_t kMaxInterpreters = 1024;
+constexpr uint32_t kMaxThreads = 1u << 16;
+constexpr int kTries = 4;
+constexpr uint64_t kGlibcTid_bytes = 0x2d0;
+
+// Brent's: a list that comes back to where it was is found in time linear in its length, without memory.
+class CycleGuard {
+  public:
+    bool seen(uint64_t address) {
+        if (address == mark_) {
+            return true;
+        }
+        if (++steps_ == limit_) {
+            mark_ = address;
+            limit_ *= 2;
+            steps_ = 0;
+        }
+        return false;
+    }
+
+  private:
+    uint64_t mark_ = 0;
+    uint32_t steps_ = 0, limit_ = 2;
+};
+
+// One interpreter's threads, appended. False: its list did not hold together this time.
+bool append_threads(const Memory& memory, const Layout& layout, uint64_t interpreter, ThreadState* out,
+                    uint32_t capacity, ThreadList& list) {
+    uint64_t thread;
+    int64_t id;
+    if (!memory.get(interpreter + layout.interpreter_threads, thread) ||
+        !memory.get(interpreter + layout.interpreter_id, id)) {
+        return false;
+    }
+    CycleGuard cycle;
+    char room[kMaxView_bytes];
+    for (uint32_t i = 0; thread != 0; i++) {
+        const char* const state = thread % 8 == 0 ? memory.view(thread, room, layout.thread_bytes) : nullptr;
+        if (state == nullptr || i == kMaxThreads || cycle.seen(thread) ||
+            field<uint64_t>(state, layout.thread_interpreter) != interpreter) {
+            return false;
+        }
+        if (list.count == capacity) {
+            list.more = true;
+            return true;
+        }
+        out[list.count++] = {thread, interpreter, id, field<uint64_t>(state, layout.thread_id),
+                             layout.has_native_id ? field<uint64_t>(state, layout.thread_native_id) : 0};
+        thread = field<uint64_t>(state, layout.thread_next);
+    }
+    return true;
+}
+
+bool list_once(const Memory& memory, const Runtime& runtime, ThreadState* out, uint32_t capacity, ThreadList& list) {
+    const Layout& layout = runtime.layout;
+    uint64_t interpreter;
+    if (!memory.get(runtime.address + layout.runtime_interpreters, interpreter)) {
+        return false;
+    }
+    CycleGuard cycle;
+    bool whole = true;
+    for (uint32_t i = 0; interpreter != 0; i++) {
+        if (i == kMaxInterpreters || interpreter % 8 != 0 || cycle.seen(interpreter)) {
+            return false;
+        }
+        const uint32_t before = list.count;
+        bool read = false;
+        for (int attempt = 0; attempt < kTries && !read; attempt++) {
+            list.count = before;
+            read = append_threads(memory, layout, interpreter, out, capacity, list);
+        }
+        whole = whole && read;
+        if (!memory.get(interpreter + layout.interpreter_next, interpreter)) {
+            return false;
+        }
+    }
+    return whole;
+}
+
+}  // namespace
+
+ThreadList list_threads(const Memory& memory, const Runtime& runtime, ThreadState* out, uint32_t capacity) {
+    ThreadList list;
+    for (int attempt = 0; attempt < kTries; attempt++) {
+        list = ThreadList{};
+        if (list_once(memory, runtime, out, capacity, list)) {
+            return list;
+        }
+    }
+    list.torn = true;
+    return list;
+}
+
+int32_t candidate_native_id(const Memory& memory, uint64_t pthread) {
+    int32_t id = 0;
+    return memory.get(pthread + kGlibcTid_bytes, id) && id > 0 ? id : 0;
+}
+
+}  // namespace titan::tracer::python

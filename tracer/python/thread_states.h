@@ -1,0 +1,32 @@
+// The thread states of all interpreters of a process.
+//
+// Thread-safety: any thread; async-signal-safe. The lists change under us: each state must name the interpreter in
+// whose list it is.
+#pragma once
+
+#include "runtime.h"
+
+namespace titan::tracer::python {
+
+struct ThreadState {
+    uint64_t address = 0;
+    uint64_t interpreter = 0;
+    int64_t interpreter_id = 0;
+    uint64_t pthread = 0;    // pthread_self() of the thread that made it
+    uint64_t native_id = 0;  // its kernel id; 0 before 3.11
+};
+
+struct ThreadList {
+    uint32_t count = 0;
+    bool more = false;  // there was no room for all
+    bool torn = false;  // a list did not hold together, even when read again: threads may be missing
+};
+
+ThreadList list_threads(const Memory& memory, const Runtime& runtime, ThreadState* out, uint32_t capacity);
+
+// For 3.9 and 3.10, from outside the process: the kernel id where glibc keeps it in the structure that a pthread_t
+// points to (x86-64, 2.10 and later). To be checked against the process's list of tasks: another C library keeps
+// something else there. 0: unreadable.
+int32_t candidate_native_id(const Memory& memory, uint64_t pthread);
+
+}  // namespace titan::tracer::python
