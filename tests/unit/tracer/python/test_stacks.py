@@ -1,4 +1,4 @@
-"""Python stacks read from outside against what each CPython says of itself, and against programs that never rest.
+"""Python stacks read against what each CPython says of itself, and against programs that never rest.
 
     test_stacks.py --pystacks PROGRAM [--inside LIBRARY] [unittest arguments]
 
@@ -23,6 +23,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 PYSTACKS = INSIDE = None
 KNOWN = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15")
+TAIL_CALLS = ("3.14", "3.14t", "3.15")  # may be built so, from 3.14 on
 ASK = ("import sys, sysconfig; print('%d.%d.%d%s %s' % (sys.version_info[:3] + ("
        "'t' if sysconfig.get_config_var('Py_GIL_DISABLED') else '', "
        "'shared' if 'libpython' in open('/proc/self/maps').read() else 'static')))")
@@ -149,6 +150,23 @@ class Stacks(unittest.TestCase):
             return (f"{seen['frames']} frames, {seen['torn_walks']} of {seen['threads']} walks torn, "
                     f"{seen['gone']} code objects gone, {seen['torn_lists']} lists torn, longest {seen['longest_us']} us")
 
+    def inside(self, python):
+        """The tracer's own way: walks on the calling thread and in its signal handlers, with the native stack as witness."""
+        asked = subprocess.run([*python.command, str(HERE / "inside_program.py"), INSIDE], capture_output=True, text=True,
+                               timeout=120, env={**os.environ, "PYTHONUTF8": "1"})
+        if "_ctypes" in asked.stderr:
+            return "no ctypes, not tested"
+        self.assertEqual(0, asked.returncode, asked.stderr)
+        says = json.loads(asked.stdout)
+        self.assertNotIn("refused", says)
+        for name in ("plain", "through_c"):
+            self.assertEqual(says[name]["expected"], says[name]["seen"])
+            # An interpreter built of tail calls has no frames of _PyEval_EvalFrameDefault to count.
+            if python.minor not in TAIL_CALLS or says[name]["native_runs"] != 0:
+                self.assertEqual(says[name]["native_runs"], says[name]["runs"])
+        self.assertEqual(([], 0), (says["signals"]["bad"], says["signals"]["torn"]), says)
+        return "20 frames in {direct_ns:.0f} ns, with system calls in {safe_ns:.0f} ns".format(**says["bench"])
+
     def refuse(self, python):
         with subprocess.Popen([*python.command, "-c", "import sys; print(flush=True); sys.stdin.read()"],
                               stdin=subprocess.PIPE,
@@ -182,7 +200,7 @@ class Stacks(unittest.TestCase):
 
 
 def add(python):
-    for name in ("compare", "churn") if python.minor in KNOWN else ("refuse",):
+    for name in ("compare", "churn") + (("inside",) if INSIDE else ()) if python.minor in KNOWN else ("refuse",):
         def test(self, name=name):
             print(f"{python.version} {python.shape}: {name}: {getattr(self, name)(python) or 'ok'}", flush=True)
         setattr(Stacks, f"test_{name}_{python.version.replace('.', '_')}_{python.shape}", test)

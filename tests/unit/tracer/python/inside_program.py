@@ -1,0 +1,100 @@
+"""Asks stacks_inside.cpp, within the process, where this program stands, and compares. Prints what it found as JSON.
+
+    inside_program.py LIBRARY
+"""
+import ctypes
+import json
+import sys
+import threading
+import time
+
+inside = ctypes.CDLL(sys.argv[1])
+inside.inside_open.restype = ctypes.c_char_p
+inside.inside_bench_direct.restype = inside.inside_bench_safe.restype = ctypes.c_double
+inside.inside_signal.argtypes = [ctypes.c_ulong]
+
+
+def described(count):
+    text = ctypes.create_string_buffer(1024)
+    return [text.value.decode() if inside.inside_describe(i, text, len(text)) > 0 else "?" for i in range(count)]
+
+
+def expected(frame):
+    out = []
+    while frame:
+        code = frame.f_code
+        out.append("%s:%d:%s" % (code.co_filename, frame.f_lineno, getattr(code, "co_qualname", code.co_name)))
+        frame = frame.f_back
+    return out
+
+
+def compare():
+    here, count = expected(sys._getframe()), inside.inside_walk()
+    runs, native = inside.inside_runs(), inside.inside_native_runs()
+    return {"expected": here, "seen": described(count), "runs": runs, "native_runs": native}
+
+
+class Sorted:
+    def __init__(self, depth):
+        self.depth = depth
+
+    def __lt__(self, other):
+        self.found = through_c(self.depth)
+        return True
+
+
+def through_c(depth):
+    """C calls Python calls C: a generator, sorted() and map() in turn."""
+    if depth == 0:
+        return compare()
+    if depth % 3 == 0:
+        return next(through_c(depth - 1) for _ in range(1))
+    if depth % 3 == 1:
+        pair = [Sorted(depth - 1), Sorted(depth - 1)]
+        pair.sort()
+        return pair[1].found if hasattr(pair[1], "found") else pair[0].found
+    return list(map(through_c, [depth - 1]))[0]
+
+
+def dig(depth, leaf):
+    return leaf() if depth == 0 else dig(depth - 1, leaf)
+
+
+def bench():
+    frames = inside.inside_walk()
+    return {"frames": frames, "direct_ns": min(inside.inside_bench_direct(20, 20000) for _ in range(5)),
+            "safe_ns": min(inside.inside_bench_safe(20, 1000) for _ in range(5))}
+
+
+def spin(ready):
+    ready.append(threading.get_ident())
+    n = 0
+    while len(ready) < 2:
+        n += 1
+
+
+def signals():
+    """Handlers that walk on a thread that runs Python at full speed: every answer must be a stack of it."""
+    ready = []
+    thread = threading.Thread(target=dig, args=(10, lambda: spin(ready)))
+    thread.start()
+    while not ready:
+        time.sleep(0.001)
+    bad, torn, names = [], 0, set()
+    for _ in range(300):
+        count = inside.inside_signal(ready[0])
+        stack = [line.rsplit(":", 1)[1] for line in described(max(count, 0))]
+        torn += inside.inside_cut() != 0
+        names.add(stack[0] if stack else None)
+        if count < 14 or stack[-1].rsplit(".")[-1] != "_bootstrap" or sum(s == "dig" for s in stack) != 11:
+            bad.append([count, stack])
+    ready.append(None)
+    thread.join()
+    return {"bad": bad[:3], "torn": torn, "innermost": sorted(map(str, names))}
+
+
+why = inside.inside_open().decode()
+if why:
+    print(json.dumps({"refused": why}))
+else:
+    print(json.dumps({"plain": compare(), "through_c": through_c(7), "bench": dig(25, bench), "signals": signals()}))
