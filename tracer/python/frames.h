@@ -13,11 +13,14 @@ namespace titan::tracer::python {
 constexpr int32_t kUnknownOffset = INT32_MIN;
 
 struct Frame {
+    // With is_entry, from 3.12 on: an address within the stack frame of the C function that runs this frame and those
+    // inside it up to the next entry, so that native frames need no names to be matched. Else 0.
+    uint64_t native_mark = 0;
     uint64_t code = 0;                // the code object's address
     int32_t offset = kUnknownOffset;  // of the current instruction, in bytes
-    // The outermost frame of one native run of the interpreter's C function (_PyEval_EvalFrameDefault; in 3.14 and
-    // later that may be several C functions that call each other in tail position): between native frames, a stack is
-    // continued after this one.
+    // The outermost frame of one native run of the interpreter's C function (_PyEval_EvalFrameDefault; from 3.14
+    // on it may hand over to others by tail calls, whose names no table tells): between native frames, a stack goes on
+    // after this one.
     bool is_entry = false;
     // Native runs between the frame before and this one that show no Python frame (just entered, or about to return).
     uint8_t bare_runs = 0;
@@ -155,13 +158,15 @@ Walk walk(const M& memory, const Runtime& runtime, uint64_t thread, Frame* out, 
                 walk.cut = Cut::kRoom;
                 break;
             }
-            out[walk.count++] = {raw.code, raw.offset, false, static_cast<uint8_t>(walk.bare_runs)};
+            out[walk.count++] = {0, raw.code, raw.offset, false, static_cast<uint8_t>(walk.bare_runs)};
             walk.bare_runs = 0;
             run_shows = true;
         }
         if (raw.ends_run) {
             if (run_shows) {
                 out[walk.count - 1].is_entry = true;
+                out[walk.count - 1].native_mark =
+                    raw.is_python ? 0 : address;  // the placeholder is a local variable there
             } else if (walk.bare_runs < UINT8_MAX) {
                 walk.bare_runs++;
             }

@@ -30,8 +30,10 @@ def expected(frame):
 
 def compare():
     here, count = expected(sys._getframe()), inside.inside_walk()
-    runs, native = inside.inside_runs(), inside.inside_native_runs()
-    return {"expected": here, "seen": described(count), "runs": runs, "native_runs": native}
+    native_runs, marks_in_runs, marks = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    all_marks = inside.inside_native(ctypes.byref(native_runs), ctypes.byref(marks_in_runs), ctypes.byref(marks))
+    return {"expected": here, "seen": described(count), "runs": inside.inside_runs(), "native_runs": native_runs.value,
+            "all_marks": all_marks, "marks": marks.value, "marks_in_runs": marks_in_runs.value}
 
 
 class Sorted:

@@ -1,13 +1,13 @@
 // Walks within the process, as the tracer does: on the calling thread, and in a signal handler on another. Loaded by
 // inside_program.py through ctypes.
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <link.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include <cstdio>
 #include <cstring>
@@ -51,6 +51,26 @@ bool in_interpreter(void* address) {
            static_cast<char*>(address) < static_cast<char*>(info.dli_saddr) + symbol->st_size;
 }
 
+// Native frames from the inside out, each with where its variables begin: what libgcc calls its CFA is the stack pointer
+// at its call.
+struct NativeStack {
+    static constexpr int kMost = 4096;
+    uint64_t starts[kMost];
+    bool is_run[kMost];
+    int count = 0, runs = 0;
+};
+
+_Unwind_Reason_Code next_native(_Unwind_Context* context, void* argument) {
+    auto& stack = *static_cast<NativeStack*>(argument);
+    if (stack.count == NativeStack::kMost) {
+        return _URC_END_OF_STACK;
+    }
+    stack.is_run[stack.count] = in_interpreter(reinterpret_cast<char*>(_Unwind_GetIP(context)) - 1);
+    stack.runs += stack.is_run[stack.count];
+    stack.starts[stack.count++] = _Unwind_GetCFA(context);
+    return _URC_NO_REASON;
+}
+
 template <class M>
 double bench(const M& how, uint32_t depth, int times) {
     const uint64_t thread = own_thread_state();
@@ -90,14 +110,27 @@ int inside_runs() {
     return static_cast<int>(runs);
 }
 
-int inside_native_runs() {
-    void* addresses[4096];
-    const int count = backtrace(addresses, 4096);
-    int runs = 0;
-    for (int i = 0; i < count; i++) {
-        runs += in_interpreter(static_cast<char*>(addresses[i]) - 1);
+// Fills what the native stack shows: runs of the interpreter by name, and marks that lie in a frame of such a run, or in
+// any frame.
+int inside_native(int* runs, int* marks_in_runs, int* marks) {
+    NativeStack stack;
+    _Unwind_Backtrace(next_native, &stack);
+    *runs = stack.runs;
+    *marks_in_runs = *marks = 0;
+    int all = 0;
+    for (uint32_t i = 0; i < walked.count; i++) {
+        if (frames[i].native_mark == 0) {
+            continue;
+        }
+        all++;
+        for (int n = 0; n + 1 < stack.count; n++) {
+            if (frames[i].native_mark >= stack.starts[n] && frames[i].native_mark < stack.starts[n + 1]) {
+                (*marks)++;
+                *marks_in_runs += stack.is_run[n];
+            }
+        }
     }
-    return runs;
+    return all;
 }
 
 int inside_describe(int index, char* text, int room_bytes) {

@@ -23,6 +23,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 PYSTACKS = INSIDE = None
 KNOWN = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15")
+UNMARKED = ("3.9", "3.10", "3.11")
 TAIL_CALLS = ("3.14", "3.14t", "3.15")  # may be built so, from 3.14 on
 ASK = ("import sys, sysconfig; print('%d.%d.%d%s %s' % (sys.version_info[:3] + ("
        "'t' if sysconfig.get_config_var('Py_GIL_DISABLED') else '', "
@@ -161,9 +162,11 @@ class Stacks(unittest.TestCase):
         self.assertNotIn("refused", says)
         for name in ("plain", "through_c"):
             self.assertEqual(says[name]["expected"], says[name]["seen"])
+            marked = 0 if python.minor in UNMARKED else says[name]["runs"]
+            self.assertEqual((marked, marked), (says[name]["all_marks"], says[name]["marks"]))
             # An interpreter built of tail calls has no frames of _PyEval_EvalFrameDefault to count.
             if python.minor not in TAIL_CALLS or says[name]["native_runs"] != 0:
-                self.assertEqual(says[name]["native_runs"], says[name]["runs"])
+                self.assertEqual((says[name]["runs"], marked), (says[name]["native_runs"], says[name]["marks_in_runs"]))
         self.assertEqual(([], 0), (says["signals"]["bad"], says["signals"]["torn"]), says)
         return "20 frames in {direct_ns:.0f} ns, with system calls in {safe_ns:.0f} ns".format(**says["bench"])
 
