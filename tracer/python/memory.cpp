@@ -96,6 +96,43 @@ int open_memory(int32_t pid, Memory& memory) {
     return 0;
 }
 
+void PageCache::forget() {
+    for (uint64_t& address : addresses_) {
+        address = 1;  // no page's
+    }
+}
+
+Memory PageCache::memory() {
+    Memory memory = below_;
+    memory.read_some = read_some;
+    memory.context = this;
+    return memory;
+}
+
+size_t PageCache::read_some(const Memory& memory, uint64_t address, void* into, size_t bytes) {
+    PageCache& self = *static_cast<PageCache*>(memory.context);
+    if (address + bytes < address) {
+        return 0;
+    }
+    size_t done = 0;
+    while (done < bytes) {
+        const uint64_t in_page = (address + done) % kPage_bytes, page = address + done - in_page;
+        const size_t slot = page / kPage_bytes % kPages;
+        if (self.addresses_[slot] != page) {
+            self.addresses_[slot] = 1;
+            if (!self.below_.read(page, self.pages_[slot], kPage_bytes)) {
+                break;
+            }
+            self.addresses_[slot] = page;
+        }
+        const size_t left = bytes - done, here = kPage_bytes - in_page;
+        const size_t piece = left < here ? left : here;
+        std::memcpy(static_cast<char*>(into) + done, self.pages_[slot] + in_page, piece);
+        done += piece;
+    }
+    return done;
+}
+
 void close_memory(Memory& memory) {
     if (memory.fd >= 0) {
         const KeepErrno keep;

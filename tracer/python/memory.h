@@ -21,7 +21,7 @@ struct Memory {
     ReadSome read_some = nullptr;
     int32_t pid = 0;
     int32_t fd = -1;
-    const void* context = nullptr;
+    void* context = nullptr;
 
     bool read(uint64_t address, void* into, size_t bytes) const {
         return read_some(*this, address, into, bytes) == bytes;
@@ -60,5 +60,23 @@ T field(const char* bytes, size_t offset) {
 // process.
 int open_memory(int32_t pid, Memory& memory);
 void close_memory(Memory& memory);
+
+// Reads whole pages and keeps them, for many small reads close together: a system call costs more than a page. What it
+// gives is as old as the last forget(). The caller gives the object (132 KiB) and what lies below, which must outlive it.
+class PageCache {
+  public:
+    explicit PageCache(const Memory& below) : below_(below) { forget(); }
+    Memory memory();
+    void forget();
+
+  private:
+    static constexpr size_t kPages = 32;
+    static constexpr uint64_t kPage_bytes = 4096;
+    static size_t read_some(const Memory& memory, uint64_t address, void* into, size_t bytes);
+
+    const Memory& below_;
+    uint64_t addresses_[kPages];
+    char pages_[kPages][kPage_bytes];
+};
 
 }  // namespace titan::tracer::python

@@ -67,6 +67,22 @@ TEST_CASE("memory is read up to where it ends, and errno is kept") {
     CHECK_FALSE(memory.read(~uint64_t{0} - 3, into, 8));
     CHECK_FALSE(memory.read(uint64_t{1} << 63, into, 8));
     CHECK(errno == 77);
+
+    pages[page + 1] = 'b';
+    PageCache cache(memory);
+    const Memory cached = cache.memory();
+    CHECK(cached.read_some(cached, end - page - 10, into, sizeof into) == sizeof into);
+    CHECK(std::string(into, 13) == "aaaaaaaaaaaba");
+    CHECK(cached.read_some(cached, end - 10, into, sizeof into) == 10);
+    pages[page + 1] = 'c';
+    char byte = 0;
+    CHECK(cached.get(end - page + 1, byte));
+    CHECK(byte == 'b');
+    cache.forget();
+    CHECK(cached.get(end - page + 1, byte));
+    CHECK(byte == 'c');
+    CHECK_FALSE(cached.read(0, into, 1));
+    CHECK_FALSE(cached.read(~uint64_t{0} - 3, into, 8));
     close_memory(memory);
     munmap(pages, 2 * page);
 }

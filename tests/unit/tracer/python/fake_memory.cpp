@@ -7,7 +7,7 @@ using namespace titan::tracer::python;
 Memory FakeMemory::reader() const {
     Memory memory;
     memory.read_some = read_some;
-    memory.context = this;
+    memory.context = const_cast<FakeMemory*>(this);
     return memory;
 }
 

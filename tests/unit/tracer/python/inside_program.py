@@ -10,7 +10,8 @@ import time
 
 inside = ctypes.CDLL(sys.argv[1])
 inside.inside_open.restype = ctypes.c_char_p
-inside.inside_bench_direct.restype = inside.inside_bench_safe.restype = ctypes.c_double
+for bench_function in (inside.inside_bench_direct, inside.inside_bench_safe, inside.inside_bench_paged):
+    bench_function.restype = ctypes.c_double
 inside.inside_signal.argtypes = [ctypes.c_ulong]
 
 
@@ -65,7 +66,8 @@ def dig(depth, leaf):
 def bench():
     frames = inside.inside_walk()
     return {"frames": frames, "direct_ns": min(inside.inside_bench_direct(20, 20000) for _ in range(5)),
-            "safe_ns": min(inside.inside_bench_safe(20, 1000) for _ in range(5))}
+            "safe_ns": min(inside.inside_bench_safe(20, 1000) for _ in range(5)),
+            "paged_ns": min(inside.inside_bench_paged(20, 1000) for _ in range(5))}
 
 
 def spin(ready):

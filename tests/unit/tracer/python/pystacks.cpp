@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,15 +57,18 @@ void print_frame(const Memory& memory, const Runtime& runtime, const Frame& fram
                 place.line, place.first_line, frame.is_entry, frame.bare_runs);
 }
 
-int show(const Memory& memory, const Runtime& runtime, uint32_t most_frames) {
+int show(const Memory& plain, const Runtime& runtime, uint32_t most_frames) {
     std::vector<ThreadState> threads(4096);
     std::vector<Frame> frames(most_frames);
-    const ThreadList list = list_threads(memory, runtime, threads.data(), static_cast<uint32_t>(threads.size()));
+    const ThreadList list = list_threads(plain, runtime, threads.data(), static_cast<uint32_t>(threads.size()));
+    const auto cache = std::make_unique<PageCache>(plain);
+    const Memory memory = cache->memory();
     std::printf(",\"version\":%u,\"free_threaded\":%d,\"module\":%s,\"this_thread\":%d,\"torn\":%d,\"threads\":[",
                 runtime.version, runtime.free_threaded, quoted(runtime.module).c_str(), runtime.this_thread_state != 0,
                 list.torn);
     for (uint32_t i = 0; i < list.count; i++) {
         const ThreadState& thread = threads[i];
+        cache->forget();
         const Walk walked = walk(memory, runtime, thread.address, frames.data(), most_frames);
         std::printf(
             "%s{\"native\":%ld,\"candidate\":%d,\"pthread\":%lu,\"interpreter\":%ld,\"cut\":%d,\"bare\":%u,\"frames\":"
@@ -80,16 +84,20 @@ int show(const Memory& memory, const Runtime& runtime, uint32_t most_frames) {
     return 0;
 }
 
-int loop(const Memory& memory, const Runtime& runtime, int times) {
+int loop(const Memory& plain, const Runtime& runtime, int times) {
     std::vector<ThreadState> threads(256);
     std::vector<Frame> frames(64);
     uint64_t threads_seen = 0, frames_seen = 0, torn_lists = 0, torn_walks = 0, gone = 0, longest_ns = 0;
+    const auto cache = std::make_unique<PageCache>(plain);
     for (int i = 0; i < times; i++) {
+        // With pages that grow old in turn with reads that are all new.
+        const Memory memory = i % 2 == 0 ? plain : cache->memory();
         const uint64_t start_ns = now_ns();
-        const ThreadList list = list_threads(memory, runtime, threads.data(), static_cast<uint32_t>(threads.size()));
+        const ThreadList list = list_threads(plain, runtime, threads.data(), static_cast<uint32_t>(threads.size()));
         torn_lists += list.torn;
         threads_seen += list.count;
         for (uint32_t t = 0; t < list.count; t++) {
+            cache->forget();
             const Walk walked =
                 walk(memory, runtime, threads[t].address, frames.data(), static_cast<uint32_t>(frames.size()));
             torn_walks += walked.cut == Cut::kTorn;

@@ -159,5 +159,14 @@ int inside_signal(unsigned long pthread) {
 
 int inside_cut() { return static_cast<int>(walked.cut); }
 double inside_bench_direct(int depth, int times) { return bench(DirectMemory{}, static_cast<uint32_t>(depth), times); }
+double inside_bench_paged(int depth, int times) {
+    static PageCache cache(memory);
+    double sum = 0;
+    for (int i = 0; i < times; i++) {
+        cache.forget();
+        sum += bench(cache.memory(), static_cast<uint32_t>(depth), 1);
+    }
+    return sum / times;
+}
 double inside_bench_safe(int depth, int times) { return bench(memory, static_cast<uint32_t>(depth), times); }
 }
