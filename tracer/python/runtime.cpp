@@ -52,49 +52,50 @@ bool minor_in_name(const char* path, uint32_t& minor) {
     return false;
 }
 
-// PY_VERSION ("3.9.18") between two NULs. Other libraries' versions that may lie in the same program (sqlite, OpenSSL
-// 3) do not look like a Python from 3.6 to 3.19, or else contradict each other.
-struct VersionScan {
+constexpr char kTag[] = "cpython-3";
+constexpr size_t kTag_bytes = sizeof kTag - 1;
+constexpr size_t kTagAndMinor_bytes = kTag_bytes + 3;
+
+// The tag of compiled files, "cpython-39" or "cpython-310-x86_64-linux-gnu", is among every CPython's constants.
+struct TagScan {
     uint32_t minor = 0;
     bool contradicts = false;
 
     void look(const char* text) {
-        uint32_t here;
-        if (!minor_at(text, here) || here < 6 || here > 19) {
+        if (std::memcmp(text, kTag, kTag_bytes) != 0 || !digit(text[kTag_bytes])) {
             return;
         }
-        const char* at = text + (here < 10 ? 3 : 4);
-        if (*at++ != '.' || !digit(*at)) {
-            return;
+        auto here = static_cast<uint32_t>(text[kTag_bytes] - '0');
+        const char* rest = text + kTag_bytes + 1;
+        if (digit(*rest)) {
+            here = here * 10 + static_cast<uint32_t>(*rest++ - '0');
         }
-        at += digit(at[1]) ? 2 : 1;
-        if (*at != '\0') {
-            return;
+        if (*rest == '\0' || *rest == '-') {
+            contradicts = contradicts || (minor != 0 && minor != here);
+            minor = here;
         }
-        contradicts = contradicts || (minor != 0 && minor != here);
-        minor = here;
     }
 };
 
 bool minor_in_constants(const Memory& memory, const ElfImage& image, char* room, uint32_t& minor) {
     constexpr uint64_t kMaxSegment_bytes = 64 << 20;
-    constexpr size_t kLongest_bytes = 16;
-    VersionScan scan;
+    TagScan scan;
     for (size_t i = 0; i < image.read_only_count; i++) {
         const Segment& segment = image.read_only[i];
         const uint64_t end = segment.address + (segment.bytes < kMaxSegment_bytes ? segment.bytes : kMaxSegment_bytes);
-        // Pieces overlap by the longest version, so that none is cut in two.
-        for (uint64_t at = segment.address; at < end; at += kFindRoom_bytes - kLongest_bytes) {
+        // Pieces overlap by a tag, so that none is cut in two.
+        for (uint64_t at = segment.address; at < end; at += kFindRoom_bytes - kTagAndMinor_bytes) {
             const size_t bytes = end - at < kFindRoom_bytes ? end - at : kFindRoom_bytes;
-            if (!memory.read(at, room, bytes)) {
+            if (bytes < kTagAndMinor_bytes || !memory.read(at, room, bytes)) {
                 break;
             }
-            for (const char* text = room; bytes > kLongest_bytes && text < room + bytes - kLongest_bytes; text++) {
-                text = static_cast<const char*>(std::memchr(text, '\0', room + bytes - kLongest_bytes - text));
+            const char* const last = room + bytes - kTagAndMinor_bytes;
+            for (const char* text = room; text <= last; text++) {
+                text = static_cast<const char*>(std::memchr(text, kTag[0], static_cast<size_t>(last - text) + 1));
                 if (text == nullptr) {
                     break;
                 }
-                scan.look(text + 1);
+                scan.look(text);
             }
         }
     }
@@ -147,6 +148,11 @@ Verdict verify_once(const Memory& memory, const Runtime& runtime) {
     }
     if (interpreter == 0) {
         return Verdict::kNotStarted;
+    }
+    if (!type_is_named(memory, runtime.layout, runtime.code_type, "code") ||
+        !type_is_named(memory, runtime.layout, runtime.text_type, "str") ||
+        !type_is_named(memory, runtime.layout, runtime.bytes_type, "bytes")) {
+        return Verdict::kBad;
     }
     ThreadState threads[kChecked];
     const ThreadList list = list_threads(memory, runtime, threads, kChecked);
@@ -238,20 +244,14 @@ Search examine_module(const Memory& memory, uint64_t base, const char* path, cha
                     runtime.free_threaded ? "t" : "");
         return Search::kRefused;
     }
-    if (type_is_named(memory, runtime.layout, runtime.code_type, "code") &&
-        type_is_named(memory, runtime.layout, runtime.text_type, "str") &&
-        type_is_named(memory, runtime.layout, runtime.bytes_type, "bytes")) {
-        switch (verify(memory, runtime)) {
-            case Verdict::kGood: return Search::kFound;
-            case Verdict::kNotStarted:
-                format_text(reason, sizeof reason, "CPython %u.%u has not started, or is gone", known.major,
-                            known.minor);
-                return Search::kNotStarted;
-            case Verdict::kBad: break;
-        }
+    const Verdict verdict = verify(memory, runtime);
+    if (verdict == Verdict::kGood) {
+        return Search::kFound;
     }
-    format_text(reason, sizeof reason, "CPython %u.%u: its structures are not as expected", known.major, known.minor);
-    return Search::kRefused;
+    format_text(
+        reason, sizeof reason, "CPython %u.%u%s", known.major, known.minor,
+        verdict == Verdict::kNotStarted ? " has not started, or is gone" : ": its structures are not as expected");
+    return verdict == Verdict::kNotStarted ? Search::kNotStarted : Search::kRefused;
 }
 
 Search find_runtime(const Memory& memory, char* room, Runtime& runtime, char (&reason)[kReason_bytes]) {

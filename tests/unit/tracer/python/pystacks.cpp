@@ -3,6 +3,7 @@
 //
 //   pystacks PID [FRAMES]      every thread's frames, at most FRAMES each
 //   pystacks --loop PID TIMES  the same TIMES over, with what was seen and the longest time that one took
+//   pystacks --unnamed PID     whether CPython is recognized when no file's name says its version
 //   pystacks --layout MINOR    the offsets that we believe 3.MINOR has; --words MINOR those of _Py_DebugOffsets
 #include <time.h>
 
@@ -16,6 +17,7 @@
 
 #include "python/code_place.h"
 #include "python/frames.h"
+#include "python/maps.h"
 #include "python/thread_states.h"
 
 using namespace titan::tracer::python;
@@ -165,6 +167,23 @@ int derive(uint32_t minor, bool free_threaded) {
     return 0;
 }
 
+// What is found when files' names tell nothing, as in a program that CPython is linked into: the version by its constants.
+int unnamed(const Memory& memory) {
+    char lines[8192], room[kFindRoom_bytes], reason[kReason_bytes] = "";
+    MapsReader maps(memory.pid, lines, sizeof lines);
+    Search best = Search::kNoPython;
+    Runtime runtime;
+    for (Mapping mapping; best != Search::kFound && maps.next(mapping);) {
+        const Search found = mapping.file_offset == 0 && mapping.path[0] == '/'
+                                 ? examine_module(memory, mapping.start, "/opt/program", room, runtime, reason)
+                                 : Search::kNoPython;
+        best = found == Search::kNoPython ? best : found;
+    }
+    std::printf("{\"search\":\"%s\",\"reason\":%s,\"version\":%u}\n", word(best), quoted(reason).c_str(),
+                runtime.version);
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -178,16 +197,19 @@ int main(int argc, char** argv) {
     if (argc > 3 && verb == "--derive") {
         return derive(static_cast<uint32_t>(std::atoi(argv[2])), argv[3][0] == '1');
     }
-    const bool looped = argc > 3 && verb == "--loop";
+    const bool looped = argc > 3 && verb == "--loop", nameless = argc > 2 && verb == "--unnamed";
     if (!looped && argc < 2) {
         std::fprintf(stderr, "usage: pystacks PID [FRAMES] | --loop PID TIMES | --layout MINOR | --words MINOR\n");
         return 2;
     }
     Memory memory;
-    const int refused = open_memory(std::atoi(argv[looped ? 2 : 1]), memory);
+    const int refused = open_memory(std::atoi(argv[looped || nameless ? 2 : 1]), memory);
     if (refused != 0) {
         std::printf("{\"search\":\"denied\",\"errno\":%d}\n", refused);
         return 0;
+    }
+    if (nameless) {
+        return unnamed(memory);
     }
     Runtime runtime;
     char reason[kReason_bytes], room[kFindRoom_bytes];

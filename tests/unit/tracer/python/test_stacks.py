@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -114,6 +115,8 @@ class Stacks(unittest.TestCase):
             if program.says["extra"]["subinterpreter"] == "tested":
                 self.assertEqual([["in_sub", 3], ["<module>", 4]], [[f["name"], f["line"]] for f in subs[0]["frames"]])
             self.check_cut(program)
+            nameless = pystacks("--unnamed", program.pid)
+            self.assertEqual(("found", seen["version"]), (nameless["search"], nameless["version"]), nameless)
             frames = sum(len(t["frames"]) for t in seen["threads"])
             return f"{len(program.says['threads'])} threads, {frames} frames, " \
                    f"found in {seen['find_us']} us; " + ", ".join(f"{k}: {v}" for k, v in program.says["extra"].items())
@@ -188,6 +191,22 @@ class Stacks(unittest.TestCase):
             seen = pystacks(process.pid)
             process.kill()
         self.assertEqual(("no python", "no Python in this process"), (seen["search"], seen["reason"]))
+
+    def test_coming_and_going(self):
+        """Processes that start Python and end: whatever moment it is, there is an answer."""
+        answers, reasons = collections.Counter(), collections.Counter()
+        for python in PYTHONS:
+            for moment in range(12):
+                with subprocess.Popen([*python.command, "-c", "import json, threading"], stdout=subprocess.DEVNULL) as process:
+                    time.sleep(moment * 0.004)
+                    while process.poll() is None:
+                        seen = pystacks(process.pid)
+                        answers[seen["search"]] += 1
+                        reasons.update([seen["reason"]] if seen["search"] == "refused" else [])
+        print(f"coming and going: {dict(answers)} {dict(reasons)}", flush=True)
+        self.assertEqual(set(), set(answers) - {"found", "not started", "no python", "refused", "denied"})
+        self.assertGreater(answers["found"], 10)
+        self.assertLess(answers["refused"], answers["found"])
 
     def test_no_process(self):
         self.assertEqual("denied", pystacks(2 ** 22 + 1)["search"])
