@@ -109,6 +109,23 @@ Memory PageCache::memory() {
     return memory;
 }
 
+// Any page may lie in any place: frames and code objects would often enough meet in one.
+const char* PageCache::page(uint64_t address) {
+    for (size_t i = 0; i < kPages; i++) {
+        if (addresses_[i] == address) {
+            return pages_[i];
+        }
+    }
+    const size_t place = next_;
+    next_ = (next_ + 1) % kPages;
+    addresses_[place] = 1;
+    if (!below_.read(address, pages_[place], kPage_bytes)) {
+        return nullptr;
+    }
+    addresses_[place] = address;
+    return pages_[place];
+}
+
 size_t PageCache::read_some(const Memory& memory, uint64_t address, void* into, size_t bytes) {
     PageCache& self = *static_cast<PageCache*>(memory.context);
     if (address + bytes < address) {
@@ -116,18 +133,14 @@ size_t PageCache::read_some(const Memory& memory, uint64_t address, void* into, 
     }
     size_t done = 0;
     while (done < bytes) {
-        const uint64_t in_page = (address + done) % kPage_bytes, page = address + done - in_page;
-        const size_t slot = page / kPage_bytes % kPages;
-        if (self.addresses_[slot] != page) {
-            self.addresses_[slot] = 1;
-            if (!self.below_.read(page, self.pages_[slot], kPage_bytes)) {
-                break;
-            }
-            self.addresses_[slot] = page;
+        const uint64_t in_page = (address + done) % kPage_bytes;
+        const char* const page = self.page(address + done - in_page);
+        if (page == nullptr) {
+            break;
         }
         const size_t left = bytes - done, here = kPage_bytes - in_page;
         const size_t piece = left < here ? left : here;
-        std::memcpy(static_cast<char*>(into) + done, self.pages_[slot] + in_page, piece);
+        std::memcpy(static_cast<char*>(into) + done, page + in_page, piece);
         done += piece;
     }
     return done;

@@ -74,8 +74,11 @@ class PageCache {
     static constexpr uint64_t kPage_bytes = 4096;
     static size_t read_some(const Memory& memory, uint64_t address, void* into, size_t bytes);
 
+    const char* page(uint64_t address);
+
     const Memory& below_;
     uint64_t addresses_[kPages];
+    size_t next_ = 0;  // the page to give up
     char pages_[kPages][kPage_bytes];
 };
 

@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -12,8 +13,11 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <random>
 #include <string>
+#include <vector>
 
+#include "fake_memory.h"
 #include "python/elf_image.h"
 #include "python/maps.h"
 #include "python/runtime.h"
@@ -148,6 +152,35 @@ TEST_CASE("exported symbols of a loaded library are found where the loader finds
     CHECK_FALSE(open_image(memory, reinterpret_cast<uint64_t>(info.dli_fbase) + 4096, image));
     CHECK_FALSE(open_image(memory, 0, image));
     close_memory(memory);
+}
+
+TEST_CASE("a damaged image costs bounded time") {
+    // The kernel's own image is small and whole in memory, and its tables hold offsets: a copy of it is an image, too.
+    Memory memory;
+    REQUIRE(open_memory(getpid(), memory) == 0);
+    std::vector<char> whole(8192);
+    whole.resize(memory.read_some(memory, getauxval(AT_SYSINFO_EHDR), whole.data(), whole.size()));
+    close_memory(memory);
+    FakeMemory fake;
+    const uint64_t base = fake.take(whole.size());
+    const auto look = [&] {
+        ElfImage image;
+        fake.reads = 0;
+        return open_image(fake.reader(), base, image) ? find_symbol(fake.reader(), image, "__vdso_clock_gettime") : 0;
+    };
+    fake.put(base, whole.data(), whole.size());
+    REQUIRE(look() != 0);
+    std::mt19937_64 random(5);
+    for (int round = 0; round < 20000; round++) {
+        fake.put(base, whole.data(), whole.size());
+        for (uint64_t damage = random() % 8 + 1; damage > 0; damage--) {
+            // Most of it where the tables lie.
+            const uint64_t at = base + random() % (random() % 2 == 0 ? 1024 : whole.size() - 8);
+            fake.set(at, random() % 2 == 0 ? random() : random() % 65536);
+        }
+        look();
+        REQUIRE(fake.reads < 20000);
+    }
 }
 
 TEST_CASE("a process without Python says so") {
