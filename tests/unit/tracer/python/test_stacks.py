@@ -3,7 +3,8 @@
     test_stacks.py --pystacks PROGRAM [--inside LIBRARY] [unittest arguments]
 
 Every CPython that is found is tested, and every one that is not is named: pyenv's versions, those on PATH, and the
-commands in $TITAN_PYTHONS, separated by semicolons (a CPython that needs its own loader, one without the GIL).
+commands in $TITAN_PYTHONS, separated by semicolons (get_pythons.py brings newer ones and sets it; one built without the
+GIL must be built by hand).
 """
 import argparse
 import collections
