@@ -38,8 +38,9 @@ int64_t threshold_ns(const Run& run, const WaitNode& node, const DiagnoseOptions
     const MemberRef first = node.waiting.front().member;
     const int64_t typical =
         node.kind == WaitKind::kPointToPoint ? typical_p2p_ns(run, first) : run.member(first).typical_ns;
-    // The first call of a communicator sets its connections up.
-    int64_t threshold = node.kind == WaitKind::kCreation || typical == 0 ? kLeastCreationHangNs : kLeastHangNs;
+    // The first call of a communicator, and the first of a pair, sets connections up. PyTorch's first number is 1.
+    const bool sets_up = node.kind == WaitKind::kCreation || node.sequence <= (run.process(first).only_calls ? 1U : 0U);
+    int64_t threshold = sets_up ? kLeastCreationHangNs : kLeastHangNs;
     threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
     for (const Waiter& waiter : node.waiting) {
         const Process& process = run.process(waiter.member);
