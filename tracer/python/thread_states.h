@@ -8,6 +8,8 @@
 
 namespace titan::tracer::python {
 
+// An OS thread that runs a sub-interpreter has a state in each interpreter that it is within; the marks of their frames
+// (Frame::native_mark) tell which is inside.
 struct ThreadState {
     uint64_t address = 0;
     uint64_t interpreter = 0;

@@ -8,7 +8,7 @@ GIL must be built by hand).
 """
 import argparse
 import collections
-import ctypes.util
+import ctypes
 import glob
 import json
 import os
@@ -24,6 +24,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYSTACKS = INSIDE = None
+LIBC = ctypes.CDLL(None)
 KNOWN = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15")
 UNMARKED = ("3.9", "3.10", "3.11")
 TAIL_CALLS = ("3.14", "3.14t", "3.15")  # may be built so, from 3.14 on
@@ -61,6 +62,12 @@ def pystacks(*arguments):
     return json.loads(done.stdout.decode("utf-8"))
 
 
+def let_siblings_read():
+    """Yama's ptrace_scope 1 lets only ancestors read a process: this one may be read by any of its user's."""
+    PR_SET_PTRACER, ANYONE = 0x59616d61, ctypes.c_ulong(-1)
+    LIBC.prctl(PR_SET_PTRACER, ANYONE, 0, 0, 0)
+
+
 class Program:
     """blocked_program.py under a file name that is not ASCII, with its own word on where its threads stand."""
 
@@ -69,7 +76,7 @@ class Program:
         path = pathlib.Path(self.directory.name) / "größe_文件_🐍.py"
         shutil.copy(HERE / "blocked_program.py", path)
         self.process = subprocess.Popen([*python.command, str(path), *arguments],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=let_siblings_read,
                                         env={**os.environ, "PYTHONUTF8": "1", **(environment or {})})
         self.pid = self.process.pid
 
@@ -176,7 +183,7 @@ class Stacks(unittest.TestCase):
 
     def refuse(self, python):
         with subprocess.Popen([*python.command, "-c", "import sys; print(flush=True); sys.stdin.read()"],
-                              stdin=subprocess.PIPE,
+                              stdin=subprocess.PIPE, preexec_fn=let_siblings_read,
                               stdout=subprocess.PIPE) as process:
             process.stdout.readline()
             seen = pystacks(process.pid)
@@ -188,7 +195,7 @@ class Stacks(unittest.TestCase):
         return seen["reason"]
 
     def test_no_python(self):
-        with subprocess.Popen(["sleep", "100"]) as process:
+        with subprocess.Popen(["sleep", "100"], preexec_fn=let_siblings_read) as process:
             seen = pystacks(process.pid)
             process.kill()
         self.assertEqual(("no python", "no Python in this process"), (seen["search"], seen["reason"]))
@@ -198,7 +205,8 @@ class Stacks(unittest.TestCase):
         answers, reasons = collections.Counter(), collections.Counter()
         for python in PYTHONS:
             for moment in range(12):
-                with subprocess.Popen([*python.command, "-c", "import json, threading"], stdout=subprocess.DEVNULL) as process:
+                with subprocess.Popen([*python.command, "-c", "import json, threading"],
+                                      preexec_fn=let_siblings_read) as process:
                     time.sleep(moment * 0.004)
                     while process.poll() is None:
                         seen = pystacks(process.pid)
