@@ -109,7 +109,11 @@ SectionList list_sections(std::span<const std::byte> file, size_t offset) {
 }
 
 uint64_t limit_of(const SectionHeader& header) {
-    return header.kind == SectionKind::kMeta ? kMaxMetaBytes : kMaxImageBytes;
+    switch (header.kind) {
+        case SectionKind::kMeta: return kMaxMetaBytes;
+        case SectionKind::kStacks: return kMaxStacksBytes;
+        default: return kMaxImageBytes;
+    }
 }
 
 // Why the sizes that a section claims cannot be, or an empty string.
@@ -119,9 +123,9 @@ std::string implausible(const Section& section) {
         return "bad checksum: the file is damaged";
     }
     const uint64_t limit = limit_of(header);
-    if (header.raw_bytes > limit || header.ring_offset_bytes > limit - header.raw_bytes) {
+    if (header.raw_bytes > limit || header.offset_bytes > limit - header.raw_bytes) {
         return "claims " + std::to_string(header.raw_bytes) + " bytes at offset " +
-               std::to_string(header.ring_offset_bytes) + ", over the limit of " + std::to_string(limit);
+               std::to_string(header.offset_bytes) + ", over the limit of " + std::to_string(limit);
     }
     const auto framed = ZSTD_getFrameContentSize(section.stored.data(), section.stored.size());
     if (framed == ZSTD_CONTENTSIZE_ERROR) {
@@ -187,11 +191,20 @@ std::string unpack_meta(ZSTD_DCtx* context, const Section& section, std::string&
     return problem;
 }
 
-uint64_t image_size(const std::vector<Section>& sections) {
+std::string unpack_stacks(ZSTD_DCtx* context, const Section& section, std::vector<std::byte>& stacks) {
+    std::byte* const place = stacks.data() + section.header.offset_bytes;
+    std::string problem = unpack(context, section, place);
+    if (!problem.empty()) {
+        std::memset(place, 0, section.header.raw_bytes);
+    }
+    return problem;
+}
+
+uint64_t image_size(const std::vector<Section>& sections, SectionKind kind) {
     uint64_t end = 0;
     for (const Section& section : sections) {
-        if (section.header.kind == SectionKind::kRing) {
-            end = std::max(end, section.header.ring_offset_bytes + section.header.raw_bytes);
+        if (section.header.kind == kind) {
+            end = std::max(end, section.header.offset_bytes + section.header.raw_bytes);
         }
     }
     return end;
@@ -211,7 +224,9 @@ void grow_to_ring_size(ImageBuffer& image) {
 void keep_plausible(SectionList& list) {
     std::vector<std::string> problems;
     std::erase_if(list.sections, [&](const Section& section) {
-        const bool known = section.header.kind == SectionKind::kMeta || section.header.kind == SectionKind::kRing;
+        const SectionKind kind = section.header.kind;
+        const bool known =
+            kind == SectionKind::kMeta || kind == SectionKind::kRing || kind == SectionKind::kStacks;
         const std::string problem = known ? implausible(section) : std::string();
         if (!problem.empty()) {
             problems.push_back(in_section(section.number, problem));
@@ -256,7 +271,7 @@ Result<RingHeader> read_ring_header(const OpenFile& file) {
             break;
         }
         offset += sizeof(section);
-        if (section.kind == SectionKind::kRing && section.ring_offset_bytes == 0 && section.raw_bytes >= sizeof(ring)) {
+        if (section.kind == SectionKind::kRing && section.offset_bytes == 0 && section.raw_bytes >= sizeof(ring)) {
             std::vector<std::byte> stored(std::min<uint64_t>(section.stored_bytes, kEnough));
             stored.resize(file.read_at(offset, stored.data(), stored.size()));
             if (unpack_beginning(stored, &ring, sizeof(ring)) && ring.magic == kRingMagic) {
@@ -281,10 +296,11 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
     SectionList list = list_sections(file, *start);
     keep_plausible(list);
     const Context context(ZSTD_createDCtx());
-    if (context == nullptr || !image.reset(image_size(list.sections))) {
+    if (context == nullptr || !image.reset(image_size(list.sections, SectionKind::kRing))) {
         return Error("out of memory");
     }
     Dump dump;
+    dump.stacks.resize(image_size(list.sections, SectionKind::kStacks));
     size_t whole = 0;
     ZeroSections zeros;
     std::vector<std::pair<uint64_t, uint64_t>> filled;
@@ -293,18 +309,20 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
         std::string problem;
         if (header.kind == SectionKind::kMeta) {
             problem = unpack_meta(context.get(), section, dump.meta_json);
+        } else if (header.kind == SectionKind::kStacks) {
+            problem = unpack_stacks(context.get(), section, dump.stacks);
         } else {
             // Only the header page may come twice; zeros must not be skipped over something that was written before.
             const bool fresh = std::none_of(filled.begin(), filled.end(), [&](const auto& range) {
-                return header.ring_offset_bytes < range.second &&
-                       range.first < header.ring_offset_bytes + header.raw_bytes;
+                return header.offset_bytes < range.second &&
+                       range.first < header.offset_bytes + header.raw_bytes;
             });
             if (fresh && zeros.is_zero(context.get(), section)) {
                 ++whole;
                 continue;
             }
-            filled.emplace_back(header.ring_offset_bytes, header.ring_offset_bytes + header.raw_bytes);
-            std::byte* place = image.write_at(header.ring_offset_bytes, header.raw_bytes);
+            filled.emplace_back(header.offset_bytes, header.offset_bytes + header.raw_bytes);
+            std::byte* place = image.write_at(header.offset_bytes, header.raw_bytes);
             problem = unpack(context.get(), section, place);
             if (problem.empty()) {
                 ++whole;

@@ -50,8 +50,16 @@ bool DumpWriter::add_meta(const char* json, size_t size_bytes) {
     return add_section(SectionKind::kMeta, json, size_bytes, 0);
 }
 
-// A ring is mostly zeros until it has gone round, and a reader fills gaps with zeros: only the rest is stored.
 bool DumpWriter::add_ring(const void* image, uint64_t size_bytes) {
+    return add_image(SectionKind::kRing, image, size_bytes);
+}
+
+bool DumpWriter::add_stacks(const void* image, uint64_t size_bytes) {
+    return add_image(SectionKind::kStacks, image, size_bytes);
+}
+
+// An image is mostly zeros until it has filled up, and a reader fills gaps with zeros: only the rest is stored.
+bool DumpWriter::add_image(SectionKind kind, const void* image, uint64_t size_bytes) {
     const char* const bytes = static_cast<const char*>(image);
     const auto page_bytes = [&](uint64_t at) { return size_bytes - at < kPageBytes ? size_bytes - at : kPageBytes; };
     for (uint64_t begin = 0; good_ && begin < size_bytes;) {
@@ -63,7 +71,7 @@ bool DumpWriter::add_ring(const void* image, uint64_t size_bytes) {
             begin += page_bytes(begin);
             continue;
         }
-        add_section(SectionKind::kRing, bytes + begin, end - begin, begin);
+        add_section(kind, bytes + begin, end - begin, begin);
         begin = end;
     }
     return good_;
@@ -81,7 +89,7 @@ bool DumpWriter::put(const void* bytes, size_t size_bytes) {
     return good_;
 }
 
-bool DumpWriter::add_section(SectionKind kind, const void* raw, size_t raw_bytes, uint64_t ring_offset_bytes) {
+bool DumpWriter::add_section(SectionKind kind, const void* raw, size_t raw_bytes, uint64_t offset_bytes) {
     if (!good_ || raw_bytes > kMaxSectionRaw_bytes) {
         return good_ = false;
     }
@@ -89,7 +97,7 @@ bool DumpWriter::add_section(SectionKind kind, const void* raw, size_t raw_bytes
     if (ZSTD_isError(stored_bytes) != 0) {
         return good_ = false;
     }
-    SectionHeader header{kind, stored_check_of(frame_, stored_bytes), stored_bytes, raw_bytes, ring_offset_bytes, 0};
+    SectionHeader header{kind, stored_check_of(frame_, stored_bytes), stored_bytes, raw_bytes, offset_bytes, 0};
     header.check = check_of(header);
     return put(&header, sizeof(header)) && put(frame_, stored_bytes);
 }

@@ -204,6 +204,11 @@ bool parse_cuda_mode(const char* text, CudaMode& value) {
     return parse_mode(text, kModes, value);
 }
 
+bool parse_stacks(const char* text, StackMode& value) {
+    static constexpr NamedMode<StackMode> kModes[] = {{"off", StackMode::kOff}, {"dump", StackMode::kDump}};
+    return parse_mode(text, kModes, value);
+}
+
 bool parse_nccl_plugin(const char* text, NcclPluginMode& value) {
     static constexpr NamedMode<NcclPluginMode> kModes[] = {
         {"auto", NcclPluginMode::kAuto}, {"progress", NcclPluginMode::kProgress}, {"off", NcclPluginMode::kOff}};

@@ -13,6 +13,7 @@ namespace titan::tracer {
 using RankList = char[256];
 
 enum class CudaMode : uint8_t { kInterpose, kCupti, kOff };
+enum class StackMode : uint8_t { kOff, kDump };
 enum class NcclPluginMode : uint8_t { kAuto, kProgress, kOff };
 
 struct GpuProgressSetting {
@@ -37,6 +38,7 @@ struct Config {
     GpuProgressSetting gpu_progress;
     CudaMode cuda;
     NcclPluginMode nccl_plugin;
+    StackMode stacks;
     uint32_t nvtx_per_second;  // 0 none
     uint32_t launch_sample;    // 0 none
 };

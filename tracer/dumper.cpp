@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <span>
 
 #include "clock.h"
 #include "dump_files.h"
@@ -16,6 +17,7 @@
 #include "log.h"
 #include "process.h"
 #include "snapshot.h"
+#include "stacks/stacks.h"
 #include "text.h"
 
 namespace titan::tracer {
@@ -31,6 +33,7 @@ struct DumpMemory {
     size_t workspace_bytes;
     char* meta;
     char* environment;
+    std::span<const char> stacks;  // of the snapshot
     uint64_t snapshot_realtime_ns;
     uint64_t snapshot_ticks;
     uint64_t next_number;
@@ -47,6 +50,7 @@ struct DumpContent {
     DumpMeta meta;
     const char* image;
     uint64_t image_bytes;
+    std::span<const char> stacks;
 };
 
 bool write_content(DumpFile& file, const DumpContent& content) {
@@ -56,7 +60,9 @@ bool write_content(DumpFile& file, const DumpContent& content) {
     format::DumpWriter writer(memory.workspace, memory.workspace_bytes, sink, &file);
     size_t meta_bytes = write_meta(memory.meta, kMetaBytes, content.meta);
     return writer.begin() && writer.add_meta(memory.meta, meta_bytes) &&
-           writer.add_ring(content.image, content.image_bytes) && writer.finish();
+           writer.add_ring(content.image, content.image_bytes) &&
+           (content.stacks.empty() || writer.add_stacks(content.stacks.data(), content.stacks.size())) &&
+           writer.finish();
 }
 
 // The numbers of a process's own dumps go on without another look at the directory; for any other it is listed.
@@ -147,6 +153,10 @@ void take_snapshot(Session& session) {
     copy_ring(*session.ring_file.header, session.ring_file.bytes, memory.image);
 }
 
+void take_stacks(const Session& session) {
+    memory.stacks = session.config.stacks != StackMode::kOff ? collect_stacks() : std::span<const char>();
+}
+
 bool write_dump(Session& session, const DumpOrder& order) {
     if (memory.image == nullptr) {
         return false;
@@ -155,7 +165,8 @@ bool write_dump(Session& session, const DumpOrder& order) {
     DumpContent content{{0, order.reason, order.detail, order.requested_by_rank, memory.snapshot_realtime_ns,
                          memory.snapshot_ticks, -1, true, memory.environment},
                         memory.image,
-                        memory.image_bytes};
+                        memory.image_bytes,
+                        memory.stacks};
     DumpOwner owner{identity.run, identity.attempt, identity.rank, identity.pid};
     if (!write_somewhere(session, content, owner, true)) {
         return false;
@@ -197,7 +208,8 @@ bool write_dump_of_gone(Session& session, const JobProcess& process, int ring_di
             DumpContent content{{0, format::DumpReason::kCollected, detail, session.identity.rank, realtime_now_ns(),
                                  now_ticks(), session.identity.rank, false, "{}"},
                                 image,
-                                bytes};
+                                bytes,
+                                {}};
             DumpOwner owner{session.identity.run, session.identity.attempt, process.rank, process.pid};
             written = write_somewhere(session, content, owner, false);
         }
@@ -212,6 +224,8 @@ void release_dump_memory() {
     if (memory.image != nullptr) {
         madvise(memory.image, memory.image_bytes, MADV_DONTNEED);
         madvise(memory.workspace, memory.workspace_bytes, MADV_DONTNEED);
+        release_stacks_memory();
+        memory.stacks = {};
     }
 }
 

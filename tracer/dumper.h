@@ -26,6 +26,9 @@ bool prepare_dumper(Session& session);
 // Copies the ring. Slots that are being written meanwhile are marked as torn in the copy.
 void take_snapshot(Session& session);
 
+// Asks all threads where they stand, for the dump of that snapshot.
+void take_stacks(const Session& session);
+
 // Writes the newest snapshot; says on stderr where it is, or why it is nowhere.
 bool write_dump(Session& session, const DumpOrder& order);
 

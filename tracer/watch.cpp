@@ -16,6 +16,7 @@
 #include "requests.h"
 #include "session.h"
 #include "signals.h"
+#include "stacks/stacks.h"
 #include "text.h"
 #include "watchdog.h"
 
@@ -98,6 +99,7 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered) {
         state.watchdog.documented_ticks = now_ticks();
     }
     take_snapshot(session);
+    take_stacks(session);
     mark_snapshot(covered);
     if (tell) {
         ask_other_nodes(request);
@@ -182,6 +184,9 @@ uint64_t tick_length_ns(const Config& config) {
 
 void run_watch(void* argument) {
     Session& session = *static_cast<Session*>(argument);
+    if (session.config.stacks != StackMode::kOff && !prepare_stacks()) {
+        warn_once("no memory for stacks: dumps go without");
+    }
     watch_tid.store(gettid(), std::memory_order_relaxed);
     const uint64_t tick_ns = tick_length_ns(session.config);
     const timespec pause{.tv_sec = static_cast<time_t>(tick_ns / 1'000'000'000),

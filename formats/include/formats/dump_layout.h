@@ -1,7 +1,8 @@
 // The dump container: a file header, then sections, then an end section. FORMAT.md is the prose twin.
 //
 // A dump is the ring file taken apart into compressed pieces, so one reader (RingImage) serves both: sections of kind
-// kRing put back at `ring_offset_bytes` give the image of the ring at the time of the dump. Section kMeta is JSON.
+// kRing put back at `offset_bytes` give the image of the ring at the time of the dump; those of kind kStacks, where all
+// threads stood. Section kMeta is JSON.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,7 @@ enum class SectionKind : uint32_t {
     kEnd = 0,   // last section, empty: a file without it is truncated
     kMeta = 1,  // JSON, UTF-8
     kRing = 2,  // bytes of the ring image
+    kStacks = 3,  // bytes of the image of stacks_layout.h
 };
 
 struct DumpHeader {
@@ -35,7 +37,7 @@ struct SectionHeader {
     uint32_t stored_check;  // lower half of fnv1a64 of the stored bytes: zstd lets some damage pass
     uint64_t stored_bytes;
     uint64_t raw_bytes;
-    uint64_t ring_offset_bytes;
+    uint64_t offset_bytes;
     uint64_t check;  // fnv1a64 of the bytes before it
 };
 static_assert(sizeof(SectionHeader) == 40);

@@ -17,10 +17,12 @@ namespace titan::format {
 
 inline constexpr uint64_t kMaxImageBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxMetaBytes = uint64_t{16} << 20;
+inline constexpr uint64_t kMaxStacksBytes = uint64_t{32} << 20;
 inline constexpr uint32_t kMaxSections = 16384;
 
 struct Dump {
     std::string meta_json;              // empty where the section is lost
+    std::vector<std::byte> stacks;      // image of stacks_layout.h, empty where there are none
     std::vector<std::string> problems;  // one sentence for each thing that is not whole
 };
 

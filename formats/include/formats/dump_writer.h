@@ -29,13 +29,15 @@ class DumpWriter {
     bool begin();
     bool add_meta(const char* json, size_t size_bytes);  // at most kMaxSectionRaw_bytes
     bool add_ring(const void* image, uint64_t size_bytes);
+    bool add_stacks(const void* image, uint64_t size_bytes);  // stacks_layout.h; optional
     bool finish();
 
     uint64_t written_bytes() const { return written_bytes_; }
 
   private:
     bool put(const void* bytes, size_t size_bytes);
-    bool add_section(SectionKind kind, const void* raw, size_t raw_bytes, uint64_t ring_offset_bytes);
+    bool add_image(SectionKind kind, const void* image, uint64_t size_bytes);
+    bool add_section(SectionKind kind, const void* raw, size_t raw_bytes, uint64_t offset_bytes);
 
     void* context_;
     DumpSink sink_;

@@ -142,8 +142,8 @@ ReadDump read_dump(const std::string& path) {
         if (section.kind == format::SectionKind::kMeta) {
             dump.meta = raw;
         } else {
-            dump.ring.resize(std::max(dump.ring.size(), section.ring_offset_bytes + raw.size()));
-            memcpy(dump.ring.data() + section.ring_offset_bytes, raw.data(), raw.size());
+            dump.ring.resize(std::max(dump.ring.size(), section.offset_bytes + raw.size()));
+            memcpy(dump.ring.data() + section.offset_bytes, raw.data(), raw.size());
         }
     }
     return dump;

@@ -1,0 +1,84 @@
+// Section kStacks of a dump: where every thread of the process stood when it was dumped. FORMAT.md is the prose twin.
+//
+// One image of tables, as a ring is: the header says where each table lies, records point into others by index, texts are
+// offsets into the table of bytes, NUL-terminated, 0 for none. Addresses are raw: modules tell which file they are in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace titan::format {
+
+inline constexpr uint64_t kStacksMagic = 0x4B4341544E544954;  // "TITNTACK"
+inline constexpr uint16_t kStacksMajor = 1;
+inline constexpr uint16_t kStacksMinor = 0;
+
+enum class StackTable : uint32_t { kThreads = 0, kFrames = 1, kModules = 2, kTexts = 3 };
+inline constexpr uint32_t kStackTables = 8;  // room for more
+
+struct StackTableDescriptor {
+    uint64_t offset_bytes;
+    uint32_t stride_bytes;
+    uint32_t count;  // in use
+};
+
+struct StacksHeader {
+    uint64_t magic;
+    uint16_t major;
+    uint16_t minor;
+    uint32_t header_bytes;
+    uint64_t began_realtime_ns;
+    uint64_t took_ns;
+    uint32_t threads_left_out;  // more than the table holds
+    uint32_t note;              // text: why something is missing from all threads
+    uint64_t reserved[2];
+    StackTableDescriptor tables[kStackTables];
+};
+static_assert(sizeof(StacksHeader) == 184);
+
+// What became of asking a thread for its stack.
+enum class StackOutcome : uint8_t {
+    kUnwound = 0,      // to its end
+    kCut = 1,          // the frames that are there are right, more would follow
+    kNoAnswer = 2,     // it took no signal in time: an uninterruptible wait, or it was stopped
+    kBlocksSignal = 3, // its signal mask keeps everything out
+    kNotAsked = 4,     // no time left, or no signal to ask with
+    kOurs = 5,         // a thread of the tracer
+};
+
+struct StackThread {
+    int32_t tid;
+    uint32_t name;  // text
+    StackOutcome outcome;
+    char state;  // of /proc: R, S, D, T, ...
+    uint16_t reserved16;
+    uint32_t wait_channel;  // text: kernel function that it waits in, 0 unknown
+    int64_t system_call;    // number, -1 none (it runs), -2 unknown
+    uint64_t system_call_arguments[3];
+    uint64_t cpu_ns;  // since it began
+    uint32_t first_frame;
+    uint32_t frame_count;  // innermost first
+    uint64_t reserved[2];
+};
+static_assert(sizeof(StackThread) == 80);
+
+// An address that was to be executed next: of all frames but a thread's innermost (and what a signal interrupted), the
+// call is the instruction before it.
+struct StackFrame {
+    uint64_t address;
+};
+static_assert(sizeof(StackFrame) == 8);
+
+inline constexpr size_t kMaxBuildIdBytes = 32;
+
+struct StackModule {
+    uint64_t begin;  // addresses in this process
+    uint64_t end;
+    uint64_t bias;  // address in the process minus address in the file
+    uint32_t path;  // text
+    uint32_t build_id_bytes;
+    unsigned char build_id[kMaxBuildIdBytes];
+};
+static_assert(sizeof(StackModule) == 64);
+
+}  // namespace titan::format

@@ -1,0 +1,164 @@
+#include "ask.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "clock.h"
+
+// libc's own, under the name that nobody interposes.
+extern "C" int __sigaction(int number, const struct sigaction* action, struct sigaction* old) noexcept;
+
+namespace titan::tracer {
+namespace {
+
+enum class State : uint64_t { kFree = 0, kAsked, kCopying, kAnswered };
+
+// The state and, above it, which question it is about: a late answer must not be taken for one to a newer question.
+constexpr uint64_t kStates = 4;
+
+struct Slot {
+    std::atomic<uint64_t> state;
+    CapturedThread thread;
+};
+constinit Slot* slots = nullptr;
+constinit uint64_t questions = 0;
+constinit std::atomic<uint32_t> answers{0};  // futex word
+
+uint64_t word(uint64_t question, State state) { return question * kStates + static_cast<uint64_t>(state); }
+
+void answer(int, siginfo_t* info, void* context) {
+    const int saved_errno = errno;
+    // Slot and question travel in the signal's value.
+    const auto value = reinterpret_cast<uintptr_t>(info->si_value.sival_ptr);
+    const uint64_t question = value / kAskedAtOnce;
+    uint64_t expected = word(question, State::kAsked);
+    Slot* const slot = slots == nullptr ? nullptr : &slots[value % kAskedAtOnce];
+    if (info->si_code == SI_QUEUE && info->si_pid == getpid() && slot != nullptr &&
+        slot->state.compare_exchange_strong(expected, word(question, State::kCopying))) {
+        capture(slot->thread, context);
+        slot->state.store(word(question, State::kAnswered), std::memory_order_release);
+        answers.fetch_add(1, std::memory_order_release);
+        syscall(SYS_futex, &answers, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    }
+    errno = saved_errno;
+}
+
+bool is_ours(const struct sigaction& action) {
+    return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == answer;
+}
+
+bool is_free(const struct sigaction& action) {
+    return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL;
+}
+
+}  // namespace
+
+bool prepare_asking() {
+    if (slots == nullptr) {
+        void* const mapped = mmap(nullptr, sizeof(Slot) * kAskedAtOnce, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        slots = mapped == MAP_FAILED ? nullptr : static_cast<Slot*>(mapped);
+    }
+    return slots != nullptr;
+}
+
+int stack_signal() {
+    struct sigaction action {};
+    // From above: the low ones are what programs and libraries take first.
+    for (int number = SIGRTMAX - 1; number > SIGRTMIN; --number) {
+        if (__sigaction(number, nullptr, &action) == 0 && is_ours(action)) {
+            return number;
+        }
+    }
+    for (int number = SIGRTMAX - 1; number > SIGRTMIN; --number) {
+        if (__sigaction(number, nullptr, &action) == 0 && is_free(action)) {
+            struct sigaction ours {};
+            ours.sa_sigaction = answer;
+            ours.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+            sigemptyset(&ours.sa_mask);
+            return __sigaction(number, &ours, nullptr) == 0 ? number : 0;
+        }
+    }
+    return 0;
+}
+
+bool ask_thread(int signal_number, size_t slot, pid_t tid) {
+    const uint64_t question = ++questions;
+    slots[slot].state.store(word(question, State::kAsked), std::memory_order_release);
+    siginfo_t info{};
+    info.si_signo = signal_number;
+    info.si_code = SI_QUEUE;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value.sival_ptr = reinterpret_cast<void*>(question * kAskedAtOnce + slot);
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signal_number, &info) != 0) {
+        slots[slot].state.store(0, std::memory_order_relaxed);
+        return false;
+    }
+    return true;
+}
+
+void await_answers(uint64_t deadline_ns) {
+    for (;;) {
+        const uint32_t seen = answers.load(std::memory_order_acquire);
+        size_t open = 0;
+        for (size_t i = 0; i < kAskedAtOnce; ++i) {
+            const auto state = static_cast<State>(slots[i].state.load(std::memory_order_acquire) % kStates);
+            open += state == State::kAsked || state == State::kCopying ? 1 : 0;
+        }
+        const uint64_t now_ns = monotonic_now_ns();
+        if (open == 0 || now_ns >= deadline_ns) {
+            return;
+        }
+        const uint64_t left_ns = deadline_ns - now_ns;
+        const timespec pause{.tv_sec = static_cast<time_t>(left_ns / 1'000'000'000),
+                             .tv_nsec = static_cast<long>(left_ns % 1'000'000'000)};
+        syscall(SYS_futex, &answers, FUTEX_WAIT_PRIVATE, seen, &pause, nullptr, 0);
+    }
+}
+
+const CapturedThread* take_answer(size_t slot) {
+    // A thread in the middle of copying gets the time that a copy may take; stopped there, its slot stays lost to it.
+    constexpr uint64_t kCopy_ns = 20'000'000;
+    const uint64_t deadline_ns = monotonic_now_ns() + kCopy_ns;
+    Slot& of = slots[slot];
+    for (;;) {
+        uint64_t state = of.state.load(std::memory_order_acquire);
+        switch (static_cast<State>(state % kStates)) {
+            case State::kAnswered: of.state.store(0, std::memory_order_relaxed); return &of.thread;
+            case State::kAsked:
+                if (of.state.compare_exchange_strong(state, 0)) {
+                    return nullptr;
+                }
+                break;
+            case State::kCopying:
+                if (monotonic_now_ns() >= deadline_ns) {
+                    return nullptr;
+                }
+                sched_yield();
+                break;
+            case State::kFree: return nullptr;
+        }
+    }
+}
+
+void release_asking_memory() {
+    if (slots != nullptr) {
+        for (size_t i = 0; i < kAskedAtOnce; ++i) {
+            const auto begin = (reinterpret_cast<uintptr_t>(slots[i].thread.stack) + 4095) / 4096 * 4096;
+            const auto end = reinterpret_cast<uintptr_t>(slots[i].thread.stack + kStackCopyBytes) / 4096 * 4096;
+            madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+        }
+    }
+}
+
+}  // namespace titan::tracer

@@ -1,0 +1,35 @@
+// Where a thread stood: its registers and the part of its stack above its stack pointer, copied while it was held.
+#pragma once
+
+#include <signal.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace titan::tracer {
+
+inline constexpr size_t kStackCopyBytes = 256 << 10;
+
+#if defined(__x86_64__)
+inline constexpr size_t kRegisters = 17;  // as DWARF numbers them: 6 rbp, 7 rsp, 16 rip
+inline constexpr size_t kStackPointer = 7;
+inline constexpr size_t kFramePointer = 6;
+inline constexpr size_t kInstruction = 16;
+#elif defined(__aarch64__)
+inline constexpr size_t kRegisters = 33;  // x0 to x30, sp, pc
+inline constexpr size_t kStackPointer = 31;
+inline constexpr size_t kFramePointer = 29;
+inline constexpr size_t kInstruction = 32;
+#endif
+
+struct CapturedThread {
+    uint64_t registers[kRegisters];
+    uint64_t stack_begin;
+    size_t stack_bytes;
+    char stack[kStackCopyBytes];
+};
+
+// Fills in the registers of what a signal interrupted, and copies its stack. signal-safe.
+void capture(CapturedThread& thread, const void* signal_context);
+
+}  // namespace titan::tracer

@@ -1,0 +1,126 @@
+#include "proc_thread.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "private_dir.h"
+#include "process.h"
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+size_t read_of_thread(pid_t tid, const char* what, char* out, size_t capacity_bytes) {
+    char path[64];
+    format_text(path, sizeof(path), "/proc/self/task/%d/%s", tid, what);
+    return read_small_file(AT_FDCWD, path, out, capacity_bytes);
+}
+
+// What follows "Key:" and blanks; null where there is no such line.
+const char* field_of(const char* text, const char* key) {
+    const char* at = strstr(text, key);
+    if (at == nullptr) {
+        return nullptr;
+    }
+    at += strlen(key);
+    return at + strspn(at, " \t");
+}
+
+uint64_t hex_at(const char* at) {
+    uint64_t value = 0;
+    for (; *at != '\0'; ++at) {
+        const char c = *at;
+        const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (digit < 0) {
+            break;
+        }
+        value = value << 4 | static_cast<uint64_t>(digit);
+    }
+    return value;
+}
+
+uint64_t decimal_at(const char* at) {
+    uint64_t value = 0;
+    parse_u64(at, strspn(at, "0123456789"), value);
+    return value;
+}
+
+// "202 0x7f01 0x80 0x0 ... SP PC", "running", or "-1 SP PC" of a thread that waits without a system call.
+void read_system_call(pid_t tid, ProcThread& thread) {
+    char text[256];
+    thread.system_call = -2;
+    if (read_of_thread(tid, "syscall", text, sizeof(text)) == 0) {
+        return;
+    }
+    if (text[0] < '0' || text[0] > '9') {
+        thread.system_call = -1;
+        return;
+    }
+    thread.system_call = static_cast<int64_t>(decimal_at(text));
+    const char* at = text;
+    for (uint64_t& argument : thread.arguments) {
+        at = strstr(at, " 0x");
+        if (at == nullptr) {
+            return;
+        }
+        at += 3;
+        argument = hex_at(at);
+    }
+}
+
+}  // namespace
+
+bool read_proc_thread(pid_t tid, ProcThread& thread) {
+    thread = ProcThread{};
+    char status[4096];
+    if (read_of_thread(tid, "status", status, sizeof(status)) == 0) {
+        return false;
+    }
+    if (const char* name = field_of(status, "Name:")) {
+        const size_t length = strcspn(name, "\n");
+        TextWriter(thread.name, sizeof(thread.name)).escaped(name, length);
+    }
+    const char* const state = field_of(status, "\nState:");
+    thread.state = state == nullptr ? '?' : *state;
+    const char* const blocked = field_of(status, "\nSigBlk:");
+    thread.blocked_signals = blocked == nullptr ? 0 : hex_at(blocked);
+    char text[128];
+    if (read_of_thread(tid, "wchan", text, sizeof(text)) != 0 && !same_text(text, "0")) {
+        copy_text(thread.wait_channel, sizeof(thread.wait_channel), text);
+    }
+    if (read_of_thread(tid, "schedstat", text, sizeof(text)) != 0) {
+        thread.cpu_ns = decimal_at(text);
+    }
+    read_system_call(tid, thread);
+    return true;
+}
+
+size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out) {
+    const Fd directory(open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    alignas(dirent64) char entries[4096];
+    size_t count = 0;
+    left_out = 0;
+    for (;;) {
+        const long got = directory.valid() ? syscall(SYS_getdents64, directory.get(), entries, sizeof(entries)) : 0;
+        if (got <= 0) {
+            return count;
+        }
+        for (long at = 0; at < got;) {
+            const auto* const entry = reinterpret_cast<const dirent64*>(entries + at);
+            uint64_t tid = 0;
+            if (parse_u64(entry->d_name, tid)) {
+                if (count < capacity) {
+                    tids[count++] = static_cast<pid_t>(tid);
+                } else {
+                    ++left_out;
+                }
+            }
+            at += entry->d_reclen;
+        }
+    }
+}
+
+}  // namespace titan::tracer

@@ -1,0 +1,27 @@
+// What /proc tells about one thread of this process. No allocation.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace titan::tracer {
+
+struct ProcThread {
+    char name[20];
+    char state;                // R, S, D, T, t, Z
+    uint64_t blocked_signals;  // bit n - 1: signal n
+    char wait_channel[48];     // empty: unknown
+    int64_t system_call;       // -1 none, -2 unknown
+    uint64_t arguments[3];
+    uint64_t cpu_ns;
+};
+
+// False: there is no such thread any more.
+bool read_proc_thread(pid_t tid, ProcThread& thread);
+
+// Thread ids of this process, at most `capacity`; `left_out`: how many more there are.
+size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out);
+
+}  // namespace titan::tracer

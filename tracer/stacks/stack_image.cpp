@@ -1,0 +1,99 @@
+#include "stack_image.h"
+
+#include <string.h>
+
+namespace titan::tracer {
+namespace {
+
+using format::StackTable;
+
+struct TableRoom {
+    StackTable table;
+    uint32_t stride_bytes;
+    size_t rows;
+};
+constexpr TableRoom kRooms[] = {
+    {StackTable::kThreads, sizeof(format::StackThread), StackImage::kMaxThreads},
+    {StackTable::kFrames, sizeof(format::StackFrame), StackImage::kMaxFrames},
+    {StackTable::kModules, sizeof(format::StackModule), StackImage::kMaxModules},
+    {StackTable::kTexts, 1, StackImage::kTextBytes},
+};
+
+}  // namespace
+
+size_t StackImage::bytes() {
+    size_t sum = sizeof(format::StacksHeader);
+    for (const TableRoom& room : kRooms) {
+        sum += room.stride_bytes * room.rows;
+    }
+    return sum;
+}
+
+StackImage::StackImage(char* memory) : memory_(memory), header_(reinterpret_cast<format::StacksHeader*>(memory)) {
+    *header_ = format::StacksHeader{};
+    header_->magic = format::kStacksMagic;
+    header_->major = format::kStacksMajor;
+    header_->minor = format::kStacksMinor;
+    header_->header_bytes = sizeof(format::StacksHeader);
+    uint64_t offset_bytes = sizeof(format::StacksHeader);
+    for (const TableRoom& room : kRooms) {
+        table(room.table) = {offset_bytes, room.stride_bytes, 0};
+        offset_bytes += room.stride_bytes * room.rows;
+    }
+    table(StackTable::kTexts).count = 1;  // offset 0 is the empty text
+}
+
+format::StackTableDescriptor& StackImage::table(StackTable which) {
+    return header_->tables[static_cast<uint32_t>(which)];
+}
+
+template <typename T>
+T* StackImage::rows(StackTable which) {
+    return reinterpret_cast<T*>(memory_ + table(which).offset_bytes);
+}
+
+format::StackThread* StackImage::add_thread() {
+    uint32_t& count = table(StackTable::kThreads).count;
+    return count == kMaxThreads ? nullptr : &rows<format::StackThread>(StackTable::kThreads)[count++];
+}
+
+uint64_t* StackImage::frame_room(size_t& capacity) {
+    const uint32_t count = table(StackTable::kFrames).count;
+    capacity = kMaxFrames - count;
+    return &rows<format::StackFrame>(StackTable::kFrames)[count].address;
+}
+
+void StackImage::add_frames(format::StackThread& thread, size_t count) {
+    uint32_t& used = table(StackTable::kFrames).count;
+    thread.first_frame = used;
+    thread.frame_count = static_cast<uint32_t>(count);
+    used += thread.frame_count;
+}
+
+void StackImage::add_module(const Module& module) {
+    uint32_t& count = table(StackTable::kModules).count;
+    if (count == kMaxModules) {
+        return;
+    }
+    format::StackModule& row = rows<format::StackModule>(StackTable::kModules)[count++];
+    row.begin = module.begin;
+    row.end = module.end;
+    row.bias = module.bias;
+    row.path = text(module.path);
+    row.build_id_bytes = module.build_id_bytes;
+    memcpy(row.build_id, module.build_id, sizeof(row.build_id));
+}
+
+uint32_t StackImage::text(const char* string) {
+    uint32_t& used = table(StackTable::kTexts).count;
+    const size_t size = strlen(string) + 1;
+    if (size == 1 || size > kTextBytes - used) {
+        return 0;
+    }
+    const uint32_t at = used;
+    memcpy(rows<char>(StackTable::kTexts) + at, string, size);
+    used += static_cast<uint32_t>(size);
+    return at;
+}
+
+}  // namespace titan::tracer

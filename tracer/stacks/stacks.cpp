@@ -1,0 +1,168 @@
+#include "stacks.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ask.h"
+#include "clock.h"
+#include "modules.h"
+#include "proc_thread.h"
+#include "stack_image.h"
+#include "text.h"
+#include "unwinder.h"
+
+namespace titan::tracer {
+namespace {
+
+using format::StackOutcome;
+
+constexpr size_t kMapsBytes = 64 << 10;
+constexpr size_t kMaxFramesOfThread = 256;
+constexpr uint64_t kAnswer_ns = 50'000'000;    // that a batch of threads gets
+constexpr uint64_t kAll_ns = 1'000'000'000;    // that all of them get
+constexpr uint64_t kHurried_ns = 10'000'000;    // that it gets once that is over
+
+struct StackMemory {
+    char* image;
+    char* maps;
+    Module* modules;
+    pid_t* tids;
+};
+constinit StackMemory memory{};
+
+template <typename T>
+T* map_room(size_t count) {
+    void* const mapped = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return mapped == MAP_FAILED ? nullptr : static_cast<T*>(mapped);
+}
+
+class Collector {
+  public:
+    Collector() : image_(memory.image), modules_{memory.modules, StackImage::kMaxModules, 0, false} {}
+
+    void collect() {
+        image_.header().began_realtime_ns = realtime_now_ns();
+        began_ns_ = monotonic_now_ns();
+        list_modules(modules_, memory.maps, kMapsBytes);
+        for (size_t i = 0; i < modules_.count; ++i) {
+            image_.add_module(modules_.modules[i]);
+        }
+        new_unwind_round();
+        signal_ = stack_signal();
+        note_what_is_missing();
+        size_t left_out = 0;
+        const size_t count = list_threads(memory.tids, StackImage::kMaxThreads, left_out);
+        image_.header().threads_left_out = static_cast<uint32_t>(left_out);
+        for (size_t first = 0; first < count; first += kAskedAtOnce) {
+            const size_t rest = count - first;
+            ask(memory.tids + first, rest < kAskedAtOnce ? rest : kAskedAtOnce);
+        }
+        image_.header().took_ns = monotonic_now_ns() - began_ns_;
+    }
+
+  private:
+    void note_what_is_missing() {
+        if (signal_ == 0) {
+            image_.header().note = image_.text("the program uses all real-time signals: no thread could be asked");
+        } else if (!has_unwinder()) {
+            image_.header().note =
+                image_.text("libunwind is not installed: stacks follow frame pointers, and end where code has none");
+        }
+    }
+
+    void ask(const pid_t* tids, size_t count) {
+        format::StackThread* threads[kAskedAtOnce] = {};
+        for (size_t i = 0; i < count; ++i) {
+            ProcThread proc;
+            if (read_proc_thread(tids[i], proc) && (threads[i] = image_.add_thread()) != nullptr) {
+                describe(tids[i], proc, *threads[i]);
+            }
+        }
+        const uint64_t now_ns = monotonic_now_ns();
+        const uint64_t deadline_ns = now_ns + (now_ns - began_ns_ < kAll_ns ? kAnswer_ns : kHurried_ns);
+        for (size_t i = 0; i < count; ++i) {
+            if (threads[i] != nullptr && threads[i]->outcome == StackOutcome::kNoAnswer) {
+                ask_thread(signal_, i, tids[i]);
+            }
+        }
+        await_answers(deadline_ns);
+        for (size_t i = 0; i < count; ++i) {
+            if (threads[i] == nullptr || threads[i]->outcome != StackOutcome::kNoAnswer) {
+                continue;
+            }
+            if (const CapturedThread* captured = take_answer(i)) {
+                write(*captured, *threads[i]);
+            }
+        }
+    }
+
+    // The outcome that the thread has if it is not heard from.
+    void describe(pid_t tid, const ProcThread& proc, format::StackThread& thread) {
+        thread.tid = tid;
+        thread.name = image_.text(proc.name);
+        thread.state = proc.state;
+        thread.wait_channel = image_.text(proc.wait_channel);
+        thread.system_call = proc.system_call;
+        memcpy(thread.system_call_arguments, proc.arguments, sizeof(proc.arguments));
+        thread.cpu_ns = proc.cpu_ns;
+        const bool blocks = signal_ != 0 && (proc.blocked_signals >> (signal_ - 1) & 1) != 0;
+        thread.outcome = tid == gettid() || (blocks && starts_with(proc.name, "titan-")) ? StackOutcome::kOurs
+                         : signal_ == 0                                                  ? StackOutcome::kNotAsked
+                         : blocks                                                        ? StackOutcome::kBlocksSignal
+                                                                                         : StackOutcome::kNoAnswer;
+    }
+
+    void write(const CapturedThread& captured, format::StackThread& thread) {
+        size_t room = 0;
+        uint64_t* const addresses = image_.frame_room(room);
+        const Unwound unwound =
+            unwind(captured, modules_, addresses, room < kMaxFramesOfThread ? room : kMaxFramesOfThread);
+        image_.add_frames(thread, unwound.count);
+        thread.outcome = unwound.whole ? StackOutcome::kUnwound : StackOutcome::kCut;
+    }
+
+    StackImage image_;
+    ModuleList modules_;
+    uint64_t began_ns_ = 0;
+    int signal_ = 0;
+};
+
+}  // namespace
+
+bool prepare_stacks() {
+    if (memory.tids == nullptr) {
+        memory.image = map_room<char>(StackImage::bytes());
+        memory.maps = map_room<char>(kMapsBytes);
+        memory.modules = map_room<Module>(StackImage::kMaxModules);
+        memory.tids = map_room<pid_t>(StackImage::kMaxThreads);
+    }
+    if (memory.image == nullptr || memory.maps == nullptr || memory.modules == nullptr || memory.tids == nullptr ||
+        !prepare_asking()) {
+        memory = StackMemory{};
+        return false;
+    }
+    prepare_unwinder();
+    stack_signal();  // taken early, before the program's threads know it as one that kills
+    return true;
+}
+
+std::span<const char> collect_stacks() {
+    if (memory.image == nullptr) {
+        return {};
+    }
+    release_stacks_memory();  // zeroes again
+    Collector().collect();
+    return {memory.image, StackImage::bytes()};
+}
+
+void release_stacks_memory() {
+    if (memory.image != nullptr) {
+        madvise(memory.image, StackImage::bytes(), MADV_DONTNEED);
+        madvise(memory.modules, StackImage::kMaxModules * sizeof(Module), MADV_DONTNEED);
+        release_asking_memory();
+    }
+}
+
+}  // namespace titan::tracer

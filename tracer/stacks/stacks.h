@@ -1,0 +1,19 @@
+// Where every thread of this process stands, as an image of formats/stacks_layout.h. For the watch thread; after
+// prepare_stacks() without the heap, the dynamic linker's lock or anything else that a stuck thread may hold.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace titan::tracer {
+
+// Once per session, on the watch thread and not while it dumps. False: no memory, no stacks.
+bool prepare_stacks();
+
+// The image; it is valid until the next call. Empty without memory. Takes as long as threads take to answer, at most
+// about a second.
+std::span<const char> collect_stacks();
+
+void release_stacks_memory();
+
+}  // namespace titan::tracer

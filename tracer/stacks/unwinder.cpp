@@ -1,0 +1,213 @@
+#include "unwinder.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <libunwind-x86_64.h>
+#elif defined(__aarch64__)
+#include <libunwind-aarch64.h>
+#endif
+
+#include "memory.h"
+
+namespace titan::tracer {
+namespace {
+
+#if defined(__x86_64__)
+constexpr const char* kLibrary = "libunwind-x86_64.so.8";
+#elif defined(__aarch64__)
+constexpr const char* kLibrary = "libunwind-aarch64.so.8";
+#endif
+
+// X(name): what is used of the library, by the names that its header gives for this machine.
+#define TITAN_UNWIND_FUNCTIONS(X) \
+    X(create_addr_space)          \
+    X(set_caching_policy)         \
+    X(flush_cache)                \
+    X(init_remote)                \
+    X(step)                       \
+    X(get_reg)                    \
+    X(dwarf_search_unwind_table)
+
+#define TITAN_TEXT_OF(name) #name
+#define TITAN_EXPANDED_TEXT_OF(name) TITAN_TEXT_OF(name)
+
+}  // namespace
+
+// Exported for readers of unwind tables such as ours (perf is another), without a declaration in the headers.
+extern "C" int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t*, unw_proc_info_t*, int,
+                                                  void*);
+
+namespace {
+
+struct Library {
+#define X(name) decltype(&UNW_OBJ(name)) name;
+    TITAN_UNWIND_FUNCTIONS(X)
+#undef X
+    unw_addr_space_t space;
+};
+constinit Library library{};
+
+// What the accessors look at.
+struct Context {
+    const CapturedThread& thread;
+    const ModuleList& modules;
+};
+
+int access_memory(unw_addr_space_t, unw_word_t address, unw_word_t* value, int write, void* argument) {
+    const CapturedThread& thread = static_cast<const Context*>(argument)->thread;
+    if (write != 0) {
+        return -UNW_EINVAL;
+    }
+    const uint64_t within = address - thread.stack_begin;
+    if (address >= thread.stack_begin && thread.stack_bytes >= sizeof(*value) &&
+        within <= thread.stack_bytes - sizeof(*value)) {
+        memcpy(value, thread.stack + within, sizeof(*value));
+        return 0;
+    }
+    // Unwind tables. Not the stack beyond the copy: that has moved on.
+    const bool of_module = static_cast<const Context*>(argument)->modules.find(address) != nullptr;
+    return of_module && read_memory(address, *value) ? 0 : -UNW_EINVAL;
+}
+
+int access_register(unw_addr_space_t, unw_regnum_t number, unw_word_t* value, int write, void* argument) {
+    if (write != 0 || number < 0 || static_cast<size_t>(number) >= kRegisters) {
+        return -UNW_EBADREG;
+    }
+    *value = static_cast<const Context*>(argument)->thread.registers[number];
+    return 0;
+}
+
+int no_float(unw_addr_space_t, unw_regnum_t, unw_fpreg_t*, int, void*) { return -UNW_EBADREG; }
+int no_resume(unw_addr_space_t, unw_cursor_t*, void*) { return -UNW_EINVAL; }
+int no_name(unw_addr_space_t, unw_word_t, char*, size_t, unw_word_t*, void*) { return -UNW_ENOINFO; }
+int no_dynamic_code(unw_addr_space_t, unw_word_t*, void*) { return -UNW_ENOINFO; }
+void put_nothing(unw_addr_space_t, unw_proc_info_t*, void*) {}
+
+// .eh_frame_hdr: version 1, three encodings, pointer to .eh_frame, number of rows, rows sorted by address.
+int find_unwind_table(unw_addr_space_t space, unw_word_t address, unw_proc_info_t* info, int need, void* argument) {
+    constexpr unsigned char kSigned4 = 0x0b;
+    constexpr unsigned char kRelative = 0x10;
+    constexpr unsigned char kUnsigned4 = 0x03;
+    constexpr unsigned char kDataRelative = 0x30;
+    constexpr uint64_t kHeaderBytes = 12;
+    const Module* const module = static_cast<const Context*>(argument)->modules.find(address);
+    struct {
+        unsigned char version, pointer_encoding, count_encoding, row_encoding;
+        int32_t pointer;
+        uint32_t rows;
+    } header{};
+    if (module == nullptr || module->eh_frame_hdr == 0 || !read_memory(module->eh_frame_hdr, header) ||
+        header.version != 1 || header.pointer_encoding != (kRelative | kSigned4) ||
+        header.count_encoding != kUnsigned4 || header.row_encoding != (kDataRelative | kSigned4) ||
+        header.rows > (module->eh_frame_hdr_bytes - kHeaderBytes) / 8) {
+        return -UNW_ENOINFO;
+    }
+    unw_dyn_info_t table{};
+    table.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+    table.start_ip = module->begin;
+    table.end_ip = module->end;
+    table.u.rti.segbase = module->eh_frame_hdr;
+    table.u.rti.table_data = module->eh_frame_hdr + kHeaderBytes;
+    table.u.rti.table_len = header.rows * 8 / sizeof(unw_word_t);
+    return library.dwarf_search_unwind_table(space, address, &table, info, need, argument);
+}
+
+unw_accessors_t accessors() {
+    unw_accessors_t made{};
+    made.find_proc_info = find_unwind_table;
+    made.put_unwind_info = put_nothing;
+    made.get_dyn_info_list_addr = no_dynamic_code;
+    made.access_mem = access_memory;
+    made.access_reg = access_register;
+    made.access_fpreg = no_float;
+    made.resume = no_resume;
+    made.get_proc_name = no_name;
+    return made;
+}
+
+// A frame pointer points to the caller's, and above that lies the return address. Frames grow towards the stack's base.
+Unwound follow_frame_pointers(const CapturedThread& thread, uint64_t* addresses, size_t capacity) {
+    size_t count = 0;
+    addresses[count++] = thread.registers[kInstruction];
+    uint64_t frame = thread.registers[kFramePointer];
+    while (count < capacity) {
+        uint64_t pair[2];
+        const uint64_t within = frame - thread.stack_begin;
+        if (frame < thread.stack_begin || thread.stack_bytes < sizeof(pair) ||
+            within > thread.stack_bytes - sizeof(pair)) {
+            break;
+        }
+        memcpy(pair, thread.stack + within, sizeof(pair));
+        if (pair[1] == 0) {
+            return {count, true};
+        }
+        addresses[count++] = pair[1];
+        if (pair[0] <= frame) {
+            return {count, pair[0] == 0};
+        }
+        frame = pair[0];
+    }
+    return {count, false};
+}
+
+}  // namespace
+
+bool prepare_unwinder() {
+    if (library.space != nullptr) {
+        return true;
+    }
+    void* const handle = dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL);
+    if (handle == nullptr) {
+        return false;
+    }
+    Library found{};
+#define X(name)                                                                                            \
+    found.name = reinterpret_cast<decltype(found.name)>(dlsym(handle, TITAN_EXPANDED_TEXT_OF(UNW_OBJ(name)))); \
+    if (found.name == nullptr) {                                                                           \
+        return false;                                                                                      \
+    }
+    TITAN_UNWIND_FUNCTIONS(X)
+#undef X
+    unw_accessors_t ours = accessors();
+    found.space = found.create_addr_space(&ours, 0);
+    if (found.space == nullptr) {
+        return false;
+    }
+    found.set_caching_policy(found.space, UNW_CACHE_GLOBAL);
+    library = found;
+    return true;
+}
+
+bool has_unwinder() { return library.space != nullptr; }
+
+void new_unwind_round() {
+    if (has_unwinder()) {
+        library.flush_cache(library.space, 0, 0);
+    }
+}
+
+Unwound unwind(const CapturedThread& thread, const ModuleList& modules, uint64_t* addresses, size_t capacity) {
+    if (capacity == 0) {
+        return {0, false};
+    }
+    Context context{thread, modules};
+    unw_cursor_t cursor;
+    if (!has_unwinder() || library.init_remote(&cursor, library.space, &context) != 0) {
+        return follow_frame_pointers(thread, addresses, capacity);
+    }
+    size_t count = 0;
+    int more = 1;
+    while (more > 0 && count < capacity) {
+        unw_word_t address = 0;
+        if (library.get_reg(&cursor, UNW_REG_IP, &address) != 0 || address == 0) {
+            return {count, address == 0};
+        }
+        addresses[count++] = address;
+        more = library.step(&cursor);
+    }
+    return {count, more == 0};
+}
+
+}  // namespace titan::tracer
