@@ -225,8 +225,7 @@ void keep_plausible(SectionList& list) {
     std::vector<std::string> problems;
     std::erase_if(list.sections, [&](const Section& section) {
         const SectionKind kind = section.header.kind;
-        const bool known =
-            kind == SectionKind::kMeta || kind == SectionKind::kRing || kind == SectionKind::kStacks;
+        const bool known = kind == SectionKind::kMeta || kind == SectionKind::kRing || kind == SectionKind::kStacks;
         const std::string problem = known ? implausible(section) : std::string();
         if (!problem.empty()) {
             problems.push_back(in_section(section.number, problem));
@@ -314,8 +313,7 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
         } else {
             // Only the header page may come twice; zeros must not be skipped over something that was written before.
             const bool fresh = std::none_of(filled.begin(), filled.end(), [&](const auto& range) {
-                return header.offset_bytes < range.second &&
-                       range.first < header.offset_bytes + header.raw_bytes;
+                return header.offset_bytes < range.second && range.first < header.offset_bytes + header.raw_bytes;
             });
             if (fresh && zeros.is_zero(context.get(), section)) {
                 ++whole;
@@ -327,7 +325,7 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
             if (problem.empty()) {
                 ++whole;
             } else {
-                image.clear_at(header.ring_offset_bytes, header.raw_bytes);
+                image.clear_at(header.offset_bytes, header.raw_bytes);
             }
         }
         if (!problem.empty()) {

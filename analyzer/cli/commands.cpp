@@ -9,8 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <sstream>
 
 #include "analyzer/rings.h"
+#include "analyzer/text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -93,5 +95,28 @@ TextStyle terminal_style() {
 }
 
 bool write_out(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size(); }
+
+void add_ranks(CLI::App& app, std::string& ranks) { app.add_option("--rank", ranks, "ranks, such as 3 or 0-7,64"); }
+
+bool parse_ranks(const std::string& text, std::set<int>& ranks) {
+    std::stringstream parts(text);
+    for (std::string part; std::getline(parts, part, ',');) {
+        int first = 0;
+        int last = 0;
+        char rest = 0;
+        const int fields = std::sscanf(part.c_str(), "%d-%d%c", &first, &last, &rest);
+        const bool single =
+            part.find('-') == std::string::npos && std::sscanf(part.c_str(), "%d%c", &first, &rest) == 1;
+        last = single ? first : last;
+        if ((!single && fields != 2) || first < 0 || last < first || last - first > 1'000'000) {
+            fail("--rank takes ranks and ranges such as 3 or 0-7,64, not '" + printable(text) + "'");
+            return false;
+        }
+        for (int rank = first; rank <= last; ++rank) {
+            ranks.insert(rank);
+        }
+    }
+    return true;
+}
 
 }  // namespace titan::analyzer

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct CommonOptions {
 void add_path(CLI::App& app, CommonOptions& common);
 void add_run(CLI::App& app, CommonOptions& common);
 void add_ring_directory(CLI::App& app, CommonOptions& common);
+void add_ranks(CLI::App& app, std::string& ranks);
+// "3", "0-7,64": ranks and ranges; empty is the empty set. False: it said what is wrong.
+bool parse_ranks(const std::string& text, std::set<int>& ranks);
 
 // A subcommand and what it does; returns the exit status.
 struct Command {
@@ -44,6 +48,7 @@ Command stragglers_command(CLI::App& app);
 Command export_command(CLI::App& app);
 Command layout_command(CLI::App& app);
 Command digest_command(CLI::App& app);
+Command stacks_command(CLI::App& app);
 Command rings_command(CLI::App& app);
 Command collect_command(CLI::App& app);
 

@@ -19,6 +19,7 @@ constexpr const char* kMainFooter = R"(examples:
   titan-analyze show dumps/ --comm dp:0 --seq 40-42
   titan-analyze stragglers dumps/        who is late, step after step, and what it costs
   titan-analyze layout dumps/            which communicator is tp, dp, pp, and where each rank stands
+  titan-analyze stacks dumps/            where the threads of all ranks stood
   titan-analyze digest dumps/ --node --into digests/    on every node of a large job, then: titan-analyze digests/
   titan-analyze rings                    rings on this node, and whether their processes live
   titan-analyze collect --into dumps     save rings of dead processes as dumps
@@ -33,7 +34,7 @@ int run_command_line(int argc, char** argv) {
                                           std::to_string(format::kRingMajor) + ".x)");
     const Command diagnose = diagnose_command(app);
     const Command subcommands[] = {show_command(app),   layout_command(app), stragglers_command(app),
-                                   export_command(app), digest_command(app), rings_command(app),
+                                   stacks_command(app),  export_command(app), digest_command(app), rings_command(app),
                                    collect_command(app)};
     app.require_subcommand(0, 1);
     try {

@@ -7,8 +7,6 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <set>
-#include <sstream>
 #include <utility>
 
 #include "analyzer/text.h"
@@ -24,31 +22,6 @@ constexpr const char* kShowFooter = R"(examples:
   titan-analyze show dumps/ --work --rank 3 --last 20      what was handed to the streams
   titan-analyze show dumps/ --channels --rank 3
   titan-analyze show dumps/ --step 12 --json | jq -c '[.rank,.seq,.op]')";
-
-// "3", "0-7,64": ranks and ranges.
-std::optional<std::set<int>> parse_ranks(const std::string& text) {
-    std::set<int> ranks;
-    std::stringstream parts(text);
-    for (std::string part; std::getline(parts, part, ',');) {
-        int first = 0;
-        int last = 0;
-        char rest = 0;
-        const int fields = std::sscanf(part.c_str(), "%d-%d%c", &first, &last, &rest);
-        const bool single =
-            part.find('-') == std::string::npos && std::sscanf(part.c_str(), "%d%c", &first, &rest) == 1;
-        if (!single && fields != 2) {
-            return std::nullopt;
-        }
-        last = single ? first : last;
-        if (first < 0 || last < first || last - first > 1'000'000) {
-            return std::nullopt;
-        }
-        for (int rank = first; rank <= last; ++rank) {
-            ranks.insert(rank);
-        }
-    }
-    return ranks;
-}
 
 template <typename T>
 std::optional<std::pair<T, T>> parse_range(const std::string& text) {
@@ -71,12 +44,8 @@ struct ShowArguments {
 };
 
 int run_show(ShowArguments& arguments) {
-    if (!arguments.ranks.empty()) {
-        const auto ranks = parse_ranks(arguments.ranks);
-        if (!ranks) {
-            return fail("--rank takes ranks and ranges such as 3 or 0-7,64, not '" + printable(arguments.ranks) + "'");
-        }
-        arguments.options.ranks = *ranks;
+    if (!parse_ranks(arguments.ranks, arguments.options.ranks)) {
+        return kExitUnusable;
     }
     if (!arguments.sequences.empty() && !(arguments.options.sequences = parse_range<uint64_t>(arguments.sequences))) {
         return fail("--seq takes a number or a range such as 40-42, not '" + printable(arguments.sequences) + "'");
@@ -108,7 +77,7 @@ Command show_command(CLI::App& app) {
     CLI::App& command = *app.add_subcommand("show", "List recorded calls.")->footer(kShowFooter);
     command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
     add_run(command, arguments->common);
-    command.add_option("--rank", arguments->ranks, "ranks, such as 3 or 0-7,64");
+    add_ranks(command, arguments->ranks);
     command.add_option("--comm", arguments->options.communicator, "communicator: its name, or the start of its id");
     command.add_option("--seq", arguments->sequences, "sequence number or range, such as 40-42");
     command.add_option("--step", arguments->steps, "step or range");

@@ -106,6 +106,7 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
     }
     opened.image = *image;
     opened.problems = std::move(dump->problems);
+    opened.stacks = std::move(dump->stacks);
     const std::optional<Meta> meta = parse_meta(dump->meta_json);
     if (!meta) {
         opened.problems.emplace_back("its meta section is lost: the reason and the time of the dump are unknown");

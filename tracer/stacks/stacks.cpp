@@ -19,9 +19,9 @@ using format::StackOutcome;
 
 constexpr size_t kMapsBytes = 64 << 10;
 constexpr size_t kMaxFramesOfThread = 256;
-constexpr uint64_t kAnswer_ns = 50'000'000;    // that a batch of threads gets
-constexpr uint64_t kAll_ns = 1'000'000'000;    // that all of them get
-constexpr uint64_t kHurried_ns = 10'000'000;    // that it gets once that is over
+constexpr uint64_t kAnswer_ns = 50'000'000;   // that a batch of threads gets
+constexpr uint64_t kAll_ns = 1'000'000'000;   // that all of them get
+constexpr uint64_t kHurried_ns = 10'000'000;  // that it gets once that is over
 
 struct StackMemory {
     char* image;
@@ -33,8 +33,8 @@ constinit StackMemory memory{};
 
 template <typename T>
 T* map_room(size_t count) {
-    void* const mapped = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const mapped =
+        mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return mapped == MAP_FAILED ? nullptr : static_cast<T*>(mapped);
 }
 

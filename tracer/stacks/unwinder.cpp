@@ -163,10 +163,10 @@ bool prepare_unwinder() {
         return false;
     }
     Library found{};
-#define X(name)                                                                                            \
+#define X(name)                                                                                                \
     found.name = reinterpret_cast<decltype(found.name)>(dlsym(handle, TITAN_EXPANDED_TEXT_OF(UNW_OBJ(name)))); \
-    if (found.name == nullptr) {                                                                           \
-        return false;                                                                                      \
+    if (found.name == nullptr) {                                                                               \
+        return false;                                                                                          \
     }
     TITAN_UNWIND_FUNCTIONS(X)
 #undef X

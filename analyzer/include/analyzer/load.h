@@ -62,6 +62,7 @@ struct OpenedSource {
     Liveness liveness = Liveness::kUnknown;
     bool partial_recording = false;
     uint64_t launch_sample = 1;  // every n-th piece of stream work was recorded, 0: none; 1 also where nothing tells
+    std::vector<std::byte> stacks;  // formats/stacks_layout.h, empty: none
     std::vector<std::string> problems;
 };
 format::Result<OpenedSource> open_source(const std::string& path, format::ImageBuffer& memory);

@@ -38,12 +38,12 @@ static_assert(sizeof(StacksHeader) == 184);
 
 // What became of asking a thread for its stack.
 enum class StackOutcome : uint8_t {
-    kUnwound = 0,      // to its end
-    kCut = 1,          // the frames that are there are right, more would follow
-    kNoAnswer = 2,     // it took no signal in time: an uninterruptible wait, or it was stopped
-    kBlocksSignal = 3, // its signal mask keeps everything out
-    kNotAsked = 4,     // no time left, or no signal to ask with
-    kOurs = 5,         // a thread of the tracer
+    kUnwound = 0,       // to its end
+    kCut = 1,           // the frames that are there are right, more would follow
+    kNoAnswer = 2,      // it took no signal in time: an uninterruptible wait, or it was stopped
+    kBlocksSignal = 3,  // its signal mask keeps everything out
+    kNotAsked = 4,      // no time left, or no signal to ask with
+    kOurs = 5,          // a thread of the tracer
 };
 
 struct StackThread {

@@ -1,0 +1,90 @@
+// Where the threads of a process stood when it was dumped, with names for their addresses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analyzer/report.h"
+#include "analyzer/run.h"
+#include "formats/image_buffer.h"
+#include "formats/result.h"
+#include "formats/stacks_layout.h"
+
+namespace titan::analyzer {
+
+struct StackSite {
+    uint64_t address = 0;
+    std::string module;      // file name, empty for code of no file (JIT)
+    uint64_t in_module = 0;  // address in that file
+    std::string function;    // demangled, empty where nothing tells
+    uint64_t in_function = 0;
+    std::string file;  // of the source, where there is debug information
+    int line = 0;
+};
+
+struct ThreadStack {
+    int32_t tid = 0;
+    std::string name;
+    char state = '?';
+    std::string wait_channel;
+    int64_t system_call = -2;
+    uint64_t cpu_ns = 0;
+    format::StackOutcome outcome = format::StackOutcome::kNotAsked;
+    std::vector<StackSite> sites;  // innermost first
+};
+
+struct ProcessStacks {
+    int rank = -1;
+    int32_t pid = 0;
+    std::string host;
+    uint64_t took_ns = 0;
+    std::vector<ThreadStack> threads;  // the main thread first
+    std::vector<std::string> notes;    // what could not be seen, and why
+};
+
+// Names addresses of one process by the files that it had loaded, where they lie here and are still the same (by build id):
+// symbol tables, separate debug files, and source lines where there is debug information. One instance may serve many
+// processes: a file is read once. Not thread-safe.
+class Symbols {
+  public:
+    Symbols();
+    ~Symbols();
+    Symbols(const Symbols&) = delete;
+    Symbols& operator=(const Symbols&) = delete;
+
+    // `is_return`: the address follows a call, whose line is wanted.
+    void name(const format::StackModule& module, const std::string& path, StackSite& site, bool is_return);
+    // Files that could not be used: "libfoo.so: not on this machine".
+    const std::vector<std::string>& problems() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+// The stacks in that image (formats/stacks_layout.h).
+format::Result<ProcessStacks> read_stacks(std::span<const std::byte> image, Symbols& symbols);
+
+// Of the dump that the process was read from; its notes say where there is none.
+ProcessStacks stacks_of(const Process& process, format::ImageBuffer& memory, Symbols& symbols);
+
+// "waits in futex", "runs": of a thread that gave no stack, and beside those that did.
+std::string thread_state_text(const ThreadStack& thread);
+std::string site_text(const StackSite& site);
+// Why a thread has none.
+std::string no_stack_text(const ThreadStack& thread);
+
+// What is printed: one tree of the stacks of all processes, or thread by thread.
+struct StacksView {
+    bool list = false;
+    bool all_threads = false;
+};
+std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems,
+                          const StacksView& view, const TextStyle& style);
+std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "analyzer/stack_tree.h"
+#include "analyzer/stacks.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kOutcomes[] = {"unwound", "cut", "no_answer", "blocks_signal", "not_asked", "ours"};
+
+std::string bold(const std::string& text, const TextStyle& style) {
+    return style.colour ? fmt::format("\033[1m{}\033[0m", text) : text;
+}
+
+// A chain of frames that nobody leaves is not indented: only branches are.
+void write_tree(const StackNode& node, size_t depth, std::string& out) {
+    const bool branches = node.children.size() > 1 || node.ending != 0;
+    for (const StackNode& child : node.children) {
+        const std::vector<int> ranks(child.ranks.begin(), child.ranks.end());
+        const std::string who = fmt::format(
+            "{}{}", ranks_text(ranks),
+            child.threads > child.ranks.size() ? fmt::format(" ({} threads)", child.threads) : std::string());
+        out += fmt::format("{:{}}{}{}\n", "", 2 * depth + 2, child.text,
+                           branches || depth == 0 || child.ending != 0 ? "   <- " + who : "");
+        write_tree(child, child.children.size() > 1 || child.ending != 0 ? depth + 1 : depth, out);
+    }
+}
+
+void write_process(const ProcessStacks& process, const TextStyle& style, std::string& out) {
+    out += bold(fmt::format("rank {} (pid {} on {}): {} threads in {}", process.rank, process.pid, process.host,
+                            process.threads.size(), fine_duration_text(static_cast<double>(process.took_ns))),
+                style) +
+           "\n";
+    for (const ThreadStack& thread : process.threads) {
+        out += fmt::format("\n  thread {} {}: {}, {} of processor time\n", thread.tid, thread.name,
+                           thread_state_text(thread), fine_duration_text(static_cast<double>(thread.cpu_ns)));
+        if (thread.sites.empty()) {
+            out += fmt::format("    ({})\n", no_stack_text(thread));
+        }
+        for (const StackSite& site : thread.sites) {
+            out += fmt::format("    {}\n", site_text(site));
+        }
+        if (thread.outcome == format::StackOutcome::kCut) {
+            out += "    (more, which could not be followed)\n";
+        }
+    }
+    out += "\n";
+}
+
+ordered_json thread_json(const ThreadStack& thread) {
+    ordered_json json{{"tid", thread.tid},
+                      {"name", thread.name},
+                      {"state", std::string(1, thread.state)},
+                      {"wait_channel", thread.wait_channel},
+                      {"system_call", thread.system_call},
+                      {"cpu_ns", thread.cpu_ns},
+                      {"outcome", static_cast<size_t>(thread.outcome) < std::size(kOutcomes)
+                                      ? kOutcomes[static_cast<size_t>(thread.outcome)]
+                                      : "unknown"},
+                      {"frames", ordered_json::array()}};
+    for (const StackSite& site : thread.sites) {
+        ordered_json frame{{"address", site.address},
+                           {"module", site.module},
+                           {"module_offset", site.in_module},
+                           {"function", site.function}};
+        if (!site.file.empty()) {
+            frame["file"] = site.file;
+            frame["line"] = site.line;
+        }
+        json["frames"].push_back(std::move(frame));
+    }
+    return json;
+}
+
+}  // namespace
+
+std::string no_stack_text(const ThreadStack& thread) {
+    switch (thread.outcome) {
+        case format::StackOutcome::kNoAnswer:
+            return "no stack: it took no signal in time and " + thread_state_text(thread);
+        case format::StackOutcome::kBlocksSignal:
+            return "no stack: it blocks all signals, and " + thread_state_text(thread);
+        case format::StackOutcome::kNotAsked: return "no stack: it was not asked";
+        case format::StackOutcome::kOurs: return "a thread of titantrace";
+        default: return "no stack";
+    }
+}
+
+std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems,
+                          const StacksView& view, const TextStyle& style) {
+    std::string out;
+    if (view.list) {
+        for (const ProcessStacks& process : all) {
+            write_process(process, style, out);
+        }
+    } else {
+        out += bold(view.all_threads ? "All threads, outermost frames first" : "Main threads, outermost frames first",
+                    style) +
+               "\n";
+        write_tree(merge_stacks(all, view.all_threads), 0, out);
+    }
+    std::vector<std::string> notes = problems;
+    for (const ProcessStacks& process : all) {
+        for (const std::string& note : process.notes) {
+            notes.push_back(fmt::format("rank {}: {}", process.rank, note));
+        }
+    }
+    if (!notes.empty()) {
+        out += "\n" + bold("What could not be seen", style) + "\n";
+    }
+    for (const std::string& note : notes) {
+        out += "  - " + note + "\n";
+    }
+    return out;
+}
+
+std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems) {
+    ordered_json json{{"schema", 1}, {"processes", ordered_json::array()}, {"problems", problems}};
+    for (const ProcessStacks& process : all) {
+        ordered_json one{{"rank", process.rank},       {"pid", process.pid},     {"host", process.host},
+                         {"took_ns", process.took_ns}, {"notes", process.notes}, {"threads", ordered_json::array()}};
+        for (const ThreadStack& thread : process.threads) {
+            one["threads"].push_back(thread_json(thread));
+        }
+        json["processes"].push_back(std::move(one));
+    }
+    return json.dump(2) + "\n";
+}
+
+}  // namespace titan::analyzer

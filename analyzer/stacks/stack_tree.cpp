@@ -1,0 +1,59 @@
+#include "analyzer/stack_tree.h"
+
+#include <algorithm>
+
+namespace titan::analyzer {
+namespace {
+
+void add(StackNode& root, int rank, const std::vector<std::string>& outermost_first) {
+    StackNode* node = &root;
+    const auto count = [&](StackNode& of) {
+        of.ranks.insert(rank);
+        ++of.threads;
+    };
+    count(root);
+    for (const std::string& text : outermost_first) {
+        auto found = std::find_if(node->children.begin(), node->children.end(),
+                                  [&](const StackNode& child) { return child.text == text; });
+        if (found == node->children.end()) {
+            found = node->children.insert(found, StackNode{text, {}, 0, 0, {}});
+        }
+        node = &*found;
+        count(*node);
+    }
+    ++node->ending;
+}
+
+void sort_children(StackNode& node) {
+    std::stable_sort(node.children.begin(), node.children.end(),
+                     [](const StackNode& a, const StackNode& b) { return a.threads > b.threads; });
+    for (StackNode& child : node.children) {
+        sort_children(child);
+    }
+}
+
+}  // namespace
+
+StackNode merge_stacks(const std::vector<ProcessStacks>& all, bool all_threads) {
+    StackNode root;
+    for (const ProcessStacks& process : all) {
+        if (process.threads.empty()) {
+            add(root, process.rank, {"(no stacks: " + (process.notes.empty() ? "" : process.notes.front()) + ")"});
+        }
+        for (size_t i = 0; i < process.threads.size() && (all_threads || i == 0); ++i) {
+            const ThreadStack& thread = process.threads[i];
+            std::vector<std::string> texts;
+            for (auto site = thread.sites.rbegin(); site != thread.sites.rend(); ++site) {
+                texts.push_back(site_text(*site));
+            }
+            if (texts.empty()) {
+                texts.push_back("(" + no_stack_text(thread) + ")");
+            }
+            add(root, process.rank, texts);
+        }
+    }
+    sort_children(root);
+    return root;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,118 @@
+#include "analyzer/stacks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "analyzer/load.h"
+#include "analyzer/text.h"
+#include "formats/stacks_image.h"
+
+namespace titan::analyzer {
+namespace {
+
+const format::StackModule* module_of(const std::vector<format::StackModule>& modules, uint64_t address) {
+    const auto next =
+        std::upper_bound(modules.begin(), modules.end(), address,
+                         [](uint64_t at, const format::StackModule& module) { return at < module.begin; });
+    return next == modules.begin() || address >= std::prev(next)->end ? nullptr : &*std::prev(next);
+}
+
+ThreadStack read_thread(const format::StacksImage& image, const std::vector<format::StackModule>& modules,
+                        const format::StackThread& raw, Symbols& symbols) {
+    ThreadStack thread;
+    thread.tid = raw.tid;
+    thread.name = printable(image.text(raw.name));
+    thread.state = raw.state >= ' ' && raw.state < 127 ? raw.state : '?';
+    thread.wait_channel = printable(image.text(raw.wait_channel));
+    thread.system_call = raw.system_call;
+    thread.cpu_ns = raw.cpu_ns;
+    thread.outcome = raw.outcome;
+    for (const uint64_t address : image.frames(raw)) {
+        StackSite site;
+        site.address = address;
+        if (const format::StackModule* module = module_of(modules, address)) {
+            const std::string path(image.text(module->path));
+            site.module = printable(std::filesystem::path(path).filename().string());
+            site.in_module = address - module->bias;
+            symbols.name(*module, path, site, !thread.sites.empty());
+        }
+        thread.sites.push_back(std::move(site));
+    }
+    return thread;
+}
+
+}  // namespace
+
+format::Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symbols& symbols) {
+    const auto image = format::StacksImage::open(bytes);
+    if (!image) {
+        return image.error();
+    }
+    ProcessStacks stacks;
+    stacks.took_ns = image->header().took_ns;
+    if (const std::string_view note = image->text(image->header().note); !note.empty()) {
+        stacks.notes.push_back(printable(note));
+    }
+    if (image->header().threads_left_out != 0) {
+        stacks.notes.push_back(fmt::format("{} more threads are not in the dump", image->header().threads_left_out));
+    }
+    std::vector<format::StackModule> modules = image->modules();
+    std::sort(modules.begin(), modules.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    for (const format::StackThread& thread : image->threads()) {
+        stacks.threads.push_back(read_thread(*image, modules, thread, symbols));
+    }
+    return stacks;
+}
+
+ProcessStacks stacks_of(const Process& process, format::ImageBuffer& memory, Symbols& symbols) {
+    ProcessStacks stacks;
+    const auto opened = process.source.is_digest || process.source.is_flight_recorder
+                            ? format::Result<OpenedSource>(format::Error("no stacks in such a file"))
+                            : open_source(process.source.path, memory);
+    if (!opened) {
+        stacks.notes.push_back(opened.error().text());
+    } else if (opened->stacks.empty()) {
+        stacks.notes.emplace_back(
+            "its dump has no stacks: made with TITANTRACE_STACKS=off, or from the ring of a dead process");
+    } else if (auto read = read_stacks(opened->stacks, symbols)) {
+        stacks = std::move(*read);
+    } else {
+        stacks.notes.push_back(read.error().text());
+    }
+    stacks.rank = process.rank;
+    stacks.pid = process.pid;
+    stacks.host = process.host;
+    const auto main = std::find_if(stacks.threads.begin(), stacks.threads.end(),
+                                   [&](const ThreadStack& thread) { return thread.tid == process.pid; });
+    if (main != stacks.threads.end()) {
+        std::rotate(stacks.threads.begin(), main, std::next(main));
+    }
+    return stacks;
+}
+
+std::string thread_state_text(const ThreadStack& thread) {
+    std::string text = thread.state == 'R'   ? "runs"
+                       : thread.state == 'D' ? "waits and cannot be interrupted"
+                       : thread.state == 'T' ? "is stopped"
+                       : thread.state == 't' ? "is held by a debugger"
+                       : thread.state == 'Z' ? "has ended"
+                                             : "waits";
+    if (!thread.wait_channel.empty()) {
+        text += fmt::format(" in {}", thread.wait_channel);
+    }
+    return text;
+}
+
+std::string site_text(const StackSite& site) {
+    std::string text = !site.function.empty() ? site.function
+                       : site.module.empty()  ? fmt::format("0x{:x}", site.address)
+                                              : fmt::format("0x{:x}", site.in_module);
+    if (!site.file.empty()) {
+        text += fmt::format(" at {}:{}", std::filesystem::path(site.file).filename().string(), site.line);
+    }
+    return site.module.empty() ? text : text + fmt::format(" ({})", site.module);
+}
+
+}  // namespace titan::analyzer

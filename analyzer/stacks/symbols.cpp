@@ -1,0 +1,120 @@
+// Names from ELF files, by elfutils.
+#include <cxxabi.h>
+#include <elfutils/libdwfl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "analyzer/stacks.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+std::string demangled(const char* name) {
+    int status = 0;
+    char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+    std::string result = status == 0 && text != nullptr ? text : name;
+    std::free(text);
+    return printable(result);
+}
+
+// A file, at its own addresses.
+class SymbolFile {
+  public:
+    SymbolFile(const std::string& path, const format::StackModule& recorded) {
+        dwfl_ = dwfl_begin(&kCallbacks);
+        if (dwfl_ == nullptr || !std::filesystem::exists(path)) {
+            problem_ = "not on this machine";
+            return;
+        }
+        dwfl_report_begin(dwfl_);
+        module_ = dwfl_report_elf(dwfl_, path.c_str(), path.c_str(), -1, 0, true);
+        dwfl_report_end(dwfl_, nullptr, nullptr);
+        const unsigned char* bits = nullptr;
+        GElf_Addr place = 0;
+        const int size = module_ == nullptr ? 0 : dwfl_module_build_id(module_, &bits, &place);
+        if (module_ == nullptr) {
+            problem_ = "cannot be read as an ELF file";
+        } else if (recorded.build_id_bytes == 0 || size <= 0) {
+            problem_ = "has no build id: whether it is the same file cannot be told; its names are used";
+        } else if (static_cast<uint32_t>(size) != recorded.build_id_bytes ||
+                   std::memcmp(bits, recorded.build_id, recorded.build_id_bytes) != 0) {
+            problem_ = "is another build than the one that ran";
+            module_ = nullptr;
+        }
+    }
+    ~SymbolFile() { dwfl_end(dwfl_); }
+    SymbolFile(const SymbolFile&) = delete;
+    SymbolFile& operator=(const SymbolFile&) = delete;
+
+    void name(StackSite& site, bool is_return) const {
+        if (module_ == nullptr) {
+            return;
+        }
+        const GElf_Addr address = site.in_module - (is_return ? 1 : 0);
+        GElf_Off offset = 0;
+        GElf_Sym symbol;
+        const char* const function =
+            dwfl_module_addrinfo(module_, address, &offset, &symbol, nullptr, nullptr, nullptr);
+        // The nearest symbol before a gap says nothing about what lies in the gap.
+        if (function != nullptr && (symbol.st_size == 0 || offset <= symbol.st_size)) {
+            site.function = demangled(function);
+            site.in_function = offset + (is_return ? 1 : 0);
+        }
+        int line = 0;
+        Dwfl_Line* const source = dwfl_module_getsrc(module_, address);
+        if (const char* file =
+                source == nullptr ? nullptr : dwfl_lineinfo(source, nullptr, &line, nullptr, nullptr, nullptr)) {
+            site.file = printable(file);
+            site.line = line;
+        }
+    }
+    const std::string& problem() const { return problem_; }
+
+  private:
+    static constexpr Dwfl_Callbacks kCallbacks{.find_elf = dwfl_build_id_find_elf,
+                                               .find_debuginfo = dwfl_standard_find_debuginfo,
+                                               .section_address = dwfl_offline_section_address,
+                                               .debuginfo_path = nullptr};
+    Dwfl* dwfl_ = nullptr;
+    Dwfl_Module* module_ = nullptr;
+    std::string problem_;
+};
+
+}  // namespace
+
+struct Symbols::Impl {
+    using Key = std::pair<std::string, std::string>;  // path, build id
+    std::map<Key, std::unique_ptr<SymbolFile>> files;
+    std::vector<std::string> problems;
+
+    const SymbolFile& file(const format::StackModule& module, const std::string& path) {
+        const uint32_t size = std::min<uint32_t>(module.build_id_bytes, sizeof(module.build_id));
+        Key key{path, std::string(reinterpret_cast<const char*>(module.build_id), size)};
+        auto& file = files[key];
+        if (!file) {
+            file = std::make_unique<SymbolFile>(path, module);
+            if (!file->problem().empty() && path != "[vdso]") {
+                problems.push_back(fmt::format("{} {}", path, file->problem()));
+            }
+        }
+        return *file;
+    }
+};
+
+Symbols::Symbols() : impl_(std::make_unique<Impl>()) {}
+Symbols::~Symbols() = default;
+
+void Symbols::name(const format::StackModule& module, const std::string& path, StackSite& site, bool is_return) {
+    impl_->file(module, path).name(site, is_return);
+}
+
+const std::vector<std::string>& Symbols::problems() const { return impl_->problems; }
+
+}  // namespace titan::analyzer
