@@ -23,6 +23,7 @@ THIRD_PARTY = {  # prefix or header -> the layers that may use it
     "nlohmann/": {"analyzer", "formats"},
     "zstd": {"formats"},
     "libunwind": {"tracer"},
+    "elfutils/": {"analyzer"},
     "doctest/": {"tests/simgpu"},
 }
 SYSTEM_PREFIXES = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/", "bits/")

@@ -12,7 +12,7 @@
 
 namespace titan::tracer {
 
-inline constexpr size_t kAskedAtOnce = 16;
+inline constexpr size_t kAskedAtOnce = 32;
 
 // Maps the slots. False: no memory.
 bool prepare_asking();

@@ -80,8 +80,7 @@ bool read_proc_thread(pid_t tid, ProcThread& thread) {
         return false;
     }
     if (const char* name = field_of(status, "Name:")) {
-        const size_t length = strcspn(name, "\n");
-        TextWriter(thread.name, sizeof(thread.name)).escaped(name, length);
+        TextWriter(thread.name, sizeof(thread.name)).text(name, strcspn(name, "\n"));
     }
     const char* const state = field_of(status, "\nState:");
     thread.state = state == nullptr ? '?' : *state;

@@ -1,0 +1,142 @@
+// Programs whose threads stand in places that the test knows by name when they are dumped.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client.h"
+#include "titantrace.h"
+
+using client::Rank;
+using client::say;
+
+// Not inlined, and not left by a jump: each is a frame.
+#define A_FRAME __attribute__((noinline, noclone))
+
+namespace {
+
+std::atomic<int> ready{0};
+std::atomic<bool> over{false};
+
+// --- where threads stand ---------------------------------------------------------------------------------------------
+
+A_FRAME int asleep(int depth) {
+    if (depth > 0) {
+        const volatile int below = asleep(depth - 1);
+        return below + 1;
+    }
+    ++ready;
+    while (!over) {
+        usleep(10'000);
+    }
+    return 0;
+}
+
+A_FRAME int spinning() {
+    ++ready;
+    volatile int turns = 0;
+    while (!over) {
+        turns = turns + 1;
+    }
+    return turns;
+}
+
+A_FRAME int in_the_heap() {
+    ++ready;
+    int sum = 0;
+    while (!over) {
+        std::vector<std::string> texts(200, std::string(100, 'x'));
+        sum += static_cast<int>(texts.back().size());
+    }
+    return sum;
+}
+
+A_FRAME int in_the_linker() {
+    ++ready;
+    int opened = 0;
+    while (!over) {
+        void* const handle = dlopen("libm.so.6", RTLD_NOW);
+        opened += handle != nullptr ? 1 : 0;
+        dlclose(handle);
+    }
+    return opened;
+}
+
+A_FRAME int blocking_signals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    pthread_setname_np(pthread_self(), "deaf");
+    return asleep(0);
+}
+
+// Code without unwind tables and of no file, as a JIT makes it.
+A_FRAME int in_generated_code() {
+    using Function = int (*)(int (*)(int), int);
+    // push rbp; mov rbp, rsp; mov rax, rdi; mov edi, esi; call rax; pop rbp; ret
+    static constexpr unsigned char kCode[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0x89,
+                                              0xf7, 0xff, 0xd0, 0x5d, 0xc3};
+    void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    std::memcpy(page, kCode, sizeof(kCode));
+    mprotect(page, 4096, PROT_READ | PROT_EXEC);
+    return reinterpret_cast<Function>(reinterpret_cast<uintptr_t>(page))(asleep, 0) + 1;
+}
+
+int start_and_dump(const std::vector<int (*)()>& bodies, int dumps = 1) {
+    Rank r;
+    r.join();
+    r.reduce_and_sync();
+    std::vector<std::thread> threads;
+    for (int (*body)() : bodies) {
+        threads.emplace_back(body);
+    }
+    while (ready < static_cast<int>(bodies.size())) {
+        usleep(1000);
+    }
+    for (int i = 0; i < dumps; ++i) {
+        REQUIRE(titan_dump("for the test") == 0);
+    }
+    over = true;
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    r.reduce_and_sync();
+    say("done");
+    r.leave();
+    return 0;
+}
+
+// --- scenarios -------------------------------------------------------------------------------------------------------
+
+int kinds() {
+    return start_and_dump({[] { return asleep(20); }, spinning, in_the_heap, in_the_linker, blocking_signals});
+}
+
+int generated() { return start_and_dump({in_generated_code}); }
+
+int many() { return start_and_dump(std::vector<int (*)()>(static_cast<size_t>(client::number("THREADS", 200)), [] { return asleep(10); })); }
+
+// Interrupted again and again in all the places that hold locks.
+int busy() { return start_and_dump({in_the_heap, in_the_linker, in_the_heap, in_the_linker, spinning}, 20); }
+
+// The program has a use for every real-time signal.
+int no_signal_left() {
+    for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) {
+        struct sigaction mine {};
+        mine.sa_handler = [](int) { _exit(77); };
+        REQUIRE(sigaction(number, &mine, nullptr) == 0);
+    }
+    return start_and_dump({[] { return asleep(1); }});
+}
+
+constexpr client::Scenario kScenarios[] = {
+    {"kinds", kinds}, {"generated", generated}, {"many", many}, {"busy", busy}, {"no-signal-left", no_signal_left}};
+
+}  // namespace
+
+int main(int argc, char** argv) { return client::run(kScenarios, argc, argv); }

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Stacks of all threads in a dump: real threads in known places, named by the analyzer."""
+
+import json
+import platform
+import subprocess
+import unittest
+
+import harness
+
+
+class Stacks(harness.Case):
+    def dump(self, scenario, **settings):
+        ran = self.place.run_rank("e2e-stacks", scenario, **settings)
+        self.assertEqual((ran.status, ran.stdout), (0, "done\n"), ran.stderr)
+        return self.stacks()
+
+    def stacks(self, *arguments):
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "stacks", self.place.dumps, "--json", "--no-rings", *arguments],
+                              self.place.env(preload=False))
+        self.assertEqual(done.status, 0, done.stderr)
+        return json.loads(done.stdout)["processes"][0]
+
+    def threads_in(self, process, function):
+        """Chains of function names, innermost first, of the threads that stand in a function."""
+        chains = [[frame["function"] for frame in thread["frames"]] for thread in process["threads"]]
+        return [chain for chain in chains if any(function in name for name in chain)]
+
+    def test_every_thread_says_where_it_stands(self):
+        process = self.dump("kinds")
+        main = process["threads"][0]
+        self.assertEqual(main["tid"], process["pid"])
+        self.assertEqual(main["outcome"], "unwound")
+        self.assertTrue(any("titan_dump" in frame["function"] for frame in main["frames"]), main)
+        self.assertIn("_start", main["frames"][-1]["function"])
+        deep, = [chain for chain in self.threads_in(process, "asleep") if sum("asleep" in name for name in chain) > 1]
+        self.assertEqual(sum("asleep" in name for name in deep), 21)
+        for function in ("spinning", "in_the_heap", "in_the_linker"):
+            self.assertEqual(len(self.threads_in(process, function)), 1, function)
+        deaf, = [thread for thread in process["threads"] if thread["name"] == "deaf"]
+        self.assertEqual((deaf["outcome"], deaf["frames"], deaf["state"]), ("blocks_signal", [], "S"))
+        ours = {thread["name"] for thread in process["threads"] if thread["outcome"] == "ours"}
+        self.assertIn("titan-watch", ours)
+
+    def test_text(self):
+        self.dump("kinds")
+        for arguments, wanted in (((), "main"), (("--all-threads",), "spinning()"), (("--list",), "blocks all signals")):
+            done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "stacks", self.place.dumps, "--no-rings", *arguments],
+                                  self.place.env(preload=False))
+            self.assertIn(wanted, done.stdout)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "the generated code is for x86-64")
+    def test_generated_code_with_frame_pointers(self):
+        chain, = self.threads_in(self.dump("generated"), "in_generated_code")
+        place = next(i for i, name in enumerate(chain) if "in_generated_code" in name)
+        self.assertEqual(chain[place - 1], "", "a frame without a name between its caller and what it calls")
+        self.assertIn("asleep", chain[place - 2])
+
+    def test_many_threads(self):
+        process = self.dump("many", THREADS=2000)
+        silent = [thread for thread in process["threads"] if thread["outcome"] == "no_answer"]  # of a machine under load
+        self.assertEqual(len(self.threads_in(process, "asleep")) + len(silent), 2000)
+        self.assertLess(len(silent), 100)
+        print(f"stacks of {len(process['threads'])} threads in {process['took_ns'] / 1e6:.0f} ms")
+
+    def test_interrupted_in_locks(self):
+        process = self.dump("busy")
+        self.assertEqual(len(self.threads_in(process, "in_the_")), 4)
+
+    def test_no_signal_left(self):
+        process = self.dump("no-signal-left")
+        self.assertEqual({thread["outcome"] for thread in process["threads"]} - {"ours"}, {"not_asked"})
+        self.assertIn("real-time signals", process["notes"][0])
+
+    def test_off(self):
+        process = self.dump("kinds", TITANTRACE_STACKS="off")
+        self.assertEqual(process["threads"], [])
+        self.assertIn("TITANTRACE_STACKS=off", process["notes"][0])
+
+    def test_other_build_of_a_file(self):
+        program = self.place.path / "program"
+        program.write_bytes(harness.client("e2e-stacks").read_bytes())
+        program.chmod(0o755)
+        ran = self.place.run([program, "kinds"], self.place.env(RANK="0", WORLD_SIZE="1"))
+        self.assertEqual(ran.status, 0, ran.stderr)
+        self.assertEqual(len(self.threads_in(self.stacks(), "spinning")), 1)
+        subprocess.run(["objcopy", "--remove-section", ".note.gnu.build-id", program], check=True)
+        self.assertTrue(self.threads_in(self.stacks(), "spinning"))
+        program.unlink()
+        self.assertEqual(self.threads_in(self.stacks(), "spinning"), [])
+
+
+if __name__ == "__main__":
+    harness.main()
