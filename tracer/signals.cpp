@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kSignals = 65;
 constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-constexpr uint64_t kCrashWait_ns = 2'000'000'000;
+constexpr uint64_t kCrashWait_ns = 5'000'000'000;
 constexpr uintptr_t kNearbyStack_bytes = 1 << 20;
 
 // The program's action. Written with all signals blocked, so that no handler on the writer's own thread finds it odd.
