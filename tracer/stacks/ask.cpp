@@ -29,7 +29,7 @@ struct Slot {
     std::atomic<uint64_t> state;
     CapturedThread thread;
 };
-constinit Slot* slots = nullptr;
+constinit std::atomic<Slot*> slots{nullptr};
 constinit uint64_t questions = 0;
 constinit std::atomic<uint32_t> answers{0};  // futex word
 
@@ -41,7 +41,8 @@ void answer(int, siginfo_t* info, void* context) {
     const auto value = reinterpret_cast<uintptr_t>(info->si_value.sival_ptr);
     const uint64_t question = value / kAskedAtOnce;
     uint64_t expected = word(question, State::kAsked);
-    Slot* const slot = slots == nullptr ? nullptr : &slots[value % kAskedAtOnce];
+    Slot* const all = slots.load(std::memory_order_acquire);
+    Slot* const slot = all == nullptr ? nullptr : &all[value % kAskedAtOnce];
     if (info->si_code == SI_QUEUE && info->si_pid == getpid() && slot != nullptr &&
         slot->state.compare_exchange_strong(expected, word(question, State::kCopying))) {
         capture(slot->thread, context);
@@ -66,7 +67,7 @@ bool prepare_asking() {
     if (slots == nullptr) {
         void* const mapped = mmap(nullptr, sizeof(Slot) * kAskedAtOnce, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        slots = mapped == MAP_FAILED ? nullptr : static_cast<Slot*>(mapped);
+        slots.store(mapped == MAP_FAILED ? nullptr : static_cast<Slot*>(mapped), std::memory_order_release);
     }
     return slots != nullptr;
 }
@@ -93,7 +94,8 @@ int stack_signal() {
 
 bool ask_thread(int signal_number, size_t slot, pid_t tid) {
     const uint64_t question = ++questions;
-    slots[slot].state.store(word(question, State::kAsked), std::memory_order_release);
+    Slot& of = slots.load(std::memory_order_relaxed)[slot];
+    of.state.store(word(question, State::kAsked), std::memory_order_release);
     siginfo_t info{};
     info.si_signo = signal_number;
     info.si_code = SI_QUEUE;
@@ -101,18 +103,19 @@ bool ask_thread(int signal_number, size_t slot, pid_t tid) {
     info.si_uid = getuid();
     info.si_value.sival_ptr = reinterpret_cast<void*>(question * kAskedAtOnce + slot);
     if (syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signal_number, &info) != 0) {
-        slots[slot].state.store(0, std::memory_order_relaxed);
+        of.state.store(0, std::memory_order_relaxed);
         return false;
     }
     return true;
 }
 
 void await_answers(uint64_t deadline_ns) {
+    const Slot* const all = slots.load(std::memory_order_relaxed);
     for (;;) {
         const uint32_t seen = answers.load(std::memory_order_acquire);
         size_t open = 0;
         for (size_t i = 0; i < kAskedAtOnce; ++i) {
-            const auto state = static_cast<State>(slots[i].state.load(std::memory_order_acquire) % kStates);
+            const auto state = static_cast<State>(all[i].state.load(std::memory_order_acquire) % kStates);
             open += state == State::kAsked || state == State::kCopying ? 1 : 0;
         }
         const uint64_t now_ns = monotonic_now_ns();
@@ -130,7 +133,7 @@ const CapturedThread* take_answer(size_t slot) {
     // A thread in the middle of copying gets the time that a copy may take; stopped there, its slot stays lost to it.
     constexpr uint64_t kCopy_ns = 20'000'000;
     const uint64_t deadline_ns = monotonic_now_ns() + kCopy_ns;
-    Slot& of = slots[slot];
+    Slot& of = slots.load(std::memory_order_relaxed)[slot];
     for (;;) {
         uint64_t state = of.state.load(std::memory_order_acquire);
         switch (static_cast<State>(state % kStates)) {
@@ -152,10 +155,10 @@ const CapturedThread* take_answer(size_t slot) {
 }
 
 void release_asking_memory() {
-    if (slots != nullptr) {
+    if (Slot* const all = slots.load(std::memory_order_relaxed)) {
         for (size_t i = 0; i < kAskedAtOnce; ++i) {
-            const auto begin = (reinterpret_cast<uintptr_t>(slots[i].thread.stack) + 4095) / 4096 * 4096;
-            const auto end = reinterpret_cast<uintptr_t>(slots[i].thread.stack + kStackCopyBytes) / 4096 * 4096;
+            const auto begin = (reinterpret_cast<uintptr_t>(all[i].thread.stack) + 4095) / 4096 * 4096;
+            const auto end = reinterpret_cast<uintptr_t>(all[i].thread.stack + kStackCopyBytes) / 4096 * 4096;
             madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
         }
     }

@@ -79,8 +79,8 @@ A_FRAME int blocking_signals() {
 A_FRAME int in_generated_code() {
     using Function = int (*)(int (*)(int), int);
     // push rbp; mov rbp, rsp; mov rax, rdi; mov edi, esi; call rax; pop rbp; ret
-    static constexpr unsigned char kCode[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0x89,
-                                              0xf7, 0xff, 0xd0, 0x5d, 0xc3};
+    static constexpr unsigned char kCode[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8,
+                                              0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
     void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     std::memcpy(page, kCode, sizeof(kCode));
     mprotect(page, 4096, PROT_READ | PROT_EXEC);
@@ -119,7 +119,10 @@ int kinds() {
 
 int generated() { return start_and_dump({in_generated_code}); }
 
-int many() { return start_and_dump(std::vector<int (*)()>(static_cast<size_t>(client::number("THREADS", 200)), [] { return asleep(10); })); }
+int many() {
+    return start_and_dump(
+        std::vector<int (*)()>(static_cast<size_t>(client::number("THREADS", 200)), [] { return asleep(10); }));
+}
 
 // Interrupted again and again in all the places that hold locks.
 int busy() { return start_and_dump({in_the_heap, in_the_linker, in_the_heap, in_the_linker, spinning}, 20); }

@@ -141,7 +141,7 @@ ReadDump read_dump(const std::string& path) {
         at += section.stored_bytes;
         if (section.kind == format::SectionKind::kMeta) {
             dump.meta = raw;
-        } else {
+        } else if (section.kind == format::SectionKind::kRing) {
             dump.ring.resize(std::max(dump.ring.size(), section.offset_bytes + raw.size()));
             memcpy(dump.ring.data() + section.offset_bytes, raw.data(), raw.size());
         }
