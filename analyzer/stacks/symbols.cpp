@@ -24,10 +24,12 @@ std::string demangled(const char* name) {
     return printable(result);
 }
 
+}  // namespace
+
 // A file, at its own addresses.
-class SymbolFile {
+class Symbols::File {
   public:
-    SymbolFile(const std::string& path, const format::StackModule& recorded) {
+    File(const std::string& path, const format::StackModule& recorded) {
         dwfl_ = dwfl_begin(&kCallbacks);
         if (dwfl_ == nullptr || !std::filesystem::exists(path)) {
             problem_ = "not on this machine";
@@ -49,9 +51,9 @@ class SymbolFile {
             module_ = nullptr;
         }
     }
-    ~SymbolFile() { dwfl_end(dwfl_); }
-    SymbolFile(const SymbolFile&) = delete;
-    SymbolFile& operator=(const SymbolFile&) = delete;
+    ~File() { dwfl_end(dwfl_); }
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
 
     void name(StackSite& site, bool is_return) const {
         if (module_ == nullptr) {
@@ -87,19 +89,17 @@ class SymbolFile {
     std::string problem_;
 };
 
-}  // namespace
-
 struct Symbols::Impl {
     using Key = std::pair<std::string, std::string>;  // path, build id
-    std::map<Key, std::unique_ptr<SymbolFile>> files;
+    std::map<Key, std::unique_ptr<File>> files;
     std::vector<std::string> problems;
 
-    const SymbolFile& file(const format::StackModule& module, const std::string& path) {
+    const File& file(const format::StackModule& module, const std::string& path) {
         const uint32_t size = std::min<uint32_t>(module.build_id_bytes, sizeof(module.build_id));
         Key key{path, std::string(reinterpret_cast<const char*>(module.build_id), size)};
         auto& file = files[key];
         if (!file) {
-            file = std::make_unique<SymbolFile>(path, module);
+            file = std::make_unique<File>(path, module);
             if (!file->problem().empty() && path != "[vdso]") {
                 problems.push_back(fmt::format("{} {}", path, file->problem()));
             }

@@ -62,6 +62,7 @@ class Symbols {
     const std::vector<std::string>& problems() const;
 
   private:
+    class File;
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
