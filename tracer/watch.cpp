@@ -184,9 +184,6 @@ uint64_t tick_length_ns(const Config& config) {
 
 void run_watch(void* argument) {
     Session& session = *static_cast<Session*>(argument);
-    if (session.config.stacks != StackMode::kOff && !prepare_stacks()) {
-        warn_once("no memory for stacks: dumps go without");
-    }
     watch_tid.store(gettid(), std::memory_order_relaxed);
     const uint64_t tick_ns = tick_length_ns(session.config);
     const timespec pause{.tv_sec = static_cast<time_t>(tick_ns / 1'000'000'000),
@@ -220,6 +217,9 @@ bool start_watch() {
     left.store(false, std::memory_order_relaxed);
     reset_requests();
     prepare_dumper(*current);
+    if (current->config.stacks != StackMode::kOff && !prepare_stacks()) {
+        warn_once("no memory for stacks: dumps go without");
+    }
     join_job(current->config, current->identity, current->ring_file);
     set_remote_polling(hold_lease());
     start_remote(*current);

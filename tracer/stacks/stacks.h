@@ -7,7 +7,7 @@
 
 namespace titan::tracer {
 
-// Once per session, on the watch thread and not while it dumps. False: no memory, no stacks.
+// Once per session, before its watch thread runs. False: no memory, no stacks.
 bool prepare_stacks();
 
 // The image; it is valid until the next call. Empty without memory. Takes as long as threads take to answer, at most
