@@ -18,6 +18,7 @@ BAD = {
     "TITANTRACE_LAUNCHES": "-2",
     "TITANTRACE_STREAM_WORK": "none",
     "TITANTRACE_DUMP_ON": "signal,moon",
+    "TITANTRACE_STACKS": "some",
     "TITANTRACE_KEEP": "-1",
     "TITANTRACE_COLLECTIVES": "many",
     "TITANTRACE_CUDA_CALLS": "0x",
