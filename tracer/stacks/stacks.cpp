@@ -19,7 +19,7 @@ using format::StackOutcome;
 
 constexpr size_t kMapsBytes = 64 << 10;
 constexpr size_t kMaxFramesOfThread = 256;
-constexpr uint64_t kAnswer_ns = 50'000'000;   // that a batch of threads gets
+constexpr uint64_t kAnswer_ns = 250'000'000;  // that a batch of threads gets
 constexpr uint64_t kAll_ns = 500'000'000;     // that all of them get
 constexpr uint64_t kHurried_ns = 10'000'000;  // that it gets once that is over
 
