@@ -22,6 +22,11 @@ inline uint64_t clock_ns(clockid_t id) {
     return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
+inline timespec timespec_of(uint64_t duration_ns) {
+    return {.tv_sec = static_cast<time_t>(duration_ns / 1'000'000'000),
+            .tv_nsec = static_cast<long>(duration_ns % 1'000'000'000)};
+}
+
 inline uint64_t monotonic_now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 inline uint64_t realtime_now_ns() { return clock_ns(CLOCK_REALTIME); }
 

@@ -15,6 +15,7 @@
 #include "dump_meta.h"
 #include "formats/dump_writer.h"
 #include "log.h"
+#include "map_private.h"
 #include "process.h"
 #include "snapshot.h"
 #include "stacks/stacks.h"
@@ -40,11 +41,6 @@ struct DumpMemory {
     bool numbers_known;
 };
 constinit DumpMemory memory{};
-
-char* map_private(size_t bytes) {
-    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return mapped == MAP_FAILED ? nullptr : static_cast<char*>(mapped);
-}
 
 struct DumpContent {
     DumpMeta meta;
@@ -130,10 +126,10 @@ bool prepare_dumper(Session& session) {
     memory = DumpMemory{};
     memory.image_bytes = session.ring_file.bytes;
     memory.workspace_bytes = format::dump_workspace_bytes();
-    memory.image = map_private(memory.image_bytes);
-    memory.workspace = map_private(memory.workspace_bytes);
-    memory.meta = map_private(kMetaBytes);
-    memory.environment = map_private(kEnvironmentBytes);
+    memory.image = map_private<char>(memory.image_bytes);
+    memory.workspace = map_private<char>(memory.workspace_bytes);
+    memory.meta = map_private<char>(kMetaBytes);
+    memory.environment = map_private<char>(kEnvironmentBytes);
     if (memory.image == nullptr || memory.workspace == nullptr || memory.meta == nullptr ||
         memory.environment == nullptr) {
         warn_once("no memory for dumps: only the ring file will tell what happened");
@@ -188,7 +184,7 @@ bool write_dump_of_gone(Session& session, const JobProcess& process, int ring_di
     }
     // Read, not mapped: a file that is cut off meanwhile must not become a SIGBUS.
     auto bytes = static_cast<uint64_t>(status.st_size);
-    char* image = map_private(bytes);
+    char* image = map_private<char>(bytes);
     uint64_t got_bytes = 0;
     while (image != nullptr && got_bytes < bytes) {
         ssize_t got = pread(file.get(), image + got_bytes, bytes - got_bytes, static_cast<off_t>(got_bytes));

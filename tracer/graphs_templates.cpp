@@ -1,7 +1,8 @@
 #include "graphs_templates.h"
 
 #include <string.h>
-#include <sys/mman.h>
+
+#include "map_private.h"
 
 namespace titan::tracer {
 
@@ -18,12 +19,10 @@ CapturedCalls* CapturedLists::take(uint64_t calls) {
         free_[size_class] = list->next_free;
     } else {
         if (arena_ == nullptr) {
-            void* const memory =
-                mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-            if (memory == MAP_FAILED) {
+            arena_ = map_private<char>(kArenaBytes);
+            if (arena_ == nullptr) {
                 return nullptr;
             }
-            arena_ = static_cast<char*>(memory);
         }
         if (kArenaBytes - used_bytes_ < bytes_of(size_class)) {
             return nullptr;

@@ -54,9 +54,7 @@ bool await(std::atomic<uint32_t>& word, uint32_t wanted, uint64_t timeout_ns) {
         if (done || now_ns >= deadline_ns) {
             break;
         }
-        const uint64_t left_ns = deadline_ns - now_ns;
-        const timespec left{.tv_sec = static_cast<time_t>(left_ns / 1'000'000'000),
-                            .tv_nsec = static_cast<long>(left_ns % 1'000'000'000)};
+        const timespec left = timespec_of(deadline_ns - now_ns);
         syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, now, &left, nullptr, 0);
     }
     errno = saved_errno;

@@ -9,6 +9,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "map_private.h"
 #include "signals.h"
 #include "threads_table.h"
 #include "watch.h"
@@ -108,24 +109,22 @@ void disown_rank_of_parent(Identity& identity) {
 }
 
 Session* open_session() {
-    void* const memory =
-        mmap(nullptr, sizeof(Session), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
+    auto* const session = map_private<Session>();
+    if (session == nullptr) {
         return nullptr;
     }
-    auto* const session = static_cast<Session*>(memory);
     load_config(session->config);
     read_identity(session->config, session->identity);
     disown_rank_of_parent(session->identity);
     set_log_rank(session->identity.rank);
     if (!session->config.enabled || !rank_selected(session->config, session->identity.rank)) {
-        munmap(memory, sizeof(Session));
+        munmap(session, sizeof(Session));
         return nullptr;
     }
     start_clock();
     if (!create_ring_file(session->config, session->identity, session->ring_file) || !start_threads_table(*session)) {
         warn_once("cannot record in this process; it runs on without");
-        munmap(memory, sizeof(Session));
+        munmap(session, sizeof(Session));
         return nullptr;
     }
     session->header = session->ring_file.header;

@@ -11,9 +11,6 @@
 #include "text.h"
 #include "watch.h"
 
-// libc's own, under the name that nobody interposes: sigaction itself is our wrapper.
-extern "C" int __sigaction(int number, const struct sigaction* action, struct sigaction* old) noexcept;
-
 namespace titan::tracer {
 namespace {
 

@@ -7,6 +7,8 @@
 
 #include <cstring>
 
+#include "map_private.h"
+
 namespace titan::tracer {
 
 namespace {
@@ -58,13 +60,12 @@ bool start_threads_table(Session&) {
     if (states != nullptr) {
         return true;  // a forked child's own session: the kernel has wiped its parent's states
     }
-    void* const memory = mmap(nullptr, kMaxThreads * sizeof(State), PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
+    auto* const memory = map_private<State>(kMaxThreads);
+    if (memory == nullptr) {
         return false;
     }
     madvise(memory, kMaxThreads * sizeof(State), MADV_WIPEONFORK);
-    states = static_cast<State*>(memory);
+    states = memory;
     key_made = pthread_key_create(&thread_end_key, on_thread_end) == 0;
     return true;
 }

@@ -185,9 +185,7 @@ uint64_t tick_length_ns(const Config& config) {
 void run_watch(void* argument) {
     Session& session = *static_cast<Session*>(argument);
     watch_tid.store(gettid(), std::memory_order_relaxed);
-    const uint64_t tick_ns = tick_length_ns(session.config);
-    const timespec pause{.tv_sec = static_cast<time_t>(tick_ns / 1'000'000'000),
-                         .tv_nsec = static_cast<long>(tick_ns % 1'000'000'000)};
+    const timespec pause = timespec_of(tick_length_ns(session.config));
     for (;;) {
         // Read before looking for work: a wake-up after this makes the wait return at once. The word is shared with other
         // processes, so the futex is not a private one.

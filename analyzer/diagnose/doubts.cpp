@@ -29,16 +29,8 @@ std::string nothing_lost_text(const Process& process, format::Loss loss) {
 }
 
 std::string missing_members_text(const std::vector<Absence>& absences) {
-    std::vector<int> global;
-    std::vector<int> comm_ranks;
-    for (const Absence& absence : absences) {
-        (absence.global_rank >= 0 ? global : comm_ranks)
-            .push_back(absence.global_rank >= 0 ? absence.global_rank : absence.comm_rank);
-    }
-    return missing_dumps_text(global, comm_ranks.empty()
-                                          ? std::string()
-                                          : fmt::format("communicator rank{} {}", comm_ranks.size() == 1 ? "" : "s",
-                                                        rank_ranges(comm_ranks)));
+    const bool one = absences.size() == 1 && absences.front().global_rank >= 0;
+    return fmt::format("{} of {} (missing)", one ? "a dump" : "dumps", absent_text(absences));
 }
 
 bool is_confirmed(const Run& run, const WaitNode& node) {

@@ -22,22 +22,6 @@ std::string member_text(const Run& run, const WaitNode& node, int comm_rank) {
     return global >= 0 ? fmt::format("rank {}", global) : fmt::format("communicator rank {}", comm_rank);
 }
 
-// Known global ranks as ranges, the rest by their rank in the communicator.
-std::string absent_text(const std::vector<Absence>& absences) {
-    std::vector<int> global;
-    std::vector<int> comm_ranks;
-    for (const Absence& absence : absences) {
-        (absence.global_rank >= 0 ? global : comm_ranks)
-            .push_back(absence.global_rank >= 0 ? absence.global_rank : absence.comm_rank);
-    }
-    std::string text = global.empty() ? "" : ranks_text(global);
-    if (!comm_ranks.empty()) {
-        text += (text.empty() ? "" : " and ") +
-                fmt::format("communicator rank{} {}", comm_ranks.size() == 1 ? "" : "s", rank_ranges(comm_ranks));
-    }
-    return text;
-}
-
 std::string waiters_clause(const Run& run, const WaitNode& node) {
     const std::vector<int> ranks = waiting_ranks(run, node);
     return ranks.empty() ? std::string()
@@ -201,6 +185,21 @@ std::vector<MemberRef> step_voters(const Communicator& communicator, MemberRef s
 }
 
 }  // namespace
+
+std::string absent_text(const std::vector<Absence>& absences) {
+    std::vector<int> global;
+    std::vector<int> comm_ranks;
+    for (const Absence& absence : absences) {
+        (absence.global_rank >= 0 ? global : comm_ranks)
+            .push_back(absence.global_rank >= 0 ? absence.global_rank : absence.comm_rank);
+    }
+    std::string text = global.empty() ? "" : ranks_text(global);
+    if (!comm_ranks.empty()) {
+        text += (text.empty() ? "" : " and ") +
+                fmt::format("communicator rank{} {}", comm_ranks.size() == 1 ? "" : "s", rank_ranges(comm_ranks));
+    }
+    return text;
+}
 
 std::vector<int> waiting_ranks(const Run& run, const WaitNode& node) {
     std::vector<int> ranks;

@@ -214,17 +214,10 @@ int who_never_came(const Run& run, const Communicator& communicator, size_t comm
             known.emplace_back(static_cast<int>(rank), run.member(communicator.by_rank[rank]).global_rank);
         }
     }
-    const auto wanted = static_cast<int>(comm_rank);
-    if (known.size() >= 2) {
-        const auto [first, base] = known.front();
-        const int rise = known.back().second - base;
-        const int run_length = known.back().first - first;
-        const bool on_a_line = rise % run_length == 0 && std::all_of(known.begin(), known.end(), [&](const auto& one) {
-                                   return one.second - base == (one.first - first) * (rise / run_length);
-                               });
-        const int rank = base + (wanted - first) * (rise / run_length);
-        if (on_a_line && rank >= 0 && rank < run.world_size) {
-            return rank;
+    if (communicator.rank_line.fits && known.size() >= 2) {
+        const int64_t rank = communicator.rank_line.at(static_cast<int>(comm_rank));
+        if (rank >= 0 && rank < run.world_size) {
+            return static_cast<int>(rank);
         }
     }
     for (const Communicator& other : run.communicators) {

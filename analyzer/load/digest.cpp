@@ -162,19 +162,11 @@ Result<DigestResult> write_digests(const DigestOptions& options) {
     }
     DigestResult result;
     result.problems = loaded->problems;
-    std::map<std::tuple<std::string, int32_t, std::string>, std::vector<const Process*>> of_node;
+    using Node = std::tuple<std::string, int32_t, std::string>;
+    std::map<Node, std::vector<const Process*>> of_node;
     for (const Process& process : loaded->processes) {
-        of_node[{process.run, process.attempt, options.file.empty() ? name_of_node(process) : ""}].push_back(&process);
-    }
-    if (!options.file.empty()) {
-        std::vector<const Process*> all;
-        for (const Process& process : loaded->processes) {
-            all.push_back(&process);
-        }
-        of_node.clear();
-        if (!all.empty()) {
-            of_node[{}] = std::move(all);
-        }
+        const Node node = options.file.empty() ? Node(process.run, process.attempt, name_of_node(process)) : Node();
+        of_node[node].push_back(&process);
     }
     // What could not be read has no node: it is told once.
     std::vector<std::string> problems = loaded->problems;

@@ -67,7 +67,6 @@ class Symbols::File {
         // The nearest symbol before a gap says nothing about what lies in the gap.
         if (function != nullptr && (symbol.st_size == 0 || offset <= symbol.st_size)) {
             site.function = demangled(function);
-            site.in_function = offset + (is_return ? 1 : 0);
         }
         int line = 0;
         Dwfl_Line* const source = dwfl_module_getsrc(module_, address);

@@ -4,18 +4,15 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
 #include "clock.h"
-
-// libc's own, under the name that nobody interposes.
-extern "C" int __sigaction(int number, const struct sigaction* action, struct sigaction* old) noexcept;
+#include "map_private.h"
+#include "signals.h"
 
 namespace titan::tracer {
 namespace {
@@ -65,9 +62,7 @@ bool is_free(const struct sigaction& action) {
 
 bool prepare_asking() {
     if (slots == nullptr) {
-        void* const mapped = mmap(nullptr, sizeof(Slot) * kAskedAtOnce, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        slots.store(mapped == MAP_FAILED ? nullptr : static_cast<Slot*>(mapped), std::memory_order_release);
+        slots.store(map_private<Slot>(kAskedAtOnce), std::memory_order_release);
     }
     return slots != nullptr;
 }
@@ -92,7 +87,7 @@ int stack_signal() {
     return 0;
 }
 
-bool ask_thread(int signal_number, size_t slot, pid_t tid) {
+void ask_thread(int signal_number, size_t slot, pid_t tid) {
     const uint64_t question = ++questions;
     Slot& of = slots.load(std::memory_order_relaxed)[slot];
     of.state.store(word(question, State::kAsked), std::memory_order_release);
@@ -104,9 +99,7 @@ bool ask_thread(int signal_number, size_t slot, pid_t tid) {
     info.si_value.sival_ptr = reinterpret_cast<void*>(question * kAskedAtOnce + slot);
     if (syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signal_number, &info) != 0) {
         of.state.store(0, std::memory_order_relaxed);
-        return false;
     }
-    return true;
 }
 
 void await_answers(uint64_t deadline_ns) {
@@ -122,9 +115,7 @@ void await_answers(uint64_t deadline_ns) {
         if (open == 0 || now_ns >= deadline_ns) {
             return;
         }
-        const uint64_t left_ns = deadline_ns - now_ns;
-        const timespec pause{.tv_sec = static_cast<time_t>(left_ns / 1'000'000'000),
-                             .tv_nsec = static_cast<long>(left_ns % 1'000'000'000)};
+        const timespec pause = timespec_of(deadline_ns - now_ns);
         syscall(SYS_futex, &answers, FUTEX_WAIT_PRIVATE, seen, &pause, nullptr, 0);
     }
 }

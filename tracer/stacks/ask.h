@@ -21,8 +21,8 @@ bool prepare_asking();
 // 0: there is none.
 int stack_signal();
 
-// Asks with that signal. False: the thread is gone.
-bool ask_thread(int signal_number, size_t slot, pid_t tid);
+// Asks with that signal; a thread that is gone meanwhile does not answer.
+void ask_thread(int signal_number, size_t slot, pid_t tid);
 // Waits until all slots that were asked have answered, or until that moment (CLOCK_MONOTONIC).
 void await_answers(uint64_t deadline_ns);
 // What a slot's thread answered, null if it did not. Afterwards the slot is free; an answer that comes later finds nobody.

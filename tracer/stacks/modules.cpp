@@ -1,13 +1,12 @@
 #include "modules.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <link.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "memory.h"
-#include "private_dir.h"
+#include "python/maps.h"
 #include "text.h"
 
 namespace titan::tracer {
@@ -15,54 +14,6 @@ namespace {
 
 constexpr size_t kMaxProgramHeaders = 64;
 constexpr size_t kMaxNoteBytes = 1024;
-
-struct Mapping {
-    uint64_t begin;
-    uint64_t end;
-    uint64_t offset;
-    const char* path;
-    bool readable;
-};
-
-bool parse_hex(const char*& at, uint64_t& value) {
-    value = 0;
-    const char* const begin = at;
-    for (;; ++at) {
-        const char c = *at;
-        const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-        if (digit < 0) {
-            return at != begin;
-        }
-        value = value << 4 | static_cast<uint64_t>(digit);
-    }
-}
-
-void skip_word(const char*& at) {
-    while (*at != '\0' && *at != ' ') {
-        ++at;
-    }
-    while (*at == ' ') {
-        ++at;
-    }
-}
-
-// 7f00-7f10 r--p 00000000 08:01 1234   /usr/lib/libc.so.6
-bool parse_line(const char* line, Mapping& mapping) {
-    const char* at = line;
-    if (!parse_hex(at, mapping.begin) || *at++ != '-' || !parse_hex(at, mapping.end) || *at++ != ' ') {
-        return false;
-    }
-    mapping.readable = *at == 'r';
-    skip_word(at);
-    if (!parse_hex(at, mapping.offset)) {
-        return false;
-    }
-    for (int i = 0; i < 3; ++i) {  // rest of the offset, device, inode
-        skip_word(at);
-    }
-    mapping.path = at;
-    return true;
-}
 
 void read_build_id(uint64_t notes, uint64_t size_bytes, Module& module) {
     char bytes[kMaxNoteBytes];
@@ -127,18 +78,14 @@ bool read_headers(Module& module) {
     return placed;
 }
 
-void add(ModuleList& list, const Mapping& mapping) {
+void add(ModuleList& list, const python::Mapping& mapping) {
     const bool file = mapping.path[0] == '/' || same_text(mapping.path, "[vdso]");
-    if (!file || mapping.offset != 0 || !mapping.readable) {
-        return;
-    }
-    if (list.count == list.capacity) {
-        list.cut = true;
+    if (!file || mapping.file_offset != 0 || !mapping.readable || list.count == list.capacity) {
         return;
     }
     Module& module = list.modules[list.count];
     module = Module{};
-    module.begin = mapping.begin;
+    module.begin = mapping.start;
     module.end = mapping.end;
     const size_t length = strlen(mapping.path);
     const size_t room = sizeof(module.path) - 1;
@@ -168,29 +115,9 @@ const Module* ModuleList::find(uint64_t address) const {
 
 void list_modules(ModuleList& list, char* scratch, size_t scratch_bytes) {
     list.count = 0;
-    list.cut = false;
-    const Fd maps(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
-    size_t kept = 0;
-    for (;;) {
-        const ssize_t got = maps.valid() ? read(maps.get(), scratch + kept, scratch_bytes - 1 - kept) : 0;
-        if (got <= 0) {
-            return;
-        }
-        kept += static_cast<size_t>(got);
-        scratch[kept] = '\0';
-        char* line = scratch;
-        for (char* end = strchr(line, '\n'); end != nullptr; line = end + 1, end = strchr(line, '\n')) {
-            *end = '\0';
-            Mapping mapping{};
-            if (parse_line(line, mapping)) {
-                add(list, mapping);
-            }
-        }
-        kept -= static_cast<size_t>(line - scratch);
-        memmove(scratch, line, kept);
-        if (kept == scratch_bytes - 1) {
-            kept = 0;  // a line longer than all the room
-        }
+    python::MapsReader maps(getpid(), scratch, scratch_bytes);
+    for (python::Mapping mapping; maps.next(mapping);) {
+        add(list, mapping);
     }
 }
 

@@ -24,7 +24,6 @@ struct ModuleList {
     Module* modules;
     size_t capacity;
     size_t count;
-    bool cut;  // there are more
 
     const Module* find(uint64_t address) const;
 };

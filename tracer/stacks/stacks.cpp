@@ -6,6 +6,7 @@
 
 #include "ask.h"
 #include "clock.h"
+#include "map_private.h"
 #include "modules.h"
 #include "proc_thread.h"
 #include "stack_image.h"
@@ -31,16 +32,9 @@ struct StackMemory {
 };
 constinit StackMemory memory{};
 
-template <typename T>
-T* map_room(size_t count) {
-    void* const mapped =
-        mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return mapped == MAP_FAILED ? nullptr : static_cast<T*>(mapped);
-}
-
 class Collector {
   public:
-    Collector() : image_(memory.image), modules_{memory.modules, StackImage::kMaxModules, 0, false} {}
+    Collector() : image_(memory.image), modules_{memory.modules, StackImage::kMaxModules, 0} {}
 
     void collect() {
         image_.header().began_realtime_ns = realtime_now_ns();
@@ -138,10 +132,10 @@ bool prepare_stacks() {
     return true;
 #endif
     if (memory.tids == nullptr) {
-        memory.image = map_room<char>(StackImage::bytes());
-        memory.maps = map_room<char>(kMapsBytes);
-        memory.modules = map_room<Module>(StackImage::kMaxModules);
-        memory.tids = map_room<pid_t>(StackImage::kMaxThreads);
+        memory.image = map_private<char>(StackImage::bytes());
+        memory.maps = map_private<char>(kMapsBytes);
+        memory.modules = map_private<Module>(StackImage::kMaxModules);
+        memory.tids = map_private<pid_t>(StackImage::kMaxThreads);
     }
     if (memory.image == nullptr || memory.maps == nullptr || memory.modules == nullptr || memory.tids == nullptr ||
         !prepare_asking()) {

@@ -20,6 +20,8 @@ std::string node_text(const Run& run, const WaitNode& node);
 std::string waiting_text(const Run& run, const WaitNode& node);
 std::vector<int> waiting_ranks(const Run& run, const WaitNode& node);
 int64_t longest_wait_ns(const WaitNode& node);
+// Known global ranks as ranges, the rest by their rank in the communicator.
+std::string absent_text(const std::vector<Absence>& absences);
 
 // What of the work ahead of a blocked call blocks it: the only piece, or the only one that no rank has run before.
 struct BlockedBy {

@@ -21,8 +21,7 @@ struct StackSite {
     std::string module;      // file name, empty for code of no file (JIT)
     uint64_t in_module = 0;  // address in that file
     std::string function;    // demangled, empty where nothing tells
-    uint64_t in_function = 0;
-    std::string file;  // of the source, where there is debug information
+    std::string file;        // of the source, where there is debug information
     int line = 0;
 };
 
