@@ -42,8 +42,8 @@ void write_process(const ProcessStacks& process, const TextStyle& style, std::st
         if (thread.sites.empty()) {
             out += fmt::format("    ({})\n", no_stack_text(thread));
         }
-        for (const StackSite& site : thread.sites) {
-            out += fmt::format("    {}\n", site_text(site));
+        for (const std::string& text : interleaved(thread)) {
+            out += fmt::format("    {}\n", text);
         }
         if (thread.outcome == format::StackOutcome::kCut) {
             out += "    (more, which could not be followed)\n";
@@ -74,6 +74,13 @@ ordered_json thread_json(const ThreadStack& thread) {
         }
         json["frames"].push_back(std::move(frame));
     }
+    json["python_frames"] = ordered_json::array();
+    for (const PythonSite& site : thread.python) {
+        json["python_frames"].push_back(
+            {{"file", site.file}, {"function", site.function}, {"line", site.line}, {"is_entry", site.is_entry}});
+    }
+    json["python_cut"] = thread.python_cut;
+    json["merged"] = interleaved(thread);
     return json;
 }
 
@@ -122,8 +129,13 @@ std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vect
 std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems) {
     ordered_json json{{"schema", 1}, {"processes", ordered_json::array()}, {"problems", problems}};
     for (const ProcessStacks& process : all) {
-        ordered_json one{{"rank", process.rank},       {"pid", process.pid},     {"host", process.host},
-                         {"took_ns", process.took_ns}, {"notes", process.notes}, {"threads", ordered_json::array()}};
+        ordered_json one{{"rank", process.rank},
+                         {"pid", process.pid},
+                         {"host", process.host},
+                         {"took_ns", process.took_ns},
+                         {"python", process.python},
+                         {"notes", process.notes},
+                         {"threads", ordered_json::array()}};
         for (const ThreadStack& thread : process.threads) {
             one["threads"].push_back(thread_json(thread));
         }

@@ -42,10 +42,8 @@ StackNode merge_stacks(const std::vector<ProcessStacks>& all, bool all_threads) 
         }
         for (size_t i = 0; i < process.threads.size() && (all_threads || i == 0); ++i) {
             const ThreadStack& thread = process.threads[i];
-            std::vector<std::string> texts;
-            for (auto site = thread.sites.rbegin(); site != thread.sites.rend(); ++site) {
-                texts.push_back(site_text(*site));
-            }
+            std::vector<std::string> texts = interleaved(thread);
+            std::reverse(texts.begin(), texts.end());
             if (texts.empty()) {
                 texts.push_back("(" + no_stack_text(thread) + ")");
             }

@@ -40,6 +40,11 @@ ThreadStack read_thread(const format::StacksImage& image, const std::vector<form
         }
         thread.sites.push_back(std::move(site));
     }
+    for (const format::StackPython& raw_site : image.python(raw)) {
+        thread.python.push_back({printable(image.text(raw_site.file)), printable(image.text(raw_site.function)),
+                                 raw_site.line, raw_site.is_entry != 0});
+    }
+    thread.python_cut = raw.python_cut != 0;
     return thread;
 }
 
@@ -52,6 +57,10 @@ format::Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symb
     }
     ProcessStacks stacks;
     stacks.took_ns = image->header().took_ns;
+    stacks.python = printable(image->text(image->header().python));
+    if (!stacks.python.empty() && !stacks.python.starts_with("CPython")) {
+        stacks.notes.push_back(stacks.python);
+    }
     if (const std::string_view note = image->text(image->header().note); !note.empty()) {
         stacks.notes.push_back(printable(note));
     }
@@ -113,6 +122,12 @@ std::string site_text(const StackSite& site) {
         text += fmt::format(" at {}:{}", std::filesystem::path(site.file).filename().string(), site.line);
     }
     return site.module.empty() ? text : text + fmt::format(" ({})", site.module);
+}
+
+std::string site_text(const PythonSite& site) {
+    const std::string file = std::filesystem::path(site.file).filename().string();
+    return site.file.empty() ? "a Python frame that was gone"
+                             : fmt::format("{} at {}:{}", site.function, file, site.line);
 }
 
 }  // namespace titan::analyzer

@@ -198,6 +198,14 @@ class Place:
             raise AssertionError(f"titan-analyze show: status {done.status}: {done.stderr}")
         return [json.loads(line) for line in done.stdout.splitlines()]
 
+    def stacks(self, *arguments):
+        """Processes with the stacks of their threads, by rank."""
+        done = self.run([BUILD / "analyzer" / "titan-analyze", "stacks", self.dumps, "--json", "--no-rings", *arguments],
+                        self.env(preload=False))
+        if done.status != 0:
+            raise AssertionError(f"titan-analyze stacks: status {done.status}: {done.stderr}")
+        return json.loads(done.stdout)["processes"]
+
     def dump_files(self, run="e2e", attempt=0):
         return sorted((self.dumps / run / str(attempt)).glob("*.titan"))
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Stacks of all threads in a dump: real threads in known places, named by the analyzer."""
 
-import json
 import platform
 import subprocess
 import unittest
@@ -13,13 +12,7 @@ class Stacks(harness.Case):
     def dump(self, scenario, **settings):
         ran = self.place.run_rank("e2e-stacks", scenario, **settings)
         self.assertEqual((ran.status, ran.stdout), (0, "done\n"), ran.stderr)
-        return self.stacks()
-
-    def stacks(self, *arguments):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "stacks", self.place.dumps, "--json", "--no-rings", *arguments],
-                              self.place.env(preload=False))
-        self.assertEqual(done.status, 0, done.stderr)
-        return json.loads(done.stdout)["processes"][0]
+        return self.place.stacks()[0]
 
     def threads_in(self, process, function):
         """Chains of function names, innermost first, of the threads that stand in a function."""
@@ -84,11 +77,11 @@ class Stacks(harness.Case):
         program.chmod(0o755)
         ran = self.place.run([program, "kinds"], self.place.env(RANK="0", WORLD_SIZE="1"))
         self.assertEqual(ran.status, 0, ran.stderr)
-        self.assertEqual(len(self.threads_in(self.stacks(), "spinning")), 1)
+        self.assertEqual(len(self.threads_in(self.place.stacks()[0], "spinning")), 1)
         subprocess.run(["objcopy", "--remove-section", ".note.gnu.build-id", program], check=True)
-        self.assertTrue(self.threads_in(self.stacks(), "spinning"))
+        self.assertTrue(self.threads_in(self.place.stacks()[0], "spinning"))
         program.unlink()
-        self.assertEqual(self.threads_in(self.stacks(), "spinning"), [])
+        self.assertEqual(self.threads_in(self.place.stacks()[0], "spinning"), [])
 
 
 if __name__ == "__main__":

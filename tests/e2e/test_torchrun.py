@@ -61,6 +61,22 @@ class Torchrun(harness.Case):
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 120, "the watchdog dumps all")
         analysis = self.place.analyze(self.place.dumps)
         self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [1]))
+        source = (harness.ROOT / "tests" / "simgpu" / "train.py").read_text().splitlines()
+        line = 1 + next(i for i, text in enumerate(source) if "def stuck_in_python" in text)
+        for process in self.place.stacks():
+            main = process["threads"][0]
+            self.assertTrue(process["python"].startswith("CPython 3."), process["python"])
+            self.assertEqual((main["python_frames"][-1]["function"], main["python_cut"]), ("<module>", False))
+            inner = main["python_frames"][0]
+            if process["rank"] == 1:
+                self.assertEqual(inner["function"], "stuck_in_python")
+                self.assertIn(inner["line"], range(line, line + 5))
+                # Native frames stand inside of the Python function that called them, and the interpreter's are left out.
+                self.assertTrue(any("sleep" in text for text in main["merged"][:2]), main["merged"])
+                self.assertIn(f"stuck_in_python at train.py:{inner['line']}", main["merged"])
+                self.assertFalse(any("_PyEval" in text for text in main["merged"]), main["merged"])
+            else:
+                self.assertNotEqual(inner["function"], "stuck_in_python")
 
     def test_clean_end(self):
         job = self.start("--steps", "5")

@@ -24,7 +24,8 @@ constexpr uint64_t kStates = 4;
 
 struct Slot {
     std::atomic<uint64_t> state;
-    CapturedThread thread;
+    uint64_t python_state;
+    Answer answer;
 };
 constinit std::atomic<Slot*> slots{nullptr};
 constinit uint64_t questions = 0;
@@ -32,7 +33,7 @@ constinit std::atomic<uint32_t> answers{0};  // futex word
 
 uint64_t word(uint64_t question, State state) { return question * kStates + static_cast<uint64_t>(state); }
 
-void answer(int, siginfo_t* info, void* context) {
+void give_answer(int, siginfo_t* info, void* context) {
     const int saved_errno = errno;
     // Slot and question travel in the signal's value.
     const auto value = reinterpret_cast<uintptr_t>(info->si_value.sival_ptr);
@@ -42,7 +43,8 @@ void answer(int, siginfo_t* info, void* context) {
     Slot* const slot = all == nullptr ? nullptr : &all[value % kAskedAtOnce];
     if (info->si_code == SI_QUEUE && info->si_pid == getpid() && slot != nullptr &&
         slot->state.compare_exchange_strong(expected, word(question, State::kCopying))) {
-        capture(slot->thread, context);
+        capture(slot->answer.thread, context);
+        walk_python(slot->python_state, slot->answer.python);
         slot->state.store(word(question, State::kAnswered), std::memory_order_release);
         answers.fetch_add(1, std::memory_order_release);
         syscall(SYS_futex, &answers, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
@@ -51,7 +53,7 @@ void answer(int, siginfo_t* info, void* context) {
 }
 
 bool is_ours(const struct sigaction& action) {
-    return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == answer;
+    return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == give_answer;
 }
 
 bool is_free(const struct sigaction& action) {
@@ -78,7 +80,7 @@ int stack_signal() {
     for (int number = SIGRTMAX - 1; number > SIGRTMIN; --number) {
         if (__sigaction(number, nullptr, &action) == 0 && is_free(action)) {
             struct sigaction ours {};
-            ours.sa_sigaction = answer;
+            ours.sa_sigaction = give_answer;
             ours.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
             sigemptyset(&ours.sa_mask);
             return __sigaction(number, &ours, nullptr) == 0 ? number : 0;
@@ -87,9 +89,10 @@ int stack_signal() {
     return 0;
 }
 
-void ask_thread(int signal_number, size_t slot, pid_t tid) {
+void ask_thread(int signal_number, size_t slot, pid_t tid, uint64_t python_state) {
     const uint64_t question = ++questions;
     Slot& of = slots.load(std::memory_order_relaxed)[slot];
+    of.python_state = python_state;
     of.state.store(word(question, State::kAsked), std::memory_order_release);
     siginfo_t info{};
     info.si_signo = signal_number;
@@ -120,7 +123,7 @@ void await_answers(uint64_t deadline_ns) {
     }
 }
 
-const CapturedThread* take_answer(size_t slot) {
+const Answer* take_answer(size_t slot) {
     // A thread in the middle of copying gets the time that a copy may take; stopped there, its slot stays lost to it.
     constexpr uint64_t kCopy_ns = 20'000'000;
     const uint64_t deadline_ns = monotonic_now_ns() + kCopy_ns;
@@ -128,7 +131,7 @@ const CapturedThread* take_answer(size_t slot) {
     for (;;) {
         uint64_t state = of.state.load(std::memory_order_acquire);
         switch (static_cast<State>(state % kStates)) {
-            case State::kAnswered: of.state.store(0, std::memory_order_relaxed); return &of.thread;
+            case State::kAnswered: of.state.store(0, std::memory_order_relaxed); return &of.answer;
             case State::kAsked:
                 if (of.state.compare_exchange_strong(state, 0)) {
                     return nullptr;
@@ -148,8 +151,8 @@ const CapturedThread* take_answer(size_t slot) {
 void release_asking_memory() {
     if (Slot* const all = slots.load(std::memory_order_relaxed)) {
         for (size_t i = 0; i < kAskedAtOnce; ++i) {
-            const auto begin = (reinterpret_cast<uintptr_t>(all[i].thread.stack) + 4095) / 4096 * 4096;
-            const auto end = reinterpret_cast<uintptr_t>(all[i].thread.stack + kStackCopyBytes) / 4096 * 4096;
+            const auto begin = (reinterpret_cast<uintptr_t>(all[i].answer.thread.stack) + 4095) / 4096 * 4096;
+            const auto end = reinterpret_cast<uintptr_t>(all[i].answer.thread.stack + kStackCopyBytes) / 4096 * 4096;
             madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
         }
     }

@@ -1,5 +1,5 @@
 // Asks threads of this process where they stand: a real-time signal to each, whose handler copies its registers and stack
-// into a slot and returns. The handler takes no lock and calls nothing but the kernel, so it does not matter what it
+// into a slot, walks its Python frames and returns. The handler takes no lock and calls nothing but the kernel, so it does not matter what it
 // interrupts. Ask and answer are for the watch thread.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "captured.h"
+#include "python_sight.h"
 
 namespace titan::tracer {
 
@@ -21,12 +22,16 @@ bool prepare_asking();
 // 0: there is none.
 int stack_signal();
 
-// Asks with that signal; a thread that is gone meanwhile does not answer.
-void ask_thread(int signal_number, size_t slot, pid_t tid);
+// Asks with that signal; a thread that is gone meanwhile does not answer. `python_state`: the thread's own, 0 none.
+void ask_thread(int signal_number, size_t slot, pid_t tid, uint64_t python_state);
 // Waits until all slots that were asked have answered, or until that moment (CLOCK_MONOTONIC).
 void await_answers(uint64_t deadline_ns);
+struct Answer {
+    CapturedThread thread;
+    PythonWalk python;
+};
 // What a slot's thread answered, null if it did not. Afterwards the slot is free; an answer that comes later finds nobody.
-const CapturedThread* take_answer(size_t slot);
+const Answer* take_answer(size_t slot);
 
 void release_asking_memory();
 

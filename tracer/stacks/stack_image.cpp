@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "formats/dump_layout.h"
+
 namespace titan::tracer {
 namespace {
 
@@ -17,6 +19,7 @@ constexpr TableRoom kRooms[] = {
     {StackTable::kFrames, sizeof(format::StackFrame), StackImage::kMaxFrames},
     {StackTable::kModules, sizeof(format::StackModule), StackImage::kMaxModules},
     {StackTable::kTexts, 1, StackImage::kTextBytes},
+    {StackTable::kPython, sizeof(format::StackPython), StackImage::kMaxPython},
 };
 
 }  // namespace
@@ -29,7 +32,8 @@ size_t StackImage::bytes() {
     return sum;
 }
 
-StackImage::StackImage(char* memory) : memory_(memory), header_(reinterpret_cast<format::StacksHeader*>(memory)) {
+StackImage::StackImage(char* memory, uint32_t* known_texts)
+    : memory_(memory), known_texts_(known_texts), header_(reinterpret_cast<format::StacksHeader*>(memory)) {
     *header_ = format::StacksHeader{};
     header_->magic = format::kStacksMagic;
     header_->major = format::kStacksMajor;
@@ -84,15 +88,41 @@ void StackImage::add_module(const Module& module) {
     memcpy(row.build_id, module.build_id, sizeof(row.build_id));
 }
 
+bool StackImage::add_python(const format::StackPython& frame) {
+    uint32_t& count = table(StackTable::kPython).count;
+    if (count == kMaxPython) {
+        return false;
+    }
+    rows<format::StackPython>(StackTable::kPython)[count++] = frame;
+    return true;
+}
+
 uint32_t StackImage::text(const char* string) {
+    constexpr size_t kTries = 16;
     uint32_t& used = table(StackTable::kTexts).count;
+    char* const texts = rows<char>(StackTable::kTexts);
     const size_t size = strlen(string) + 1;
-    if (size == 1 || size > kTextBytes - used) {
+    if (size == 1) {
+        return 0;
+    }
+    const uint64_t hash = format::fnv1a64(reinterpret_cast<const unsigned char*>(string), size);
+    uint32_t* place = nullptr;
+    for (size_t i = 0; i < kTries; ++i) {
+        place = &known_texts_[(hash + i) % kKnownTexts];
+        if (*place == 0 || strcmp(texts + *place, string) == 0) {
+            break;
+        }
+    }
+    if (*place != 0 && strcmp(texts + *place, string) == 0) {
+        return *place;
+    }
+    if (size > kTextBytes - used) {
         return 0;
     }
     const uint32_t at = used;
-    memcpy(rows<char>(StackTable::kTexts) + at, string, size);
+    memcpy(texts + at, string, size);
     used += static_cast<uint32_t>(size);
+    *place = at;
     return at;
 }
 

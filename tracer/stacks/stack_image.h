@@ -14,11 +14,13 @@ class StackImage {
     static constexpr size_t kMaxThreads = 4096;
     static constexpr size_t kMaxFrames = 128 << 10;
     static constexpr size_t kMaxModules = 4096;
-    static constexpr size_t kTextBytes = 512 << 10;
+    static constexpr size_t kMaxPython = 128 << 10;
+    static constexpr size_t kTextBytes = 1 << 20;
+    static constexpr size_t kKnownTexts = 16 << 10;  // power of two
     static size_t bytes();
 
-    // Starts an empty image in zeroed memory of that many bytes.
-    explicit StackImage(char* memory);
+    // Starts an empty image in zeroed memory of that many bytes. `known_texts`: kKnownTexts zeros to work with.
+    StackImage(char* memory, uint32_t* known_texts);
 
     format::StacksHeader& header() { return *header_; }
     // Null when the table is full.
@@ -27,7 +29,10 @@ class StackImage {
     uint64_t* frame_room(size_t& capacity);
     void add_frames(format::StackThread& thread, size_t count);
     void add_module(const Module& module);
-    // Offset of that text; 0 for the empty one and when there is no room.
+    // False: the table is full.
+    bool add_python(const format::StackPython& frame);
+    uint32_t python_count() { return table(format::StackTable::kPython).count; }
+    // Offset of that text, each once; 0 for the empty one and when there is no room.
     uint32_t text(const char* string);
 
   private:
@@ -36,6 +41,7 @@ class StackImage {
     T* rows(format::StackTable which);
 
     char* memory_;
+    uint32_t* known_texts_;  // offsets, by hash
     format::StacksHeader* header_;
 };
 

@@ -9,6 +9,7 @@
 #include "map_private.h"
 #include "modules.h"
 #include "proc_thread.h"
+#include "python_sight.h"
 #include "stack_image.h"
 #include "text.h"
 #include "unwinder.h"
@@ -24,17 +25,27 @@ constexpr uint64_t kAnswer_ns = 250'000'000;  // that a batch of threads gets
 constexpr uint64_t kAll_ns = 500'000'000;     // that all of them get
 constexpr uint64_t kHurried_ns = 10'000'000;  // that it gets once that is over
 
+// Threads of a program often stand in the same lines.
+struct KnownPlace {
+    uint64_t code;
+    int32_t offset;
+    format::StackPython place;
+};
+constexpr size_t kKnownPlaces = 4096;
+
 struct StackMemory {
     char* image;
     char* maps;
     Module* modules;
+    uint32_t* known_texts;
+    KnownPlace* known_places;
     pid_t* tids;
 };
 constinit StackMemory memory{};
 
 class Collector {
   public:
-    Collector() : image_(memory.image), modules_{memory.modules, StackImage::kMaxModules, 0} {}
+    Collector() : image_(memory.image, memory.known_texts), modules_{memory.modules, StackImage::kMaxModules, 0} {}
 
     void collect() {
         image_.header().began_realtime_ns = realtime_now_ns();
@@ -46,6 +57,7 @@ class Collector {
         new_unwind_round();
         signal_ = stack_signal();
         note_what_is_missing();
+        image_.header().python = image_.text(find_python());
         size_t left_out = 0;
         const size_t count = list_threads(memory.tids, StackImage::kMaxThreads, left_out);
         image_.header().threads_left_out = static_cast<uint32_t>(left_out);
@@ -53,6 +65,7 @@ class Collector {
             const size_t rest = count - first;
             ask(memory.tids + first, rest < kAskedAtOnce ? rest : kAskedAtOnce);
         }
+        forget_python();
         image_.header().took_ns = monotonic_now_ns() - began_ns_;
     }
 
@@ -78,7 +91,7 @@ class Collector {
         const uint64_t deadline_ns = now_ns + (now_ns - began_ns_ < kAll_ns ? kAnswer_ns : kHurried_ns);
         for (size_t i = 0; i < count; ++i) {
             if (threads[i] != nullptr && threads[i]->outcome == StackOutcome::kNoAnswer) {
-                ask_thread(signal_, i, tids[i]);
+                ask_thread(signal_, i, tids[i], python_state_of(tids[i]));
             }
         }
         await_answers(deadline_ns);
@@ -86,8 +99,9 @@ class Collector {
             if (threads[i] == nullptr || threads[i]->outcome != StackOutcome::kNoAnswer) {
                 continue;
             }
-            if (const CapturedThread* captured = take_answer(i)) {
-                write(*captured, *threads[i]);
+            if (const Answer* answer = take_answer(i)) {
+                write(answer->thread, *threads[i]);
+                write(answer->python, *threads[i]);
             }
         }
     }
@@ -117,6 +131,32 @@ class Collector {
         thread.outcome = unwound.whole ? StackOutcome::kUnwound : StackOutcome::kCut;
     }
 
+    void write(const PythonWalk& walked, format::StackThread& thread) {
+        thread.first_python = image_.python_count();
+        thread.python_cut = walked.walk.cut == python::Cut::kNone ? 0 : 1;
+        for (uint32_t i = 0; i < walked.walk.count; ++i) {
+            format::StackPython place = place_of(walked.frames[i]);
+            place.is_entry = walked.frames[i].is_entry ? 1 : 0;
+            if (!image_.add_python(place)) {
+                thread.python_cut = 1;
+                return;
+            }
+            ++thread.python_count;
+        }
+    }
+
+    format::StackPython place_of(const python::Frame& frame) {
+        KnownPlace& known = memory.known_places[(frame.code / 16 + static_cast<uint64_t>(frame.offset)) % kKnownPlaces];
+        if (known.code != frame.code || known.offset != frame.offset) {
+            known = {frame.code, frame.offset, {}};
+            PythonPlace place{};
+            if (describe_python(frame, place)) {
+                known.place = {image_.text(place.file), image_.text(place.function), place.line, 0};
+            }
+        }
+        return known.place;
+    }
+
     StackImage image_;
     ModuleList modules_;
     uint64_t began_ns_ = 0;
@@ -135,10 +175,12 @@ bool prepare_stacks() {
         memory.image = map_private<char>(StackImage::bytes());
         memory.maps = map_private<char>(kMapsBytes);
         memory.modules = map_private<Module>(StackImage::kMaxModules);
+        memory.known_texts = map_private<uint32_t>(StackImage::kKnownTexts);
+        memory.known_places = map_private<KnownPlace>(kKnownPlaces);
         memory.tids = map_private<pid_t>(StackImage::kMaxThreads);
     }
     if (memory.image == nullptr || memory.maps == nullptr || memory.modules == nullptr || memory.tids == nullptr ||
-        !prepare_asking()) {
+        memory.known_texts == nullptr || memory.known_places == nullptr || !prepare_asking() || !prepare_python()) {
         memory = StackMemory{};
         return false;
     }
@@ -160,6 +202,9 @@ void release_stacks_memory() {
     if (memory.image != nullptr) {
         madvise(memory.image, StackImage::bytes(), MADV_DONTNEED);
         madvise(memory.modules, StackImage::kMaxModules * sizeof(Module), MADV_DONTNEED);
+        madvise(memory.known_texts, StackImage::kKnownTexts * sizeof(uint32_t), MADV_DONTNEED);
+        madvise(memory.known_places, kKnownPlaces * sizeof(KnownPlace), MADV_DONTNEED);
+        release_python_memory();
         release_asking_memory();
     }
 }

@@ -25,6 +25,13 @@ struct StackSite {
     int line = 0;
 };
 
+struct PythonSite {
+    std::string file;
+    std::string function;
+    int line = 0;
+    bool is_entry = false;  // outermost of one run of the interpreter's C function
+};
+
 struct ThreadStack {
     int32_t tid = 0;
     std::string name;
@@ -33,7 +40,9 @@ struct ThreadStack {
     int64_t system_call = -2;
     uint64_t cpu_ns = 0;
     format::StackOutcome outcome = format::StackOutcome::kNotAsked;
-    std::vector<StackSite> sites;  // innermost first
+    std::vector<StackSite> sites;    // innermost first
+    std::vector<PythonSite> python;  // innermost first
+    bool python_cut = false;
 };
 
 struct ProcessStacks {
@@ -41,6 +50,7 @@ struct ProcessStacks {
     int32_t pid = 0;
     std::string host;
     uint64_t took_ns = 0;
+    std::string python;                // "CPython 3.12.4", or why its stacks are missing; empty: none
     std::vector<ThreadStack> threads;  // the main thread first
     std::vector<std::string> notes;    // what could not be seen, and why
 };
@@ -75,6 +85,11 @@ ProcessStacks stacks_of(const Process& process, format::ImageBuffer& memory, Sym
 // "waits in futex", "runs": of a thread that gave no stack, and beside those that did.
 std::string thread_state_text(const ThreadStack& thread);
 std::string site_text(const StackSite& site);
+std::string site_text(const PythonSite& site);
+// Native and Python frames as one, innermost first: where a run of the interpreter's C function is found on the native
+// stack, the Python frames of that run stand in its place, and the interpreter's own frames are left out. Where they do not
+// fit together, all native frames come first.
+std::vector<std::string> interleaved(const ThreadStack& thread);
 // Why a thread has none.
 std::string no_stack_text(const ThreadStack& thread);
 

@@ -24,6 +24,9 @@ class StacksImage {
     std::vector<StackModule> modules() const { return rows<StackModule>(StackTable::kModules); }
     // Addresses, innermost first.
     std::vector<uint64_t> frames(const StackThread& thread) const;
+    std::vector<StackPython> python(const StackThread& thread) const {
+        return rows<StackPython>(StackTable::kPython, thread.first_python, thread.python_count);
+    }
     // Empty for 0, and for damage.
     std::string_view text(uint32_t offset) const;
 

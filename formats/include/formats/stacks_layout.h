@@ -13,7 +13,7 @@ inline constexpr uint64_t kStacksMagic = 0x4B4341544E544954;  // "TITNTACK"
 inline constexpr uint16_t kStacksMajor = 1;
 inline constexpr uint16_t kStacksMinor = 0;
 
-enum class StackTable : uint32_t { kThreads = 0, kFrames = 1, kModules = 2, kTexts = 3 };
+enum class StackTable : uint32_t { kThreads = 0, kFrames = 1, kModules = 2, kTexts = 3, kPython = 4 };
 inline constexpr uint32_t kStackTables = 8;  // room for more
 
 struct StackTableDescriptor {
@@ -31,7 +31,9 @@ struct StacksHeader {
     uint64_t took_ns;
     uint32_t threads_left_out;  // more than the table holds
     uint32_t note;              // text: why something is missing from all threads
-    uint64_t reserved[2];
+    uint32_t python;            // text: which Python, or why its stacks are missing; 0 none
+    uint32_t reserved32;
+    uint64_t reserved;
     StackTableDescriptor tables[kStackTables];
 };
 static_assert(sizeof(StacksHeader) == 184);
@@ -58,7 +60,10 @@ struct StackThread {
     uint64_t cpu_ns;  // since it began
     uint32_t first_frame;
     uint32_t frame_count;  // innermost first
-    uint64_t reserved[2];
+    uint32_t first_python;
+    uint32_t python_count;  // innermost first
+    uint32_t python_cut;    // 1: more would follow
+    uint32_t reserved32;
 };
 static_assert(sizeof(StackThread) == 80);
 
@@ -68,6 +73,14 @@ struct StackFrame {
     uint64_t address;
 };
 static_assert(sizeof(StackFrame) == 8);
+
+struct StackPython {
+    uint32_t file;      // text
+    uint32_t function;  // text, qualified where Python knows that
+    int32_t line;       // 0 unknown
+    uint32_t is_entry;  // 1: outermost of one run of the interpreter's C function, whose native frame lies behind it
+};
+static_assert(sizeof(StackPython) == 16);
 
 inline constexpr size_t kMaxBuildIdBytes = 32;
 

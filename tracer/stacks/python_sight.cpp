@@ -1,0 +1,135 @@
+#include "python_sight.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "map_private.h"
+#include "python/memory.h"
+#include "python/runtime.h"
+#include "python/thread_states.h"
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+constexpr uint32_t kMaxStates = 4096;
+constexpr size_t kFileBytes = 512;
+constexpr size_t kFunctionBytes = 256;
+
+struct PythonMemory {
+    python::Memory access;
+    python::Runtime runtime;
+    bool found;
+    char said[python::kReason_bytes + 64];
+    char room[python::kFindRoom_bytes];
+    char file[kFileBytes];
+    char function[kFunctionBytes];
+    uint32_t state_count;
+    python::ThreadState states[kMaxStates];
+};
+// Written by the watch thread before it asks, read by the threads that answer.
+constinit std::atomic<PythonMemory*> mapped_memory{nullptr};
+
+PythonMemory* seen_memory() { return mapped_memory.load(std::memory_order_acquire); }
+
+void say_version(PythonMemory& seen) {
+    const uint32_t version = seen.runtime.version;
+    TextWriter text(seen.said, sizeof(seen.said));
+    text.format("CPython %u.%u", version >> 24, version >> 16 & 0xff);
+    if ((version & 0xffff) != 0) {
+        text.format(".%u", version >> 8 & 0xff);
+    }
+    text.text(seen.runtime.free_threaded ? " free-threaded" : "");
+}
+
+}  // namespace
+
+bool prepare_python() {
+    if (seen_memory() == nullptr) {
+        mapped_memory.store(map_private<PythonMemory>(), std::memory_order_release);
+    }
+    return seen_memory() != nullptr;
+}
+
+const char* find_python() {
+    PythonMemory* const seen = seen_memory();
+    if (seen == nullptr) {
+        return "";
+    }
+    seen->found = false;
+    seen->state_count = 0;
+    seen->said[0] = '\0';
+    seen->runtime = python::Runtime{};
+    if (python::open_memory(getpid(), seen->access) != 0) {
+        return "Python stacks are missing: the system lets no process read memory by system call";
+    }
+    char reason[python::kReason_bytes] = "";
+    switch (python::find_runtime(seen->access, seen->room, seen->runtime, reason)) {
+        case python::Search::kFound: break;
+        case python::Search::kRefused: {
+            TextWriter(seen->said, sizeof(seen->said)).format("Python stacks are missing: %s", reason);
+            return seen->said;
+        }
+        default: return "";
+    }
+    seen->found = true;
+    seen->state_count = python::list_threads(seen->access, seen->runtime, seen->states, kMaxStates).count;
+    for (uint32_t i = 0; i < seen->state_count; ++i) {
+        python::ThreadState& state = seen->states[i];
+        if (state.native_id == 0) {
+            const int32_t tid = python::candidate_native_id(seen->access, state.pthread);
+            state.native_id = tid > 0 ? static_cast<uint64_t>(tid) : 0;
+        }
+    }
+    say_version(*seen);
+    return seen->said;
+}
+
+void forget_python() {
+    if (PythonMemory* const seen = seen_memory()) {
+        seen->found = false;
+        python::close_memory(seen->access);
+    }
+}
+
+uint64_t python_state_of(pid_t tid) {
+    const PythonMemory* const seen = seen_memory();
+    for (uint32_t i = 0; seen != nullptr && seen->found && i < seen->state_count; ++i) {
+        if (seen->states[i].native_id == static_cast<uint64_t>(tid)) {
+            return seen->states[i].address;
+        }
+    }
+    return 0;
+}
+
+void walk_python(uint64_t state, PythonWalk& into) {
+    const PythonMemory* const seen = seen_memory();
+    into.walk = python::Walk{};
+    if (state != 0) {
+        into.walk = python::walk(seen->access, seen->runtime, state, into.frames, kMaxPythonFrames);
+    }
+}
+
+bool describe_python(const python::Frame& frame, PythonPlace& place) {
+    PythonMemory* const seen = seen_memory();
+    python::Place found;
+    if (!python::describe(seen->access, seen->runtime, frame.code, frame.offset, seen->file, sizeof(seen->file),
+                          seen->function, sizeof(seen->function), found)) {
+        return false;
+    }
+    place = {seen->file, seen->function, found.line};
+    return true;
+}
+
+void release_python_memory() {
+    if (const PythonMemory* const seen = seen_memory()) {
+        const uintptr_t begin = reinterpret_cast<uintptr_t>(seen->states);
+        const uintptr_t first = (begin + 4095) / 4096 * 4096;
+        const uintptr_t end = (begin + sizeof(seen->states)) / 4096 * 4096;
+        madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+    }
+}
+
+}  // namespace titan::tracer
