@@ -170,6 +170,7 @@ void dump_crash(int number, const siginfo_t* info) {
     format::RingHeader& header = *current->ring_file.header;
     if (nobody == 0) {
         header.fatal_signal = number;
+        header.fatal_thread = static_cast<uint32_t>(gettid());
         std::atomic_ref(header.state).store(format::ProcessState::kCrashed, std::memory_order_release);
         char detail[96];
         TextWriter text(detail, sizeof(detail));

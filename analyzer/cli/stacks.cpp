@@ -37,7 +37,7 @@ int run_stacks(const Arguments& arguments) {
     if (!run) {
         return fail(run.error().text());
     }
-    Symbols symbols;
+    Symbols symbols(Symbols::Search::kEverywhere);
     format::ImageBuffer memory;
     std::vector<ProcessStacks> all;
     for (const Process& process : run->processes) {

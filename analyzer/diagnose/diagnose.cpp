@@ -113,6 +113,7 @@ void Diagnoser::finish() {
             }
         }
     }
+    add_standing();
     diagnosis_.warnings = run_.warnings;
 }
 

@@ -118,6 +118,7 @@ void decode_header(const format::RingHeader& header, Process& process) {
     process.host = printable(format::fixed_text(header.host));
     process.boot_id = printable(format::fixed_text(header.boot_id));
     process.fatal_signal = header.fatal_signal;
+    process.fatal_thread = header.fatal_thread;
     process.step = header.step;
     process.timeout_ns = header.timeout_ns;
     process.gpu_progress = header.gpu_progress != format::GpuProgressMethod::kOff;

@@ -24,6 +24,7 @@ enum class Tag : uint64_t {
     kArrivals = 10,
     kSteps = 11,
     kLabels = 12,
+    kStanding = 13,
 };
 
 template <typename A, typename T>
@@ -146,6 +147,16 @@ void threads(A& a, Process& p) {
         all(t.thread, t.call, t.last_call, t.entered_ns, t.last_call_ns, t.object, t.ticket, t.group, t.group_depth,
             t.launches, t.queries);
         numbers(a, t.spans);
+    }
+}
+
+template <typename A>
+void standing(A& a, Process& p) {
+    sized(a, p.standing, 7);
+    for (Standing& s : p.standing) {
+        const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+        all(s.thread, s.name, s.why_none, s.python, s.caller, s.native);
+        numbers(a, s.frames);
     }
 }
 

@@ -90,6 +90,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kArrivals, [&](A& a) { digest::arrivals(a, p); });
     visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
+    visit(Tag::kStanding, [&](A& a) { digest::standing(a, p); });
 }
 
 // What the history says about a kept entry, which is not written twice.

@@ -15,6 +15,7 @@
 #include "analyzer/flight_recorder.h"
 #include "analyzer/load_warnings.h"
 #include "analyzer/rings.h"
+#include "analyzer/standing.h"
 #include "analyzer/text.h"
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
@@ -119,16 +120,23 @@ bool is_of_another_host(const Candidate& candidate, const LoadOptions& options) 
     return header && format::fixed_text(header->host) != options.only_host;
 }
 
-LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memory, FlightRecorderScratch& scratch,
-                     GroupRanks& groups) {
+// What a thread loads with.
+struct Loader {
+    Symbols& symbols;  // shared
+    GroupRanks& groups;
+    ImageBuffer memory{};
+    FlightRecorderScratch scratch{};
+};
+
+LoadOutcome load_one(LoadJob& job, const LoadOptions& options, Loader& with) {
     LoadOutcome outcome;
     std::erase_if(job.files, [&](const Candidate& candidate) { return is_of_another_host(candidate, options); });
     if (job.files.size() > 1) {
-        sort_newest_first(job.files, memory, outcome.problems);
+        sort_newest_first(job.files, with.memory, outcome.problems);
     }
     for (const Candidate& candidate : job.files) {
         if (candidate.is_flight_recorder) {
-            Result<Process> process = load_flight_recorder(candidate.path, scratch, groups);
+            Result<Process> process = load_flight_recorder(candidate.path, with.scratch, with.groups);
             if (!process) {
                 outcome.problems.push_back(process.error().text() + "; skipped");
                 continue;
@@ -141,10 +149,10 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memo
             break;
         }
         if (candidate.is_digest) {
-            load_digest(candidate, options, groups, outcome);
+            load_digest(candidate, options, with.groups, outcome);
             continue;
         }
-        const Result<OpenedSource> opened = open_source(candidate.path, memory);
+        const Result<OpenedSource> opened = open_source(candidate.path, with.memory);
         if (!opened) {
             outcome.problems.push_back(opened.error().text() + "; skipped");
             continue;
@@ -153,6 +161,7 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, ImageBuffer& memo
             outcome.problems.push_back(opened->source.label + ": " + problem + "; what is whole of it is used");
         }
         outcome.processes.push_back(decode(*opened));
+        decode_standing(opened->stacks, with.symbols, outcome.processes.back());
         break;
     }
     return outcome;
@@ -162,11 +171,11 @@ std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions&
     std::vector<LoadOutcome> outcomes(jobs.size());
     std::atomic<size_t> next{0};
     std::atomic<size_t> done{0};
+    Symbols symbols(Symbols::Search::kNearby);
     const auto work = [&](bool reports) {
-        ImageBuffer memory;
-        FlightRecorderScratch scratch;
+        Loader with{symbols, groups};
         for (size_t job = next++; job < jobs.size(); job = next++) {
-            outcomes[job] = load_one(jobs[job], options, memory, scratch, groups);
+            outcomes[job] = load_one(jobs[job], options, with);
             ++done;
             if (reports && options.progress) {
                 options.progress(done, jobs.size());

@@ -44,6 +44,13 @@ ordered_json finding_json(const Run& run, const Finding& finding) {
         states[std::to_string(rank)] = state;
     }
     json["rank_state"] = states;
+    if (!finding.stacks.empty()) {
+        ordered_json stacks = ordered_json::object();
+        for (const auto& [rank, frames] : finding.stacks) {
+            stacks[std::to_string(rank)] = frames;
+        }
+        json["stacks"] = stacks;
+    }
     json["hangs"] = finding.hangs;
     json["remedy"] = row_of(finding.kind).remedy;
     return json;

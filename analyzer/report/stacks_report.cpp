@@ -39,10 +39,10 @@ void write_process(const ProcessStacks& process, const TextStyle& style, std::st
     for (const ThreadStack& thread : process.threads) {
         out += fmt::format("\n  thread {} {}: {}, {} of processor time\n", thread.tid, thread.name,
                            thread_state_text(thread), fine_duration_text(static_cast<double>(thread.cpu_ns)));
-        if (thread.sites.empty()) {
+        if (thread.merged.frames.empty()) {
             out += fmt::format("    ({})\n", no_stack_text(thread));
         }
-        for (const std::string& text : interleaved(thread)) {
+        for (const std::string& text : thread.merged.frames) {
             out += fmt::format("    {}\n", text);
         }
         if (thread.outcome == format::StackOutcome::kCut) {
@@ -80,7 +80,7 @@ ordered_json thread_json(const ThreadStack& thread) {
             {{"file", site.file}, {"function", site.function}, {"line", site.line}, {"is_entry", site.is_entry}});
     }
     json["python_cut"] = thread.python_cut;
-    json["merged"] = interleaved(thread);
+    json["merged"] = thread.merged.frames;
     return json;
 }
 

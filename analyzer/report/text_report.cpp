@@ -18,6 +18,8 @@ constexpr size_t kShownEvidence = 10;
 constexpr size_t kShownStates = 12;
 constexpr size_t kShownWarnings = 12;
 constexpr size_t kShownSteps = 8;
+constexpr size_t kShownStacks = 2;
+constexpr size_t kShownFrames = 12;
 
 // Characters, not bytes: names may be in any language.
 size_t length_of(const std::string& text) {
@@ -128,6 +130,25 @@ class TextReport {
             }
         }
         states(finding);
+        if (index == 0) {
+            stacks(finding);
+        }
+    }
+
+    void stacks(const Finding& finding) {
+        size_t shown = 0;
+        for (const auto& [rank, frames] : finding.stacks) {
+            if (shown++ == kShownStacks) {
+                return;
+            }
+            section(fmt::format("  Where rank {} stands, innermost first (titan-analyze stacks shows all)", rank));
+            for (size_t i = 0; i < std::min(kShownFrames, frames.size()); ++i) {
+                item(frames[i], "     ");
+            }
+            if (frames.size() > kShownFrames) {
+                item(fmt::format("... {} more", frames.size() - kShownFrames), "     ");
+            }
+        }
     }
 
     // As a person would draw it, one wait a line; of a long one the two ends.

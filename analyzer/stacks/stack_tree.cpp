@@ -3,9 +3,8 @@
 #include <algorithm>
 
 namespace titan::analyzer {
-namespace {
 
-void add(StackNode& root, int rank, const std::vector<std::string>& outermost_first) {
+void add_stack(StackNode& root, int rank, const std::vector<std::string>& outermost_first) {
     StackNode* node = &root;
     const auto count = [&](StackNode& of) {
         of.ranks.insert(rank);
@@ -24,6 +23,8 @@ void add(StackNode& root, int rank, const std::vector<std::string>& outermost_fi
     ++node->ending;
 }
 
+namespace {
+
 void sort_children(StackNode& node) {
     std::stable_sort(node.children.begin(), node.children.end(),
                      [](const StackNode& a, const StackNode& b) { return a.threads > b.threads; });
@@ -38,16 +39,17 @@ StackNode merge_stacks(const std::vector<ProcessStacks>& all, bool all_threads) 
     StackNode root;
     for (const ProcessStacks& process : all) {
         if (process.threads.empty()) {
-            add(root, process.rank, {"(no stacks: " + (process.notes.empty() ? "" : process.notes.front()) + ")"});
+            add_stack(root, process.rank,
+                      {"(no stacks: " + (process.notes.empty() ? "" : process.notes.front()) + ")"});
         }
         for (size_t i = 0; i < process.threads.size() && (all_threads || i == 0); ++i) {
             const ThreadStack& thread = process.threads[i];
-            std::vector<std::string> texts = interleaved(thread);
+            std::vector<std::string> texts = thread.merged.frames;
             std::reverse(texts.begin(), texts.end());
             if (texts.empty()) {
                 texts.push_back("(" + no_stack_text(thread) + ")");
             }
-            add(root, process.rank, texts);
+            add_stack(root, process.rank, texts);
         }
     }
     sort_children(root);

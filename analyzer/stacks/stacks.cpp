@@ -45,12 +45,14 @@ ThreadStack read_thread(const format::StacksImage& image, const std::vector<form
                                  raw_site.line, raw_site.is_entry != 0});
     }
     thread.python_cut = raw.python_cut != 0;
+    thread.merged = interleave(thread);
     return thread;
 }
 
 }  // namespace
 
-format::Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symbols& symbols) {
+format::Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symbols& symbols,
+                                          const std::function<bool(int32_t tid)>& wanted) {
     const auto image = format::StacksImage::open(bytes);
     if (!image) {
         return image.error();
@@ -70,25 +72,58 @@ format::Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symb
     std::vector<format::StackModule> modules = image->modules();
     std::sort(modules.begin(), modules.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
     for (const format::StackThread& thread : image->threads()) {
-        stacks.threads.push_back(read_thread(*image, modules, thread, symbols));
+        if (wanted(thread.tid)) {
+            stacks.threads.push_back(read_thread(*image, modules, thread, symbols));
+        }
     }
     return stacks;
 }
 
-ProcessStacks stacks_of(const Process& process, format::ImageBuffer& memory, Symbols& symbols) {
+namespace {
+
+// What a digest has kept of them.
+ProcessStacks from_digest(const Process& process) {
     ProcessStacks stacks;
-    const auto opened = process.source.is_digest || process.source.is_flight_recorder
-                            ? format::Result<OpenedSource>(format::Error("no stacks in such a file"))
-                            : open_source(process.source.path, memory);
+    for (const Standing& standing : process.standing) {
+        ThreadStack& thread = stacks.threads.emplace_back();
+        thread.tid = standing.thread;
+        thread.name = process.text(standing.name);
+        for (const uint32_t frame : standing.frames) {
+            thread.merged.frames.push_back(process.text(frame));
+        }
+        if (standing.frames.empty()) {
+            thread.merged.frames.push_back("(" + process.text(standing.why_none) + ")");
+        }
+    }
+    stacks.notes.emplace_back(stacks.threads.empty() ? "its digest has no stacks"
+                                                     : "a digest has the stacks of the threads that matter most only");
+    return stacks;
+}
+
+ProcessStacks from_file(const Process& process, format::ImageBuffer& memory, Symbols& symbols) {
+    ProcessStacks stacks;
+    const auto opened = open_source(process.source.path, memory);
     if (!opened) {
         stacks.notes.push_back(opened.error().text());
     } else if (opened->stacks.empty()) {
         stacks.notes.emplace_back(
             "its dump has no stacks: made with TITANTRACE_STACKS=off, or from the ring of a dead process");
-    } else if (auto read = read_stacks(opened->stacks, symbols)) {
+    } else if (auto read = read_stacks(opened->stacks, symbols, [](int32_t) { return true; })) {
         stacks = std::move(*read);
     } else {
         stacks.notes.push_back(read.error().text());
+    }
+    return stacks;
+}
+
+}  // namespace
+
+ProcessStacks stacks_of(const Process& process, format::ImageBuffer& memory, Symbols& symbols) {
+    ProcessStacks stacks;
+    if (process.source.is_flight_recorder) {
+        stacks.notes.emplace_back("PyTorch's Flight Recorder keeps no stacks of threads");
+    } else {
+        stacks = process.source.is_digest ? from_digest(process) : from_file(process, memory, symbols);
     }
     stacks.rank = process.rank;
     stacks.pid = process.pid;
@@ -125,7 +160,11 @@ std::string site_text(const StackSite& site) {
 }
 
 std::string site_text(const PythonSite& site) {
-    const std::string file = std::filesystem::path(site.file).filename().string();
+    const std::filesystem::path path(site.file);
+    const std::string name = path.filename().string();
+    // __init__.py tells nothing without its directory.
+    const std::string file =
+        name.starts_with("__") && path.has_parent_path() ? (path.parent_path().filename() / name).string() : name;
     return site.file.empty() ? "a Python frame that was gone"
                              : fmt::format("{} at {}:{}", site.function, file, site.line);
 }

@@ -8,7 +8,8 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <optional>
+#include <mutex>
+#include <tuple>
 
 #include "analyzer/stacks.h"
 #include "analyzer/text.h"
@@ -24,13 +25,22 @@ std::string demangled(const char* name) {
     return printable(result);
 }
 
+constexpr Dwfl_Callbacks callbacks(decltype(Dwfl_Callbacks::find_debuginfo) find_debug_file) {
+    return {.find_elf = dwfl_build_id_find_elf,
+            .find_debuginfo = find_debug_file,
+            .section_address = dwfl_offline_section_address,
+            .debuginfo_path = nullptr};
+}
+constexpr Dwfl_Callbacks kEverywhere = callbacks(dwfl_standard_find_debuginfo);
+constexpr Dwfl_Callbacks kNearby = callbacks(dwfl_build_id_find_debuginfo);  // never asks a server
+
 }  // namespace
 
 // A file, at its own addresses.
 class Symbols::File {
   public:
-    File(const std::string& path, const format::StackModule& recorded) {
-        dwfl_ = dwfl_begin(&kCallbacks);
+    File(const std::string& path, const format::StackModule& recorded, Search search) {
+        dwfl_ = dwfl_begin(search == Search::kNearby ? &kNearby : &kEverywhere);
         if (dwfl_ == nullptr || !std::filesystem::exists(path)) {
             problem_ = "not on this machine";
             return;
@@ -55,10 +65,18 @@ class Symbols::File {
     File(const File&) = delete;
     File& operator=(const File&) = delete;
 
-    void name(StackSite& site, bool is_return) const {
-        if (module_ == nullptr) {
-            return;
+    void name(StackSite& site, bool is_return) {
+        const auto [known, fresh] = named_.try_emplace({site.in_module, is_return});
+        if (fresh && module_ != nullptr) {
+            look_up(site, is_return);
+            known->second = {site.function, site.file, site.line};
         }
+        std::tie(site.function, site.file, site.line) = known->second;
+    }
+    const std::string& problem() const { return problem_; }
+
+  private:
+    void look_up(StackSite& site, bool is_return) const {
         const GElf_Addr address = site.in_module - (is_return ? 1 : 0);
         GElf_Off offset = 0;
         GElf_Sym symbol;
@@ -76,29 +94,26 @@ class Symbols::File {
             site.line = line;
         }
     }
-    const std::string& problem() const { return problem_; }
 
-  private:
-    static constexpr Dwfl_Callbacks kCallbacks{.find_elf = dwfl_build_id_find_elf,
-                                               .find_debuginfo = dwfl_standard_find_debuginfo,
-                                               .section_address = dwfl_offline_section_address,
-                                               .debuginfo_path = nullptr};
+    std::map<std::pair<uint64_t, bool>, std::tuple<std::string, std::string, int>> named_;
     Dwfl* dwfl_ = nullptr;
     Dwfl_Module* module_ = nullptr;
     std::string problem_;
 };
 
 struct Symbols::Impl {
+    Search search;
+    std::mutex mutex;
     using Key = std::pair<std::string, std::string>;  // path, build id
     std::map<Key, std::unique_ptr<File>> files;
     std::vector<std::string> problems;
 
-    const File& file(const format::StackModule& module, const std::string& path) {
+    File& file(const format::StackModule& module, const std::string& path) {
         const uint32_t size = std::min<uint32_t>(module.build_id_bytes, sizeof(module.build_id));
         Key key{path, std::string(reinterpret_cast<const char*>(module.build_id), size)};
         auto& file = files[key];
         if (!file) {
-            file = std::make_unique<File>(path, module);
+            file = std::make_unique<File>(path, module, search);
             if (!file->problem().empty() && path != "[vdso]") {
                 problems.push_back(fmt::format("{} {}", path, file->problem()));
             }
@@ -107,13 +122,17 @@ struct Symbols::Impl {
     }
 };
 
-Symbols::Symbols() : impl_(std::make_unique<Impl>()) {}
+Symbols::Symbols(Search search) : impl_(std::make_unique<Impl>()) { impl_->search = search; }
 Symbols::~Symbols() = default;
 
 void Symbols::name(const format::StackModule& module, const std::string& path, StackSite& site, bool is_return) {
+    const std::lock_guard lock(impl_->mutex);
     impl_->file(module, path).name(site, is_return);
 }
 
-const std::vector<std::string>& Symbols::problems() const { return impl_->problems; }
+std::vector<std::string> Symbols::problems() const {
+    const std::lock_guard lock(impl_->mutex);
+    return impl_->problems;
+}
 
 }  // namespace titan::analyzer

@@ -61,6 +61,16 @@ class Torchrun(harness.Case):
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 120, "the watchdog dumps all")
         analysis = self.place.analyze(self.place.dumps)
         self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [1]))
+        verdict, = analysis.json["findings"]
+        self.assertRegex(verdict["summary"], r"it stands in stuck_in_python at train\.py:\d+$")
+        self.assertRegex(verdict["rank_state"]["1"], r"step 20; .*stands in stuck_in_python at train\.py:\d+$")
+        self.assertTrue(any("part below main at train.py" in line and "rank 1 goes on to train_step" in line
+                            for line in verdict["evidence"]), verdict["evidence"])
+        self.assertIn("stuck_in_python at train.py", verdict["stacks"]["1"][1])
+        digest = self.place.dumps.parent / "digests"
+        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "--into", digest],
+                       self.place.env(preload=False))
+        self.assertEqual(self.place.analyze(digest).json["findings"], analysis.json["findings"])
         source = (harness.ROOT / "tests" / "simgpu" / "train.py").read_text().splitlines()
         line = 1 + next(i for i, text in enumerate(source) if "def stuck_in_python" in text)
         for process in self.place.stacks():

@@ -16,6 +16,8 @@
 
 namespace titan::analyzer {
 
+struct StackNode;
+
 class Diagnoser {
   public:
     Diagnoser(const Run& run, const DiagnoseOptions& options)
@@ -139,6 +141,8 @@ class Diagnoser {
     bool leads_to_a_hang(const Finding& silent) const;
     std::string awaited_work(const Process& process) const;
     void finish();
+    void add_standing();
+    void tell_parting(const StackNode& tree, Finding& finding) const;
 
     const Run& run_;
     std::vector<Mismatch> mismatches_;

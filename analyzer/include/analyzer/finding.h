@@ -18,7 +18,8 @@ namespace titan::analyzer {
     X(kRankDead, "rank_dead", finding, "a member's process is gone while others wait for it",                          \
       "look for the reason in that node's kernel log (OOM killer, Xid) and in the rank's own stderr")                  \
     X(kRankNotArrived, "rank_not_arrived", finding, "a member never issued the collective that others wait in",        \
-      "find out what that rank does instead: py-spy dump or gdb on its pid, and the line that its state shows")        \
+      "find out why that rank is where its stack says (titan-analyze stacks PATH --rank N); while it lives, gdb or "   \
+      "py-spy on its pid tell more")                                                                                   \
     X(kOpMismatch, "op_mismatch", finding, "members call different operations at the same sequence number",            \
       "compare the code paths that lead there: a branch that only some ranks take is the usual cause")                 \
     X(kSizeMismatch, "size_mismatch", finding, "members pass different counts at the same sequence number",            \
@@ -34,7 +35,7 @@ namespace titan::analyzer {
       "members issued collectives of different communicators in orders that wait for each other",                      \
       "make every rank issue the collectives of these communicators in the same order, or on different streams")       \
     X(kP2pUnmatched, "p2p_unmatched", finding, "a send without its receive, or a receive without its send",            \
-      "find out what the named rank does instead of the other half: py-spy dump or gdb on its pid")                    \
+      "find out what the named rank does instead of the other half (titan-analyze stacks PATH --rank N)")              \
     X(kP2pCycle, "p2p_cycle", finding, "point-to-point calls that wait for each other in a ring",                      \
       "put the send and the receive into one ncclGroupStart/ncclGroupEnd (batch_isend_irecv), or order them "          \
       "oddly/evenly")                                                                                                  \
@@ -130,9 +131,10 @@ struct Finding {
     std::vector<std::string> to_be_sure;  // what would make it certain; empty where it is
     std::vector<CycleStep> cycle;         // the last waits for the first; empty where there is none
     std::map<int, std::string> rank_state;
-    std::map<int, std::string> brief_state;  // the same without times, to fold ranks that do the same
-    bool hangs = true;                       // false: wrong, but nobody waits because of it
-    int64_t since_ns = 0;                    // when the first of the victims began to wait
+    std::map<int, std::string> brief_state;          // the same without times, to fold ranks that do the same
+    std::map<int, std::vector<std::string>> stacks;  // where culprits stood, innermost frames first
+    bool hangs = true;                               // false: wrong, but nobody waits because of it
+    int64_t since_ns = 0;                            // when the first of the victims began to wait
 
     // A reason for doubt, told by what would settle it. Without one the finding is as sure as before.
     void doubt(bool doubtful, const std::string& what_would_settle_it) {

@@ -213,6 +213,20 @@ struct ThreadState {
     std::vector<uint32_t> spans;  // texts, outermost first
 };
 
+// Where a thread stood when its process was dumped, its native and Python frames as one.
+struct Standing {
+    int32_t thread = 0;
+    uint32_t name = 0;             // texts
+    uint32_t why_none = 0;         // texts: where there are no frames
+    std::vector<uint32_t> frames;  // texts, innermost first
+    // Of those, kNoIndex none: the innermost Python frame; what called it of the program itself, where it is not that; the
+    // innermost native frame that is neither the C library's nor the interpreter's nor ours, inside of the Python frame
+    // where there is one.
+    uint32_t python = kNoIndex;
+    uint32_t caller = kNoIndex;
+    uint32_t native = kNoIndex;
+};
+
 enum class Liveness { kUnknown, kAlive, kExited, kCrashed, kKilled };
 
 // Where a process' record came from.
@@ -259,8 +273,9 @@ struct Process {
     std::string boot_id;
     Liveness liveness = Liveness::kUnknown;
     int32_t fatal_signal = 0;
-    int64_t now_ns = 0;      // the moment of the dump
-    int64_t started_ns = 0;  // the tracer's first anchor
+    uint32_t fatal_thread = 0;  // that got it, 0 unknown
+    int64_t now_ns = 0;         // the moment of the dump
+    int64_t started_ns = 0;     // the tracer's first anchor
     int64_t step = -1;
     uint64_t timeout_ns = 0;
     bool gpu_progress = false;
@@ -284,6 +299,9 @@ struct Process {
     std::vector<Exchange> exchanges;  // the newest ones, where the record tells both sides
     std::vector<Member> members;
     std::vector<ThreadState> threads;
+    // Of the threads that call NCCL and of the main thread. First the one that tells most: that crashed, that is inside a
+    // call, else the main thread. Empty: the dump has no stacks.
+    std::vector<Standing> standing;
     std::vector<StreamWork> work;  // not known to be done
     StreamSight sight;
     std::vector<std::pair<uint32_t, uint32_t>> work_done;  // by name: how often it is known to have ended

@@ -19,6 +19,8 @@ struct StackNode {
     std::vector<StackNode> children;  // those of most threads first
 };
 
+void add_stack(StackNode& root, int rank, const std::vector<std::string>& outermost_first);
+
 // The root has no text.
 StackNode merge_stacks(const std::vector<ProcessStacks>& all, bool all_threads);
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,6 +33,17 @@ struct PythonSite {
     bool is_entry = false;  // outermost of one run of the interpreter's C function
 };
 
+// Native and Python frames as one, innermost first: where a run of the interpreter's C function is found on the native
+// stack, the Python frames of that run stand in its place, and the interpreter's own frames are left out. Where they do not
+// fit together, all native frames come first. Indices are kNoIndex where there is none.
+struct MergedStack {
+    std::vector<std::string> frames;
+    uint32_t python = kNoIndex;  // the innermost Python frame
+    uint32_t caller = kNoIndex;  // the innermost one of the program itself, where that is not it
+    uint32_t native =
+        kNoIndex;  // the innermost native frame that tells something, inside of the Python frame if there is one
+};
+
 struct ThreadStack {
     int32_t tid = 0;
     std::string name;
@@ -43,6 +55,7 @@ struct ThreadStack {
     std::vector<StackSite> sites;    // innermost first
     std::vector<PythonSite> python;  // innermost first
     bool python_cut = false;
+    MergedStack merged;
 };
 
 struct ProcessStacks {
@@ -57,10 +70,12 @@ struct ProcessStacks {
 
 // Names addresses of one process by the files that it had loaded, where they lie here and are still the same (by build id):
 // symbol tables, separate debug files, and source lines where there is debug information. One instance may serve many
-// processes: a file is read once. Not thread-safe.
+// processes: a file is read once, an address named once. Thread-safe.
 class Symbols {
   public:
-    Symbols();
+    // Where debug files that lie apart are looked for. kNearby: only where that costs next to nothing.
+    enum class Search { kNearby, kEverywhere };
+    explicit Symbols(Search search);
     ~Symbols();
     Symbols(const Symbols&) = delete;
     Symbols& operator=(const Symbols&) = delete;
@@ -68,7 +83,7 @@ class Symbols {
     // `is_return`: the address follows a call, whose line is wanted.
     void name(const format::StackModule& module, const std::string& path, StackSite& site, bool is_return);
     // Files that could not be used: "libfoo.so: not on this machine".
-    const std::vector<std::string>& problems() const;
+    std::vector<std::string> problems() const;
 
   private:
     class File;
@@ -76,20 +91,19 @@ class Symbols {
     std::unique_ptr<Impl> impl_;
 };
 
-// The stacks in that image (formats/stacks_layout.h).
-format::Result<ProcessStacks> read_stacks(std::span<const std::byte> image, Symbols& symbols);
+// The stacks in that image (formats/stacks_layout.h), of the wanted threads.
+format::Result<ProcessStacks> read_stacks(std::span<const std::byte> image, Symbols& symbols,
+                                          const std::function<bool(int32_t tid)>& wanted);
 
-// Of the dump that the process was read from; its notes say where there is none.
+// Of the file that the process was read from; its notes say where there is none. A digest has them without addresses, and
+// of a few threads.
 ProcessStacks stacks_of(const Process& process, format::ImageBuffer& memory, Symbols& symbols);
 
 // "waits in futex", "runs": of a thread that gave no stack, and beside those that did.
 std::string thread_state_text(const ThreadStack& thread);
 std::string site_text(const StackSite& site);
 std::string site_text(const PythonSite& site);
-// Native and Python frames as one, innermost first: where a run of the interpreter's C function is found on the native
-// stack, the Python frames of that run stand in its place, and the interpreter's own frames are left out. Where they do not
-// fit together, all native frames come first.
-std::vector<std::string> interleaved(const ThreadStack& thread);
+MergedStack interleave(const ThreadStack& thread);
 // Why a thread has none.
 std::string no_stack_text(const ThreadStack& thread);
 

@@ -103,7 +103,7 @@ struct RingHeader {
 
     // When.
     ClockSource clock_source;
-    uint32_t reserved_clock;
+    uint32_t fatal_thread;      // of kCrashed: kernel id of the thread that got the signal, 0 unknown
     uint64_t ticks_per_second;  // estimate at start; the two anchors are better when they lie apart
     ClockAnchor first_anchor;
     ClockAnchor last_anchor;

@@ -1,0 +1,19 @@
+// Where a process stood, from the stacks in its dump: what rank states, findings and digests say of it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "analyzer/run.h"
+#include "analyzer/stacks.h"
+
+namespace titan::analyzer {
+
+// Fills Process::standing; its threads must be there. An image that cannot be read leaves it empty.
+void decode_standing(std::span<const std::byte> image, Symbols& symbols, Process& process);
+
+// "next_batch at data.py:88, inside epoll_wait_loop (libio.so)"; empty: nothing is known.
+std::string place_text(const Process& process, const Standing& standing);
+
+}  // namespace titan::analyzer
