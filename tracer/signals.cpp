@@ -275,6 +275,8 @@ int change_action(int number, const struct sigaction* action, struct sigaction* 
     return install(number, wanted);
 }
 
+int32_t crashing_thread() { return crashing_tid.load(std::memory_order_acquire); }
+
 void install_signals(const Config& config) {
     crashing_tid.store(0, std::memory_order_relaxed);
     handled_tid.store(0, std::memory_order_relaxed);

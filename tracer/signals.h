@@ -23,6 +23,9 @@ namespace titan::tracer {
 // Adopts what the program has installed. Once per session, after start_watch().
 void install_signals(const Config& config);
 
+// The thread that has crashed and waits for its dump, 0 none. any-thread.
+int32_t crashing_thread();
+
 // The process calls _exit from inside its own handler of a fatal signal: not an orderly end. Dumps; true if so.
 bool exiting_from_crash();
 

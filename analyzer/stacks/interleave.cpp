@@ -8,11 +8,28 @@
 namespace titan::analyzer {
 namespace {
 
-// CPython's loop; compilers split cold parts off it.
-bool runs_python(const StackSite& site) { return site.function.starts_with("_PyEval_EvalFrameDefault"); }
-
 bool is_interpreter(const StackSite& site) {
-    return site.module.starts_with("libpython") || site.module.starts_with("python3");
+    return site.module.starts_with("libpython3") || site.module.starts_with("python3");
+}
+
+// Which native frames are runs of the interpreter, one for each entry among the Python frames; empty: that is not known.
+std::vector<bool> find_runs(const ThreadStack& thread) {
+    std::vector<bool> told(thread.sites.size());
+    std::vector<bool> named(thread.sites.size());
+    size_t entries = 0;
+    for (const PythonSite& site : thread.python) {
+        entries += site.is_entry ? 1 : 0;
+        if (site.is_entry && site.native != 0 && site.native <= told.size()) {
+            told[site.native - 1] = true;
+        }
+    }
+    // Compilers split cold parts off CPython's loop.
+    std::transform(thread.sites.begin(), thread.sites.end(), named.begin(),
+                   [](const StackSite& site) { return site.function.starts_with("_PyEval_EvalFrameDefault"); });
+    const auto fit = [&](const std::vector<bool>& runs) {
+        return entries != 0 && std::count(runs.begin(), runs.end(), true) == static_cast<ptrdiff_t>(entries);
+    };
+    return fit(told) ? told : fit(named) ? named : std::vector<bool>();
 }
 
 // Where every thread that waits stands: what called it tells more.
@@ -33,6 +50,19 @@ bool is_of_the_program(const PythonSite& site) {
                         [&](std::string_view part) { return site.file.find(part) != std::string::npos; });
 }
 
+// What a crash interrupted: our handler, which waits for the dump, and the program's handlers before it tell nothing.
+std::vector<StackSite>::const_iterator without_our_handler(const std::vector<StackSite>& sites) {
+    auto first = sites.begin();
+    bool ours = false;
+    for (auto site = sites.begin(); site != sites.end(); ++site) {
+        ours |= site->module.starts_with("libtitantrace.so");
+        if (site->interrupted && ours) {
+            first = site;
+        }
+    }
+    return first;
+}
+
 }  // namespace
 
 MergedStack interleave(const ThreadStack& thread) {
@@ -47,13 +77,12 @@ MergedStack interleave(const ThreadStack& thread) {
         }
         merged.frames.push_back(site_text(site));
     };
-    const auto runs = std::count_if(thread.sites.begin(), thread.sites.end(), runs_python);
-    const auto entries =
-        std::count_if(thread.python.begin(), thread.python.end(), [](const PythonSite& site) { return site.is_entry; });
-    const bool fits = runs != 0 && runs == entries;
+    const std::vector<bool> runs = find_runs(thread);
+    const bool fits = !runs.empty();
     auto python = thread.python.begin();
-    for (const StackSite& site : thread.sites) {
-        if (fits && runs_python(site)) {
+    for (auto next = without_our_handler(thread.sites); next != thread.sites.end(); ++next) {
+        const StackSite& site = *next;
+        if (fits && runs[static_cast<size_t>(next - thread.sites.begin())]) {
             for (bool more = true; more && python != thread.python.end(); ++python) {
                 add_python(*python);
                 more = !python->is_entry;

@@ -29,20 +29,22 @@ ThreadStack read_thread(const format::StacksImage& image, const std::vector<form
     thread.system_call = raw.system_call;
     thread.cpu_ns = raw.cpu_ns;
     thread.outcome = raw.outcome;
-    for (const uint64_t address : image.frames(raw)) {
+    for (const uint64_t frame : image.frames(raw)) {
+        const uint64_t address = frame & ~format::kInterrupted;
         StackSite site;
         site.address = address;
+        site.interrupted = address != frame;
         if (const format::StackModule* module = module_of(modules, address)) {
             const std::string path(image.text(module->path));
             site.module = printable(std::filesystem::path(path).filename().string());
             site.in_module = address - module->bias;
-            symbols.name(*module, path, site, !thread.sites.empty());
+            symbols.name(*module, path, site, !thread.sites.empty() && !site.interrupted);
         }
         thread.sites.push_back(std::move(site));
     }
     for (const format::StackPython& raw_site : image.python(raw)) {
         thread.python.push_back({printable(image.text(raw_site.file)), printable(image.text(raw_site.function)),
-                                 raw_site.line, raw_site.is_entry != 0});
+                                 raw_site.line, raw_site.is_entry != 0, raw_site.native});
     }
     thread.python_cut = raw.python_cut != 0;
     thread.merged = interleave(thread);

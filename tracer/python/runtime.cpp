@@ -215,7 +215,12 @@ Search examine_module(const Memory& memory, uint64_t base, const char* path, cha
     }
     runtime.address = find_symbol(memory, image, "_PyRuntime");
     if (runtime.address == 0) {
-        return Search::kNoPython;
+        uint32_t minor = 0;  // those before 3.7 have none
+        if (!minor_in_name(path, minor) || find_symbol(memory, image, "Py_GetVersion") == 0) {
+            return Search::kNoPython;
+        }
+        format_text(reason, sizeof reason, "CPython 3.%u is not known", minor);
+        return Search::kRefused;
     }
     runtime.module_base = base;
     keep_path(path, runtime);

@@ -10,6 +10,7 @@
 #include "modules.h"
 #include "proc_thread.h"
 #include "python_sight.h"
+#include "signals.h"
 #include "stack_image.h"
 #include "text.h"
 #include "unwinder.h"
@@ -54,8 +55,8 @@ class Collector {
         for (size_t i = 0; i < modules_.count; ++i) {
             image_.add_module(modules_.modules[i]);
         }
-        new_unwind_round();
         signal_ = stack_signal();
+        new_unwind_round(signal_);
         note_what_is_missing();
         image_.header().python = image_.text(find_python());
         size_t left_out = 0;
@@ -125,8 +126,9 @@ class Collector {
     void write(const CapturedThread& captured, format::StackThread& thread) {
         size_t room = 0;
         uint64_t* const addresses = image_.frame_room(room);
-        const Unwound unwound =
-            unwind(captured, modules_, addresses, room < kMaxFramesOfThread ? room : kMaxFramesOfThread);
+        const Unwound unwound = unwind(captured, thread.tid == crashing_thread(), modules_, addresses, tops_,
+                                       room < kMaxFramesOfThread ? room : kMaxFramesOfThread);
+        frames_seen_ = unwound.count;
         image_.add_frames(thread, unwound.count);
         thread.outcome = unwound.whole ? StackOutcome::kUnwound : StackOutcome::kCut;
     }
@@ -137,6 +139,7 @@ class Collector {
         for (uint32_t i = 0; i < walked.walk.count; ++i) {
             format::StackPython place = place_of(walked.frames[i]);
             place.is_entry = walked.frames[i].is_entry ? 1 : 0;
+            place.native = native_frame_of(walked.frames[i].native_mark);
             if (!image_.add_python(place)) {
                 thread.python_cut = 1;
                 return;
@@ -145,13 +148,23 @@ class Collector {
         }
     }
 
+    // The native frame of the thread written last that holds that address of its stack, + 1; 0 none.
+    uint32_t native_frame_of(uint64_t mark) const {
+        for (size_t i = 0; mark != 0 && i + 1 < frames_seen_; ++i) {
+            if (tops_[i] != 0 && tops_[i] <= mark && mark < tops_[i + 1]) {
+                return static_cast<uint32_t>(i + 1);
+            }
+        }
+        return 0;
+    }
+
     format::StackPython place_of(const python::Frame& frame) {
         KnownPlace& known = memory.known_places[(frame.code / 16 + static_cast<uint64_t>(frame.offset)) % kKnownPlaces];
         if (known.code != frame.code || known.offset != frame.offset) {
             known = {frame.code, frame.offset, {}};
             PythonPlace place{};
             if (describe_python(frame, place)) {
-                known.place = {image_.text(place.file), image_.text(place.function), place.line, 0};
+                known.place = {image_.text(place.file), image_.text(place.function), place.line, 0, 0, 0};
             }
         }
         return known.place;
@@ -161,6 +174,8 @@ class Collector {
     ModuleList modules_;
     uint64_t began_ns_ = 0;
     int signal_ = 0;
+    uint64_t tops_[kMaxFramesOfThread] = {};
+    size_t frames_seen_ = 0;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #include <libunwind-x86_64.h>
@@ -9,6 +11,7 @@
 #include <libunwind-aarch64.h>
 #endif
 
+#include "formats/stacks_layout.h"
 #include "memory.h"
 
 namespace titan::tracer {
@@ -49,9 +52,14 @@ struct Library {
 };
 constinit Library library{};
 
+// Where handlers return to: what lies behind that frame was interrupted, it did not call. 0 unknown: then only names are
+// less exact.
+constinit uint64_t signal_return = 0;
+
 // What the accessors look at.
 struct Context {
     const CapturedThread& thread;
+    bool steady;
     const ModuleList& modules;
 };
 
@@ -66,9 +74,10 @@ int access_memory(unw_addr_space_t, unw_word_t address, unw_word_t* value, int w
         memcpy(value, thread.stack + within, sizeof(*value));
         return 0;
     }
-    // Unwind tables. Not the stack beyond the copy: that has moved on.
-    const bool of_module = static_cast<const Context*>(argument)->modules.find(address) != nullptr;
-    return of_module && read_memory(address, *value) ? 0 : -UNW_EINVAL;
+    // Unwind tables. Not the stack beyond the copy, unless it waits: it has moved on.
+    const Context& context = *static_cast<const Context*>(argument);
+    const bool stands = context.steady || context.modules.find(address) != nullptr;
+    return stands && read_memory(address, *value) ? 0 : -UNW_EINVAL;
 }
 
 int access_register(unw_addr_space_t, unw_regnum_t number, unw_word_t* value, int write, void* argument) {
@@ -182,19 +191,29 @@ bool prepare_unwinder() {
 
 bool has_unwinder() { return library.space != nullptr; }
 
-void new_unwind_round() {
+void new_unwind_round(int signal) {
     if (has_unwinder()) {
         library.flush_cache(library.space, 0, 0);
     }
+#if defined(__x86_64__)
+    struct {  // the kernel's own, as libc fills it in
+        uint64_t handler, flags, restorer, mask;
+    } action{};
+    if (signal != 0 && syscall(SYS_rt_sigaction, signal, nullptr, &action, sizeof(action.mask)) == 0) {
+        signal_return = action.restorer;
+    }
+#endif
 }
 
-Unwound unwind(const CapturedThread& thread, const ModuleList& modules, uint64_t* addresses, size_t capacity) {
+Unwound unwind(const CapturedThread& thread, bool steady, const ModuleList& modules, uint64_t* addresses,
+               uint64_t* tops, size_t capacity) {
     if (capacity == 0) {
         return {0, false};
     }
-    Context context{thread, modules};
+    Context context{thread, steady, modules};
     unw_cursor_t cursor;
     if (!has_unwinder() || library.init_remote(&cursor, library.space, &context) != 0) {
+        memset(tops, 0, capacity * sizeof(*tops));
         return follow_frame_pointers(thread, addresses, capacity);
     }
     size_t count = 0;
@@ -204,7 +223,11 @@ Unwound unwind(const CapturedThread& thread, const ModuleList& modules, uint64_t
         if (library.get_reg(&cursor, UNW_REG_IP, &address) != 0 || address == 0) {
             return {count, address == 0};
         }
-        addresses[count++] = address;
+        if (library.get_reg(&cursor, UNW_REG_SP, &tops[count]) != 0) {
+            tops[count] = 0;
+        }
+        const bool interrupted = count != 0 && signal_return != 0 && addresses[count - 1] == signal_return;
+        addresses[count++] = interrupted ? address | format::kInterrupted : address;
         more = library.step(&cursor);
     }
     return {count, more == 0};

@@ -20,8 +20,12 @@ struct Unwound {
     bool whole;  // the outermost frame is among them
 };
 
-// Innermost first. Call new_unwind_round() once for all stacks of a dump: modules come and go in between.
-void new_unwind_round();
-Unwound unwind(const CapturedThread& thread, const ModuleList& modules, uint64_t* addresses, size_t capacity);
+// Call once for all stacks of a dump: modules come and go in between. `signal` is one with a handler, 0 none.
+void new_unwind_round(int signal);
+// Addresses innermost first; format::kInterrupted marks what a signal interrupted. `steady`: the thread waits for us, so
+// that its memory beyond the copy may be read as well: a handler on a stack of its own has the program's behind it.
+// `tops`: the stack pointer of each frame, 0 unknown; a frame reaches up to the next one's.
+Unwound unwind(const CapturedThread& thread, bool steady, const ModuleList& modules, uint64_t* addresses,
+               uint64_t* tops, size_t capacity);
 
 }  // namespace titan::tracer

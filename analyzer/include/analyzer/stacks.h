@@ -19,10 +19,11 @@ namespace titan::analyzer {
 
 struct StackSite {
     uint64_t address = 0;
-    std::string module;      // file name, empty for code of no file (JIT)
-    uint64_t in_module = 0;  // address in that file
-    std::string function;    // demangled, empty where nothing tells
-    std::string file;        // of the source, where there is debug information
+    bool interrupted = false;  // by a signal: it did not call what lies inside of it
+    std::string module;        // file name, empty for code of no file (JIT)
+    uint64_t in_module = 0;    // address in that file
+    std::string function;      // demangled, empty where nothing tells
+    std::string file;          // of the source, where there is debug information
     int line = 0;
 };
 
@@ -31,11 +32,12 @@ struct PythonSite {
     std::string function;
     int line = 0;
     bool is_entry = false;  // outermost of one run of the interpreter's C function
+    uint32_t native = 0;    // of an entry: the number of that run's frame in `sites` + 1, 0 unknown
 };
 
-// Native and Python frames as one, innermost first: where a run of the interpreter's C function is found on the native
-// stack, the Python frames of that run stand in its place, and the interpreter's own frames are left out. Where they do not
-// fit together, all native frames come first. Indices are kNoIndex where there is none.
+// Native and Python frames as one, innermost first: in the place of a run of the interpreter's C function, told by the
+// tracer or by its name, stand the Python frames of that run, and the interpreter's own frames are left out. Where the two
+// do not fit together, all native frames come first. Indices are kNoIndex where there is none.
 struct MergedStack {
     std::vector<std::string> frames;
     uint32_t python = kNoIndex;  // the innermost Python frame

@@ -67,8 +67,9 @@ struct StackThread {
 };
 static_assert(sizeof(StackThread) == 80);
 
-// An address that was to be executed next: of all frames but a thread's innermost (and what a signal interrupted), the
-// call is the instruction before it.
+// An address that was to be executed next: of all frames but a thread's innermost, the call is the instruction before it,
+// unless kInterrupted marks it as what a signal interrupted.
+inline constexpr uint64_t kInterrupted = uint64_t{1} << 63;
 struct StackFrame {
     uint64_t address;
 };
@@ -78,9 +79,11 @@ struct StackPython {
     uint32_t file;      // text
     uint32_t function;  // text, qualified where Python knows that
     int32_t line;       // 0 unknown
-    uint32_t is_entry;  // 1: outermost of one run of the interpreter's C function, whose native frame lies behind it
+    uint32_t is_entry;  // 1: outermost of one run of the interpreter's C function
+    uint32_t native;    // of an entry: number of that run's frame among the thread's native frames, + 1; 0 unknown
+    uint32_t reserved;
 };
-static_assert(sizeof(StackPython) == 16);
+static_assert(sizeof(StackPython) == 24);
 
 inline constexpr size_t kMaxBuildIdBytes = 32;
 

@@ -10,7 +10,8 @@ import sys
 import tempfile
 import unittest
 
-import test_stacks
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+import pythons  # noqa: E402
 
 PROBE = pathlib.Path(__file__).resolve().parent / "layout_probe.c"
 ASK = ("import sysconfig, os; p = sysconfig.get_path('include'); print(p if os.path.isdir(p + '/internal') else '')")
@@ -76,11 +77,11 @@ if __name__ == "__main__":
     parser.add_argument("--compiler", nargs="+", required=True)
     OPTIONS = parser.parse_args()
     tested = set()
-    for found in test_stacks.interpreters():
+    for found in pythons.interpreters():
         where = subprocess.run([*found.command, "-c", ASK], capture_output=True, text=True).stdout.strip()
-        if found.minor in test_stacks.KNOWN and where:
+        if found.minor in pythons.KNOWN and where:
             tested.update(add(found, where))
-    for wanted in test_stacks.KNOWN:
+    for wanted in pythons.KNOWN:
         if wanted not in tested:
             print(f"CPython {wanted}: no internal headers on this machine, its layout is not tested")
     unittest.main(argv=[sys.argv[0]])

@@ -9,12 +9,9 @@ GIL must be built by hand).
 import argparse
 import collections
 import ctypes
-import glob
 import json
 import os
 import pathlib
-import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -23,37 +20,12 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[2]))
+from pythons import KNOWN, interpreters, missing  # noqa: E402
 PYSTACKS = INSIDE = None
 LIBC = ctypes.CDLL(None)
-KNOWN = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15")
 UNMARKED = ("3.9", "3.10", "3.11")
 TAIL_CALLS = ("3.14", "3.14t", "3.15")  # may be built so, from 3.14 on
-ASK = ("import sys, sysconfig; print('%d.%d.%d%s %s' % (sys.version_info[:3] + ("
-       "'t' if sysconfig.get_config_var('Py_GIL_DISABLED') else '', "
-       "'shared' if 'libpython' in open('/proc/self/maps').read() else 'static')))")
-
-Python = collections.namedtuple("Python", "command version minor shape")
-
-
-def interpreters():
-    """Every different CPython 3 that runs here."""
-    commands = [shlex.split(c) for c in os.environ.get("TITAN_PYTHONS", "").split(";") if c.strip()]
-    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
-    commands += [[path] for path in sorted(glob.glob(f"{root}/versions/3.*/bin/python3"))]
-    for directory in os.environ.get("PATH", "").split(os.pathsep):
-        commands += [[path] for path in sorted(glob.glob(f"{directory}/python3*"))
-                     if re.fullmatch(r"python3(\.\d+t?)?", os.path.basename(path)) and "shims" not in directory]
-    found = {}
-    for command in commands:
-        try:
-            asked = subprocess.run([*command, "-c", ASK], capture_output=True, text=True, timeout=30)
-        except OSError:
-            continue
-        if asked.returncode == 0:
-            version, shape = asked.stdout.split()
-            minor = ".".join(version.split(".")[:2]) + ("t" if version.endswith("t") else "")
-            found.setdefault((version, shape), Python(command, version, minor, shape))
-    return list(found.values())
 
 
 def pystacks(*arguments):
@@ -247,7 +219,6 @@ if __name__ == "__main__":
     for found in PYTHONS:
         add(found)
     PYTHONS = [p for p in PYTHONS if p.minor in KNOWN]
-    for wanted in KNOWN:
-        if not any(p.minor == wanted for p in PYTHONS):
-            print(f"CPython {wanted}: missing on this machine, not tested (TITAN_PYTHONS names more)")
+    for wanted in missing(PYTHONS):
+        print(f"CPython {wanted}: missing on this machine, not tested (TITAN_PYTHONS names more)")
     unittest.main(argv=[sys.argv[0], *rest])
