@@ -128,6 +128,12 @@ std::vector<ThreadRecord> RingImage::threads() const {
     return rows;
 }
 
+std::span<const std::byte> RingImage::call_sites() const {
+    const Region* sites = region(RegionKind::kCallSites);
+    return sites == nullptr || sites->stride_bytes != 1 ? std::span<const std::byte>()
+                                                        : bytes_.subspan(sites->offset_bytes, sites->count);
+}
+
 uint32_t RingImage::text_count() const {
     const Region* index = region(RegionKind::kStringIndex);
     return index == nullptr ? 0 : static_cast<uint32_t>(std::min<uint64_t>(index->count, UINT32_MAX - 1));

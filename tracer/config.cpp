@@ -204,8 +204,13 @@ bool parse_cuda_mode(const char* text, CudaMode& value) {
     return parse_mode(text, kModes, value);
 }
 
-bool parse_stacks(const char* text, StackMode& value) {
-    static constexpr NamedMode<StackMode> kModes[] = {{"off", StackMode::kOff}, {"dump", StackMode::kDump}};
+bool parse_stacks(const char* text, StackSetting& value) {
+    static constexpr NamedMode<StackSetting> kModes[] = {
+        {"off", {false, 0}},
+        {"dump", {true, 0}},
+        {"collective", {true, format::kNativeSites | format::kPythonSites}},
+        {"collective:native", {true, format::kNativeSites}},
+        {"collective:python", {true, format::kPythonSites}}};
     return parse_mode(text, kModes, value);
 }
 

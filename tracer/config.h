@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "formats/call_sites_layout.h"
 #include "formats/enums.h"
 
 namespace titan::tracer {
@@ -13,7 +14,10 @@ namespace titan::tracer {
 using RankList = char[256];
 
 enum class CudaMode : uint8_t { kInterpose, kCupti, kOff };
-enum class StackMode : uint8_t { kOff, kDump };
+struct StackSetting {
+    bool dump;           // of all threads, when a dump is made
+    uint8_t call_sites;  // format::CallSiteKinds of each NCCL call
+};
 enum class NcclPluginMode : uint8_t { kAuto, kProgress, kOff };
 
 struct GpuProgressSetting {
@@ -38,7 +42,7 @@ struct Config {
     GpuProgressSetting gpu_progress;
     CudaMode cuda;
     NcclPluginMode nccl_plugin;
-    StackMode stacks;
+    StackSetting stacks;
     uint32_t nvtx_per_second;  // 0 none
     uint32_t launch_sample;    // 0 none
 };

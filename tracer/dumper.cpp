@@ -150,7 +150,7 @@ void take_snapshot(Session& session) {
 }
 
 void take_stacks(const Session& session) {
-    memory.stacks = session.config.stacks != StackMode::kOff ? collect_stacks() : std::span<const char>();
+    memory.stacks = session.config.stacks.dump ? collect_stacks() : std::span<const char>();
 }
 
 bool write_dump(Session& session, const DumpOrder& order) {

@@ -20,6 +20,7 @@ uint64_t write_entry(Thread& thread, const CreateArgs& args, Communicator* child
     Session& session = *thread.session;
     Communicator* const parent = args.parent != nullptr ? session.communicators.find(args.parent) : nullptr;
     Communicator* const owner = parent != nullptr ? parent : child;
+    const uint32_t stack = session.call_sites.on() ? session.call_sites.capture() : 0;
     const uint64_t ticket = session.collectives.claim();
     format::CollectiveEntry& entry = session.collectives.begin(ticket);
     // All but slot_sequence, which readers see.
@@ -35,6 +36,7 @@ uint64_t write_entry(Thread& thread, const CreateArgs& args, Communicator* child
     entry.entered_ticks = now;
     entry.thread = thread.tid;
     entry.span = thread.span;
+    entry.stack = stack;
     entry.peer = -1;
     entry.comm_rank = owner != nullptr ? owner->record->rank : args.rank;
     entry.device = owner != nullptr ? owner->record->device : -1;

@@ -11,6 +11,7 @@
 #include <atomic>
 
 #include "clock.h"
+#include "hot/call_sites.h"
 #include "log.h"
 #include "text.h"
 
@@ -62,7 +63,7 @@ struct Layout {
     uint64_t bytes;
 };
 
-Layout lay_out(const RingSizes& sizes) {
+Layout lay_out(const RingSizes& sizes, const Config& config) {
     const struct {
         RegionKind kind;
         uint32_t stride_bytes;
@@ -79,10 +80,14 @@ Layout lay_out(const RingSizes& sizes) {
         {RegionKind::kStreamWork, sizeof(format::StreamWorkEntry), sizes.stream_work},
         {RegionKind::kLaunchMarks, sizeof(format::LaunchMarks), kLaunchRows},
         {RegionKind::kChannels, sizeof(format::ChannelEntry), kChannelSlots},
+        {RegionKind::kCallSites, 1, config.stacks.call_sites != 0 ? CallSites::region_bytes() : 0},
     };
     Layout layout{};
     uint64_t offset_bytes = format::kHeaderBytes;
     for (const auto& row : rows) {
+        if (row.count == 0) {
+            continue;
+        }
         layout.regions[layout.count++] = {row.kind, row.stride_bytes, offset_bytes, row.count, 0};
         offset_bytes += (row.count * row.stride_bytes + kPage_bytes - 1) / kPage_bytes * kPage_bytes;
     }
@@ -193,11 +198,11 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
         return false;
     }
     RingSizes sizes = sizes_of(config);
-    Layout layout = lay_out(sizes);
+    Layout layout = lay_out(sizes, config);
     format::RingHeader* header = nullptr;
     errno = ENOSPC;
     do {
-        layout = lay_out(sizes);
+        layout = lay_out(sizes, config);
         if (room_for(dir.get(), layout.bytes)) {
             header = map_file(file.get(), layout.bytes);
         }
@@ -221,7 +226,7 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
 }
 
 bool create_anonymous(const Config& config, const Identity& identity, RingFile& ring_file) {
-    Layout layout = lay_out(sizes_of(config));
+    Layout layout = lay_out(sizes_of(config), config);
     void* memory = mmap(nullptr, layout.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         warn_once("no memory for a ring of %lu bytes: nothing is recorded", layout.bytes);

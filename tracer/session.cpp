@@ -85,6 +85,11 @@ void map_regions(Session& session) {
         StringTable(static_cast<format::StringRecord*>(index.base), index.count, static_cast<char*>(heap.base),
                     heap.count, *heap.cursor, header.losses[static_cast<size_t>(format::Loss::kStringsDropped)]);
 
+    if (char* const sites = region_bytes(header, RegionKind::kCallSites, nullptr)) {
+        session.call_sites.start(sites, session.config.stacks.call_sites,
+                                 header.losses[static_cast<size_t>(format::Loss::kCallSitesDropped)]);
+    }
+
     const RegionView threads = view_of(header, RegionKind::kThreads);
     session.threads = static_cast<format::ThreadRecord*>(threads.base);
     session.thread_rows = threads.count;

@@ -12,6 +12,7 @@
 #include "formats/ring_layout.h"
 #include "gpu_progress.h"
 #include "graphs_state.h"
+#include "hot/call_sites.h"
 #include "hot/kernel_names.h"
 #include "hot/ring.h"
 #include "hot/strings.h"
@@ -35,6 +36,7 @@ struct Session {
     Ring<format::ChannelEntry> channels;
     Ring<format::MarkerEntry> markers;
     StringTable strings;
+    CallSites call_sites;
     format::ThreadRecord* threads;
     uint64_t thread_rows;
     Communicators communicators;

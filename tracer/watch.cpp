@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "call_sites_setup.h"
 #include "clock.h"
 #include "dumper.h"
 #include "log.h"
@@ -170,6 +171,7 @@ void tick(Session& session) {
             report_dead(session);
         }
     }
+    tend_call_sites(session);
     char detail[sizeof(PendingDump::detail)];
     if (find_stuck(session, state.watchdog, detail, sizeof(detail))) {
         request_dump(DumpReason::kTimeout, detail);
@@ -215,9 +217,10 @@ bool start_watch() {
     left.store(false, std::memory_order_relaxed);
     reset_requests();
     prepare_dumper(*current);
-    if (current->config.stacks != StackMode::kOff && !prepare_stacks()) {
+    if (current->config.stacks.dump && !prepare_stacks()) {
         warn_once("no memory for stacks: dumps go without");
     }
+    start_call_sites(*current);
     join_job(current->config, current->identity, current->ring_file);
     set_remote_polling(hold_lease());
     start_remote(*current);

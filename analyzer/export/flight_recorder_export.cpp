@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "analyzer/call_sites.h"
 #include "analyzer/flight_recorder.h"
 #include "analyzer/load.h"
 #include "analyzer/text.h"
@@ -96,6 +97,9 @@ class Exporter {
         size_t done = 0;
         for (const Process& loaded : run_.processes) {
             if (const auto opened = open_source(loaded.source.path, memory_)) {
+                CallSites sites(opened->image);
+                sites_ = &sites;
+                note_stacks(*opened);
                 write_process(loaded, decode_process(*opened));
             } else {
                 result_.problems.push_back(opened.error().text());
@@ -167,6 +171,15 @@ class Exporter {
         }
     }
 
+    // By place in the full process, which holds the same entries in the same order.
+    void note_stacks(const OpenedSource& opened) {
+        stacks_.clear();
+        if (sites_->recorded()) {
+            opened.image.for_each_collective(
+                [&](uint64_t, const format::CollectiveEntry& entry) { stacks_.push_back(entry.stack); });
+        }
+    }
+
     // A process may drive several ranks: each gets a file.
     void write_process(const Process& loaded, const Process& full) {
         std::set<int> ranks{loaded.rank};
@@ -202,12 +215,14 @@ class Exporter {
             if (member.communicator == kNoIndex || member.global_rank != rank || !is_exported(member, entry)) {
                 continue;
             }
+            const auto place = static_cast<size_t>(&entry - full.entries.data());
+            const CallStack& frames = sites_->stack(place < stacks_.size() ? stacks_[place] : 0);
             if (!is_p2p(entry.kind)) {
                 // PyTorch counts from 1.
-                write_entry(out, loaded, entry, groups_[member.communicator], entry.sequence + 1, calls++);
+                write_entry(out, loaded, entry, groups_[member.communicator], entry.sequence + 1, calls++, frames);
             } else if (const auto pair = pair_group(pair_of(member, entry.peer))) {
                 groups.try_emplace(pair->name, *pair);
-                write_entry(out, loaded, entry, *pair, pair_number(member, entry) + 1, calls++);
+                write_entry(out, loaded, entry, *pair, pair_number(member, entry) + 1, calls++, frames);
             } else {
                 ++without_peer_;
             }
@@ -266,7 +281,7 @@ class Exporter {
     }
 
     void write_entry(PickleWriter& out, const Process& loaded, const Entry& entry, const ProcessGroup& group,
-                     uint64_t number, int64_t record) const {
+                     uint64_t number, int64_t record, const CallStack& stack) const {
         const bool p2p = is_p2p(entry.kind);
         out.begin_dict();
         out.text("record_id").integer(record);
@@ -282,7 +297,7 @@ class Exporter {
         out.text("retired").boolean(name_of_state(entry) == "completed");
         out.text("timeout_ms").integer(static_cast<int64_t>(loaded.timeout_ns / 1'000'000));
         out.text("is_p2p").boolean(p2p);
-        out.text("frames").begin_list().end_list();
+        write_frames(out, stack);
         out.end_dict();
     }
 
@@ -294,6 +309,15 @@ class Exporter {
         const Member& member = loaded.members[entry.row];
         const int self = member.global_rank == group.ranks.front() ? 0 : 1;
         return fmt::format("nccl:{} {}{}{}", name, self, entry.kind == OpKind::kSend ? "->" : "<-", 1 - self);
+    }
+
+    static void write_frames(PickleWriter& out, const CallStack& stack) {
+        out.text("frames").begin_list();
+        for (const PythonSite& site : stack.python) {
+            out.begin_dict().text("name").text(site.function).text("filename").text(site.file);
+            out.text("line").integer(site.line).end_dict();
+        }
+        out.end_list();
     }
 
     static void write_times(PickleWriter& out, const Entry& entry) {
@@ -341,6 +365,8 @@ class Exporter {
     const Run& run_;
     const FlightRecorderExport& options_;
     format::ImageBuffer memory_;
+    CallSites* sites_ = nullptr;                                   // of the process that is being written
+    std::vector<uint32_t> stacks_;                                 // likewise
     std::vector<ProcessGroup> groups_;                             // by communicator
     std::vector<uint64_t> first_sequence_;                         // likewise
     std::map<std::pair<Pair, bool>, uint64_t> first_pair_number_;  // by direction

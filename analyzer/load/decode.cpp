@@ -4,6 +4,7 @@
 #include <climits>
 #include <unordered_map>
 
+#include "analyzer/call_sites.h"
 #include "analyzer/decode_device.h"
 #include "analyzer/decode_timing.h"
 #include "analyzer/load.h"
@@ -130,6 +131,7 @@ void decode_header(const format::RingHeader& header, Process& process) {
 void decode_entries(const format::RingImage& image, const std::unordered_map<uint32_t, uint32_t>& row_of,
                     TextTable& texts, Process& process) {
     std::vector<uint64_t> tickets;
+    CallSites sites(image);
     std::unordered_map<uint64_t, uint32_t> row_of_id;
     for (uint32_t row = 0; row < process.members.size(); ++row) {
         row_of_id.emplace(process.members[row].id, row);
@@ -139,6 +141,7 @@ void decode_entries(const format::RingImage& image, const std::unordered_map<uin
     const auto losses = image.for_each_collective([&](uint64_t ticket, const CollectiveEntry& raw) {
         Entry entry = decode_entry(raw, image.clock());
         entry.span = texts.use(raw.span);
+        entry.site = raw.stack == 0 ? 0 : texts.add(sites.place(raw.stack));
         entry.device = device_state(raw, image);
         if (raw.channels != 0 && entry.device != DeviceState::kFinished) {
             process.channel_counts.push_back({static_cast<uint32_t>(process.entries.size()), raw.channels,

@@ -48,11 +48,6 @@ int number_at(std::string_view text) {
     return error == std::errc() && end == text.data() + text.size() && number >= 0 ? number : -1;
 }
 
-bool is_library(std::string_view file) {
-    return file.empty() || file.front() == '<' || file.find("/torch/") != std::string_view::npos ||
-           file.find("/contextlib.py") != std::string_view::npos;
-}
-
 std::string tensors_text(const format::fr::Dump& dump, const format::fr::Range& range) {
     constexpr uint32_t kShown = 4;
     std::string text = "[";
@@ -118,6 +113,11 @@ std::string_view torch_name_of(Datatype datatype) {
     return "Undefined";
 }
 
+bool is_framework_file(std::string_view file) {
+    return file.empty() || file.front() == '<' || file.find("/torch/") != std::string_view::npos ||
+           file.find("/contextlib.py") != std::string_view::npos;
+}
+
 std::string call_site(const format::fr::Dump& dump, const format::fr::Entry& entry) {
     if (entry.stack.count == 0) {
         return {};
@@ -125,7 +125,7 @@ std::string call_site(const format::fr::Dump& dump, const format::fr::Entry& ent
     uint32_t chosen = dump.stacks[entry.stack.begin];
     for (uint32_t i = 0; i < entry.stack.count; ++i) {
         const uint32_t frame = dump.stacks[entry.stack.begin + i];
-        if (!is_library(dump.text(dump.frames[frame].file))) {
+        if (!is_framework_file(dump.text(dump.frames[frame].file))) {
             chosen = frame;
             break;
         }

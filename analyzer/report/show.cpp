@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "analyzer/call_sites.h"
 #include "analyzer/decode_device.h"
 #include "analyzer/flight_recorder.h"
 #include "analyzer/kernel_name.h"
@@ -42,6 +43,7 @@ class CallLister {
 
     void list(const OpenedSource& opened, const std::function<void(const std::string&)>& write) {
         image_ = &opened.image;
+        sites_ = std::make_unique<CallSites>(opened.image);
         NewestLines lines(options_.last, write);
         if (options_.work) {
             opened.image.for_each_stream_work([&](uint64_t ticket, const StreamWorkEntry& entry) {
@@ -127,6 +129,11 @@ class CallLister {
         return text + ((entry.flags & format::kFromPlugin) != 0 ? "  (seen by the plugin alone)" : "");
     }
 
+    std::string called_at(const CollectiveEntry& entry) const {
+        const std::string& place = sites_->place(entry.stack);
+        return place.empty() ? std::string() : "  at " + place;
+    }
+
     std::string communicator_name(const CollectiveEntry& entry) const {
         const auto index = run_.find_communicator(entry.communicator_id);
         return index && !run_.communicators[*index].name.empty() ? run_.communicators[*index].name
@@ -182,9 +189,23 @@ class CallLister {
         json["channels_started"] = entry.channels_started;
         json["channels_finished"] = entry.channels_finished;
         json["communicator_name"] = communicator_name(entry);
+        if (sites_->recorded()) {
+            add_call_site(entry, json);
+        }
         json["entered_realtime_ns"] =
             time_or_null(static_cast<uint64_t>(image_->clock().realtime_ns(entry.entered_ticks)));
         return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    }
+
+    void add_call_site(const CollectiveEntry& entry, ordered_json& json) const {
+        const CallStack& stack = sites_->stack(entry.stack);
+        json["stack"] = entry.stack;
+        json["called_at"] = sites_->place(entry.stack);
+        json["python_frames"] = ordered_json::array();
+        for (const PythonSite& site : stack.python) {
+            json["python_frames"].push_back({{"file", site.file}, {"line", site.line}, {"function", site.function}});
+        }
+        json["python_cut"] = stack.python_cut;
     }
 
     std::string text_line(const CollectiveEntry& entry) const {
@@ -205,16 +226,17 @@ class CallLister {
         const std::string took =
             finished ? duration_text(clock.span_ns(entry.entered_ticks, entry.gpu_finished_ticks)) : "";
         const std::string span = printable(image_->text(entry.span));
-        return fmt::format("{:>5}  {}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}{}{}\n", image_->header().rank,
+        return fmt::format("{:>5}  {}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}{}{}{}\n", image_->header().rank,
                            clock_text(clock.realtime_ns(entry.entered_ticks)), communicator_name(entry), number,
                            op_text(entry.kind), arguments, format::name_of(entry.state), took,
                            entry.step >= 0 ? fmt::format("step {}", entry.step) : "", span.empty() ? "" : " " + span,
-                           device_details(entry));
+                           device_details(entry), called_at(entry));
     }
 
     const Run& run_;
     const ShowOptions& options_;
     const format::RingImage* image_ = nullptr;
+    std::unique_ptr<CallSites> sites_;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 """Include directions, beyond what the build's include directories can enforce (a path with ../ compiles anywhere).
 
 formats includes nobody; tracer: formats; interpose: tracer, formats; analyzer: formats. tracer/hot is inline code that
-may neither block nor allocate: layout headers, atomics and intrinsics only. tests/simgpu is a stand-in for NVIDIA's
+may neither block nor allocate: layout headers, atomics and intrinsics only, and the reader of Python frames, which does neither. tests/simgpu is a stand-in for NVIDIA's
 libraries and must not know the tracer: only the rows of interpose's tables.
 """
 import re
@@ -29,7 +29,7 @@ THIRD_PARTY = {  # prefix or header -> the layers that may use it
 SYSTEM_PREFIXES = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/", "bits/")
 HOT_ALLOWED = re.compile(
     r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|limits|type_traits|utility|stdint\.h|stddef\.h|string\.h|"
-    r"time\.h|ctime|sched\.h|x86intrin\.h|immintrin\.h|formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|[a-z_]+\.h)$")
+    r"time\.h|ctime|sched\.h|x86intrin\.h|immintrin\.h|formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|python/(code_place|frames|memory)\.h|[a-z_]+\.h)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 

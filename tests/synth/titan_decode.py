@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A second reader of rings and dumps, written from formats/FORMAT.md alone: it shares no line with the C++ one.
 
-titan_decode.py [--work|--channels] FILE...   prints the collectives (or stream work, or channels) of each file as JSON Lines, in the fields of `titan-analyze show --json`.
+titan_decode.py [--work|--channels|--call-sites] FILE...   prints the collectives (or stream work, or channels) of each file as JSON Lines, in the fields of `titan-analyze show --json`.
 Exit status 77 (skip) when there is nothing here that unpacks zstd.
 """
 import json
@@ -133,9 +133,10 @@ class Ring:
     def entry(self, ticket, place):
         (_, communicator, sequence, elements, send, receive, stream, group, step, entered, returned, started,
          finished, _related) = struct.unpack_from("<8Qq5Q", self.image, place)
-        (_row, thread, span, _stack, peer, comm_rank, device, group_index, kind, datatype, reduction, flags, state, _r,
+        (_row, thread, span, stack, peer, comm_rank, device, group_index, kind, datatype, reduction, flags, state, _r,
          result, _color) = struct.unpack_from("<IIIIiiiIHBBHBBii", self.image, place + 112)
         launch, replay, graph, channels, channels_started, channels_finished = struct.unpack_from("<QQIHHH", self.image, place + 160)
+        sites = self.call_site(stack)
         return {"rank": self.rank, "ticket": ticket, "communicator": f"{communicator:016x}",
                 "seq": None if sequence == NONE64 else sequence, "op": KINDS.get(kind, f"operation {kind}"),
                 "count": elements, "datatype": DATATYPES.get(datatype, f"datatype {datatype}"),
@@ -145,15 +146,63 @@ class Ring:
                 "receive_buffer": receive, "flags": flags, "entered_ticks": entered or None,
                 "returned_ticks": returned or None, "gpu_started_ticks": started or None,
                 "gpu_finished_ticks": finished or None, "launch": launch, "replay": replay, "graph": graph,
-                "channels": channels, "channels_started": channels_started, "channels_finished": channels_finished}
+                "channels": channels, "channels_started": channels_started, "channels_finished": channels_finished, **sites}
+
+
+    def site_table(self, table, row, stride_wanted):
+        """Where that row of a table of section 3.13 lies; None where there is none."""
+        _, region, _, _ = self.regions[12]
+        offset, stride, count = struct.unpack_from("<QII", self.image, region + 64 + 16 * table)
+        return region + offset + row * stride if 0 <= row < count and stride >= stride_wanted else None
+
+    def site_text(self, number):
+        place = self.site_table(3, number - 1, 16)
+        heap = self.site_table(4, 0, 1)
+        start, length = struct.unpack_from("<II", self.image, place + 8) if place else (0, 0)
+        return self.image[heap + start:heap + start + length - 1].decode(errors="replace") if length else ""
+
+    def frame(self, row):
+        number = struct.unpack_from("<I", self.image, self.site_table(2, row, 4))[0] & 0x7FFFFFFF
+        place = self.site_table(1, number - 1, 32)
+        key, address, file, function, line, published = (
+            struct.unpack_from("<QQIIiB", self.image, place) if place else (0, 0, 0, 0, 0, 0))
+        return (address, self.site_text(file), line, self.site_text(function)) if published else (0, "", 0, "")
+
+    def call_site(self, stack):
+        """What an entry with that stack says beside its own fields; nothing in rings without call sites."""
+        if 12 not in self.regions:
+            return {}
+        place = self.site_table(0, stack - 1, 32)
+        _hash, uses, first, native, python, published, flags = (
+            struct.unpack_from("<QQIHHBB", self.image, place) if place else (0,) * 7)
+        native, python = (native, python) if published else (0, 0)
+        frames = [self.frame(row) for row in range(first, first + native + python)]
+        return {"stack": stack, "native_frames": [frame[0] for frame in frames[:native]],
+                "python_frames": [{"file": file, "line": line, "function": function}
+                                  for _, file, line, function in frames[native:]]}
+
+    def call_sites(self):
+        """Every stack with the number of its uses."""
+        _, region, _, _ = self.regions.get(12, (0, 0, 0, 0))
+        _header, kinds, python, native, dropped = struct.unpack_from("<IIIIQ", self.image, region) if region else (0,) * 5
+        uses = []
+        for row in range(struct.unpack_from("<I", self.image, region + 64 + 12)[0] if region else 0):
+            hash_, used = struct.unpack_from("<QQ", self.image, self.site_table(0, row, 32))
+            if hash_:
+                uses.append(used)
+        return {"rank": self.rank, "kinds": kinds, "python": self.site_text(python) if region else "",
+                "native": self.site_text(native) if region else "", "dropped": dropped, "uses": uses}
 
 
 def main():
-    what = sys.argv[1] if sys.argv[1:2] in (["--work"], ["--channels"]) else ""
+    what = sys.argv[1] if sys.argv[1:2] in (["--work"], ["--channels"], ["--call-sites"]) else ""
     for path in sys.argv[2 if what else 1:]:
         with open(path, "rb") as file:
             data = file.read()
         ring = Ring(read_dump(data) if data[:8] == b"TITANDMP" else data)
+        if what == "--call-sites":
+            print(json.dumps(ring.call_sites(), separators=(",", ":"), ensure_ascii=False))
+            continue
         kind, read = {"": (1, ring.entry), "--work": (9, ring.work), "--channels": (11, ring.channel)}[what]
         for ticket, place in ring.slots(kind):
             print(json.dumps(read(ticket, place), separators=(",", ":"), ensure_ascii=False))

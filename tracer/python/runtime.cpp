@@ -230,7 +230,8 @@ Search examine_module(const Memory& memory, uint64_t base, const char* path, cha
     } symbols[] = {{"PyCode_Type", runtime.code_type},
                    {"PyUnicode_Type", runtime.text_type},
                    {"PyBytes_Type", runtime.bytes_type},
-                   {"PyGILState_GetThisThreadState", runtime.this_thread_state}};
+                   {"PyGILState_GetThisThreadState", runtime.this_thread_state},
+                   {"Py_IsInitialized", runtime.is_initialized}};
     for (const auto& symbol : symbols) {
         symbol.address = find_symbol(memory, image, symbol.name);
     }

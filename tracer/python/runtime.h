@@ -20,6 +20,7 @@ struct Runtime {
     // PyGILState_GetThisThreadState, 0 if not exported: within the process, a thread's way to its own thread state that
     // needs no GIL and takes a pthread_getspecific.
     uint64_t this_thread_state = 0;
+    uint64_t is_initialized = 0;  // Py_IsInitialized, 0 if not exported
     uint64_t module_base = 0;
     uint32_t version = 0;  // PY_VERSION_HEX: 0x030b07f0; before 3.11 only major and minor are known
     bool free_threaded = false;

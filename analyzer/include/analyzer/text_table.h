@@ -32,10 +32,23 @@ class TextTable {
         return found->second;
     }
 
+    // A text that is made here, and printable.
+    uint32_t add(const std::string& text) {
+        if (text.empty()) {
+            return 0;
+        }
+        const auto [found, fresh] = made_.try_emplace(text, static_cast<uint32_t>(texts_.size()));
+        if (fresh) {
+            texts_.push_back(text);
+        }
+        return found->second;
+    }
+
   private:
     const format::RingImage& image_;
     std::vector<std::string>& texts_;
     std::unordered_map<uint32_t, uint32_t> numbers_;
+    std::unordered_map<std::string, uint32_t> made_;
 };
 
 }  // namespace titan::analyzer

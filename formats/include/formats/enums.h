@@ -186,7 +186,8 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(8, kGraphsUntracked, "graphs_untracked",                                                                        \
       "CUDA graphs with collectives that found the table full; their launches are not expanded")                      \
     X(9, kRangesDropped, "ranges_dropped", "NVTX ranges and marks above the limit; raise TITANTRACE_NVTX")            \
-    X(10, kChannelsDropped, "channels_dropped", "channel reports of NCCL that found no room")
+    X(10, kChannelsDropped, "channels_dropped", "channel reports of NCCL that found no room")                         \
+    X(11, kCallSitesDropped, "call_sites_dropped", "calls whose call site found its table full")
 
 // CollectiveEntry::flags.
 enum CollectiveFlags : uint16_t {

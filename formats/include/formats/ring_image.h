@@ -75,6 +75,9 @@ class RingImage {
     std::string_view text(uint32_t id) const;
     uint32_t text_count() const;
 
+    // The bytes of call_sites_layout.h, empty where call sites were not asked for. Point into the bytes.
+    std::span<const std::byte> call_sites() const;
+
     // visit(peer, sent, received): point-to-point calls of this member, for peers with any. False: it has no counters.
     template <typename Visit>
     bool for_each_peer(const CommunicatorRecord& record, Visit&& visit) const {

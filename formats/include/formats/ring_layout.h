@@ -17,7 +17,7 @@ namespace titan::format {
 
 inline constexpr uint64_t kRingMagic = 0x474E524E41544954;  // "TITANRNG"
 inline constexpr uint16_t kRingMajor = 1;                   // a reader refuses a newer major
-inline constexpr uint16_t kRingMinor = 1;                   // fields appended, nothing moved
+inline constexpr uint16_t kRingMinor = 2;                   // fields appended, nothing moved
 inline constexpr uint32_t kEndianTag = 0x01020304;
 inline constexpr uint32_t kHeaderBytes = 4096;
 inline constexpr uint32_t kMaxRegions = 12;
@@ -42,9 +42,10 @@ enum class RegionKind : uint32_t {
     kStreamWork = 9,     // ring of StreamWorkEntry
     kLaunchMarks = 10,   // table of LaunchMarks, written by the device
     kChannels = 11,      // ring of ChannelEntry
+    kCallSites = 12,     // bytes: call_sites_layout.h; only where they are asked for
 };
 
-inline constexpr uint32_t kRegionKinds = 12;  // above every kind
+inline constexpr uint32_t kRegionKinds = 13;  // above every kind
 
 // Rings follow the slot protocol below.
 constexpr bool is_ring(RegionKind kind) {
@@ -151,7 +152,7 @@ struct CollectiveEntry {
     uint32_t communicator;        // row of the communicators table, kNoIndex unknown
     uint32_t thread;              // kernel thread id
     uint32_t span;                // string id of the innermost span, 0 none
-    uint32_t stack;               // reserved for call-site stacks
+    uint32_t stack;               // row of its call site + 1, see call_sites_layout.h; 0 none
     int32_t peer;          // communicator rank of the root or the peer, -1 where there is none; kFromPlugin: (later)
     int32_t comm_rank;     // this member's rank in the communicator, -1 unknown
     int32_t device;        // -1 unknown

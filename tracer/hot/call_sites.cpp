@@ -1,0 +1,246 @@
+#include "hot/call_sites.h"
+
+#include <string.h>
+
+#include "formats/stacks_layout.h"
+#include "python/code_place.h"
+#include "python/memory.h"
+
+namespace titan::tracer {
+
+namespace {
+
+using format::CallPlace;
+using format::CallSiteTable;
+using format::CallStackRecord;
+using python::Frame;
+
+// Powers of two; three quarters are used, so that a look-up stays short.
+constexpr uint32_t kStackRows = 4096;
+constexpr uint32_t kPlaceRows = 8192;
+constexpr uint32_t kFrameRows = 64 << 10;
+constexpr uint32_t kTextRows = 4096;
+constexpr uint32_t kTextHeap_bytes = 256 << 10;
+constexpr uint32_t kModuleRows = 1024;
+constexpr uint64_t kMaxProbes = 32;
+constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
+constexpr uint64_t kSeed = 0x7469746E73697465;
+
+struct TableSize {
+    CallSiteTable table;
+    uint32_t stride_bytes;
+    uint32_t count;
+};
+constexpr TableSize kTables[] = {
+    {CallSiteTable::kStacks, sizeof(CallStackRecord), kStackRows},
+    {CallSiteTable::kPlaces, sizeof(CallPlace), kPlaceRows},
+    {CallSiteTable::kFrames, sizeof(format::CallFrame), kFrameRows},
+    {CallSiteTable::kTextIndex, sizeof(format::StringRecord), kTextRows},
+    {CallSiteTable::kTextHeap, 1, kTextHeap_bytes},
+    {CallSiteTable::kModules, sizeof(format::StackModule), kModuleRows},
+};
+
+uint64_t mix(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * kMultiplier;
+    return hash ^ (hash >> 29);
+}
+
+uint64_t not_zero(uint64_t hash) { return hash != 0 ? hash : 1; }
+
+// Of our own memory, for what the calling thread's frames keep alive.
+size_t read_own(const python::Memory&, uint64_t address, void* into, size_t bytes) {
+    constexpr uint64_t kFirstPage_bytes = 4096;
+    constexpr uint64_t kUserSpaceEnd = uint64_t{1} << 47;
+    if (address < kFirstPage_bytes || address >= kUserSpaceEnd || bytes > kUserSpaceEnd - address) {
+        return 0;
+    }
+    memcpy(into, reinterpret_cast<const void*>(address), bytes);
+    return bytes;
+}
+
+// The code object's address alone would take new code for the one that lay there before. Its names are shared by all code
+// of that name, and its first line does the rest: what agrees in all of them says the same.
+uint64_t key_of(const python::Layout& layout, const Frame& frame) {
+    const auto* const code = reinterpret_cast<const char*>(frame.code);
+    const auto line = static_cast<uint64_t>(python::field<uint32_t>(code, layout.code_first_line));
+    const auto file = python::field<uint64_t>(code, layout.code_file);
+    const auto name =
+        python::field<uint64_t>(code, layout.code_qualname != 0 ? layout.code_qualname : layout.code_name);
+    const auto offset = static_cast<uint64_t>(static_cast<uint32_t>(frame.offset));
+    return not_zero(mix(mix(mix(kSeed, frame.code), file ^ (name << 17 | name >> 47)), offset << 32 | line));
+}
+
+// Files are known by their ends.
+const char* end_of(const char* text, size_t length_bytes) {
+    if (length_bytes <= kMaxStringBytes) {
+        return text;
+    }
+    const char* end = text + length_bytes - kMaxStringBytes;
+    while ((*end & 0xC0) == 0x80) {  // in the middle of a character
+        ++end;
+    }
+    return end;
+}
+
+}  // namespace
+
+uint64_t CallSites::region_bytes() {
+    uint64_t bytes = sizeof(format::CallSitesHeader);
+    for (const TableSize& size : kTables) {
+        bytes += uint64_t{size.stride_bytes} * size.count;
+    }
+    return bytes;
+}
+
+void CallSites::start(char* region, uint32_t kinds, uint64_t& lost) {
+    auto* const header = reinterpret_cast<format::CallSitesHeader*>(region);
+    header->kinds = kinds;
+    uint64_t offset_bytes = sizeof(format::CallSitesHeader);
+    for (const TableSize& size : kTables) {
+        header->tables[static_cast<uint32_t>(size.table)] = {offset_bytes, size.stride_bytes, size.count};
+        offset_bytes += uint64_t{size.stride_bytes} * size.count;
+    }
+    header_ = header;
+    lost_ = &lost;
+    stacks_ = table<CallStackRecord>(CallSiteTable::kStacks);
+    places_ = table<CallPlace>(CallSiteTable::kPlaces);
+    frames_ = table<format::CallFrame>(CallSiteTable::kFrames);
+    texts_ =
+        StringTable(table<format::StringRecord>(CallSiteTable::kTextIndex), kTextRows,
+                    table<char>(CallSiteTable::kTextHeap), kTextHeap_bytes, cursor(CallSiteTable::kTextHeap), lost);
+    std::atomic_ref(header->header_bytes).store(sizeof(format::CallSitesHeader), std::memory_order_release);
+}
+
+template <typename T>
+T* CallSites::table(CallSiteTable which) const {
+    return reinterpret_cast<T*>(reinterpret_cast<char*>(header_) +
+                                header_->tables[static_cast<uint32_t>(which)].offset_bytes);
+}
+
+format::RegionCursor& CallSites::cursor(CallSiteTable which) const {
+    return header_->cursors[static_cast<uint32_t>(which)];
+}
+
+void CallSites::say_python(const char* text) {
+    std::atomic_ref(header_->python).store(texts_.intern(text), std::memory_order_relaxed);
+}
+
+uint32_t CallSites::capture() {
+    // Not initialised: 1.5 KB that the walk fills as far as there are frames.
+    alignas(Frame) unsigned char room[kMaxCallFrames * sizeof(Frame)];
+    auto* const frames = reinterpret_cast<Frame*>(room);
+    Gathered stack{kSeed, frames, 0, 0};
+    const CallPython* const python = python_.load(std::memory_order_acquire);
+    void* const state = python != nullptr && python->is_initialized() != 0 ? python->this_thread_state() : nullptr;
+    if (state != nullptr) {
+        const python::Runtime& runtime = python->runtime;
+        const python::Walk walked =
+            python::walk(python::DirectMemory{}, runtime, reinterpret_cast<uint64_t>(state), frames, kMaxCallFrames);
+        stack.python_count = walked.count;
+        stack.flags = walked.cut == python::Cut::kNone ? 0 : format::kPythonCut;
+        for (uint32_t i = 0; i < walked.count; ++i) {
+            stack.hash = mix(stack.hash, key_of(runtime.layout, frames[i]));
+        }
+    }
+    stack.hash = not_zero(stack.hash);
+    return stack.python_count == 0 ? 0 : intern(stack);
+}
+
+uint32_t CallSites::intern(const Gathered& stack) {
+    const uint64_t row = stack.hash & (kStackRows - 1);
+    if (std::atomic_ref(stacks_[row].hash).load(std::memory_order_relaxed) == stack.hash) [[likely]] {
+        std::atomic_ref(stacks_[row].uses).fetch_add(1, std::memory_order_relaxed);
+        return static_cast<uint32_t>(row + 1);
+    }
+    return add(stack);
+}
+
+// Not at its first place, or not there at all.
+[[gnu::cold, gnu::noinline]] uint32_t CallSites::add(const Gathered& stack) {
+    for (uint64_t probe = 0; probe < kMaxProbes; ++probe) {
+        const uint64_t row = (stack.hash + probe) & (kStackRows - 1);
+        CallStackRecord& record = stacks_[row];
+        uint64_t found = std::atomic_ref(record.hash).load(std::memory_order_relaxed);
+        if (found == 0) {
+            const std::atomic_ref<uint64_t> rows(cursor(CallSiteTable::kStacks).head);
+            if (rows.load(std::memory_order_relaxed) >= kStackRows / 4 * 3) {
+                return lose();
+            }
+            if (std::atomic_ref(record.hash).compare_exchange_strong(found, stack.hash, std::memory_order_relaxed)) {
+                rows.fetch_add(1, std::memory_order_relaxed);
+                found = stack.hash;
+                write(stack, record);
+            }
+        }
+        if (found == stack.hash) {
+            std::atomic_ref(record.uses).fetch_add(1, std::memory_order_relaxed);
+            return static_cast<uint32_t>(row + 1);
+        }
+    }
+    return lose();
+}
+
+uint32_t CallSites::lose() {
+    std::atomic_ref(header_->dropped).fetch_add(1, std::memory_order_relaxed);
+    std::atomic_ref(*lost_).fetch_add(1, std::memory_order_relaxed);
+    return 0;
+}
+
+// The row is ours.
+void CallSites::write(const Gathered& stack, CallStackRecord& record) {
+    uint32_t count = stack.python_count;
+    const uint64_t first =
+        std::atomic_ref(cursor(CallSiteTable::kFrames).head).fetch_add(count, std::memory_order_relaxed);
+    record.flags = stack.flags;
+    if (first + count > kFrameRows) {
+        count = first < kFrameRows ? static_cast<uint32_t>(kFrameRows - first) : 0;
+        record.flags |= format::kPythonCut;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        frames_[first + i] = place_of(stack.python[i]) | (stack.python[i].is_entry ? format::kEntryFrame : 0);
+    }
+    record.first_frame = static_cast<uint32_t>(first);
+    record.python_count = static_cast<uint16_t>(count);
+    std::atomic_ref(record.published).store(1, std::memory_order_release);
+}
+
+uint32_t CallSites::place_of(const Frame& frame) {
+    const uint64_t key = key_of(python_.load(std::memory_order_relaxed)->runtime.layout, frame);
+    for (uint64_t probe = 0; probe < kMaxProbes; ++probe) {
+        const uint64_t row = (key + probe) & (kPlaceRows - 1);
+        CallPlace& place = places_[row];
+        uint64_t found = std::atomic_ref(place.key).load(std::memory_order_relaxed);
+        if (found == 0) {
+            const std::atomic_ref<uint64_t> rows(cursor(CallSiteTable::kPlaces).head);
+            if (rows.load(std::memory_order_relaxed) >= kPlaceRows / 4 * 3) {
+                return 0;
+            }
+            if (std::atomic_ref(place.key).compare_exchange_strong(found, key, std::memory_order_relaxed)) {
+                rows.fetch_add(1, std::memory_order_relaxed);
+                found = key;
+                describe(frame, place);
+            }
+        }
+        if (found == key) {
+            return static_cast<uint32_t>(row + 1);
+        }
+    }
+    return 0;
+}
+
+void CallSites::describe(const Frame& frame, CallPlace& place) {
+    char file[1024];
+    char function[kMaxStringBytes + 1];
+    python::Memory memory;
+    memory.read_some = read_own;
+    python::Place found;
+    if (python::describe(memory, python_.load(std::memory_order_relaxed)->runtime, frame.code, frame.offset, file,
+                         sizeof file, function, sizeof function, found)) {
+        place.file = texts_.intern(end_of(file, found.file_bytes));
+        place.function = texts_.intern(function);
+        place.line = found.line;
+    }
+    std::atomic_ref(place.published).store(1, std::memory_order_release);
+}
+
+}  // namespace titan::tracer
