@@ -7,6 +7,7 @@ A test that fails prints every command that it ran, its status and what it said.
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -268,11 +269,28 @@ class Case(unittest.TestCase):
         return traced
 
 
-def main():
+class AtOnce(unittest.TestSuite):
+    """Some tests of a file at the same time, for those that mostly wait."""
+
+    workers = 1
+
+    def run(self, result, debug=False):
+        cases = [case for group in self for case in (group if isinstance(group, unittest.TestSuite) else [group])]
+        with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
+            for done in [pool.submit(case, result) for case in cases]:
+                done.result()
+        return result
+
+
+def main(at_once=1):
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True, help="meson's build directory")
     parser.add_argument("--slow", type=float, default=1, help="what limits of time are multiplied by")
     options, rest = parser.parse_known_args()
     global BUILD, SLOW
     BUILD, SLOW = pathlib.Path(options.build).resolve(), options.slow
-    unittest.main(module="__main__", argv=[sys.argv[0], *rest])
+    loader = unittest.TestLoader()
+    if at_once > 1:
+        AtOnce.workers = at_once
+        loader.suiteClass = AtOnce
+    unittest.main(module="__main__", argv=[sys.argv[0], *rest], testLoader=loader)
