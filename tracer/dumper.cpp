@@ -11,11 +11,13 @@
 #include <span>
 
 #include "clock.h"
+#include "dump_content.h"
 #include "dump_files.h"
 #include "dump_meta.h"
 #include "formats/dump_writer.h"
 #include "log.h"
 #include "map_private.h"
+#include "outside_request.h"
 #include "process.h"
 #include "snapshot.h"
 #include "stacks/stacks.h"
@@ -42,37 +44,13 @@ struct DumpMemory {
 };
 constinit DumpMemory memory{};
 
-struct DumpContent {
-    DumpMeta meta;
-    const char* image;
-    uint64_t image_bytes;
-    std::span<const char> stacks;
-};
-
-bool write_content(DumpFile& file, const DumpContent& content) {
-    auto sink = [](void* context, const void* bytes, size_t size_bytes) {
-        return static_cast<DumpFile*>(context)->write(bytes, size_bytes);
-    };
-    format::DumpWriter writer(memory.workspace, memory.workspace_bytes, sink, &file);
-    size_t meta_bytes = write_meta(memory.meta, kMetaBytes, content.meta);
-    return writer.begin() && writer.add_meta(memory.meta, meta_bytes) &&
-           writer.add_ring(content.image, content.image_bytes) &&
-           (content.stacks.empty() || writer.add_stacks(content.stacks.data(), content.stacks.size())) &&
-           writer.finish();
-}
-
 // The numbers of a process's own dumps go on without another look at the directory; for any other it is listed.
 bool write_file(DumpFile& file, bool opened, DumpContent& content, bool own, uint32_t keep) {
     if (!opened) {
         return false;
     }
-    uint64_t number = own && memory.numbers_known ? memory.next_number : file.next_number();
-    content.meta.number = number;
-    if (!write_content(file, content)) {
-        errno = file.error_number() != 0 ? file.error_number() : EIO;
-        return false;
-    }
-    return file.commit(number, keep);
+    const uint64_t number = own && memory.numbers_known ? memory.next_number : file.next_number();
+    return write_dump_file(file, content, {memory.workspace, memory.workspace_bytes, memory.meta}, number, keep);
 }
 
 void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner& owner, int failure, const char* dir) {
@@ -95,9 +73,10 @@ void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner
              detail, why);
 }
 
-bool write_somewhere(Session& session, DumpContent& content, const DumpOwner& owner, bool own) {
+// `file` and `fallback`: the one that was written is the one with a path.
+bool write_somewhere(Session& session, DumpContent& content, const DumpOwner& owner, bool own, DumpFile& file,
+                     DumpFile& fallback) {
     const Config& config = session.config;
-    DumpFile file;
     int failure = 0;
     if (!write_file(file, file.open_in(config.dir, owner), content, own, config.keep)) {
         failure = errno;
@@ -109,7 +88,6 @@ bool write_somewhere(Session& session, DumpContent& content, const DumpOwner& ow
         say_where(file, content, owner, 0, config.dir);
         return true;
     }
-    DumpFile fallback;
     if (!write_file(fallback, fallback.open_fallback(owner), content, false, config.keep)) {
         int second = errno;
         log_line("dump could not be written: %s: %s; fallback: %s", config.dir, error_text(failure),
@@ -155,6 +133,7 @@ void take_stacks(const Session& session) {
 
 bool write_dump(Session& session, const DumpOrder& order) {
     if (memory.image == nullptr) {
+        note_dump_ended(*session.ring_file.header, nullptr);
         return false;
     }
     const Identity& identity = session.identity;
@@ -164,7 +143,11 @@ bool write_dump(Session& session, const DumpOrder& order) {
                         memory.image_bytes,
                         memory.stacks};
     DumpOwner owner{identity.run, identity.attempt, identity.rank, identity.pid};
-    if (!write_somewhere(session, content, owner, true)) {
+    DumpFile file;
+    DumpFile fallback;
+    const bool written = write_somewhere(session, content, owner, true, file, fallback);
+    note_dump_ended(*session.ring_file.header, !written ? nullptr : *fallback.path() != 0 ? fallback.path() : file.path());
+    if (!written) {
         return false;
     }
     std::atomic_ref(session.ring_file.header->dumps_written).fetch_add(1, std::memory_order_relaxed);
@@ -207,7 +190,9 @@ bool write_dump_of_gone(Session& session, const JobProcess& process, int ring_di
                                 bytes,
                                 {}};
             DumpOwner owner{session.identity.run, session.identity.attempt, process.rank, process.pid};
-            written = write_somewhere(session, content, owner, false);
+            DumpFile target;
+            DumpFile fallback;
+            written = write_somewhere(session, content, owner, false, target, fallback);
         }
     }
     if (image != nullptr) {

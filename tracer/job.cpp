@@ -18,36 +18,15 @@
 namespace titan::tracer {
 namespace {
 
-constexpr uint64_t kJobMagic = 0x31424F4A41544954;  // "TITAJOB1"
+using format::JobPage;
+using format::kJobMagic;
+
 constexpr uint64_t kLeaseLost_ms = 3000;
 constexpr uint64_t kStaleJob_ns = 24ull * 3600 * 1'000'000'000;
 // Ranks of one attempt start within minutes of each other: dead entries younger than this are this attempt's
 // dead.
 constexpr uint64_t kSameAttempt_ns = 600ull * 1'000'000'000;
 constexpr int kJoinTries = 8;
-
-// Same protocol as a ring's slot: odd while it is written.
-struct RequestSlot {
-    std::atomic<uint64_t> sequence;
-    JobRequest request;
-};
-
-struct JobPage {
-    std::atomic<uint64_t> magic;  // written last
-    uint64_t bytes;
-    std::atomic<uint32_t> wake;
-    std::atomic<uint32_t> dumps_written;
-    std::atomic<uint64_t> generation;
-    std::atomic<uint64_t> newest_remote_id;
-    std::atomic<uint64_t> lease;  // holder's place + 1 in the upper 16 bits, below them its last sign of life in ms
-    std::atomic<uint64_t> asked_others_ms;
-    std::atomic<uint64_t> last_life_realtime_ns;
-    std::atomic<uint32_t> process_count;
-    uint32_t reserved;
-    RequestSlot requests[kJobRequests];
-    JobProcess processes[kMaxJobProcesses];
-};
-static_assert(sizeof(JobPage) <= 96 << 10);
 
 struct Membership {
     JobPage* page;
@@ -208,7 +187,7 @@ void publish_request(const JobRequest& request) {
         return;
     }
     const uint64_t generation = member.page->generation.fetch_add(1, std::memory_order_acq_rel) + 1;
-    RequestSlot& slot = member.page->requests[generation % kJobRequests];
+    format::JobRequestSlot& slot = member.page->requests[generation % kJobRequests];
     slot.sequence.store(2 * generation + 1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
     slot.request = request;
@@ -225,7 +204,7 @@ bool next_request(JobRequest& request) {
     if (generation == member.seen_generation) {
         return false;
     }
-    RequestSlot& slot = member.page->requests[generation % kJobRequests];
+    format::JobRequestSlot& slot = member.page->requests[generation % kJobRequests];
     const uint64_t sequence = slot.sequence.load(std::memory_order_acquire);
     request = slot.request;
     std::atomic_thread_fence(std::memory_order_acquire);

@@ -1,4 +1,4 @@
-// The page that all ranks of one job on one node share: `<ring dir>/titantrace-<uid>/<run>.<attempt>.job`.
+// The page that all ranks of one job on one node share (formats/job_layout.h), as one of them uses it.
 //
 // Through it one rank's dump becomes everybody's, the dead are noticed, and one process per node speaks for the node. It
 // is only ever a mapping: no descriptor is kept, all waiting is on futexes. Other processes of this user may change any
@@ -11,40 +11,17 @@
 
 #include "config.h"
 #include "formats/enums.h"
+#include "formats/job_layout.h"
 #include "identity.h"
 #include "ring_file.h"
 
 namespace titan::tracer {
 
-inline constexpr uint32_t kMaxJobProcesses = 480;
-inline constexpr uint32_t kJobRequests = 8;
-
-enum class JobState : uint32_t {
-    kFree = 0,
-    kRunning = 1,
-    kExited = 2,    // in order
-    kCrashed = 3,   // by a fatal signal, with a dump of its own
-    kDead = 4,      // gone without a word
-    kReplaced = 5,  // its rank registered again
-};
-
-struct JobRequest {
-    format::DumpReason reason;
-    int32_t rank;
-    int32_t pid;  // of the requester on this node, 0 when it came from another node
-    uint64_t realtime_ns;
-    char detail[160];
-};
-
-struct JobProcess {
-    std::atomic<JobState> state;
-    int32_t pid;
-    int32_t rank;
-    std::atomic<uint32_t> claim;  // pid of the process that writes the dead one's dump
-    uint64_t start_ticks;
-    uint64_t pid_namespace;
-    char ring_name[96];
-};
+using format::JobProcess;
+using format::JobRequest;
+using format::JobState;
+using format::kJobRequests;
+using format::kMaxJobProcesses;
 
 // Opens or makes the page and enters this process. False: there is none, the functions below then do nothing.
 bool join_job(const Config& config, const Identity& identity, const RingFile& ring_file);

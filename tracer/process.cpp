@@ -31,30 +31,32 @@ size_t read_small_file(int dir_fd, const char* path, char* out, size_t capacity_
     return size_bytes;
 }
 
-uint64_t process_start_ticks(pid_t pid) {
+bool read_process_stat(pid_t pid, ProcessStat& out) {
     char path[32];
     format_text(path, sizeof(path), "/proc/%d/stat", pid);
     char stat[1024];
     if (pid <= 0 || read_small_file(AT_FDCWD, path, stat, sizeof(stat)) == 0) {
-        return 0;
+        return false;
     }
     // "123 (any ) name) S 1 ...": the name is in the program's hand, so count fields from the last parenthesis.
     const char* field = strrchr(stat, ')');
-    if (field == nullptr || field[1] != ' ' || field[2] == 'Z' || field[2] == 'X') {
-        return 0;
+    if (field == nullptr || field[1] != ' ') {
+        return false;
     }
     constexpr int kStateField = 3;
     constexpr int kStartField = 22;
     field += 2;
+    out.state = *field;
     for (int i = kStateField; i < kStartField && field != nullptr; ++i) {
         field = strchr(field, ' ');
         field = field == nullptr ? nullptr : field + 1;
     }
-    uint64_t start_ticks = 0;
-    if (field == nullptr || !parse_u64(field, strcspn(field, " "), start_ticks)) {
-        return 0;
-    }
-    return start_ticks;
+    return field != nullptr && parse_u64(field, strcspn(field, " "), out.start_ticks);
+}
+
+uint64_t process_start_ticks(pid_t pid) {
+    ProcessStat stat{};
+    return read_process_stat(pid, stat) && stat.state != 'Z' && stat.state != 'X' ? stat.start_ticks : 0;
 }
 
 uint64_t pid_namespace_inode() {

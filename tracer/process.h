@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tracer/process_stat.h"
+
 namespace titan::tracer {
 
 // Clock ticks since boot when the process started (field 22 of /proc/PID/stat); 0 when there is none, and for a zombie:

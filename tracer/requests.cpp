@@ -27,7 +27,7 @@ struct RequestPlace {
 
 // The gravest first.
 constexpr DumpReason kByGravity[] = {DumpReason::kCrash, DumpReason::kAbort, DumpReason::kTimeout, DumpReason::kSignal,
-                                     DumpReason::kApi,   DumpReason::kExit,  DumpReason::kPeer};
+                                     DumpReason::kApi,   DumpReason::kRequest, DumpReason::kExit,  DumpReason::kPeer};
 constinit RequestPlace places[16]{};  // by number of the reason
 constinit std::atomic<uint32_t> asked{0};
 constinit std::atomic<uint32_t> copied{0};

@@ -128,6 +128,10 @@ void fill_header(format::RingHeader& header, const Layout& layout, const Config&
     header.state = format::ProcessState::kStarting;
     header.step = format::kNoStep;
     header.timeout_ns = config.timeout_ns;
+    header.dumps_kept = config.keep;
+    if (!copy_text(header.dump_directory, sizeof(header.dump_directory), config.dir)) {
+        header.dump_directory[0] = '\0';
+    }
     for (uint32_t i = 0; i < layout.count; ++i) {
         header.regions[i] = layout.regions[i];
     }

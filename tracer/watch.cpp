@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "dumper.h"
 #include "log.h"
+#include "outside_request.h"
 #include "own_thread.h"
 #include "process.h"
 #include "remote_request.h"
@@ -46,7 +47,9 @@ constinit std::atomic<int32_t> watch_tid{0};
 constinit std::atomic<bool> started{false};
 constinit std::atomic<bool> left{false};
 
-bool on_purpose(DumpReason reason) { return reason == DumpReason::kSignal || reason == DumpReason::kApi; }
+bool on_purpose(DumpReason reason) {
+    return reason == DumpReason::kSignal || reason == DumpReason::kApi || reason == DumpReason::kRequest;
+}
 
 bool within(uint64_t span_ns) { return state.last_dump_ns != 0 && monotonic_now_ns() - state.last_dump_ns < span_ns; }
 
@@ -81,19 +84,27 @@ void describe_peer(const JobRequest& request, PendingDump& pending) {
     }
 }
 
-void tell_peers(const Session& session, const PendingDump& pending, JobRequest& request) {
-    request = JobRequest{pending.reason, session.identity.rank, session.identity.pid, realtime_now_ns(), {}};
+JobRequest request_of(const Session& session, const PendingDump& pending) {
+    JobRequest request{pending.reason, session.identity.rank, session.identity.pid, realtime_now_ns(), {}};
     copy_text(request.detail, sizeof(request.detail), pending.detail);
-    publish_request(request);
+    return request;
+}
+
+// Who else is to dump, too.
+enum class Tell { kNobody, kOtherNodes, kAll };
+
+Tell who_to_tell(DumpReason reason) {
+    return reason == DumpReason::kPeer || reason == DumpReason::kExit ? Tell::kNobody : Tell::kAll;
 }
 
 // Peers first, then the copy: all ranks should be seen at the same moment; the slow part, the files, comes last.
-void dump(Session& session, const PendingDump& pending, uint32_t covered) {
-    const bool tell = pending.reason != DumpReason::kPeer && pending.reason != DumpReason::kExit;
-    JobRequest request{};
-    if (tell) {
-        tell_peers(session, pending, request);
+void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell tell) {
+    format::RingHeader& header = *session.ring_file.header;
+    const JobRequest request = request_of(session, pending);
+    if (tell == Tell::kAll) {
+        publish_request(request);
     }
+    note_dump_begun(header);
     state.last_dump_ns = monotonic_now_ns();
     state.last_dump_for_peer = pending.reason == DumpReason::kPeer;
     if (!on_purpose(pending.reason)) {
@@ -102,7 +113,7 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered) {
     take_snapshot(session);
     take_stacks(session);
     mark_snapshot(covered);
-    if (tell) {
+    if (tell != Tell::kNobody) {
         ask_other_nodes(request);
     }
     const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
@@ -137,21 +148,32 @@ void report_dead(const Session& session) {
     }
 }
 
+// Every rank of the node that is to dump was asked itself.
+void dump_for_outside(Session& session, uint64_t request, uint32_t covered) {
+    PendingDump pending{DumpReason::kRequest, session.identity.rank, {}};
+    format_text(pending.detail, sizeof(pending.detail), "asked by titan-dump (pid %d)", format::asker_of(request));
+    dump(session, pending, covered, format::asks_other_nodes(request) ? Tell::kOtherNodes : Tell::kNobody);
+}
+
 void serve(Session& session) {
     PendingDump pending{};
     uint32_t covered = 0;
     JobRequest request{};
+    uint64_t outside_request = 0;
     const bool asked = take_requests(pending, covered);
     const bool peer_asked = next_request(request);
+    const bool asked_outside = take_outside_request(*session.ring_file.header, outside_request);
     if (asked && !joins_last_dump(session, pending.reason)) {
-        dump(session, pending, covered);
+        dump(session, pending, covered, who_to_tell(pending.reason));
+    } else if (asked_outside) {
+        dump_for_outside(session, outside_request, covered);
     } else if (peer_asked && !peer_joins_last_dump(request)) {
         describe_peer(request, pending);
-        dump(session, pending, covered);
+        dump(session, pending, covered, Tell::kNobody);
     } else if (asked) {
         mark_complete(covered, true);
     }
-    if (asked || peer_asked) {
+    if (asked || peer_asked || asked_outside) {
         report_dead(session);
         collect_gone(session);
         release_dump_memory();
@@ -188,6 +210,7 @@ void run_watch(void* argument) {
     Session& session = *static_cast<Session*>(argument);
     watch_tid.store(gettid(), std::memory_order_relaxed);
     const timespec pause = timespec_of(tick_length_ns(session.config));
+    start_answering(*session.ring_file.header);
     for (;;) {
         // Read before looking for work: a wake-up after this makes the wait return at once. The word is shared with other
         // processes, so the futex is not a private one.

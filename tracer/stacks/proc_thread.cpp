@@ -13,9 +13,24 @@
 namespace titan::tracer {
 namespace {
 
-size_t read_of_thread(pid_t tid, const char* what, char* out, size_t capacity_bytes) {
+void write_task_dir(pid_t process, TextWriter& path) {
+    if (process == kThisProcess) {
+        path.text("/proc/self/task");
+    } else {
+        path.format("/proc/%d/task", process);
+    }
+}
+
+struct Thread {
+    pid_t process;
+    pid_t tid;
+};
+
+size_t read_of_thread(Thread thread, const char* what, char* out, size_t capacity_bytes) {
     char path[64];
-    format_text(path, sizeof(path), "/proc/self/task/%d/%s", tid, what);
+    TextWriter writer(path, sizeof(path));
+    write_task_dir(thread.process, writer);
+    writer.format("/%d/%s", thread.tid, what);
     return read_small_file(AT_FDCWD, path, out, capacity_bytes);
 }
 
@@ -49,10 +64,10 @@ uint64_t decimal_at(const char* at) {
 }
 
 // "202 0x7f01 0x80 0x0 ... SP PC", "running", or "-1 SP PC" of a thread that waits without a system call.
-void read_system_call(pid_t tid, ProcThread& thread) {
+void read_system_call(Thread place, ProcThread& thread) {
     char text[256];
     thread.system_call = -2;
-    if (read_of_thread(tid, "syscall", text, sizeof(text)) == 0) {
+    if (read_of_thread(place, "syscall", text, sizeof(text)) == 0) {
         return;
     }
     if (text[0] < '0' || text[0] > '9') {
@@ -73,10 +88,11 @@ void read_system_call(pid_t tid, ProcThread& thread) {
 
 }  // namespace
 
-bool read_proc_thread(pid_t tid, ProcThread& thread) {
+bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process) {
+    const Thread place{process, tid};
     thread = ProcThread{};
     char status[4096];
-    if (read_of_thread(tid, "status", status, sizeof(status)) == 0) {
+    if (read_of_thread(place, "status", status, sizeof(status)) == 0) {
         return false;
     }
     if (const char* name = field_of(status, "Name:")) {
@@ -87,18 +103,21 @@ bool read_proc_thread(pid_t tid, ProcThread& thread) {
     const char* const blocked = field_of(status, "\nSigBlk:");
     thread.blocked_signals = blocked == nullptr ? 0 : hex_at(blocked);
     char text[128];
-    if (read_of_thread(tid, "wchan", text, sizeof(text)) != 0 && !same_text(text, "0")) {
+    if (read_of_thread(place, "wchan", text, sizeof(text)) != 0 && !same_text(text, "0")) {
         copy_text(thread.wait_channel, sizeof(thread.wait_channel), text);
     }
-    if (read_of_thread(tid, "schedstat", text, sizeof(text)) != 0) {
+    if (read_of_thread(place, "schedstat", text, sizeof(text)) != 0) {
         thread.cpu_ns = decimal_at(text);
     }
-    read_system_call(tid, thread);
+    read_system_call(place, thread);
     return true;
 }
 
-size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out) {
-    const Fd directory(open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out, pid_t process) {
+    char path[32];
+    TextWriter writer(path, sizeof(path));
+    write_task_dir(process, writer);
+    const Fd directory(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     alignas(dirent64) char entries[4096];
     size_t count = 0;
     left_out = 0;

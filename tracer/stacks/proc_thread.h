@@ -1,4 +1,4 @@
-// What /proc tells about one thread of this process. No allocation.
+// What /proc tells about one thread, of this process or of another. No allocation.
 #pragma once
 
 #include <sys/types.h>
@@ -18,10 +18,12 @@ struct ProcThread {
     uint64_t cpu_ns;
 };
 
-// False: there is no such thread any more.
-bool read_proc_thread(pid_t tid, ProcThread& thread);
+inline constexpr pid_t kThisProcess = 0;
 
-// Thread ids of this process, at most `capacity`; `left_out`: how many more there are.
-size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out);
+// False: there is no such thread any more.
+bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process = kThisProcess);
+
+// Thread ids of the process, at most `capacity`; `left_out`: how many more there are.
+size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out, pid_t process = kThisProcess);
 
 }  // namespace titan::tracer

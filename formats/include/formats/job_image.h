@@ -1,0 +1,28 @@
+// A safe view of the bytes of a job page, as a tool read them: hostile, torn or of another version. It owns what it says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/job_layout.h"
+#include "formats/result.h"
+
+namespace titan::format {
+
+struct JobMember {
+    JobState state{};
+    int32_t pid = 0;
+    int32_t rank = -1;
+    uint32_t claim = 0;  // pid of whoever wrote this one's dump, 0 nobody
+    uint64_t start_ticks = 0;
+    std::string ring_name;           // a file name, empty where it is none
+    size_t claim_offset_bytes = 0;  // in the page
+};
+
+// Error: what is there is no page of this version.
+Result<std::vector<JobMember>> read_job_page(std::span<const std::byte> bytes);
+
+}  // namespace titan::format

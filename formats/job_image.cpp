@@ -1,0 +1,53 @@
+#include "formats/job_image.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+namespace titan::format {
+namespace {
+
+template <typename T>
+T copy_at(std::span<const std::byte> bytes, size_t offset_bytes) {
+    T value;
+    std::memcpy(&value, bytes.data() + offset_bytes, sizeof(T));
+    return value;
+}
+
+JobMember read_member(std::span<const std::byte> bytes, size_t place) {
+    const size_t at = offsetof(JobPage, processes) + place * sizeof(JobProcess);
+    JobMember member;
+    member.state = copy_at<JobState>(bytes, at + offsetof(JobProcess, state));
+    member.pid = copy_at<int32_t>(bytes, at + offsetof(JobProcess, pid));
+    member.rank = copy_at<int32_t>(bytes, at + offsetof(JobProcess, rank));
+    member.claim_offset_bytes = at + offsetof(JobProcess, claim);
+    member.claim = copy_at<uint32_t>(bytes, member.claim_offset_bytes);
+    member.start_ticks = copy_at<uint64_t>(bytes, at + offsetof(JobProcess, start_ticks));
+    const char* name = reinterpret_cast<const char*>(bytes.data()) + at + offsetof(JobProcess, ring_name);
+    const std::string_view text(name, strnlen(name, sizeof(JobProcess::ring_name)));
+    if (text.find('/') == std::string_view::npos && !text.starts_with('.')) {
+        member.ring_name = text;
+    }
+    return member;
+}
+
+}  // namespace
+
+Result<std::vector<JobMember>> read_job_page(std::span<const std::byte> bytes) {
+    if (bytes.size() < sizeof(JobPage)) {
+        return Error("cut off, or of another version: " + std::to_string(bytes.size()) + " bytes instead of " +
+                     std::to_string(sizeof(JobPage)));
+    }
+    if (copy_at<uint64_t>(bytes, offsetof(JobPage, magic)) != kJobMagic ||
+        copy_at<uint64_t>(bytes, offsetof(JobPage, bytes)) != sizeof(JobPage)) {
+        return Error("no job page, or one of another version");
+    }
+    const uint32_t count = std::min(copy_at<uint32_t>(bytes, offsetof(JobPage, process_count)), kMaxJobProcesses);
+    std::vector<JobMember> members;
+    for (uint32_t place = 0; place < count; ++place) {
+        members.push_back(read_member(bytes, place));
+    }
+    return members;
+}
+
+}  // namespace titan::format

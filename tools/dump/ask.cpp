@@ -1,0 +1,133 @@
+#include "dump/ask.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include "analyzer/text.h"
+#include "formats/job_image.h"
+#include "formats/ring_image.h"
+
+namespace titan::tools {
+namespace {
+
+using format::Error;
+using format::JobPage;
+using format::Result;
+using format::RingHeader;
+
+uint32_t random_number() {
+    uint32_t number = 0;
+    return ::getrandom(&number, sizeof(number), 0) == sizeof(number) && number != 0 ? number : 1;
+}
+
+struct Page {
+    OwnedFile file;
+    std::vector<format::JobMember> members;
+};
+
+// Its name is made of what the ring says: OwnedFile lets no path through.
+Result<Page> open_page(const PrivateDir& directory, const std::string& name) {
+    Result<OwnedFile> file = OwnedFile::open(directory, name, OwnedFile::For::kAsking);
+    if (!file) {
+        return file.error();
+    }
+    std::vector<std::byte> bytes(sizeof(JobPage));
+    bytes.resize(file->size_bytes() == sizeof(JobPage) ? file->read_at(0, bytes.data(), bytes.size()) : 0);
+    Result<std::vector<format::JobMember>> members = format::read_job_page(bytes);
+    if (!members) {
+        return members.error().within(directory.path + "/" + name);
+    }
+    return Page{std::move(*file), std::move(*members)};
+}
+
+std::string page_name(const RingHeader& header) {
+    return fmt::format("{}.{}.job", format::fixed_text(header.run), header.attempt);
+}
+
+}  // namespace
+
+Result<Question> Question::ask(const NodeProcess& process, bool other_nodes) {
+    Result<OwnedFile> ring = OwnedFile::open(process.directory, process.ring_name, OwnedFile::For::kAsking);
+    if (!ring) {
+        return ring.error();
+    }
+    RingHeader header;
+    if (ring->read_at(0, &header, sizeof(header)) != sizeof(header) || header.magic != format::kRingMagic ||
+        header.pid != process.header.pid || header.pid_start_ticks != process.header.pid_start_ticks) {
+        return Error("its ring was cut off or replaced");
+    }
+    if (header.dump_answers != 1) {
+        return Error(fmt::format("its titantrace ({}) does not answer titan-dump, only a signal",
+                                 analyzer::printable(format::fixed_text(header.writer))));
+    }
+    // The number of dumps was read before this, so one that begins from now on is later.
+    const uint64_t request = format::make_dump_request(random_number(), ::getpid(), other_nodes);
+    if (!ring->write_at(offsetof(RingHeader, dump_request), &request, sizeof(request))) {
+        return Error("its ring cannot be written to");
+    }
+    return Question(std::move(*ring), header);
+}
+
+bool Question::read_header(RingHeader& header) const {
+    return ring_.read_at(0, &header, sizeof(header)) == sizeof(header) && header.magic == format::kRingMagic;
+}
+
+bool Question::is_answered() const {
+    RingHeader header;
+    return read_header(header) && header.dumps_ended > before_.dumps_begun;
+}
+
+std::string Question::path() const {
+    RingHeader header;
+    return read_header(header) ? std::string(format::fixed_text(header.last_dump)) : std::string();
+}
+
+bool Question::was_written() const {
+    RingHeader header;
+    return read_header(header) && header.dumps_written > before_.dumps_written;
+}
+
+std::vector<std::string> wake_jobs(const std::vector<NodeProcess>& asked) {
+    std::vector<std::string> problems;
+    std::set<std::pair<std::string, std::string>> woken;
+    for (const NodeProcess& process : asked) {
+        const std::string name = page_name(process.header);
+        if (!woken.insert({process.directory.path, name}).second) {
+            continue;
+        }
+        const Result<Page> page = open_page(process.directory, name);
+        if (!page) {
+            problems.push_back(fmt::format("{}: its ranks see the request within a second, not at once",
+                                           analyzer::printable(page.error().text())));
+            continue;
+        }
+        // Watchers compare the word with what they saw: any other value will do, and what others add meanwhile is no loss.
+        const uint32_t word = random_number();
+        page->file.write_at(offsetof(JobPage, wake), &word, sizeof(word));
+        page->file.wake_at(offsetof(JobPage, wake));
+    }
+    return problems;
+}
+
+Claim claim_gone(const NodeProcess& process) {
+    const Result<Page> page = open_page(process.directory, page_name(process.header));
+    for (const format::JobMember& member : page ? page->members : std::vector<format::JobMember>()) {
+        if (member.pid != process.header.pid || member.start_ticks != process.header.pid_start_ticks) {
+            continue;
+        }
+        if (member.claim != 0) {
+            return Claim::kOthers;
+        }
+        const auto own = static_cast<uint32_t>(::getpid());
+        page->file.write_at(member.claim_offset_bytes, &own, sizeof(own));
+        return Claim::kOurs;
+    }
+    return Claim::kNoPage;
+}
+
+}  // namespace titan::tools

@@ -1,0 +1,48 @@
+// titan-dump: from processes to what became of each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "node/processes.h"
+
+namespace titan::tools {
+
+enum class How {
+    kAnswered,     // it wrote the dump itself
+    kOutside,      // it could not, and titan-dump wrote it
+    kSavedBefore,  // it is gone, and another rank wrote it
+    kFailed,
+};
+
+struct DumpOutcome {
+    NodeProcess process;
+    How how = How::kFailed;
+    std::string path;
+    std::string why;  // how kOutside: "is stopped"; kFailed: what is wrong
+    std::string threads;
+    std::string problem;  // beside the dump that there is
+};
+
+struct DumpOptions {
+    std::vector<int32_t> pids;
+    std::string run;
+    int attempt = -1;  // the newest
+    double timeout_s = 20;
+    std::string directory;  // for dumps that titan-dump writes
+    std::string ring_directory;
+    bool list = false;
+    bool json = false;
+};
+
+// Asks those that can be asked, waits, and does the rest from outside. Says on stderr what it waits for.
+std::vector<DumpOutcome> dump_processes(const std::vector<NodeProcess>& processes, bool other_nodes,
+                                        const DumpOptions& options);
+
+std::string outcome_text(const DumpOutcome& outcome);
+std::string outcomes_json(const std::vector<DumpOutcome>& outcomes, const std::vector<std::string>& problems);
+std::string list_text(const NodeProcesses& found);
+std::string list_json(const NodeProcesses& found);
+
+}  // namespace titan::tools

@@ -1,0 +1,198 @@
+// titan-dump: asks traced processes for a dump, without a signal.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <new>
+#include <set>
+
+#include "analyzer/text.h"
+#include "dump/dump.h"
+
+namespace titan::tools {
+namespace {
+
+constexpr int kExitAnswered = 0;
+constexpr int kExitOutside = 1;
+constexpr int kExitUnusable = 2;
+
+constexpr const char* kFooter = R"(examples:
+  titan-dump --list                      what is traced on this node, and whether it lives
+  titan-dump 4711                        that process alone dumps
+  titan-dump --job job-17                all its ranks on this node dump, and its other nodes are asked
+  titan-dump --job job-17 && titan-analyze dumps/
+  titan-dump $(pgrep -f train.py) --json | jq -r '.dumps[].path'
+
+How it works: the request is a word in the process' ring file, which the tracer's own thread looks at. The program's threads,
+its signals and its files are not touched, and it does not matter what it is stuck in. Paths of the dumps go to standard output,
+everything else to standard error.
+
+Where a process cannot answer (stopped, a zombie, dead, stuck in the kernel, nothing heard within the timeout), titan-dump reads its
+ring from outside and writes the dump itself, to the same directory, with what /proc tells of its threads and, where the
+system permits (same user and kernel.yama.ptrace_scope=0, or root), their Python stacks. It never stops or attaches to a process.
+One that does not answer in time may still do so later, and then leaves one more dump.
+
+Other nodes of a job read its request from the dump directory within seconds; that is asked for by a rank that answers, so where
+none does, run titan-dump on the other nodes, too.
+
+Exit status: 0 every process wrote its dump, 1 some dumps were written from outside, 2 some have none, or the arguments are wrong.)";
+
+int fail(const std::string& what) {
+    fmt::print(stderr, "titan-dump: {}\n", what);
+    return kExitUnusable;
+}
+
+void say(const std::vector<std::string>& problems) {
+    for (const std::string& problem : problems) {
+        fmt::print(stderr, "titan-dump: {}\n", problem);
+    }
+}
+
+bool print(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size(); }
+
+int list(const DumpOptions& options) {
+    const NodeProcesses found = find_processes(options.ring_directory);
+    if (options.json) {
+        return print(list_json(found)) ? kExitAnswered : kExitUnusable;
+    }
+    say(found.problems);
+    if (found.processes.empty()) {
+        fmt::print(stderr, "titan-dump: no traced process{} on this node\n",
+                   ::geteuid() == 0 ? "" : " of this user");
+        return kExitAnswered;
+    }
+    return print(list_text(found)) ? kExitAnswered : kExitUnusable;
+}
+
+std::string runs_here(const NodeProcesses& found) {
+    std::set<std::string> runs;
+    for (const NodeProcess& process : found.processes) {
+        runs.insert(process.run());
+    }
+    std::string text;
+    for (const std::string& run : runs) {
+        text += (text.empty() ? "" : ", ") + run;
+    }
+    return text.empty() ? "no traced process is on this node" : "on this node: " + text;
+}
+
+// The newest attempt's ranks, each once.
+std::vector<NodeProcess> ranks_of_job(const NodeProcesses& found, const DumpOptions& options) {
+    int attempt = options.attempt;
+    for (const NodeProcess& process : found.processes) {
+        if (options.attempt < 0 && process.run() == options.run && process.presence != Presence::kUnknown) {
+            attempt = std::max(attempt, process.header.attempt);
+        }
+    }
+    std::vector<NodeProcess> ranks;
+    for (const NodeProcess& process : found.processes) {
+        if (process.run() == options.run && process.header.attempt == attempt &&
+            process.presence != Presence::kUnknown) {
+            ranks.push_back(process);
+        }
+    }
+    leave_out_earlier(ranks);
+    return ranks;
+}
+
+int report(const std::vector<DumpOutcome>& outcomes, const std::vector<std::string>& problems, bool json) {
+    int status = problems.empty() ? kExitAnswered : kExitUnusable;
+    for (const DumpOutcome& outcome : outcomes) {
+        const int own = outcome.how == How::kAnswered ? kExitAnswered
+                        : outcome.how == How::kFailed ? kExitUnusable
+                                                      : kExitOutside;
+        status = std::max(status, own);
+        if (const std::string text = outcome_text(outcome); !text.empty()) {
+            fmt::print(stderr, "titan-dump: {}\n", text);
+        }
+        if (outcome.how == How::kAnswered && outcome.path.empty()) {
+            fmt::print(stderr, "titan-dump: {} wrote its dump to a path that is too long to tell\n",
+                       outcome.process.text());
+        }
+        if (!json && !outcome.path.empty() && !print(analyzer::printable(outcome.path) + "\n")) {
+            return kExitUnusable;
+        }
+    }
+    return !json || print(outcomes_json(outcomes, problems)) ? status : kExitUnusable;
+}
+
+int run(const DumpOptions& options) {
+    if (options.list) {
+        return list(options);
+    }
+    if (options.pids.empty() == options.run.empty()) {
+        return fail("name processes by PID, or a job by --job RUN; --list shows what there is, --help explains");
+    }
+    std::vector<NodeProcess> processes;
+    std::vector<std::string> problems;
+    if (options.run.empty()) {
+        for (const int32_t pid : std::set<int32_t>(options.pids.begin(), options.pids.end())) {
+            auto found = find_process(pid, options.ring_directory);
+            if (found) {
+                processes.push_back(*found);
+            } else {
+                problems.push_back(found.error().text());
+            }
+        }
+    } else {
+        const NodeProcesses found = find_processes(options.ring_directory);
+        say(found.problems);
+        processes = ranks_of_job(found, options);
+        if (processes.empty()) {
+            problems.push_back(fmt::format("no rank of run {}{} is on this node; {}", analyzer::printable(options.run),
+                                           options.attempt >= 0 ? fmt::format(", attempt {},", options.attempt) : "",
+                                           runs_here(found)));
+        }
+    }
+    say(problems);
+    const std::vector<DumpOutcome> outcomes = dump_processes(processes, !options.run.empty(), options);
+    if (!options.run.empty() && !outcomes.empty() &&
+        std::none_of(outcomes.begin(), outcomes.end(),
+                     [](const DumpOutcome& outcome) { return outcome.how == How::kAnswered; })) {
+        fmt::print(stderr, "titan-dump: no rank of this node answered, so the job's other nodes (if any) were not asked\n");
+    }
+    return report(outcomes, problems, options.json);
+}
+
+int run_command_line(int argc, char** argv) {
+    DumpOptions options;
+    CLI::App app{"Asks running processes that titantrace records for a dump, without a signal, and reads those from outside "
+                 "that cannot answer."};
+    app.name("titan-dump");
+    app.footer(kFooter);
+    app.set_version_flag("--version", std::string("titan-dump ") + TITAN_VERSION);
+    app.add_option("PID", options.pids, "processes that shall dump")->check(CLI::PositiveNumber);
+    app.add_option("--job", options.run, "all ranks of that run on this node; its other nodes are asked, too");
+    app.add_option("--attempt", options.attempt, "of that run (default: the newest)")->check(CLI::NonNegativeNumber);
+    app.add_flag("--list", options.list, "list the traced processes of this node, and ask nobody");
+    app.add_option("--timeout", options.timeout_s, "seconds that a process gets to write its dump")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    app.add_option("--dir", options.directory,
+                   "where dumps go that titan-dump writes itself (default: the process' own TITANTRACE_DIR)");
+    app.add_option("--ring-dir", options.ring_directory,
+                   "where this node's rings are (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
+    app.add_flag("--json", options.json, "what became of each process, for machines");
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? kExitAnswered : kExitUnusable;
+    }
+    return run(options);
+}
+
+}  // namespace
+}  // namespace titan::tools
+
+int main(int argc, char** argv) {
+    try {
+        return titan::tools::run_command_line(argc, argv);
+    } catch (const std::bad_alloc&) {
+        std::fputs("titan-dump: out of memory\n", stderr);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "titan-dump: %s\n", error.what());
+    }
+    return 2;
+}

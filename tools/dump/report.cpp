@@ -1,0 +1,110 @@
+// What titan-dump prints.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "analyzer/text.h"
+#include "dump/dump.h"
+#include "formats/ring_image.h"
+#include "node/proc.h"
+
+namespace titan::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+const char* how_text(How how) {
+    switch (how) {
+        case How::kAnswered: return "answered";
+        case How::kOutside: return "outside";
+        case How::kSavedBefore: return "saved_before";
+        case How::kFailed: break;
+    }
+    return "failed";
+}
+
+ordered_json identity_json(const NodeProcess& process) {
+    return {{"pid", process.header.pid},
+            {"rank", process.header.rank},
+            {"run", process.run()},
+            {"attempt", process.header.attempt},
+            {"state", presence_text(process.presence)}};
+}
+
+std::string dumped(const ordered_json& json) {
+    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string outcome_text(const DumpOutcome& outcome) {
+    const std::string who = outcome.process.text();
+    std::string text;
+    switch (outcome.how) {
+        case How::kAnswered: break;
+        case How::kOutside: text = fmt::format("{} {}: its dump was written from outside", who, outcome.why); break;
+        case How::kSavedBefore:
+            text = fmt::format("{} {}: another rank saved its ring when that was noticed", who, outcome.why);
+            break;
+        case How::kFailed: text = fmt::format("{} has no dump: it {}", who, outcome.why); break;
+    }
+    if (!outcome.threads.empty()) {
+        text += "; " + outcome.threads;
+    }
+    if (!outcome.problem.empty()) {
+        text += fmt::format("{}{}: {}", text.empty() ? who : "", text.empty() ? "" : "; not where it should be",
+                            outcome.problem);
+    }
+    return text;
+}
+
+std::string outcomes_json(const std::vector<DumpOutcome>& outcomes, const std::vector<std::string>& problems) {
+    ordered_json json{{"schema", 1}, {"dumps", ordered_json::array()}, {"problems", problems}};
+    for (const DumpOutcome& outcome : outcomes) {
+        ordered_json one = identity_json(outcome.process);
+        one["how"] = how_text(outcome.how);
+        one["path"] = outcome.path;
+        one["why"] = outcome.why;
+        one["threads"] = outcome.threads;
+        one["problem"] = outcome.problem;
+        json["dumps"].push_back(std::move(one));
+    }
+    return dumped(json);
+}
+
+std::string list_text(const NodeProcesses& found) {
+    const bool all_users = ::geteuid() == 0;
+    std::string text = fmt::format("{:>8}  {:<9} {:>6}  {:>10}  {:>10}  {:<28} {}{}\n", "pid", "process", "rank", "step",
+                                   "heartbeat", "run/attempt", all_users ? "user      " : "", "program");
+    for (const NodeProcess& process : found.processes) {
+        const format::RingHeader& header = process.header;
+        text += fmt::format(
+            "{:>8}  {:<9} {:>6}  {:>10}  {:>10}  {:<28} {}{}\n", header.pid, presence_text(process.presence),
+            header.rank >= 0 ? std::to_string(header.rank) : "-",
+            header.step >= 0 ? std::to_string(header.step) : "-",
+            process.presence == Presence::kUnknown ? "-" : analyzer::duration_text(process.heartbeat_age_ns),
+            fmt::format("{}/{}", process.run(), header.attempt),
+            all_users ? fmt::format("{:<10}", user_name(process.directory.owner)) : "",
+            analyzer::printable(format::fixed_text(header.executable)));
+    }
+    return text;
+}
+
+std::string list_json(const NodeProcesses& found) {
+    ordered_json json{{"schema", 1}, {"processes", ordered_json::array()}, {"problems", found.problems}};
+    for (const NodeProcess& process : found.processes) {
+        ordered_json one = identity_json(process);
+        one["world_size"] = process.header.world_size;
+        one["step"] = process.header.step;
+        one["heartbeat_age_ns"] = process.heartbeat_age_ns;
+        one["answers"] = process.header.dump_answers == 1;
+        one["user"] = user_name(process.directory.owner);
+        one["program"] = analyzer::printable(format::fixed_text(process.header.executable));
+        one["ring"] = analyzer::printable(process.ring_path());
+        json["processes"].push_back(std::move(one));
+    }
+    return dumped(json);
+}
+
+}  // namespace titan::tools

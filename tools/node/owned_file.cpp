@@ -1,0 +1,117 @@
+#include "node/owned_file.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+#include "node/as_user.h"
+
+namespace titan::tools {
+namespace {
+
+using format::Error;
+
+std::string because(int error_number) { return std::strerror(error_number); }
+
+struct Descriptor {
+    int number;
+    ~Descriptor() {
+        if (number >= 0) {
+            ::close(number);
+        }
+    }
+};
+
+}  // namespace
+
+format::Result<OwnedFile> OwnedFile::open(const PrivateDir& directory, const std::string& name, For purpose) {
+    const AsUser as_owner(directory.owner);
+    const Descriptor dir{::open(directory.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+    struct stat status {};
+    if (dir.number < 0 || ::fstat(dir.number, &status) != 0) {
+        return Error(because(errno)).within(directory.path);
+    }
+    if (status.st_uid != directory.owner || (status.st_mode & 077) != 0) {
+        return Error(directory.path + ": not a private directory of user " + std::to_string(directory.owner));
+    }
+    if (name.empty() || name.find('/') != std::string::npos) {
+        return Error("no file name");
+    }
+    const int access = purpose == For::kAsking ? O_RDWR : O_RDONLY;
+    const int flags = access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int file = ::openat(dir.number, name.c_str(), flags | O_NOATIME);
+    if (file < 0 && errno == EPERM) {
+        file = ::openat(dir.number, name.c_str(), flags);
+    }
+    const std::string path = directory.path + "/" + name;
+    if (file < 0) {
+        return Error(errno == ELOOP ? "it is a link" : because(errno)).within(path);
+    }
+    OwnedFile opened(file, 0);
+    if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != directory.owner ||
+        status.st_nlink != 1) {
+        return Error(path + ": not a file of user " + std::to_string(directory.owner) + " alone");
+    }
+    opened.size_bytes_ = static_cast<uint64_t>(status.st_size);
+    return opened;
+}
+
+OwnedFile::OwnedFile(OwnedFile&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), size_bytes_(other.size_bytes_) {}
+
+OwnedFile& OwnedFile::operator=(OwnedFile&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(size_bytes_, other.size_bytes_);
+    return *this;
+}
+
+OwnedFile::~OwnedFile() {
+    if (descriptor_ >= 0) {
+        ::close(descriptor_);
+    }
+}
+
+size_t OwnedFile::read_at(uint64_t offset_bytes, void* into, size_t size_bytes) const {
+    size_t got_bytes = 0;
+    while (got_bytes < size_bytes) {
+        const ssize_t got = ::pread(descriptor_, static_cast<char*>(into) + got_bytes, size_bytes - got_bytes,
+                                    static_cast<off_t>(offset_bytes + got_bytes));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            break;
+        }
+        got_bytes += static_cast<size_t>(got);
+    }
+    return got_bytes;
+}
+
+bool OwnedFile::write_at(uint64_t offset_bytes, const void* from, size_t size_bytes) const {
+    return ::pwrite(descriptor_, from, size_bytes, static_cast<off_t>(offset_bytes)) ==
+           static_cast<ssize_t>(size_bytes);
+}
+
+// The kernel looks the word up by file and offset; we never touch the mapping, so it does not matter if the file is cut.
+bool OwnedFile::wake_at(uint64_t offset_bytes) const {
+    constexpr uint64_t kPage_bytes = 4096;
+    const uint64_t page = offset_bytes / kPage_bytes * kPage_bytes;
+    void* const memory = ::mmap(nullptr, kPage_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, static_cast<off_t>(page));
+    if (memory == MAP_FAILED) {
+        return false;
+    }
+    char* const word = static_cast<char*>(memory) + (offset_bytes - page);
+    const bool woken = ::syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0) >= 0;
+    ::munmap(memory, kPage_bytes);
+    return woken;
+}
+
+}  // namespace titan::tools

@@ -1,0 +1,44 @@
+// Files that a tracer made, in the private directory of its user. Only through directories that nobody else can have put
+// there or written to, never over a link, and never mapped for reading: another process may cut them at any time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "formats/result.h"
+
+namespace titan::tools {
+
+// "/dev/shm/titantrace-1000" and whose it is.
+struct PrivateDir {
+    std::string path;
+    uid_t owner = 0;
+};
+
+class OwnedFile {
+  public:
+    enum class For { kReading, kAsking };  // asking writes single words
+
+    static format::Result<OwnedFile> open(const PrivateDir& directory, const std::string& name, For purpose);
+    OwnedFile(OwnedFile&& other) noexcept;
+    OwnedFile& operator=(OwnedFile&& other) noexcept;
+    ~OwnedFile();
+
+    uint64_t size_bytes() const { return size_bytes_; }
+    // As many bytes as there are, up to `size_bytes`.
+    size_t read_at(uint64_t offset_bytes, void* into, size_t size_bytes) const;
+    bool write_at(uint64_t offset_bytes, const void* from, size_t size_bytes) const;
+    // Wakes all who sleep on the 32-bit futex word there.
+    bool wake_at(uint64_t offset_bytes) const;
+
+  private:
+    OwnedFile(int descriptor, uint64_t size_bytes) : descriptor_(descriptor), size_bytes_(size_bytes) {}
+
+    int descriptor_ = -1;
+    uint64_t size_bytes_ = 0;
+};
+
+}  // namespace titan::tools

@@ -1,0 +1,278 @@
+#include "node/processes.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <tuple>
+
+#include "analyzer/process_check.h"
+#include "analyzer/rings.h"
+#include "analyzer/text.h"
+#include "formats/ring_clock.h"
+#include "formats/ring_image.h"
+#include "node/proc.h"
+#include "tracer/process_stat.h"
+
+namespace titan::tools {
+namespace {
+
+namespace files = std::filesystem;
+using analyzer::ProcessPresence;
+using format::Error;
+using format::Result;
+using format::RingHeader;
+
+constexpr std::string_view kPrefix = "titantrace-";
+
+std::optional<uint64_t> whole_number(std::string_view text) {
+    uint64_t value = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return failed == std::errc() && end == text.data() + text.size() && !text.empty() ? std::optional(value)
+                                                                                      : std::nullopt;
+}
+
+// Only root sees more than their own.
+void add_directories(const std::string& parent, std::vector<PrivateDir>& found) {
+    if (::geteuid() != 0) {
+        found.push_back({fmt::format("{}/{}{}", parent, kPrefix, ::geteuid()), ::geteuid()});
+        return;
+    }
+    std::error_code failed;
+    for (files::directory_iterator item(parent, failed), end; !failed && item != end; item.increment(failed)) {
+        const std::string name = item->path().filename().string();
+        const auto user = name.starts_with(kPrefix) ? whole_number(std::string_view(name).substr(kPrefix.size()))
+                                                    : std::optional<uint64_t>();
+        if (user && *user < UINT32_MAX) {
+            found.push_back({parent + "/" + name, static_cast<uid_t>(*user)});
+        }
+    }
+}
+
+std::vector<std::string> ring_names(const PrivateDir& directory) {
+    std::vector<std::string> names;
+    std::error_code failed;
+    for (files::directory_iterator item(directory.path, failed), end; !failed && item != end; item.increment(failed)) {
+        std::string name = item->path().filename().string();
+        if (name.ends_with(".ring")) {
+            names.push_back(std::move(name));
+        }
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+bool is_trusted(const PrivateDir& directory) {
+    struct stat status {};
+    return ::lstat(directory.path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+           status.st_uid == directory.owner && (status.st_mode & 077) == 0;
+}
+
+int64_t heartbeat_age_ns(const RingHeader& header) {
+    const format::RingClock clock(header);
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    const uint64_t now_ns = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+    return std::max<int64_t>(0, clock.span_ns(header.heartbeat_ticks, clock.ticks_at_monotonic(now_ns)));
+}
+
+Result<NodeProcess> read_process(const PrivateDir& directory, const std::string& name) {
+    const Result<OwnedFile> file = OwnedFile::open(directory, name, OwnedFile::For::kReading);
+    if (!file) {
+        return file.error();
+    }
+    NodeProcess process;
+    process.directory = directory;
+    process.ring_name = name;
+    RingHeader& header = process.header;
+    const std::string path = directory.path + "/" + name;
+    if (file->read_at(0, &header, sizeof(header)) != sizeof(header)) {
+        return Error("too short for a ring").within(path);
+    }
+    if (header.magic != format::kRingMagic || header.endian_tag != format::kEndianTag) {
+        return Error(header.magic == 0 ? "a ring that was never finished" : "not a ring, or damaged").within(path);
+    }
+    if (header.major > format::kRingMajor) {
+        return Error("a ring of a newer titantrace; use that one's tools").within(path);
+    }
+    process.presence = presence_of(header);
+    process.heartbeat_age_ns = process.presence == Presence::kUnknown ? 0 : heartbeat_age_ns(header);
+    return process;
+}
+
+auto order_of(const NodeProcess& process) {
+    return std::tuple(process.run(), process.header.attempt, process.header.rank, process.header.pid);
+}
+
+std::string why_not_found(int32_t pid, const ProcView& view) {
+    if (!view.exists) {
+        return fmt::format("there is no process {}, and it left no ring on this node", pid);
+    }
+    if (view.user != ::geteuid() && ::geteuid() != 0) {
+        return fmt::format("process {} belongs to user {}: only that user and root may ask it", pid,
+                           user_name(view.user));
+    }
+    if (!view.readable) {
+        return fmt::format("it cannot be seen whether process {} is traced (/proc/{}/maps is not readable): run titan-dump as root",
+                           pid, pid);
+    }
+    if (!view.ring_path.empty()) {
+        return fmt::format("process {} keeps its ring in {}, which is not here: run titan-dump in its container", pid,
+                           analyzer::printable(view.ring_path));
+    }
+    if (!view.has_tracer) {
+        return fmt::format("process {} is not traced: it has not loaded libtitantrace.so (start it with LD_PRELOAD)",
+                           pid);
+    }
+    if (!view.records) {
+        return fmt::format(
+            "process {} has loaded titantrace, but records nothing: it has not used NCCL yet, or TITANTRACE or "
+            "TITANTRACE_RANKS leave it out",
+            pid);
+    }
+    return fmt::format(
+        "process {} keeps its ring in private memory, where nobody else can reach it (no room in TITANTRACE_RING_DIR?): "
+        "ask it with kill -USR1 {}",
+        pid, pid);
+}
+
+// Where the process itself says that its ring is.
+std::optional<NodeProcess> at_mapped_path(int32_t pid, const ProcView& view) {
+    const files::path path(view.ring_path);
+    PrivateDir directory{path.parent_path().string(), view.user};
+    const Result<NodeProcess> process = read_process(directory, path.filename().string());
+    return process && process->header.pid == pid ? std::optional(*process) : std::nullopt;
+}
+
+}  // namespace
+
+std::string NodeProcess::run() const { return analyzer::printable(format::fixed_text(header.run)); }
+
+std::string NodeProcess::text() const {
+    return header.rank >= 0 ? fmt::format("rank {} (pid {})", header.rank, header.pid)
+                            : fmt::format("pid {}", header.pid);
+}
+
+const char* presence_text(Presence presence) {
+    switch (presence) {
+        case Presence::kRunning: return "running";
+        case Presence::kStopped: return "stopped";
+        case Presence::kZombie: return "zombie";
+        case Presence::kGone: return "gone";
+        case Presence::kElsewhere: return "elsewhere";
+        case Presence::kUnknown: break;
+    }
+    return "unknown";
+}
+
+Presence presence_of(const RingHeader& header) {
+    const ProcessPresence found = analyzer::check_process(header, format::RingClock(header));
+    if (found == ProcessPresence::kUnknown) {
+        return Presence::kUnknown;
+    }
+    const bool same_namespace = header.pid_namespace == own_pid_namespace();
+    tracer::ProcessStat stat{};
+    const bool is_there = same_namespace && tracer::read_process_stat(header.pid, stat) &&
+                          stat.start_ticks == header.pid_start_ticks;
+    if (found == ProcessPresence::kGone) {
+        return is_there && stat.state == 'Z' ? Presence::kZombie : Presence::kGone;
+    }
+    if (!same_namespace) {
+        return Presence::kElsewhere;
+    }
+    return is_there && (stat.state == 'T' || stat.state == 't') ? Presence::kStopped : Presence::kRunning;
+}
+
+std::vector<PrivateDir> private_directories(const std::string& ring_directory) {
+    std::vector<PrivateDir> found;
+    const std::string first = ring_directory.empty() ? analyzer::default_ring_directory() : ring_directory;
+    add_directories(first, found);
+    if (ring_directory.empty() && first != "/tmp") {
+        add_directories("/tmp", found);
+    }
+    return found;
+}
+
+NodeProcesses find_processes(const std::string& ring_directory) {
+    NodeProcesses found;
+    for (const PrivateDir& directory : private_directories(ring_directory)) {
+        struct stat status {};
+        if (::lstat(directory.path.c_str(), &status) != 0) {
+            continue;
+        }
+        if (!is_trusted(directory)) {
+            found.problems.push_back(fmt::format("{} is not a private directory of user {}: not looked into",
+                                                 analyzer::printable(directory.path), directory.owner));
+            continue;
+        }
+        for (const std::string& name : ring_names(directory)) {
+            Result<NodeProcess> process = read_process(directory, name);
+            if (process) {
+                found.processes.push_back(std::move(*process));
+            } else {
+                found.problems.push_back(analyzer::printable(process.error().text()));
+            }
+        }
+    }
+    std::sort(found.processes.begin(), found.processes.end(),
+              [](const NodeProcess& a, const NodeProcess& b) { return order_of(a) < order_of(b); });
+    return found;
+}
+
+void leave_out_earlier(std::vector<NodeProcess>& processes) {
+    // Ranks of one attempt start within minutes of each other.
+    constexpr uint64_t kSameAttempt_ns = 600ull * 1'000'000'000;
+    uint64_t newest_start_ns = 0;
+    std::map<int32_t, uint64_t> newest_of_rank;
+    const auto weight_of = [](const NodeProcess& process) {
+        return process.is_gone() ? process.header.last_anchor.realtime_ns : UINT64_MAX;
+    };
+    for (const NodeProcess& process : processes) {
+        newest_start_ns = std::max(newest_start_ns, process.header.first_anchor.realtime_ns);
+        uint64_t& newest = newest_of_rank[process.header.rank];
+        newest = std::max(newest, weight_of(process));
+    }
+    std::erase_if(processes, [&](const NodeProcess& process) {
+        const uint64_t last_ns = process.header.last_anchor.realtime_ns;
+        const bool earlier = last_ns < newest_start_ns && newest_start_ns - last_ns > kSameAttempt_ns;
+        const bool replaced = process.header.rank >= 0 && weight_of(process) < newest_of_rank[process.header.rank];
+        return process.is_gone() && (earlier || replaced);
+    });
+}
+
+format::Result<NodeProcess> find_process(int32_t pid, const std::string& ring_directory) {
+    const ProcView view = look_at(pid);
+    if (view.exists && !view.ring_path.empty()) {
+        if (auto process = at_mapped_path(pid, view)) {
+            return *process;
+        }
+    }
+    std::optional<NodeProcess> best;
+    const std::string start = std::to_string(pid) + "-";
+    std::string problem;
+    for (const PrivateDir& directory : private_directories(ring_directory)) {
+        for (const std::string& name : is_trusted(directory) ? ring_names(directory) : std::vector<std::string>()) {
+            if (!name.starts_with(start)) {
+                continue;
+            }
+            const Result<NodeProcess> process = read_process(directory, name);
+            if (!process) {
+                problem = analyzer::printable(process.error().text());
+            } else if (process->header.pid == pid && (!view.exists || view.is_zombie || !process->is_gone()) &&
+                       (!best || process->header.last_anchor.realtime_ns > best->header.last_anchor.realtime_ns)) {
+                best = *process;
+            }
+        }
+    }
+    if (best) {
+        return *best;
+    }
+    return Error(problem.empty() ? why_not_found(pid, view) : problem);
+}
+
+}  // namespace titan::tools

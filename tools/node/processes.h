@@ -1,0 +1,61 @@
+// The traced processes of this node, by the rings that they keep. Reads headers only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/result.h"
+#include "formats/ring_layout.h"
+#include "node/owned_file.h"
+
+namespace titan::tools {
+
+enum class Presence {
+    kRunning,
+    kStopped,    // by SIGSTOP or a debugger: it cannot answer
+    kZombie,     // dead; its parent has not looked yet
+    kGone,       // dead
+    kElsewhere,  // in another container, whose pids mean nothing here; its heart beats
+    kUnknown,    // of another machine or an earlier boot
+};
+
+struct NodeProcess {
+    PrivateDir directory;
+    std::string ring_name;
+    format::RingHeader header{};
+    Presence presence = Presence::kUnknown;
+    int64_t heartbeat_age_ns = 0;  // 0 where nothing tells
+
+    std::string ring_path() const { return directory.path + "/" + ring_name; }
+    std::string run() const;
+    bool is_gone() const { return presence == Presence::kZombie || presence == Presence::kGone; }
+    // "rank 3 (pid 123)", "pid 123".
+    std::string text() const;
+};
+
+struct NodeProcesses {
+    std::vector<NodeProcess> processes;  // by run, attempt, rank, pid
+    std::vector<std::string> problems;   // of files that should have been rings
+};
+
+// Where rings may lie: `ring_directory`, or where it is empty TITANTRACE_RING_DIR or /dev/shm, and /tmp. Of this user; root
+// sees all users'.
+std::vector<PrivateDir> private_directories(const std::string& ring_directory);
+
+NodeProcesses find_processes(const std::string& ring_directory);
+
+// The process of that pid, also where its rings lie elsewhere. The error says what to do instead.
+format::Result<NodeProcess> find_process(int32_t pid, const std::string& ring_directory);
+
+// Of processes of one run and attempt: drops what earlier jobs of that name left (dead before these began), and dead ones whose
+// rank runs again.
+void leave_out_earlier(std::vector<NodeProcess>& processes);
+
+// Alive, stopped, gone? Now.
+Presence presence_of(const format::RingHeader& header);
+
+const char* presence_text(Presence presence);
+
+}  // namespace titan::tools

@@ -1,0 +1,30 @@
+// The bytes of one dump, in memory that the caller brings: what it says about itself, the ring, the stacks. cold; no heap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "dump_files.h"
+#include "dump_meta.h"
+
+namespace titan::tracer {
+
+struct DumpContent {
+    DumpMeta meta;
+    const char* image;
+    uint64_t image_bytes;
+    std::span<const char> stacks;
+};
+
+// To work in: dump_workspace_bytes() of formats/dump_writer.h, and kMetaBytes.
+struct DumpRoom {
+    char* workspace;
+    size_t workspace_bytes;
+    char* meta;
+};
+
+// Gives the content that number and the file its name. False, with errno.
+bool write_dump_file(DumpFile& file, DumpContent& content, const DumpRoom& room, uint64_t number, uint32_t keep);
+
+}  // namespace titan::tracer

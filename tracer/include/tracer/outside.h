@@ -1,0 +1,43 @@
+// What a tool may do for a traced process that cannot do it itself, because it is stopped, stuck or gone: write the dump of
+// its ring, and read from outside where its threads stand. Not part of the guest: a library of its own, for tools.
+//
+// Not thread-safe. No exceptions but std::bad_alloc.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace titan::tracer {
+
+struct OutsideDump {
+    std::span<const char> image;   // of its ring
+    std::span<const char> stacks;  // formats/stacks_layout.h, empty: none
+    std::string detail;            // for people
+    uint64_t realtime_ns = 0;      // the moment
+    uint64_t ticks = 0;            // the same on the ring's clock
+    bool process_alive = false;
+    std::vector<std::string> environment;  // its own, "NAME=VALUE"; empty: unknown
+
+    // Name of the file. `run` is one path component.
+    std::string run;
+    int32_t attempt = 0;
+    int32_t rank = -1;
+    int32_t pid = 0;
+    uint32_t keep = 3;
+};
+
+// A file as the process itself would have written it: below `directory` (absolute; what is missing is made), under a
+// temporary name first, 0600. Empty with errno where that fails.
+std::string write_outside_dump(const OutsideDump& dump, const std::string& directory);
+// Where dumps go that have no other place: below TMPDIR or /tmp.
+std::string write_outside_dump_to_fallback(const OutsideDump& dump);
+
+// Threads of another process with what /proc tells of them and, where the system lets us read its memory, their Python
+// frames. `note`: what to say about all of them. Never stops or touches that process: frames of one that runs may be torn.
+std::vector<char> collect_outside_stacks(pid_t pid, const std::string& note);
+
+}  // namespace titan::tracer
