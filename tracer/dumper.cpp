@@ -146,7 +146,9 @@ bool write_dump(Session& session, const DumpOrder& order) {
     DumpFile file;
     DumpFile fallback;
     const bool written = write_somewhere(session, content, owner, true, file, fallback);
-    note_dump_ended(*session.ring_file.header, !written ? nullptr : *fallback.path() != 0 ? fallback.path() : file.path());
+    note_dump_ended(*session.ring_file.header, !written                ? nullptr
+                                               : *fallback.path() != 0 ? fallback.path()
+                                                                       : file.path());
     if (!written) {
         return false;
     }

@@ -1,6 +1,6 @@
 """Include directions, beyond what the build's include directories can enforce (a path with ../ compiles anywhere).
 
-formats includes nobody; tracer: formats; interpose: tracer, formats; analyzer: formats. tracer/hot is inline code that
+formats includes nobody; tracer: formats; interpose: tracer, formats; analyzer: formats; tools: all but interpose. tracer/hot is inline code that
 may neither block nor allocate: layout headers, atomics and intrinsics only, and the reader of Python frames, which does neither. tests/simgpu is a stand-in for NVIDIA's
 libraries and must not know the tracer: only the rows of interpose's tables.
 """
@@ -13,14 +13,15 @@ ALLOWED_LAYERS = {
     "tracer": {"formats", "tracer"},
     "interpose": {"formats", "tracer", "interpose"},
     "analyzer": {"formats", "analyzer"},
+    "tools": {"formats", "tracer", "analyzer", "tools"},
     "tests/simgpu": set(),
 }
 GPU_HEADER = re.compile(r"^(nccl|cuda|cu[A-Z]|cupti|nvml|nvtx3/|crt/)")
 ALLOWED_GPU = {"interpose", "tests/simgpu"}
 THIRD_PARTY = {  # prefix or header -> the layers that may use it
-    "fmt/": {"tracer", "analyzer", "formats"},
-    "CLI/": {"analyzer"},
-    "nlohmann/": {"analyzer", "formats"},
+    "fmt/": {"tracer", "analyzer", "formats", "tools"},
+    "CLI/": {"analyzer", "tools"},
+    "nlohmann/": {"analyzer", "formats", "tools"},
     "zstd": {"formats"},
     "libunwind": {"tracer"},
     "elfutils/": {"analyzer"},
@@ -78,6 +79,7 @@ def judge(layer, allowed, own, own_directories, quote, header, hot):
 BAD = {
     "upwards": ("formats may not include tracer", {"formats/a.cpp": "#include <tracer/session.h>\n"}),
     "sideways": ("analyzer may not include tracer", {"analyzer/a.cpp": '#  include "tracer/session.h"\n'}),
+    "tools are not in the guest": ("tracer may not include tools", {"tracer/a.cpp": '#include "tools/node.h"\n'}),
     "dot dot": ("../", {"tracer/a.cpp": '#include "../formats/x.h"\n'}),
     "the stand-in knows the tracer": ("tests/simgpu may not include tracer", {"tests/simgpu/a.cpp": "#include <tracer/session.h>\n"}),
     "hot allocates": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <string>\n"}),

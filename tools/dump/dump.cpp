@@ -42,8 +42,7 @@ void save_from_outside(Target& target, const std::string& why, const DumpOptions
     target.question.reset();
     DumpOutcome& outcome = target.outcome;
     outcome.why = why;
-    if (outcome.process.is_gone() && options.directory.empty() &&
-        claim_gone(outcome.process) == Claim::kOthers) {
+    if (outcome.process.is_gone() && options.directory.empty() && claim_gone(outcome.process) == Claim::kOthers) {
         outcome.path = newest_dump_of(outcome.process);
         if (!outcome.path.empty()) {
             outcome.how = How::kSavedBefore;

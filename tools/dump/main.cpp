@@ -53,14 +53,14 @@ void say(const std::vector<std::string>& problems) {
 bool print(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size(); }
 
 int list(const DumpOptions& options) {
-    const NodeProcesses found = find_processes(options.ring_directory);
+    NodeProcesses found = find_processes(options.ring_directory);
+    leave_out_earlier(found.processes);
     if (options.json) {
         return print(list_json(found)) ? kExitAnswered : kExitUnusable;
     }
     say(found.problems);
     if (found.processes.empty()) {
-        fmt::print(stderr, "titan-dump: no traced process{} on this node\n",
-                   ::geteuid() == 0 ? "" : " of this user");
+        fmt::print(stderr, "titan-dump: no traced process{} on this node\n", ::geteuid() == 0 ? "" : " of this user");
         return kExitAnswered;
     }
     return print(list_text(found)) ? kExitAnswered : kExitUnusable;
@@ -151,15 +151,17 @@ int run(const DumpOptions& options) {
     if (!options.run.empty() && !outcomes.empty() &&
         std::none_of(outcomes.begin(), outcomes.end(),
                      [](const DumpOutcome& outcome) { return outcome.how == How::kAnswered; })) {
-        fmt::print(stderr, "titan-dump: no rank of this node answered, so the job's other nodes (if any) were not asked\n");
+        fmt::print(stderr,
+                   "titan-dump: no rank of this node answered, so the job's other nodes (if any) were not asked\n");
     }
     return report(outcomes, problems, options.json);
 }
 
 int run_command_line(int argc, char** argv) {
     DumpOptions options;
-    CLI::App app{"Asks running processes that titantrace records for a dump, without a signal, and reads those from outside "
-                 "that cannot answer."};
+    CLI::App app{
+        "Asks running processes that titantrace records for a dump, without a signal, and reads those from outside "
+        "that cannot answer."};
     app.name("titan-dump");
     app.footer(kFooter);
     app.set_version_flag("--version", std::string("titan-dump ") + TITAN_VERSION);
@@ -172,8 +174,9 @@ int run_command_line(int argc, char** argv) {
         ->capture_default_str();
     app.add_option("--dir", options.directory,
                    "where dumps go that titan-dump writes itself (default: the process' own TITANTRACE_DIR)");
-    app.add_option("--ring-dir", options.ring_directory,
-                   "where this node's rings are (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
+    app.add_option(
+        "--ring-dir", options.ring_directory,
+        "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
     app.add_flag("--json", options.json, "what became of each process, for machines");
     try {
         app.parse(argc, argv);

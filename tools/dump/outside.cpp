@@ -79,6 +79,9 @@ Result<std::vector<char>> copy_ring(const NodeProcess& process) {
     if (!opened) {
         return opened.error().within(process.ring_path());
     }
+    if (opened->header().file_bytes > image.size()) {
+        return Error(process.ring_path() + ": truncated or damaged");
+    }
     if (opened->header().pid != process.header.pid) {
         return Error(process.ring_path() + ": it is another process' by now");
     }
@@ -106,8 +109,7 @@ std::string thread_text(const format::StacksImage& image, const format::StackThr
     if (thread.system_call >= 0) {
         text += fmt::format(", system call {}", thread.system_call);
     }
-    text += fmt::format(", {} of processor time",
-                        analyzer::fine_duration_text(static_cast<double>(thread.cpu_ns)));
+    text += fmt::format(", {} of processor time", analyzer::fine_duration_text(static_cast<double>(thread.cpu_ns)));
     if (const auto python = image.python(thread); !python.empty()) {
         text += fmt::format(", at {}:{} in {}", analyzer::printable(image.text(python.front().file)),
                             python.front().line, analyzer::printable(image.text(python.front().function)));
@@ -173,9 +175,10 @@ Result<OutsideResult> write(const NodeProcess& process, const tracer::OutsideDum
     if (!result.path.empty()) {
         return result;
     }
-    result.problem = directory.empty()
-                         ? "the process does not tell its dump directory (an older titantrace?); --dir chooses one"
-                         : fmt::format("{} cannot be written: {}", analyzer::printable(directory), std::strerror(failure));
+    result.problem =
+        directory.empty()
+            ? "the process does not tell its dump directory (an older titantrace?); --dir chooses one"
+            : fmt::format("{} cannot be written: {}", analyzer::printable(directory), std::strerror(failure));
     result.path = wanted.empty() ? tracer::write_outside_dump_to_fallback(dump) : std::string();
     return result.path.empty() ? Result<OutsideResult>(Error(result.problem)) : Result<OutsideResult>(result);
 }

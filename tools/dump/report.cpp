@@ -75,14 +75,13 @@ std::string outcomes_json(const std::vector<DumpOutcome>& outcomes, const std::v
 
 std::string list_text(const NodeProcesses& found) {
     const bool all_users = ::geteuid() == 0;
-    std::string text = fmt::format("{:>8}  {:<9} {:>6}  {:>10}  {:>10}  {:<28} {}{}\n", "pid", "process", "rank", "step",
-                                   "heartbeat", "run/attempt", all_users ? "user      " : "", "program");
+    std::string text = fmt::format("{:>8}  {:<9} {:>6}  {:>10}  {:>10}  {:<28} {}{}\n", "pid", "process", "rank",
+                                   "step", "heartbeat", "run/attempt", all_users ? "user      " : "", "program");
     for (const NodeProcess& process : found.processes) {
         const format::RingHeader& header = process.header;
         text += fmt::format(
             "{:>8}  {:<9} {:>6}  {:>10}  {:>10}  {:<28} {}{}\n", header.pid, presence_text(process.presence),
-            header.rank >= 0 ? std::to_string(header.rank) : "-",
-            header.step >= 0 ? std::to_string(header.step) : "-",
+            header.rank >= 0 ? std::to_string(header.rank) : "-", header.step >= 0 ? std::to_string(header.step) : "-",
             process.presence == Presence::kUnknown ? "-" : analyzer::duration_text(process.heartbeat_age_ns),
             fmt::format("{}/{}", process.run(), header.attempt),
             all_users ? fmt::format("{:<10}", user_name(process.directory.owner)) : "",

@@ -104,7 +104,8 @@ bool OwnedFile::write_at(uint64_t offset_bytes, const void* from, size_t size_by
 bool OwnedFile::wake_at(uint64_t offset_bytes) const {
     constexpr uint64_t kPage_bytes = 4096;
     const uint64_t page = offset_bytes / kPage_bytes * kPage_bytes;
-    void* const memory = ::mmap(nullptr, kPage_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, static_cast<off_t>(page));
+    void* const memory =
+        ::mmap(nullptr, kPage_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, static_cast<off_t>(page));
     if (memory == MAP_FAILED) {
         return false;
     }

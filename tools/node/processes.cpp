@@ -37,7 +37,7 @@ std::optional<uint64_t> whole_number(std::string_view text) {
                                                                                       : std::nullopt;
 }
 
-// Only root sees more than their own.
+// Only root sees more than its own.
 void add_directories(const std::string& parent, std::vector<PrivateDir>& found) {
     if (::geteuid() != 0) {
         found.push_back({fmt::format("{}/{}{}", parent, kPrefix, ::geteuid()), ::geteuid()});
@@ -118,8 +118,9 @@ std::string why_not_found(int32_t pid, const ProcView& view) {
                            user_name(view.user));
     }
     if (!view.readable) {
-        return fmt::format("it cannot be seen whether process {} is traced (/proc/{}/maps is not readable): run titan-dump as root",
-                           pid, pid);
+        return fmt::format(
+            "it cannot be seen whether process {} is traced (/proc/{}/maps is not readable): run titan-dump as root",
+            pid, pid);
     }
     if (!view.ring_path.empty()) {
         return fmt::format("process {} keeps its ring in {}, which is not here: run titan-dump in its container", pid,
@@ -136,7 +137,8 @@ std::string why_not_found(int32_t pid, const ProcView& view) {
             pid);
     }
     return fmt::format(
-        "process {} keeps its ring in private memory, where nobody else can reach it (no room in TITANTRACE_RING_DIR?): "
+        "process {} keeps its ring in private memory, where nobody else can reach it (no room in "
+        "TITANTRACE_RING_DIR?): "
         "ask it with kill -USR1 {}",
         pid, pid);
 }
@@ -177,8 +179,8 @@ Presence presence_of(const RingHeader& header) {
     }
     const bool same_namespace = header.pid_namespace == own_pid_namespace();
     tracer::ProcessStat stat{};
-    const bool is_there = same_namespace && tracer::read_process_stat(header.pid, stat) &&
-                          stat.start_ticks == header.pid_start_ticks;
+    const bool is_there =
+        same_namespace && tracer::read_process_stat(header.pid, stat) && stat.start_ticks == header.pid_start_ticks;
     if (found == ProcessPresence::kGone) {
         return is_there && stat.state == 'Z' ? Presence::kZombie : Presence::kGone;
     }
@@ -227,20 +229,25 @@ NodeProcesses find_processes(const std::string& ring_directory) {
 void leave_out_earlier(std::vector<NodeProcess>& processes) {
     // Ranks of one attempt start within minutes of each other.
     constexpr uint64_t kSameAttempt_ns = 600ull * 1'000'000'000;
-    uint64_t newest_start_ns = 0;
-    std::map<int32_t, uint64_t> newest_of_rank;
+    using Attempt = std::pair<std::string, int32_t>;
+    std::map<Attempt, uint64_t> newest_start_ns;
+    std::map<std::pair<Attempt, int32_t>, uint64_t> newest_of_rank;
+    const auto attempt_of = [](const NodeProcess& process) { return Attempt(process.run(), process.header.attempt); };
     const auto weight_of = [](const NodeProcess& process) {
         return process.is_gone() ? process.header.last_anchor.realtime_ns : UINT64_MAX;
     };
     for (const NodeProcess& process : processes) {
-        newest_start_ns = std::max(newest_start_ns, process.header.first_anchor.realtime_ns);
-        uint64_t& newest = newest_of_rank[process.header.rank];
+        uint64_t& start_ns = newest_start_ns[attempt_of(process)];
+        start_ns = std::max(start_ns, process.header.first_anchor.realtime_ns);
+        uint64_t& newest = newest_of_rank[{attempt_of(process), process.header.rank}];
         newest = std::max(newest, weight_of(process));
     }
     std::erase_if(processes, [&](const NodeProcess& process) {
         const uint64_t last_ns = process.header.last_anchor.realtime_ns;
-        const bool earlier = last_ns < newest_start_ns && newest_start_ns - last_ns > kSameAttempt_ns;
-        const bool replaced = process.header.rank >= 0 && weight_of(process) < newest_of_rank[process.header.rank];
+        const uint64_t start_ns = newest_start_ns[attempt_of(process)];
+        const bool earlier = last_ns < start_ns && start_ns - last_ns > kSameAttempt_ns;
+        const bool replaced =
+            process.header.rank >= 0 && weight_of(process) < newest_of_rank[{attempt_of(process), process.header.rank}];
         return process.is_gone() && (earlier || replaced);
     });
 }

@@ -40,8 +40,8 @@ struct NodeProcesses {
     std::vector<std::string> problems;   // of files that should have been rings
 };
 
-// Where rings may lie: `ring_directory`, or where it is empty TITANTRACE_RING_DIR or /dev/shm, and /tmp. Of this user; root
-// sees all users'.
+// Where rings may lie: `ring_directory`, or where it is empty TITANTRACE_RING_DIR or /dev/shm, and /tmp, where tracers go that
+// find no room. Of this user; root sees all users'.
 std::vector<PrivateDir> private_directories(const std::string& ring_directory);
 
 NodeProcesses find_processes(const std::string& ring_directory);
@@ -49,8 +49,8 @@ NodeProcesses find_processes(const std::string& ring_directory);
 // The process of that pid, also where its rings lie elsewhere. The error says what to do instead.
 format::Result<NodeProcess> find_process(int32_t pid, const std::string& ring_directory);
 
-// Of processes of one run and attempt: drops what earlier jobs of that name left (dead before these began), and dead ones whose
-// rank runs again.
+// Drops what earlier jobs of the same name left (dead before the newest of their attempt began), and dead processes whose rank runs
+// again.
 void leave_out_earlier(std::vector<NodeProcess>& processes);
 
 // Alive, stopped, gone? Now.

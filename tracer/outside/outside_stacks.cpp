@@ -27,10 +27,11 @@ class Sight {
     explicit Sight(pid_t pid) {
         const int refused = python::open_memory(pid, memory_);
         if (refused != 0) {
-            said_ = refused == EPERM ? "Python stacks are missing: the system does not let this user read the process' memory "
-                                       "(kernel.yama.ptrace_scope, containers); root may"
-                                     : std::string("Python stacks are missing: the process' memory cannot be read: ") +
-                                           error_text(refused);
+            said_ = refused == EPERM
+                        ? "Python stacks are missing: the system does not let this user read the process' memory "
+                          "(kernel.yama.ptrace_scope, containers); root may"
+                        : std::string("Python stacks are missing: the process' memory cannot be read: ") +
+                              error_text(refused);
             return;
         }
         open_ = true;

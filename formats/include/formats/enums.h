@@ -152,14 +152,14 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(6, kLabel, "label")
 
 // Why a dump was written. X(number, identifier, "name")
-#define TITAN_DUMP_REASONS(X) \
-    X(1, kSignal, "signal")   \
-    X(2, kTimeout, "timeout") \
-    X(3, kAbort, "abort")     \
-    X(4, kCrash, "crash")     \
-    X(5, kApi, "api")         \
-    X(6, kExit, "exit")       \
-    X(7, kPeer, "peer")       \
+#define TITAN_DUMP_REASONS(X)     \
+    X(1, kSignal, "signal")       \
+    X(2, kTimeout, "timeout")     \
+    X(3, kAbort, "abort")         \
+    X(4, kCrash, "crash")         \
+    X(5, kApi, "api")             \
+    X(6, kExit, "exit")           \
+    X(7, kPeer, "peer")           \
     X(8, kCollected, "collected") \
     X(9, kRequest, "request")
 

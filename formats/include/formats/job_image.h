@@ -18,7 +18,7 @@ struct JobMember {
     int32_t rank = -1;
     uint32_t claim = 0;  // pid of whoever wrote this one's dump, 0 nobody
     uint64_t start_ticks = 0;
-    std::string ring_name;           // a file name, empty where it is none
+    std::string ring_name;          // a file name, empty where it is none
     size_t claim_offset_bytes = 0;  // in the page
 };
 

@@ -128,13 +128,13 @@ struct RingHeader {
 
     // Being asked for a dump from outside, see FORMAT.md. The process counts its dumps, so that whoever asks knows which one
     // is the answer: the first that begins after the question.
-    uint64_t dump_request;      // (outside) a value that was not there before asks; 0 nobody has
-    uint64_t dumps_begun;       // (later)
-    uint64_t dumps_ended;       // (later) written or not
-    uint32_t dump_answers;      // (later) 1: someone looks at dump_request
-    uint32_t dumps_kept;        // TITANTRACE_KEEP
-    char dump_directory[768];   // TITANTRACE_DIR, absolute; empty when too long
-    char last_dump[896];        // (later) path of the newest dump; empty: it could not be written, or the path is too long
+    uint64_t dump_request;     // (outside) a value that was not there before asks; 0 nobody has
+    uint64_t dumps_begun;      // (later)
+    uint64_t dumps_ended;      // (later) written or not
+    uint32_t dump_answers;     // (later) 1: someone looks at dump_request
+    uint32_t dumps_kept;       // TITANTRACE_KEEP
+    char dump_directory[768];  // TITANTRACE_DIR, absolute; empty when too long
+    char last_dump[896];  // (later) path of the newest dump; empty: it could not be written, or the path is too long
     char reserved_tail[376];            // pads the cursors to the end of the page
     RegionCursor cursors[kMaxRegions];  // same order as `regions`
 };
@@ -147,9 +147,7 @@ static_assert(offsetof(RingHeader, dump_request) == 1256);
 constexpr uint64_t make_dump_request(uint32_t random, int32_t pid, bool other_nodes) {
     return uint64_t{random} << 32 | (uint64_t{static_cast<uint32_t>(pid)} << 1 & 0xffffffff) | (other_nodes ? 1 : 0);
 }
-constexpr int32_t asker_of(uint64_t dump_request) {
-    return static_cast<int32_t>((dump_request & 0xffffffff) >> 1);
-}
+constexpr int32_t asker_of(uint64_t dump_request) { return static_cast<int32_t>((dump_request & 0xffffffff) >> 1); }
 constexpr bool asks_other_nodes(uint64_t dump_request) { return (dump_request & 1) != 0; }
 
 // Slot protocol of every ring: `slot_sequence` is 0 in a slot never used, 2 * ticket + 1 while ticket is being written and

@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+"""titan-dump: dumps on request without a signal, and from outside where a process cannot answer."""
+
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import struct
+import sys
+import time
+
+import harness
+from test_healthy import pids_of
+
+DUMP_ANSWERS = 1280  # offsets in the ring's header, from formats/FORMAT.md
+PID, START_TICKS = 64, 72
+ALL_ANSWERED, FROM_OUTSIDE, UNUSABLE = 0, 1, 2
+
+
+def start_ticks(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+
+
+class Dump(harness.Case):
+    def titan_dump(self, *arguments, **settings):
+        """Only this place's rings: not what other tests leave in /tmp."""
+        rings = [] if "--ring-dir" in arguments or "--help" in arguments else ["--ring-dir", self.place.rings]
+        return self.place.run([harness.BUILD / "tools" / "titan-dump", *arguments, *rings], self.place.env(preload=False, **settings), 60)
+
+    def outcomes(self, *arguments):
+        done = self.titan_dump(*arguments, "--json")
+        return done.status, json.loads(done.stdout)["dumps"], done.stderr
+
+    def lingering_ranks(self, size, **settings):
+        ranks = self.place.start_ranks("e2e-processes", "linger", size, **settings)
+        for rank in ranks:
+            rank.wait_says("done")
+        return ranks
+
+    def hung_job(self, fault="sleep rank=2 step=5 ms=600000", ranks=4, **settings):
+        pid_file = self.place.path / "pids"
+        self.place.start([harness.stand_ins() / "titan-sim", "--ranks", ranks, "--tp", "2", "--steps", "100000", "--step-ms", "2",
+                          "--timeout-s", "600", "--pid-file", pid_file],
+                         self.place.env(**{"SIMGPU_FAULTS": fault, "TITANTRACE_TIMEOUT_S": 0, **settings}))
+        harness.wait_for(pid_file.exists, 20, "the job starts")
+        pids = pids_of(pid_file)
+
+        def hangs():
+            steps = {p["rank"]: p["step"] for p in json.loads(self.titan_dump("--list", "--json").stdout)["processes"]}
+            return len(steps) == ranks and set(steps.values()) == {5}
+        harness.wait_for(hangs, 20, "all ranks come to step 5")
+        time.sleep(1.5 * harness.SLOW)  # a wait that is shorter is none
+        return pids
+
+    def ring_of(self, pid):
+        ring, = [path for path in self.place.ring_files() if path.name.startswith(f"{pid}-")]
+        return ring
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    def test_only_the_one_that_is_asked_dumps(self):
+        ranks = self.lingering_ranks(3)
+        done = self.titan_dump(ranks[1].pid)
+        self.assertEqual((done.status, done.stdout), (ALL_ANSWERED, f"{self.place.dumps}/e2e/0/rank00001.0.titan\n"), done.stderr)
+        self.assertEqual([path.name for path in self.place.dump_files()], ["rank00001.0.titan"])
+        self.assertEqual(self.place.analyze(self.place.dumps, "--no-rings").json["run"]["ranks"], [1])
+        again = self.titan_dump(ranks[1].pid)
+        self.assertEqual(again.stdout, f"{self.place.dumps}/e2e/0/rank00001.1.titan\n", "each question has an answer of its own")
+
+    def test_several_processes(self):
+        ranks = self.lingering_ranks(3)
+        status, outcomes, stderr = self.outcomes(ranks[0].pid, ranks[2].pid, ranks[2].pid)
+        self.assertEqual((status, [o["how"] for o in outcomes]), (ALL_ANSWERED, ["answered"] * 2), stderr)
+        self.assertEqual(self.place.dumped_ranks(), {0, 2})
+
+    def test_a_job(self):
+        self.hung_job()
+        status, outcomes, stderr = self.outcomes("--job", "e2e")
+        self.assertEqual((status, [o["how"] for o in outcomes]), (ALL_ANSWERED, ["answered"] * 4), stderr)
+        self.assertEqual(sorted(o["path"] for o in outcomes), sorted(map(str, self.place.dump_files())))
+        analysis = self.place.analyze(self.place.dumps, "--no-rings")
+        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [2]))
+
+    def test_other_jobs_are_not_asked(self):
+        self.lingering_ranks(2)
+        other = self.place.start_rank("e2e-processes", "linger", 0, 1, TITANTRACE_RUN_ID="another", E2E_MEET=self.place.tmp)
+        other.wait_says("done")
+        self.assertEqual(self.titan_dump("--job", "another").status, ALL_ANSWERED)
+        self.assertEqual((self.place.dumped_ranks("another"), self.place.dumped_ranks("e2e")), ({0}, set()))
+        wrong = self.titan_dump("--job", "e3e")
+        self.assertEqual(wrong.status, UNUSABLE)
+        self.assertIn("on this node: another, e2e", wrong.stderr)
+
+    def test_other_nodes_are_asked(self):
+        """Another node here is another ring directory: its ranks share no job page with ours."""
+        rings = [self.place.path / f"node{node}" for node in (0, 1)]
+        for ring in rings:
+            ring.mkdir()
+        ranks = [self.place.start_rank("e2e-processes", "linger", rank, 2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=1,
+                                       SIMGPU_HOST_INDEX=rank, TITANTRACE_RING_DIR=rings[rank]) for rank in (0, 1)]
+        for rank in ranks:
+            rank.wait_says("done")
+        done = self.titan_dump("--job", "e2e", "--ring-dir", rings[0])
+        self.assertEqual((done.status, done.stdout.count("\n")), (ALL_ANSWERED, 1), done.stderr)
+        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1}, 15, "the other node dumps, too")
+
+    def test_no_signal_is_sent(self):
+        for scenario, setting in (("sigaction-before", "off"), ("plain", "off"), ("sigaction-before", "USR1")):
+            with self.subTest(scenario=scenario, setting=setting):
+                self.place = self.new_place()
+                ran = self.place.start_rank("e2e-signals", scenario, TITANTRACE_SIGNAL=setting)
+                ran.wait_says("ready")
+                self.assertEqual(self.titan_dump(ran.pid).status, ALL_ANSWERED)
+                self.place.go()
+                self.assertEqual((ran.wait(), ran.stdout), (0, "ready\nhandled 0\n"))
+                self.assertEqual(len(self.place.dump_files()), 1)
+
+    def test_causes_are_not_asked_for(self):
+        rank, = self.lingering_ranks(1, TITANTRACE_DUMP_ON="none", TITANTRACE_STACKS="off")
+        self.assertEqual(self.titan_dump(rank.pid).status, ALL_ANSWERED)
+
+    def test_where_the_dump_went_instead(self):
+        file_in_the_way = self.place.path / "file"
+        file_in_the_way.touch()
+        rank, = self.lingering_ranks(1, TITANTRACE_DIR=file_in_the_way)
+        done = self.titan_dump(rank.pid)
+        self.assertEqual(done.status, ALL_ANSWERED, done.stderr)
+        self.assertTrue(done.stdout.startswith(str(self.place.tmp)) and os.path.exists(done.stdout.strip()), done.stdout)
+
+    def test_list(self):
+        ranks = self.lingering_ranks(2)
+        os.kill(ranks[1].pid, signal.SIGSTOP)
+        processes = {p["pid"]: p for p in json.loads(self.titan_dump("--list", "--json").stdout)["processes"]}
+        self.assertEqual([(processes[r.pid]["rank"], processes[r.pid]["state"], processes[r.pid]["answers"]) for r in ranks],
+                         [(0, "running", True), (1, "stopped", True)])
+        text = self.titan_dump("--list").stdout.splitlines()
+        self.assertEqual(len(text), 3, text)
+        self.assertEqual(self.place.dump_files(), [])
+
+    # --- from outside ------------------------------------------------------------------------------------------------
+
+    def test_stopped(self):
+        pids = self.hung_job()
+        os.kill(pids[3], signal.SIGSTOP)
+        status, outcomes, stderr = self.outcomes("--job", "e2e")
+        self.assertEqual(status, FROM_OUTSIDE)
+        stopped, = [o for o in outcomes if o["how"] != "answered"]
+        self.assertEqual((stopped["rank"], stopped["how"], stopped["why"]), (3, "outside", "is stopped"))
+        self.assertIn("rank 3", stderr)
+        path = pathlib.Path(stopped["path"])
+        self.assertEqual((path, path.stat().st_mode & 0o777), (self.place.dumps / "e2e" / "0" / "rank00003.0.titan", 0o600))
+        analysis = self.place.analyze(self.place.dumps, "--no-rings")
+        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"], analysis.json["run"]["missing_ranks"]),
+                         ("rank_not_arrived", [2], []))
+        threads = {process["rank"]: process for process in self.place.stacks()}[3]
+        self.assertEqual({thread["state"] for thread in threads["threads"]}, {"T"})
+        self.assertIn("read from outside by titan-dump, as the process is stopped", threads["notes"][0])
+        os.kill(pids[3], signal.SIGCONT)
+        done = self.titan_dump(pids[3])
+        self.assertEqual((done.status, done.stdout), (ALL_ANSWERED, f"{path.parent}/rank00003.1.titan\n"), "and numbers go on")
+
+    def test_python_of_a_stopped_process(self):
+        program = self.place.path / "busy.py"
+        program.write_text("import ctypes, time\n"
+                           "ctypes.CDLL(None).titan_step(7)\n"
+                           "def stands_here():\n"
+                           "    print('ready', flush=True)\n"
+                           "    while True:\n"
+                           "        time.sleep(1000)\n"
+                           "stands_here()\n")
+        ran = self.place.start([sys.executable, program], self.place.env(RANK=0, WORLD_SIZE=1))
+        ran.wait_says("ready")
+        os.kill(ran.pid, signal.SIGSTOP)
+        harness.wait_for(lambda: self.state_of(ran.pid) == "T", 5, "it stops")
+        status, (outcome,), stderr = self.outcomes(ran.pid)
+        self.assertEqual((status, outcome["how"]), (FROM_OUTSIDE, "outside"), stderr)
+        process, = self.place.stacks()
+        frames = [(frame["function"], frame["line"]) for frame in process["threads"][0]["python_frames"]]
+        if not frames and "missing" in process["python"]:
+            self.skipTest(f"this system does not let one process read another: {process['python']}")
+        self.assertEqual(frames, [("stands_here", 6), ("<module>", 7)])
+        self.assertIn("busy.py:6 in stands_here", outcome["threads"])
+
+    def state_of(self, pid):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+    def test_killed(self):
+        pids = self.hung_job(TITANTRACE_DUMP_ON="none")
+        os.kill(pids[1], signal.SIGKILL)
+        harness.wait_for(lambda: not harness.alive(pids[1]), 5, "the rank is gone")
+        status, (outcome,), stderr = self.outcomes(pids[1])
+        self.assertEqual((status, outcome["how"]), (FROM_OUTSIDE, "outside"), stderr)
+        self.assertIn(outcome["state"], ("gone", "zombie"))
+        self.assertEqual(self.place.dumped_ranks(), {1})
+        self.titan_dump("--job", "e2e")
+        analysis = self.place.analyze(self.place.dumps, "--no-rings")
+        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_dead", [1]))
+
+    def test_saved_by_another_rank(self):
+        pids = self.hung_job()
+        os.kill(pids[1], signal.SIGKILL)
+        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 15, "the others dump for it")
+        status, (outcome,), stderr = self.outcomes(pids[1])
+        self.assertEqual((status, outcome["how"], outcome["path"]),
+                         (FROM_OUTSIDE, "saved_before", f"{self.place.dumps}/e2e/0/rank00001.0.titan"), stderr)
+
+    def test_zombie(self):
+        rank, = self.lingering_ranks(1)
+        os.kill(rank.pid, signal.SIGKILL)  # and nobody waits for it yet
+        harness.wait_for(lambda: self.state_of(rank.pid) == "Z", 5, "it is a zombie")
+        status, (outcome,), stderr = self.outcomes(rank.pid)
+        self.assertEqual((status, outcome["how"], outcome["why"], outcome["state"]), (FROM_OUTSIDE, "outside", "is a zombie", "zombie"), stderr)
+        self.assertEqual(self.place.dumped_ranks(), {0})
+
+    def test_a_tracer_that_cannot_answer(self):
+        """As an older one, which does not look at requests."""
+        rank, = self.lingering_ranks(1)
+        with open(self.ring_of(rank.pid), "r+b") as ring:
+            ring.seek(DUMP_ANSWERS)
+            self.assertEqual(ring.read(4), struct.pack("<I", 1))
+            ring.seek(DUMP_ANSWERS)
+            ring.write(struct.pack("<I", 0))
+        status, (outcome,), stderr = self.outcomes(rank.pid)
+        self.assertEqual((status, outcome["how"]), (FROM_OUTSIDE, "outside"), stderr)
+        self.assertIn("only a signal", outcome["why"])
+        self.assertEqual(self.place.dumped_ranks(), {0})
+
+    def test_no_answer_in_time(self):
+        """A process that lives and whose ring says that it answers: it is another one's ring, with its name."""
+        rank, = self.lingering_ranks(1)
+        ring = self.ring_of(rank.pid)
+        deaf = self.place.start(["sleep", "1000"], self.place.env(preload=False))
+        copy = ring.with_name(f"{deaf.pid}-{start_ticks(deaf.pid)}.ring")
+        shutil.copy(ring, copy)
+        with open(copy, "r+b") as file:
+            file.seek(PID)
+            file.write(struct.pack("<i", deaf.pid))
+            file.seek(START_TICKS)
+            file.write(struct.pack("<Q", start_ticks(deaf.pid)))
+        done = self.titan_dump(deaf.pid, "--timeout", "1.5")
+        self.assertEqual(done.status, FROM_OUTSIDE, done.stderr)
+        self.assertIn("did not answer within 1.5 s", done.stderr)
+        self.assertIn(f"0 of 1 process has dumped, waiting for rank 0 (pid {deaf.pid})\n", done.stderr)
+        self.assertIn("sleep is sleeping", done.stderr)
+
+    def test_another_directory_for_outside_dumps(self):
+        rank, = self.lingering_ranks(1)
+        os.kill(rank.pid, signal.SIGSTOP)
+        into = self.place.path / "elsewhere"
+        done = self.titan_dump(rank.pid, "--dir", into)
+        self.assertEqual((done.status, done.stdout), (FROM_OUTSIDE, f"{into}/e2e/0/rank00000.0.titan\n"), done.stderr)
+        self.assertEqual(self.place.dump_files(), [])
+
+    # --- refused -----------------------------------------------------------------------------------------------------
+
+    def expect_refusal(self, words, *arguments):
+        done = self.titan_dump(*arguments)
+        self.assertEqual((done.status, done.stdout), (UNUSABLE, ""))
+        self.assertIn(words, done.stderr)
+
+    def test_who_cannot_be_asked(self):
+        untraced = self.place.start(["sleep", "1000"], self.place.env(preload=False))
+        self.expect_refusal("is not traced", untraced.pid)
+        idle = self.place.start([harness.client("e2e-processes"), "nothing"], self.place.env())
+        idle.wait_says("done")
+        self.expect_refusal("records nothing", idle.pid)
+        self.expect_refusal("there is no process", 4194304)
+        self.expect_refusal("name processes by PID", )
+        self.expect_refusal("name processes by PID", "--job", "e2e", untraced.pid)
+        self.expect_refusal("PID", "twelve")
+
+    def test_a_ring_in_private_memory(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+        ran = self.place.start([harness.client("e2e-processes"), "linger"], self.place.env(RANK=0, WORLD_SIZE=1), preexec_fn=limit)
+        ran.wait_says("done")
+        self.expect_refusal(f"kill -USR1 {ran.pid}", ran.pid)
+
+    def test_hostile_job_page(self):
+        rank, = self.lingering_ranks(1)
+        page, = self.place.rings.glob("titantrace-*/*.job")
+        whole = page.read_bytes()
+        link_target = self.place.path / "page"
+        link_target.write_bytes(whole)
+        cases = {"cut off": lambda: page.write_bytes(whole[:100]), "no job page": lambda: page.write_bytes(bytes(len(whole))),
+                 "a link": lambda: page.symlink_to(link_target), "No such file": lambda: None,
+                 "": lambda: page.write_bytes(whole[:64] + b"\xff" * (len(whole) - 64))}
+        for words, make in cases.items():
+            with self.subTest(words):
+                page.unlink(missing_ok=True)  # the rank has its mapping
+                make()
+                done = self.titan_dump(rank.pid)
+                self.assertEqual(done.status, ALL_ANSWERED, done.stderr)
+                self.assertIn(words, done.stderr)
+        self.assertEqual(link_target.read_bytes(), whole)
+
+    def test_hostile_rings(self):
+        rank, = self.lingering_ranks(1)
+        ring = self.ring_of(rank.pid)
+        directory = ring.parent
+        (directory / "1000000-5.ring").write_bytes(b"TITANRNG")
+        (directory / "1000001-5.ring").symlink_to(ring)
+        os.link(ring, directory / "1000002-5.ring")
+        (directory / "1000003-5.ring").write_bytes(os.urandom(9000))
+        os.mkfifo(directory / "1000004-5.ring")
+        header = bytearray(ring.read_bytes()[:4096])
+        header[PID:PID + 4] = struct.pack("<i", 1000005)
+        (directory / "1000005-5.ring").write_bytes(header)
+        for pid, words in ((1000000, "too short"), (1000001, "link"), (1000002, "alone"), (1000003, "not a ring"), (1000004, "alone"),
+                           (1000005, "truncated or damaged")):
+            self.expect_refusal(words, pid)
+        listed = self.titan_dump("--list")
+        self.assertEqual((listed.status, listed.stderr.count("\n")), (0, 6), listed.stderr)  # and the hard link spoils its twin
+        self.assertEqual(self.place.dump_files(), [])
+        (directory / "1000002-5.ring").unlink()
+        self.assertEqual(self.titan_dump(rank.pid).status, ALL_ANSWERED)
+
+    def test_directory_that_others_can_enter(self):
+        rank, = self.lingering_ranks(1)
+        os.kill(rank.pid, signal.SIGSTOP)
+        self.ring_of(rank.pid).parent.chmod(0o755)
+        done = self.titan_dump("--list")
+        self.assertIn("not a private directory", done.stderr)
+        self.assertEqual(self.titan_dump(rank.pid).status, UNUSABLE)
+        self.assertEqual(self.place.dump_files(), [])
+
+    def test_help_teaches(self):
+        done = self.titan_dump("--help")
+        self.assertEqual(done.status, 0)
+        for words in ("--job", "examples:", "Exit status", "outside"):
+            self.assertIn(words, done.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()
