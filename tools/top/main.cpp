@@ -1,0 +1,150 @@
+// titan-top: what the ranks of this node do, now.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+#include "top/terminal.h"
+#include "top/view.h"
+
+namespace titan::tools {
+namespace {
+
+constexpr int kExitFine = 0;
+constexpr int kExitUnusable = 2;
+
+constexpr const char* kFooter = R"(examples:
+  titan-top                      a page that is drawn anew each second; q or Ctrl-C leaves
+  titan-top --job job-17         that run alone
+  titan-top --once               one page, also where there is no terminal
+  titan-top --json --count 60 > minute.jsonl
+
+What it shows: of each process its step, steps per second over the last ten seconds, innermost span, and what the thread that issues NCCL's
+calls is inside, for how long, and which ranks have not arrived in what it waits for. Of each communicator the oldest call that somebody waits
+in, else the last one: for how long it has been pending, which ranks of this node have come, which have not, and how many are on
+other nodes. "?": nobody watches the GPU (TITANTRACE_GPU_PROGRESS=off), so whether the call is over is not known.
+
+Processes: running, stopped (SIGSTOP or a debugger), silent (no heartbeat for 5 s), zombie, dead, crashed, exited.
+
+It only reads: rings are never written to, mapped or locked, and no process is woken. Reading needs no signal and no permission but
+that of the user whose job it is; root sees all users' jobs. For the whole story: titan-dump --job RUN, then titan-analyze.
+
+Exit status: 0, or 2 with wrong arguments or without any traced process.)";
+
+struct TopOptions {
+    ViewOptions view;
+    double interval_s = 1;
+    uint64_t count = 0;  // 0: no end
+    bool once = false;
+    bool json = false;
+};
+
+bool use_bold() {
+    const char* no_colour = std::getenv("NO_COLOR");
+    return no_colour == nullptr || *no_colour == '\0';
+}
+
+bool print(const std::string& text) {
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+}
+
+// Pages one below the other.
+int run_plain(const TopOptions& options, uint64_t count) {
+    format::ImageBuffer memory;
+    bool any = false;
+    auto next = std::chrono::steady_clock::now();
+    for (uint64_t page = 0; count == 0 || page < count; ++page) {
+        if (page != 0) {
+            std::this_thread::sleep_until(next);
+        }
+        next += std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options.interval_s));
+        const NodeView view = look_at_node(options.view, memory);
+        any = any || !view.jobs.empty();
+        const std::string text =
+            options.json ? view_json(view) : (page != 0 ? "\n" : "") + view_text(view, 0, 0, false);
+        if (!print(text)) {
+            return kExitUnusable;
+        }
+    }
+    if (!any) {
+        fmt::print(stderr, "titan-top: no traced process {}on this node; titan-dump --list shows what else there is\n",
+                   options.view.run.empty() ? "" : "of that run ");
+    }
+    return any ? kExitFine : kExitUnusable;
+}
+
+int run_on_terminal(const TopOptions& options, uint64_t count) {
+    format::ImageBuffer memory;
+    Terminal terminal;
+    const auto interval =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(options.interval_s));
+    auto next = std::chrono::steady_clock::now();
+    NodeView view;
+    uint64_t page = 0;
+    for (auto event = Terminal::Event::kTime; event != Terminal::Event::kLeave;) {
+        if (event == Terminal::Event::kTime) {
+            view = look_at_node(options.view, memory);
+            ++page;
+            next = std::max(next + interval, std::chrono::steady_clock::now());
+        }
+        const Terminal::Size size = Terminal::size();
+        if (!terminal.draw(view_text(view, size.columns, size.lines, use_bold())) || page == count) {
+            break;
+        }
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(next - std::chrono::steady_clock::now());
+        event = terminal.wait(static_cast<int>(std::max<int64_t>(0, left.count())));
+    }
+    return kExitFine;
+}
+
+int run_command_line(int argc, char** argv) {
+    TopOptions options;
+    CLI::App app{"Shows what the ranks of this node do, and who waits for whom, from the rings of titantrace."};
+    app.name("titan-top");
+    app.footer(kFooter);
+    app.set_version_flag("--version", std::string("titan-top ") + TITAN_VERSION);
+    app.add_option("--job", options.view.run, "only that run");
+    app.add_option("--interval", options.interval_s, "seconds from page to page")
+        ->check(CLI::Range(0.05, 86400.0))
+        ->capture_default_str();
+    app.add_option("--count", options.count,
+                   "leave after that many pages (default: one without a terminal, else no end)")
+        ->check(CLI::PositiveNumber);
+    app.add_flag("--once", options.once, "one page, as plain text");
+    app.add_flag("--json", options.json, "one JSON object in a line for each page");
+    app.add_flag("--dead", options.view.dead_jobs, "jobs of which no process lives, too");
+    app.add_option(
+        "--ring-dir", options.view.ring_directory,
+        "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? kExitFine : kExitUnusable;
+    }
+    const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+    if (terminal && ::isatty(STDIN_FILENO) != 0 && !options.once && !options.json) {
+        return run_on_terminal(options, options.count);
+    }
+    return run_plain(options, options.once || (options.count == 0 && !terminal) ? 1 : options.count);
+}
+
+}  // namespace
+}  // namespace titan::tools
+
+int main(int argc, char** argv) {
+    try {
+        return titan::tools::run_command_line(argc, argv);
+    } catch (const std::bad_alloc&) {
+        std::fputs("titan-top: out of memory\n", stderr);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "titan-top: %s\n", error.what());
+    }
+    return 2;
+}

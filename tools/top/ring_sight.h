@@ -1,0 +1,27 @@
+// The newest part of a living ring, as the analyzer knows processes. A ring has megabytes, nearly all of them history: what
+// tells how a rank stands now is read in a few pieces, with pread and nothing else, so that nobody notices.
+#pragma once
+
+#include <cstdint>
+
+#include "analyzer/run.h"
+#include "formats/image_buffer.h"
+#include "formats/result.h"
+#include "node/processes.h"
+
+namespace titan::tools {
+
+inline constexpr uint64_t kNewestCalls = 1024;  // of a ring
+inline constexpr uint64_t kNewestMarkers = 512;
+
+struct Sight {
+    analyzer::Process process;
+    double steps_per_s = -1;  // over the last seconds, 0 when steps stopped coming; -1 unknown
+    int64_t step_age_ns = 0;  // since the newest step began, 0 unknown
+    size_t read_bytes = 0;
+};
+
+// `memory` is scratch, for one ring after the other.
+format::Result<Sight> look_at_ring(const NodeProcess& process, format::ImageBuffer& memory);
+
+}  // namespace titan::tools

@@ -1,0 +1,258 @@
+#include "top/view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <set>
+
+#include "analyzer/rank_state.h"
+#include "analyzer/text.h"
+#include "analyzer/wait_graph.h"
+#include "top/ring_sight.h"
+
+namespace titan::tools {
+namespace {
+
+using analyzer::Absence;
+using analyzer::AbsenceReason;
+using analyzer::Communicator;
+using analyzer::MemberRef;
+using analyzer::Process;
+using analyzer::Run;
+using analyzer::WaitKind;
+using analyzer::WaitNode;
+
+// The tracer's thread moves the heartbeat once a second.
+constexpr int64_t kSilent_ns = 5'000'000'000;
+
+std::string state_text(const NodeProcess& process) {
+    if (process.is_gone()) {
+        const bool zombie = process.presence == Presence::kZombie;
+        switch (process.header.state) {
+            case format::ProcessState::kExited: return "exited";
+            case format::ProcessState::kCrashed: return "crashed";
+            default: return zombie ? "zombie" : "dead";
+        }
+    }
+    const bool silent = process.presence == Presence::kRunning && process.heartbeat_age_ns > kSilent_ns;
+    return silent ? "silent" : presence_text(process.presence);
+}
+
+void describe_thread(const Process& process, RankRow& row) {
+    const analyzer::ThreadState* const thread = analyzer::telling_thread(process);
+    if (process.is_gone() || thread == nullptr) {
+        return;
+    }
+    const int64_t since_ns = thread->call != 0 ? thread->entered_ns : thread->last_call_ns;
+    row.doing = thread->call != 0 ? "inside " + process.text(thread->call) : "in program code";
+    row.doing_ns = since_ns == 0 ? 0 : std::max<int64_t>(0, process.now_ns - since_ns);
+    row.span = thread->spans.empty() ? std::string() : process.text(thread->spans.back());
+}
+
+RankRow row_of(const NodeProcess& node, const Sight& sight) {
+    RankRow row;
+    row.rank = sight.process.rank;
+    row.pid = sight.process.pid;
+    row.state = state_text(node);
+    row.heartbeat_age_ns = node.heartbeat_age_ns;
+    row.step = sight.process.step;
+    row.step_age_ns = sight.step_age_ns;
+    row.steps_per_s = node.is_gone() ? -1 : sight.steps_per_s;
+    describe_thread(sight.process, row);
+    return row;
+}
+
+int rank_of(const Run& run, MemberRef ref, int global_rank) {
+    return global_rank >= 0 ? global_rank : ref.known() ? run.processes[ref.process].rank : -1;
+}
+
+void add(std::vector<int>& ranks, int rank) {
+    if (rank >= 0) {
+        ranks.push_back(rank);
+    }
+}
+
+bool is_here(const Absence& absence) { return absence.member.known() && absence.reason != AbsenceReason::kUnknown; }
+
+std::string what_text(const Communicator& communicator, const WaitNode& node, const Run& run) {
+    switch (node.kind) {
+        case WaitKind::kCollective: return analyzer::call_text(communicator, node.op, node.sequence);
+        case WaitKind::kPointToPoint:
+            return fmt::format("{} #{} from rank {} to rank {} on {}", analyzer::op_text(node.op), node.sequence,
+                               run.global_rank(communicator, node.source), run.global_rank(communicator, node.target),
+                               analyzer::communicator_text(communicator));
+        case WaitKind::kCreation: break;
+    }
+    return fmt::format("{} of {}", analyzer::op_text(node.op), analyzer::communicator_text(communicator));
+}
+
+CallRow start_row(const Communicator& communicator) {
+    CallRow row;
+    row.id = analyzer::id_text(communicator.id);
+    row.name = analyzer::communicator_text(communicator);
+    row.size = communicator.size;
+    const auto here = static_cast<int32_t>(std::count_if(communicator.members.begin(), communicator.members.end(),
+                                                         [](MemberRef ref) { return ref.known(); }));
+    row.elsewhere = row.size > here ? static_cast<uint32_t>(row.size - here) : 0;
+    return row;
+}
+
+CallRow row_of_wait(const Run& run, const WaitNode& node) {
+    const Communicator& communicator = run.communicators[node.communicator];
+    CallRow row = start_row(communicator);
+    row.what = what_text(communicator, node, run);
+    row.sequence = node.sequence;
+    row.operation = analyzer::op_text(node.op);
+    row.progress_unknown = node.device_unknown;
+    for (const analyzer::Waiter& waiter : node.waiting) {
+        row.pending_ns = std::max(row.pending_ns, waiter.age_ns);
+        add(row.arrived, rank_of(run, waiter.member, run.member(waiter.member).global_rank));
+    }
+    for (const analyzer::Blocked& blocked : node.blocked) {
+        add(row.queued, rank_of(run, blocked.member, run.member(blocked.member).global_rank));
+    }
+    for (const int rank : node.finished) {
+        add(row.arrived, rank);
+    }
+    for (const Absence& absence : node.absent) {
+        if (is_here(absence)) {
+            add(row.missing, rank_of(run, absence.member, absence.global_rank));
+        }
+    }
+    analyzer::sort_unique(row.arrived);
+    analyzer::sort_unique(row.queued);
+    analyzer::sort_unique(row.missing);
+    return row;
+}
+
+// Nobody waits: the newest collective of those that any member has issued.
+CallRow row_of_last(const Run& run, const Communicator& communicator) {
+    CallRow row = start_row(communicator);
+    uint64_t issued = 0;
+    for (const MemberRef ref : communicator.members) {
+        issued = std::max(issued, ref.known() ? run.member(ref).issued : 0);
+    }
+    for (const MemberRef ref : communicator.members) {
+        if (!ref.known() || issued == 0 || run.member(ref).issued != issued) {
+            continue;
+        }
+        const Process& process = run.process(ref);
+        add(row.arrived, rank_of(run, ref, run.member(ref).global_rank));
+        row.progress_unknown |= !process.gpu_progress;
+        if (const analyzer::Entry* entry = process.call_at(run.member(ref), issued - 1)) {
+            row.operation = analyzer::op_text(entry->kind);
+            row.what = analyzer::call_text(communicator, entry->kind, issued - 1);
+        }
+    }
+    row.sequence = issued == 0 ? analyzer::kNoSequence : issued - 1;
+    if (row.what.empty()) {
+        row.what = issued == 0 ? "no collective yet on " + row.name : fmt::format("#{} on {}", issued - 1, row.name);
+    }
+    analyzer::sort_unique(row.arrived);
+    return row;
+}
+
+bool is_closed(const Run& run, const Communicator& communicator) {
+    return std::all_of(communicator.members.begin(), communicator.members.end(), [&](MemberRef ref) {
+        return !ref.known() || run.member(ref).closed_ns != 0 || run.process(ref).is_gone();
+    });
+}
+
+void add_calls(const Run& run, JobView& job) {
+    const analyzer::WaitGraph graph = analyzer::build_wait_graph(run);
+    std::set<uint32_t> shown;
+    std::map<uint32_t, std::pair<int64_t, std::vector<int>>> waits;  // by process: for how long, and for whom
+    for (const WaitNode& node : graph.nodes) {
+        if (node.communicator == analyzer::kNoIndex || node.waiting.empty()) {
+            continue;
+        }
+        CallRow row = row_of_wait(run, node);
+        for (const analyzer::Waiter& waiter : node.waiting) {
+            auto& [longest_ns, ranks] = waits[waiter.member.process];
+            const std::vector<int>& culprits = row.missing.empty() ? row.queued : row.missing;
+            const int own = run.processes[waiter.member.process].rank;
+            const bool is_one = std::find(culprits.begin(), culprits.end(), own) != culprits.end();
+            if (waiter.age_ns > longest_ns && !culprits.empty() && !is_one) {
+                longest_ns = waiter.age_ns;
+                ranks = culprits;
+            }
+        }
+        if (node.kind == WaitKind::kCollective) {
+            shown.insert(node.communicator);
+        }
+        job.calls.push_back(std::move(row));
+    }
+    for (uint32_t i = 0; i < run.communicators.size(); ++i) {
+        if (!shown.contains(i) && !is_closed(run, run.communicators[i])) {
+            job.calls.push_back(row_of_last(run, run.communicators[i]));
+        }
+    }
+    std::stable_sort(job.calls.begin(), job.calls.end(),
+                     [](const CallRow& a, const CallRow& b) { return a.pending_ns > b.pending_ns; });
+    for (const auto& [process, wait] : waits) {
+        job.ranks[process].waits_for = wait.second;
+    }
+}
+
+// Rows of ranks in the order of Run::processes.
+JobView view_of_job(std::vector<std::pair<NodeProcess, Sight>>& seen) {
+    std::stable_sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.second.process.rank, a.second.process.pid) <
+               std::pair(b.second.process.rank, b.second.process.pid);
+    });
+    JobView job;
+    Run run;
+    for (auto& [node, sight] : seen) {
+        job.ranks.push_back(row_of(node, sight));
+        job.world_size = std::max(job.world_size, sight.process.world_size);
+        run.processes.push_back(std::move(sight.process));
+    }
+    job.run = run.processes.front().run;
+    job.attempt = run.processes.front().attempt;
+    run.id = job.run;
+    run.attempt = job.attempt;
+    run.world_size = job.world_size;
+    analyzer::link(run);
+    add_calls(run, job);
+    return job;
+}
+
+}  // namespace
+
+NodeView look_at_node(const ViewOptions& options, format::ImageBuffer& memory) {
+    NodeView view;
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    view.realtime_ns = static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+    NodeProcesses found = find_processes(options.ring_directory);
+    leave_out_earlier(found.processes);
+    view.problems = std::move(found.problems);
+    std::map<std::pair<std::string, int32_t>, std::vector<NodeProcess>> jobs;
+    for (NodeProcess& process : found.processes) {
+        if (process.presence != Presence::kUnknown && (options.run.empty() || options.run == process.run())) {
+            jobs[{process.run(), process.header.attempt}].push_back(std::move(process));
+        }
+    }
+    for (const auto& [name, processes] : jobs) {
+        const bool lives = std::any_of(processes.begin(), processes.end(),
+                                       [](const NodeProcess& process) { return !process.is_gone(); });
+        std::vector<std::pair<NodeProcess, Sight>> seen;
+        for (const NodeProcess& process : lives || options.dead_jobs ? processes : std::vector<NodeProcess>()) {
+            format::Result<Sight> sight = look_at_ring(process, memory);
+            if (sight) {
+                view.read_bytes += sight->read_bytes;
+                seen.emplace_back(process, std::move(*sight));
+            } else {
+                view.problems.push_back(analyzer::printable(sight.error().text()));
+            }
+        }
+        if (!seen.empty()) {
+            view.jobs.push_back(view_of_job(seen));
+        }
+    }
+    return view;
+}
+
+}  // namespace titan::tools

@@ -1,0 +1,71 @@
+// What titan-top shows: plain values, made from the rings of this node.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "formats/image_buffer.h"
+#include "node/processes.h"
+
+namespace titan::tools {
+
+struct RankRow {
+    int32_t rank = -1;
+    int32_t pid = 0;
+    std::string state;  // "running", "stopped", "silent", "dead", ...
+    int64_t heartbeat_age_ns = 0;
+    int64_t step = -1;
+    int64_t step_age_ns = 0;
+    double steps_per_s = -1;
+    std::string span;            // innermost, empty: none
+    std::string doing;           // "inside cudaStreamSynchronize", "in program code"
+    int64_t doing_ns = 0;        // for how long, 0 unknown
+    std::vector<int> waits_for;  // ranks that have not arrived in what it waits in
+};
+
+// A communicator's last collective; or a point-to-point call or a creation that somebody waits in.
+struct CallRow {
+    std::string what;  // "all_reduce #41 on dp:0"
+    std::string id;    // of the communicator, hexadecimal
+    std::string name;
+    int32_t size = -1;
+    uint64_t sequence = 0;
+    std::string operation;
+    int64_t pending_ns = -1;        // since the first member came, -1: nobody waits
+    std::vector<int> arrived;       // ranks of this node
+    std::vector<int> queued;        // of those: it was issued, but the GPU has not come to it
+    std::vector<int> missing;       // ranks of this node that have not come
+    uint32_t elsewhere = 0;         // members that have no ring here
+    bool progress_unknown = false;  // nobody watches the GPU: whether it is over is not known
+};
+
+struct JobView {
+    std::string run;
+    int32_t attempt = 0;
+    int32_t world_size = -1;
+    std::vector<RankRow> ranks;
+    std::vector<CallRow> calls;  // those that are waited in first, the longest of them first
+};
+
+struct NodeView {
+    int64_t realtime_ns = 0;
+    std::vector<JobView> jobs;
+    std::vector<std::string> problems;
+    size_t read_bytes = 0;
+};
+
+struct ViewOptions {
+    std::string run;  // empty: all
+    std::string ring_directory;
+    bool dead_jobs = false;  // also jobs of which nobody lives
+};
+
+NodeView look_at_node(const ViewOptions& options, format::ImageBuffer& memory);
+
+// For people, at most that many columns and lines (0: any number).
+std::string view_text(const NodeView& view, size_t columns, size_t lines, bool bold);
+// One line.
+std::string view_json(const NodeView& view);
+
+}  // namespace titan::tools
