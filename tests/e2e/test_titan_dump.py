@@ -9,10 +9,10 @@ import shutil
 import signal
 import struct
 import sys
-import time
 
 import harness
-from test_healthy import pids_of
+import node_jobs
+from node_jobs import state_of
 
 DUMP_ANSWERS = 1280  # offsets in the ring's header, from formats/FORMAT.md
 PID, START_TICKS = 64, 72
@@ -23,40 +23,13 @@ def start_ticks(pid):
     return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
 
 
-class Dump(harness.Case):
+class Dump(node_jobs.NodeCase):
     def titan_dump(self, *arguments, **settings):
-        """Only this place's rings: not what other tests leave in /tmp."""
-        rings = [] if "--ring-dir" in arguments or "--help" in arguments else ["--ring-dir", self.place.rings]
-        return self.place.run([harness.BUILD / "tools" / "titan-dump", *arguments, *rings], self.place.env(preload=False, **settings), 60)
+        return self.tool("titan-dump", *arguments, **settings)
 
     def outcomes(self, *arguments):
         done = self.titan_dump(*arguments, "--json")
         return done.status, json.loads(done.stdout)["dumps"], done.stderr
-
-    def lingering_ranks(self, size, **settings):
-        ranks = self.place.start_ranks("e2e-processes", "linger", size, **settings)
-        for rank in ranks:
-            rank.wait_says("done")
-        return ranks
-
-    def hung_job(self, fault="sleep rank=2 step=5 ms=600000", ranks=4, **settings):
-        pid_file = self.place.path / "pids"
-        self.place.start([harness.stand_ins() / "titan-sim", "--ranks", ranks, "--tp", "2", "--steps", "100000", "--step-ms", "2",
-                          "--timeout-s", "600", "--pid-file", pid_file],
-                         self.place.env(**{"SIMGPU_FAULTS": fault, "TITANTRACE_TIMEOUT_S": 0, **settings}))
-        harness.wait_for(pid_file.exists, 20, "the job starts")
-        pids = pids_of(pid_file)
-
-        def hangs():
-            steps = {p["rank"]: p["step"] for p in json.loads(self.titan_dump("--list", "--json").stdout)["processes"]}
-            return len(steps) == ranks and set(steps.values()) == {5}
-        harness.wait_for(hangs, 20, "all ranks come to step 5")
-        time.sleep(1.5 * harness.SLOW)  # a wait that is shorter is none
-        return pids
-
-    def ring_of(self, pid):
-        ring, = [path for path in self.place.ring_files() if path.name.startswith(f"{pid}-")]
-        return ring
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
@@ -173,7 +146,7 @@ class Dump(harness.Case):
         ran = self.place.start([sys.executable, program], self.place.env(RANK=0, WORLD_SIZE=1))
         ran.wait_says("ready")
         os.kill(ran.pid, signal.SIGSTOP)
-        harness.wait_for(lambda: self.state_of(ran.pid) == "T", 5, "it stops")
+        harness.wait_for(lambda: state_of(ran.pid) == "T", 5, "it stops")
         status, (outcome,), stderr = self.outcomes(ran.pid)
         self.assertEqual((status, outcome["how"]), (FROM_OUTSIDE, "outside"), stderr)
         process, = self.place.stacks()
@@ -182,9 +155,6 @@ class Dump(harness.Case):
             self.skipTest(f"this system does not let one process read another: {process['python']}")
         self.assertEqual(frames, [("stands_here", 6), ("<module>", 7)])
         self.assertIn("busy.py:6 in stands_here", outcome["threads"])
-
-    def state_of(self, pid):
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
     def test_killed(self):
         pids = self.hung_job(TITANTRACE_DUMP_ON="none")
@@ -209,7 +179,7 @@ class Dump(harness.Case):
     def test_zombie(self):
         rank, = self.lingering_ranks(1)
         os.kill(rank.pid, signal.SIGKILL)  # and nobody waits for it yet
-        harness.wait_for(lambda: self.state_of(rank.pid) == "Z", 5, "it is a zombie")
+        harness.wait_for(lambda: state_of(rank.pid) == "Z", 5, "it is a zombie")
         status, (outcome,), stderr = self.outcomes(rank.pid)
         self.assertEqual((status, outcome["how"], outcome["why"], outcome["state"]), (FROM_OUTSIDE, "outside", "is a zombie", "zombie"), stderr)
         self.assertEqual(self.place.dumped_ranks(), {0})

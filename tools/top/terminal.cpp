@@ -99,7 +99,7 @@ bool Terminal::draw(const std::string& text) {
         const size_t end = text.find('\n', at);
         page += text.substr(at, end - at) + "\033[K";
         at = end == std::string::npos ? text.size() : end + 1;
-        page += at < text.size() ? "\r\n" : "";
+        page += at < text.size() ? "\n" : "";  // the terminal makes a whole new line of it
     }
     page += "\033[J";
     write_all(page.data(), page.size());

@@ -65,12 +65,15 @@ std::vector<FoldedRow> folded(const std::vector<RankRow>& rows) {
     return all;
 }
 
+// The most telling comes first: terminals are narrow.
 std::string rank_line(const FoldedRow& fold) {
     const RankRow& row = fold.row;
+    const bool waits = !row.waits_for.empty() && row.doing_ns >= kWorthNaming_ns;
     std::string line = fmt::format(
-        "{:>10} {:>8}  {:<9} {:>8} {:>8}  {:<16} ", row.rank < 0 ? "-" : analyzer::rank_ranges(fold.ranks),
+        "{:>10} {:>8}  {:<8} {:>7} {:>7}  {:<12}  ", row.rank < 0 ? "-" : analyzer::rank_ranges(fold.ranks),
         fold.ranks.size() > 1 ? "" : std::to_string(row.pid), row.state, row.step >= 0 ? std::to_string(row.step) : "-",
-        row.steps_per_s < 0 ? "-" : fmt::format("{:.2f}", row.steps_per_s), row.span.empty() ? "-" : row.span);
+        row.steps_per_s < 0 ? "-" : fmt::format("{:.2f}", row.steps_per_s),
+        waits ? analyzer::ranks_text(row.waits_for) : "-");
     line += row.doing;
     if (row.doing_ns != 0) {
         line += " for " + analyzer::duration_text(row.doing_ns);
@@ -78,10 +81,7 @@ std::string rank_line(const FoldedRow& fold) {
     if (row.state == "silent") {
         line += fmt::format("; no heartbeat for {}", analyzer::duration_text(row.heartbeat_age_ns));
     }
-    if (!row.waits_for.empty() && row.doing_ns >= kWorthNaming_ns) {
-        line += ", waits for " + analyzer::ranks_text(row.waits_for);
-    }
-    return line;
+    return line + (row.span.empty() ? "" : ", span " + row.span);
 }
 
 std::string attendance(const CallRow& row) {
@@ -98,7 +98,9 @@ std::string attendance(const CallRow& row) {
 }
 
 std::string call_line(const CallRow& row) {
-    const std::string who = row.pending_ns >= kWorthNaming_ns ? attendance(row) : std::string();
+    const std::string who = row.pending_ns >= kWorthNaming_ns ? attendance(row)
+                            : row.arrived.empty()             ? std::string()
+                                                              : analyzer::ranks_text(row.arrived);
     const std::string pending =
         row.pending_ns < 0 ? (row.progress_unknown ? "?" : "-") : analyzer::duration_text(row.pending_ns);
     return fmt::format("{:>12}  {:<40}  {}", pending, row.what, who);
@@ -146,8 +148,8 @@ void add_job(Lines& lines, const JobView& job) {
                               ? fmt::format(", {} rank{} in all", job.world_size, job.world_size == 1 ? "" : "s")
                               : ""),
               true);
-    lines.add(fmt::format("{:>10} {:>8}  {:<9} {:>8} {:>8}  {:<16} {}", "rank", "pid", "process", "step", "steps/s",
-                          "span", "doing"));
+    lines.add(fmt::format("{:>10} {:>8}  {:<8} {:>7} {:>7}  {:<12}  {}", "rank", "pid", "process", "step", "steps/s",
+                          "waits for", "doing"));
     // Where both do not fit, communicators get a third of the room.
     const size_t room = lines.left() > 2 ? lines.left() - 2 : 0;
     const size_t for_calls =

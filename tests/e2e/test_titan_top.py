@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""titan-top: who waits for whom, read from rings that it leaves as they are; on a terminal and without one."""
+
+import fcntl
+import hashlib
+import json
+import os
+import pty
+import resource
+import select
+import shlex
+import shutil
+import signal
+import struct
+import termios
+import time
+
+import harness
+import node_jobs
+
+ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
+ANSWERED, UNUSABLE = 0, 2
+
+
+class OnTerminal:
+    """The program with a terminal of its own as its controlling one."""
+
+    def __init__(self, argv, env, lines=40, columns=120):
+        self.said = ""
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.execve(argv[0], argv, env)
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.before = termios.tcgetattr(self.terminal)
+
+    def read(self, wait_s=0.05):
+        while select.select([self.terminal], [], [], wait_s)[0]:
+            try:
+                got = os.read(self.terminal, 65536).decode(errors="replace")
+            except OSError:  # how Linux tells that the other side is closed
+                return
+            self.said += got
+
+    def wait_says(self, text, limit_s=10):
+        def says():
+            self.read()
+            return text in self.said
+        harness.wait_for(says, limit_s, f"'{text}' on the terminal; it said {self.said[-500:]!r}")
+
+    def type(self, keys):
+        os.write(self.terminal, keys)
+
+    def end(self):
+        """Exit status and the terminal's settings afterwards."""
+        deadline = time.monotonic() + 10 * harness.SLOW
+        while time.monotonic() < deadline:
+            self.read()
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                self.read()
+                return os.waitstatus_to_exitcode(status), termios.tcgetattr(self.terminal)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        raise AssertionError("titan-top does not leave")
+
+
+class Top(node_jobs.NodeCase):
+    def titan_top(self, *arguments):
+        return self.tool("titan-top", *arguments)
+
+    def pages(self, *arguments):
+        done = self.titan_top("--json", *arguments)
+        self.assertEqual(done.status, ANSWERED, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def job(self, *arguments):
+        page, = self.pages("--once", *arguments)
+        job, = page["jobs"]
+        return job, {row["rank"]: row for row in job["ranks"]}
+
+    def on_terminal(self, *arguments, **size):
+        return OnTerminal(self.command(*arguments), self.place.env(preload=False, TERM="xterm"), **size)
+
+    def command(self, *arguments):
+        return [str(word) for word in (harness.BUILD / "tools" / "titan-top", "--ring-dir", self.place.rings, *arguments)]
+
+    # --- what it shows -----------------------------------------------------------------------------------------------
+
+    def test_names_the_rank_that_has_not_arrived(self):
+        self.hung_job()  # rank 2 is member 1 of dp with rank 0, and of tp with rank 3
+        job, ranks = self.job()
+        self.assertEqual((job["run"], job["attempt"], job["world_size"], sorted(ranks)), ("e2e", 0, 4, [0, 1, 2, 3]))
+        for rank in ranks.values():
+            self.assertEqual((rank["state"], rank["step"]), ("running", 5))
+            self.assertLess(rank["heartbeat_age_ns"], 5e9)
+        self.assertEqual((ranks[2]["doing"], ranks[2]["waits_for"]), ("in program code", []))
+        self.assertGreater(ranks[2]["doing_ns"], 1e9)
+        waited = [call for call in job["calls"] if call["missing"]]
+        self.assertEqual({tuple(call["missing"]) for call in waited}, {(2,)})
+        self.assertTrue(all(call["pending_ns"] > 1e9 and 2 not in call["arrived"] for call in waited), waited)
+        self.assertEqual({rank for call in waited for rank in call["arrived"]} & {0, 3}, {0, 3}, waited)
+        self.assertEqual((ranks[3]["doing"], ranks[3]["waits_for"]), ("inside cudaStreamSynchronize", [2]))
+        self.assertEqual(job["calls"][0]["pending_ns"], max(call["pending_ns"] or 0 for call in job["calls"]))
+        text = self.titan_top().stdout
+        self.assertRegex(text, r" 3 +\d+  running +5 +[0-9.]+  rank 2 +inside cudaStreamSynchronize for")
+        self.assertRegex(text, r"all_reduce #\d+ on tp +rank 3 has come; not rank 2")
+
+    def test_creation(self):
+        pids = self.start_job(SIMGPU_FAULTS="no-init rank=3 comm=dp")
+        self.assertEqual(len(pids), 4)
+
+        def waits():
+            page, = self.pages("--once") if len(self.place.ring_files()) == 4 else ({"jobs": []},)
+            calls = [call for job in page["jobs"] for call in job["calls"] if call["operation"] == "comm_init"]
+            return [call for call in calls if call["pending_ns"] and call["pending_ns"] > 2e8]
+        call, = harness.wait_for(waits, 20, "a creation that is not complete")
+        self.assertIn("comm_init of", call["what"])
+        self.assertEqual((call["arrived"], call["size"]), ([1], 2))
+
+    def test_a_job_that_runs(self):
+        self.start_job("--step-ms", "20")
+        harness.wait_for(lambda: len(self.steps()) == 4 and min(self.steps().values()) > 10, 20, "some steps")
+        pages = self.pages("--count", 3, "--interval", 0.5)
+        seen = [[row["step"] for row in page["jobs"][0]["ranks"]] for page in pages]
+        self.assertTrue(all(before < after for before, after in zip(seen[0], seen[2])), seen)
+        for row in pages[2]["jobs"][0]["ranks"]:
+            self.assertGreater(row["steps_per_s"], 1)
+            self.assertLess(row["steps_per_s"], 50)
+        self.assertGreater(pages[2]["realtime_ns"] - pages[0]["realtime_ns"], 0.9e9)
+        self.assertEqual({call["communicator"] for call in pages[0]["jobs"][0]["calls"]} & {"dp", "tp", "world"}, {"dp", "tp", "world"})
+
+    def test_spans(self):
+        rank = self.place.start_rank("e2e-processes", "markers-only")
+        rank.wait_says("done")
+        _, ranks = self.job()
+        self.assertEqual((ranks[0]["state"], ranks[0]["doing"]), ("running", "in program code"))
+
+    def test_processes_that_do_not_run(self):
+        ranks = self.lingering_ranks(4, TITANTRACE_DUMP_ON="none")
+        os.kill(ranks[0].pid, signal.SIGSTOP)
+        os.kill(ranks[1].pid, signal.SIGKILL)
+        harness.wait_for(lambda: node_jobs.state_of(ranks[1].pid) == "Z", 5, "it is a zombie")
+        os.kill(ranks[2].pid, signal.SIGKILL)
+        ranks[2].wait()
+        harness.wait_for(lambda: node_jobs.state_of(ranks[0].pid) == "T", 5, "it is stopped")
+        _, rows = self.job()
+        self.assertEqual([rows[rank]["state"] for rank in range(4)], ["stopped", "zombie", "dead", "running"])
+        for rank in (0, 3):
+            os.kill(ranks[rank].pid, signal.SIGKILL)
+            ranks[rank].wait()
+        self.assertEqual(self.titan_top().status, UNUSABLE, "nobody lives")
+        self.assertEqual([row["state"] for row in self.job("--dead")[0]["ranks"]][0], "dead")
+
+    def test_only_one_job(self):
+        self.lingering_ranks(2)
+        other = self.place.start_rank("e2e-processes", "linger", 0, 1, TITANTRACE_RUN_ID="another", E2E_MEET=self.place.tmp)
+        other.wait_says("done")
+        self.assertEqual([job["run"] for job in self.pages("--once")[0]["jobs"]], ["another", "e2e"])
+        self.assertEqual(self.job("--job", "another")[0]["run"], "another")
+        wrong = self.titan_top("--job", "e3e")
+        self.assertEqual(wrong.status, UNUSABLE)
+        self.assertIn("no traced process of that run", wrong.stderr)
+
+    # --- how it looks ------------------------------------------------------------------------------------------------
+
+    def test_leaves_everything_as_it_is(self):
+        ranks = self.lingering_ranks(3)
+        for rank in ranks:
+            os.kill(rank.pid, signal.SIGSTOP)
+        for rank in ranks:
+            harness.wait_for(lambda pid=rank.pid: node_jobs.state_of(pid) == "T", 5, "it is stopped")
+        state = lambda: {str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns, path.stat().st_ctime_ns,
+                                     path.stat().st_blocks) for path in self.place.rings.rglob("*") if path.is_file()}
+        before = state()
+        self.assertEqual(len(before), 4, "three rings and a job page")
+        self.pages("--count", 3, "--interval", 0.1)
+        self.assertEqual(state(), before)
+        self.assertEqual(self.place.dump_files(), [])
+
+    def test_costs(self):
+        self.start_job(ranks=8)
+        harness.wait_for(lambda: len(self.steps()) == 8, 20, "the job runs")
+        time.sleep(3)
+        pages = 30
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.pages("--count", pages, "--interval", 0.05)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        page_ms = 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / pages
+        print(f"titan-top: 8 ranks: {page_ms:.1f} ms of processor time a page, {page_ms / 10:.2f} % of a core at one page a second")
+        self.assertLess(page_ms, 50 * harness.SLOW, "5 % of a core")
+
+    def test_hostile_rings(self):
+        rank, = self.lingering_ranks(1)
+        ring = self.ring_of(rank.pid)
+        whole = ring.read_bytes()
+        for number, content in enumerate((whole[:5000], os.urandom(200_000), b"", whole[:4096] + os.urandom(len(whole) - 4096))):
+            (ring.parent / f"{1000000 + number}-5.ring").write_bytes(content)
+        (ring.parent / "1000009-5.ring").symlink_to(ring)
+        page, = self.pages("--once")
+        self.assertEqual(len(page["problems"]), 4, page["problems"])
+        self.assertIn(rank.pid, [row["pid"] for row in page["jobs"][0]["ranks"]])
+
+    # --- a terminal --------------------------------------------------------------------------------------------------
+
+    def test_on_a_terminal(self):
+        self.hung_job()
+        for leave in (lambda top: top.type(b"q"), lambda top: top.type(b"\x03"), lambda top: os.kill(top.pid, signal.SIGTERM)):
+            top = self.on_terminal("--interval", 0.2)
+            top.wait_says("not rank 2")
+            self.assertTrue(top.said.startswith(ENTER), top.said[:40])
+            self.assertNotEqual(termios.tcgetattr(top.terminal)[3], top.before[3], "keys come one by one")
+            pages = top.said.count("\x1b[H")
+            harness.wait_for(lambda: top.read() or top.said.count("\x1b[H") >= pages + 3, 10, "it is drawn anew")
+            leave(top)
+            status, after = top.end()
+            self.assertEqual((status, after), (0, top.before))
+            self.assertEqual(top.said.count(ENTER), 1)
+            self.assertTrue(top.said.endswith(LEAVE), top.said[-40:])
+
+    def test_small_terminal(self):
+        self.hung_job()
+        top = self.on_terminal("--interval", 0.2, "--count", 3, lines=8, columns=40)
+        status, _ = top.end()
+        self.assertEqual(status, 0)
+        page = top.said.split("\x1b[H")[-1].split("\x1b[J")[0]
+        lines = [line.replace("\x1b[K", "").replace("\x1b[1m", "").replace("\x1b[0m", "") for line in page.split("\r\n")]
+        self.assertLessEqual(len(lines), 8)
+        self.assertTrue(all(len(line) <= 40 for line in lines), lines)
+        self.assertTrue(any("more" in line for line in lines), lines)
+
+    def test_stopped_by_the_shell(self):
+        self.hung_job()
+        line = shlex.join(self.command("--interval", "0.2")) + "; sleep 1; fg > /dev/null; echo left with $?"
+        top = OnTerminal([shutil.which("bash"), "-mc", line], self.place.env(preload=False, TERM="xterm"))
+        top.wait_says("not rank 2")
+        top.type(b"\x1a")
+        top.wait_says(LEAVE)
+        self.assertEqual((top.said.count(ENTER), termios.tcgetattr(top.terminal)[3]), (1, top.before[3]))
+        harness.wait_for(lambda: top.read() or top.said.count(ENTER) == 2, 10, "it comes back")
+        pages = top.said.count("\x1b[H")
+        harness.wait_for(lambda: top.read() or top.said.count("\x1b[H") >= pages + 2, 10, "it is drawn anew")
+        top.type(b"q")
+        top.wait_says("left with 0")
+        self.assertEqual(top.end(), (0, top.before))
+
+    def test_arguments(self):
+        self.assertEqual(self.titan_top("--interval", "never").status, UNUSABLE)
+        empty = self.titan_top()
+        self.assertEqual((empty.status, empty.stdout.count("no traced process")), (UNUSABLE, 1))
+        done = self.titan_top("--help")
+        for words in ("--once", "examples:", "Exit status"):
+            self.assertIn(words, done.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()
