@@ -21,6 +21,15 @@ constexpr uint32_t kMaxFrames = 192;
 constexpr size_t kFileBytes = 512;
 constexpr size_t kFunctionBytes = 256;
 
+format::StackPython row_of(StackImage& image, const char* file, const char* function, int32_t line, bool is_entry) {
+    format::StackPython row{};
+    row.file = image.text(file);
+    row.function = image.text(function);
+    row.line = line;
+    row.is_entry = is_entry ? 1 : 0;
+    return row;
+}
+
 // The Python of one other process.
 class Sight {
   public:
@@ -88,7 +97,7 @@ class Sight {
             python::Place place;
             if (!python::describe(memory_, runtime_, frames[i].code, frames[i].offset, file, sizeof(file), function,
                                   sizeof(function), place) ||
-                !image.add_python({image.text(file), image.text(function), place.line, frames[i].is_entry ? 1U : 0U})) {
+                !image.add_python(row_of(image, file, function, place.line, frames[i].is_entry))) {
                 thread.python_cut = 1;
                 return;
             }
