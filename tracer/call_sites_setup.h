@@ -1,4 +1,4 @@
-// The cold side of call sites: finds the Python of the process for them, at the start of a session and later again. For the
+// The cold side of call sites: finds the Python and the modules of the process for them, at the start of a session and later again. For the
 // thread that starts the session, then for the watch thread.
 #pragma once
 
@@ -8,7 +8,7 @@ namespace titan::tracer {
 
 void start_call_sites(Session& session);
 
-// Looks again for a Python that was not there, in growing intervals.
+// Looks again for a Python, or for modules, that were not there, in growing intervals.
 void tend_call_sites(Session& session);
 
 }  // namespace titan::tracer

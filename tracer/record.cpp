@@ -108,7 +108,7 @@ void fill_uncommon(const Call& call, Thread& thread, CollectiveEntry& entry, uin
 // Claims the entry and fills it in. One pass of plain stores: this is the cost of a record.
 [[gnu::always_inline]] inline void write_entry(Call& call, Thread& thread, Session& session, Communicator* communicator,
                                                const CallArgs& args, uint8_t traits, uint32_t capture, uint64_t now) {
-    const uint32_t stack = session.call_sites.on() ? session.call_sites.capture() : 0;
+    const uint32_t stack = session.call_sites.on() ? session.call_sites.capture(thread.stack) : 0;
     const uint64_t ticket = session.collectives.claim();
     CollectiveEntry& entry = session.collectives.begin(ticket);
     call.ticket = ticket;

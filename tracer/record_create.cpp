@@ -20,7 +20,7 @@ uint64_t write_entry(Thread& thread, const CreateArgs& args, Communicator* child
     Session& session = *thread.session;
     Communicator* const parent = args.parent != nullptr ? session.communicators.find(args.parent) : nullptr;
     Communicator* const owner = parent != nullptr ? parent : child;
-    const uint32_t stack = session.call_sites.on() ? session.call_sites.capture() : 0;
+    const uint32_t stack = session.call_sites.on() ? session.call_sites.capture(thread.stack) : 0;
     const uint64_t ticket = session.collectives.claim();
     format::CollectiveEntry& entry = session.collectives.begin(ticket);
     // All but slot_sequence, which readers see.

@@ -30,6 +30,7 @@ struct Thread {
     uint64_t group;  // 0 outside groups
     uint64_t group_first_ticket;
     uint64_t group_last_ticket;
+    AddressRange stack;    // empty: nothing of its native stack may be read
     uint64_t work_ticket;  // newest entry of this thread whose kernel has no name yet
     PendingCreate creates[kMaxPendingCreates];
     uint32_t group_launches;  // streams of the group that is being ended

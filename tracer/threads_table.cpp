@@ -52,6 +52,20 @@ void clear_row(format::ThreadRecord& record) {
     store_field(record.span_depth, uint32_t{0});
 }
 
+// Empty where nobody knows.
+AddressRange own_stack() {
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
+        return {};
+    }
+    void* begin = nullptr;
+    size_t bytes = 0;
+    const bool known = pthread_attr_getstack(&attributes, &begin, &bytes) == 0;
+    pthread_attr_destroy(&attributes);
+    const auto first = reinterpret_cast<uint64_t>(begin);
+    return known ? AddressRange{first, first + bytes} : AddressRange{};
+}
+
 void on_thread_end(void* opaque) { give_back_thread(*static_cast<Thread*>(opaque)); }
 
 }  // namespace
@@ -87,6 +101,9 @@ Thread* take_thread(Session& session) {
         thread = Thread{};
         thread.session = &session;
         thread.tid = static_cast<uint32_t>(gettid());
+        if (session.call_sites.wants(format::kNativeSites)) {
+            thread.stack = own_stack();
+        }
         format::ThreadRecord* const row = take_row(session, thread.tid);
         state.has_row = row != nullptr;
         thread.record = row != nullptr ? row : &state.spare;

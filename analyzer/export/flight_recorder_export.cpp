@@ -97,7 +97,7 @@ class Exporter {
         size_t done = 0;
         for (const Process& loaded : run_.processes) {
             if (const auto opened = open_source(loaded.source.path, memory_)) {
-                CallSites sites(opened->image);
+                CallSites sites(opened->image, &symbols_);
                 sites_ = &sites;
                 note_stacks(*opened);
                 write_process(loaded, decode_process(*opened));
@@ -216,7 +216,7 @@ class Exporter {
                 continue;
             }
             const auto place = static_cast<size_t>(&entry - full.entries.data());
-            const CallStack& frames = sites_->stack(place < stacks_.size() ? stacks_[place] : 0);
+            const uint32_t frames = place < stacks_.size() ? stacks_[place] : 0;
             if (!is_p2p(entry.kind)) {
                 // PyTorch counts from 1.
                 write_entry(out, loaded, entry, groups_[member.communicator], entry.sequence + 1, calls++, frames);
@@ -281,7 +281,7 @@ class Exporter {
     }
 
     void write_entry(PickleWriter& out, const Process& loaded, const Entry& entry, const ProcessGroup& group,
-                     uint64_t number, int64_t record, const CallStack& stack) const {
+                     uint64_t number, int64_t record, uint32_t stack) const {
         const bool p2p = is_p2p(entry.kind);
         out.begin_dict();
         out.text("record_id").integer(record);
@@ -297,7 +297,7 @@ class Exporter {
         out.text("retired").boolean(name_of_state(entry) == "completed");
         out.text("timeout_ms").integer(static_cast<int64_t>(loaded.timeout_ns / 1'000'000));
         out.text("is_p2p").boolean(p2p);
-        write_frames(out, stack);
+        write_frames(out, sites_->frames(stack));
         out.end_dict();
     }
 
@@ -311,11 +311,11 @@ class Exporter {
         return fmt::format("nccl:{} {}{}{}", name, self, entry.kind == OpKind::kSend ? "->" : "<-", 1 - self);
     }
 
-    static void write_frames(PickleWriter& out, const CallStack& stack) {
+    static void write_frames(PickleWriter& out, const std::vector<CallFrame>& frames) {
         out.text("frames").begin_list();
-        for (const PythonSite& site : stack.python) {
-            out.begin_dict().text("name").text(site.function).text("filename").text(site.file);
-            out.text("line").integer(site.line).end_dict();
+        for (const CallFrame& frame : frames) {
+            out.begin_dict().text("name").text(frame.name).text("filename").text(frame.file);
+            out.text("line").integer(frame.line).end_dict();
         }
         out.end_list();
     }
@@ -365,6 +365,7 @@ class Exporter {
     const Run& run_;
     const FlightRecorderExport& options_;
     format::ImageBuffer memory_;
+    Symbols symbols_{Symbols::Search::kEverywhere};
     CallSites* sites_ = nullptr;                                   // of the process that is being written
     std::vector<uint32_t> stacks_;                                 // likewise
     std::vector<ProcessGroup> groups_;                             // by communicator

@@ -129,9 +129,9 @@ void decode_header(const format::RingHeader& header, Process& process) {
 }
 
 void decode_entries(const format::RingImage& image, const std::unordered_map<uint32_t, uint32_t>& row_of,
-                    TextTable& texts, Process& process) {
+                    TextTable& texts, Symbols* symbols, Process& process) {
     std::vector<uint64_t> tickets;
-    CallSites sites(image);
+    CallSites sites(image, symbols);
     std::unordered_map<uint64_t, uint32_t> row_of_id;
     for (uint32_t row = 0; row < process.members.size(); ++row) {
         row_of_id.emplace(process.members[row].id, row);
@@ -185,7 +185,7 @@ void decode_labels(const format::RingImage& image, TextTable& texts, Process& pr
 
 }  // namespace
 
-Process decode_process(const OpenedSource& opened) {
+Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     const format::RingImage& image = opened.image;
     Process process;
     process.source = opened.source;
@@ -203,7 +203,7 @@ Process decode_process(const OpenedSource& opened) {
     for (const ThreadRecord& record : image.threads()) {
         process.threads.push_back(decode_thread(record, image.clock(), texts));
     }
-    decode_entries(image, row_of, texts, process);
+    decode_entries(image, row_of, texts, symbols, process);
     complete_device_states(process);
     index_calls(process);
     decode_stream_work(opened, texts, process);

@@ -87,8 +87,8 @@ std::vector<LoadJob> jobs_of(const std::vector<CandidateGroup>& groups) {
 }
 
 // Condensed by the worker that decoded it: only one process per worker is ever there in full.
-Process decode(const OpenedSource& opened) {
-    Process process = decode_process(opened);
+Process decode(const OpenedSource& opened, Symbols& symbols) {
+    Process process = decode_process(opened, &symbols);
     condense(process);
     return process;
 }
@@ -160,7 +160,7 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, Loader& with) {
         for (const std::string& problem : opened->problems) {
             outcome.problems.push_back(opened->source.label + ": " + problem + "; what is whole of it is used");
         }
-        outcome.processes.push_back(decode(*opened));
+        outcome.processes.push_back(decode(*opened, with.symbols));
         decode_standing(opened->stacks, with.symbols, outcome.processes.back());
         break;
     }
@@ -368,6 +368,7 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         started_ns = process.started_ns > 0 ? std::min(started_ns, process.started_ns) : started_ns;
     }
     ImageBuffer memory;
+    Symbols symbols(Symbols::Search::kNearby);
     for (const NodeRing& ring : list_rings(options.ring_directory)) {
         if (!ring.problem.empty() || RunKey(ring.run, ring.attempt) != *key ||
             (started_ns != INT64_MAX && ring.newest_ns < started_ns)) {
@@ -383,9 +384,9 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         }
         const Result<OpenedSource> opened = open_source(ring.path, memory);
         if (opened && died_later) {
-            *same = decode(*opened);
+            *same = decode(*opened, symbols);
         } else if (opened) {
-            processes.push_back(decode(*opened));
+            processes.push_back(decode(*opened, symbols));
         }
     }
 }

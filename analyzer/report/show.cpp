@@ -43,7 +43,7 @@ class CallLister {
 
     void list(const OpenedSource& opened, const std::function<void(const std::string&)>& write) {
         image_ = &opened.image;
-        sites_ = std::make_unique<CallSites>(opened.image);
+        sites_ = std::make_unique<CallSites>(opened.image, &symbols_);
         NewestLines lines(options_.last, write);
         if (options_.work) {
             opened.image.for_each_stream_work([&](uint64_t ticket, const StreamWorkEntry& entry) {
@@ -205,7 +205,17 @@ class CallLister {
         for (const PythonSite& site : stack.python) {
             json["python_frames"].push_back({{"file", site.file}, {"line", site.line}, {"function", site.function}});
         }
+        json["native_frames"] = ordered_json::array();
+        for (const StackSite& site : stack.native) {
+            json["native_frames"].push_back({{"address", site.address},
+                                             {"module", site.module},
+                                             {"in_module", site.in_module},
+                                             {"function", site.function},
+                                             {"file", site.file},
+                                             {"line", site.line}});
+        }
         json["python_cut"] = stack.python_cut;
+        json["native_cut"] = stack.native_cut;
     }
 
     std::string text_line(const CollectiveEntry& entry) const {
@@ -236,6 +246,7 @@ class CallLister {
     const Run& run_;
     const ShowOptions& options_;
     const format::RingImage* image_ = nullptr;
+    Symbols symbols_{Symbols::Search::kEverywhere};
     std::unique_ptr<CallSites> sites_;
 };
 

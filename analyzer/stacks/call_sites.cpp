@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "analyzer/flight_recorder.h"
 #include "analyzer/text.h"
@@ -10,21 +11,81 @@
 namespace titan::analyzer {
 namespace {
 
-std::string place_of(const std::vector<PythonSite>& python) {
-    const auto own = std::find_if(python.begin(), python.end(),
-                                  [](const PythonSite& site) { return !is_framework_file(site.file); });
-    if (python.empty()) {
-        return {};
-    }
-    const PythonSite& chosen = own != python.end() ? *own : python.front();
-    return chosen.file.empty() ? std::string()
-                               : fmt::format("{}:{} in {}", chosen.file.substr(chosen.file.rfind('/') + 1), chosen.line,
-                                             chosen.function);
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool runs_python(const StackSite& site) { return site.function.starts_with("_PyEval_EvalFrameDefault"); }
+
+bool is_interpreter(const StackSite& site) {
+    return site.module.starts_with("libpython") || site.module.starts_with("python3");
+}
+
+// Not where a program's author would look.
+bool is_framework(const StackSite& site) {
+    constexpr auto kModules = std::to_array<std::string_view>(
+        {"libnccl", "libtorch", "libc10", "libc.so", "libpthread.so", "libstdc++.so", "libffi.so", "_ctypes."});
+    return is_interpreter(site) || std::any_of(kModules.begin(), kModules.end(), [&](std::string_view module) {
+               return site.module.starts_with(module);
+           });
+}
+
+std::string place_of(const PythonSite& site) {
+    return site.file.empty() ? std::string()
+                             : fmt::format("{}:{} in {}", base_name(site.file), site.line, site.function);
+}
+
+std::string place_of(const StackSite& site) {
+    return site.file.empty() || site.function.empty()
+               ? site_text(site)
+               : fmt::format("{}:{} in {}", base_name(site.file), site.line, site.function);
+}
+
+template <typename Site, typename IsFramework>
+std::string place_in(const std::vector<Site>& sites, IsFramework is_framework) {
+    const auto own = std::find_if_not(sites.begin(), sites.end(), is_framework);
+    return sites.empty() ? std::string() : place_of(own != sites.end() ? *own : sites.front());
+}
+
+CallFrame frame_of(const PythonSite& site) { return {site.function, site.file, site.line}; }
+
+CallFrame frame_of(const StackSite& site) {
+    return {site.function.empty() ? fmt::format("0x{:x}", site.module.empty() ? site.address : site.in_module)
+                                  : site.function,
+            site.file.empty() ? site.module : site.file, site.line};
 }
 
 }  // namespace
 
-std::string CallSites::python() const { return printable(image_.text(image_.header().python)); }
+CallSites::CallSites(const format::RingImage& image, Symbols* symbols)
+    : image_(image.call_sites()), symbols_(symbols), modules_(image_.modules()) {}
+
+std::vector<std::string> CallSites::problems() const {
+    std::vector<std::string> problems;
+    for (const std::string& said :
+         {printable(image_.text(image_.header().python)), printable(image_.text(image_.header().native))}) {
+        if (!said.empty() && !said.starts_with("CPython ")) {
+            problems.push_back(said);
+        }
+    }
+    return problems;
+}
+
+StackSite CallSites::native_site(uint64_t address) {
+    StackSite site;
+    site.address = address;
+    // What was loaded last where another module had been, holds.
+    const auto module = std::find_if(modules_.rbegin(), modules_.rend(), [&](const format::StackModule& candidate) {
+        return address >= candidate.begin && address < candidate.end;
+    });
+    if (module != modules_.rend()) {
+        const std::string path(image_.text(module->path));
+        site.module = base_name(printable(path));
+        site.in_module = address - module->bias;
+        if (symbols_ != nullptr) {
+            symbols_->name(*module, path, site, true);
+        }
+    }
+    return site;
+}
 
 const CallSites::Known& CallSites::known(uint32_t number) {
     const auto [found, fresh] = known_.try_emplace(number);
@@ -35,8 +96,15 @@ const CallSites::Known& CallSites::known(uint32_t number) {
                                           printable(image_.text(frame.place.function)), frame.place.line,
                                           frame.is_entry});
         }
+        for (const auto& frame : raw->native) {
+            known.stack.native.push_back(native_site(frame.place.address));
+        }
         known.stack.python_cut = raw->python_cut;
-        known.place = place_of(known.stack.python);
+        known.stack.native_cut = raw->native_cut;
+        known.place = place_in(known.stack.python, [](const PythonSite& site) { return is_framework_file(site.file); });
+        if (known.place.empty()) {
+            known.place = place_in(known.stack.native, is_framework);
+        }
     }
     return known;
 }
@@ -44,5 +112,29 @@ const CallSites::Known& CallSites::known(uint32_t number) {
 const CallStack& CallSites::stack(uint32_t number) { return known(number).stack; }
 
 const std::string& CallSites::place(uint32_t number) { return known(number).place; }
+
+std::vector<CallFrame> CallSites::frames(uint32_t number) {
+    const CallStack& stack = known(number).stack;
+    std::vector<CallFrame> frames;
+    const auto runs = std::count_if(stack.native.begin(), stack.native.end(), runs_python);
+    const auto entries =
+        std::count_if(stack.python.begin(), stack.python.end(), [](const PythonSite& site) { return site.is_entry; });
+    const bool fits = runs == entries || (stack.native_cut && runs < entries);
+    auto python = stack.python.begin();
+    for (const StackSite& site : stack.native) {
+        if (fits && runs_python(site)) {
+            for (bool more = true; more && python != stack.python.end(); ++python) {
+                frames.push_back(frame_of(*python));
+                more = !python->is_entry;
+            }
+        } else if (!fits || !is_interpreter(site)) {
+            frames.push_back(frame_of(site));
+        }
+    }
+    for (; python != stack.python.end(); ++python) {
+        frames.push_back(frame_of(*python));
+    }
+    return frames;
+}
 
 }  // namespace titan::analyzer

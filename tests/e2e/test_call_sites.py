@@ -84,6 +84,20 @@ class CallSites(harness.Case):
             seen.add(call["op"])
         self.assertLessEqual({"comm_init", "reduce_scatter", "all_reduce", "broadcast"}, seen)
 
+    def expect_native(self, calls):
+        """From the library that calls NCCL to the program's first instruction."""
+        for call in calls:
+            frames = call["native_frames"]
+            self.assertEqual((frames[0]["module"], call["native_cut"]), ("libsimtrain.so", False))
+            self.assertEqual(frames[-1]["function"], "_start")
+            self.assertTrue(all(frame["module"] for frame in frames), frames)
+        source = (harness.ROOT / "tests" / "simgpu" / "sim" / "trainer.cpp").read_text().splitlines()
+        inner = {(frame["function"], pathlib.Path(frame["file"]).name, frame["line"]) for call in calls if call["op"] == "comm_destroy"
+                 for frame in call["native_frames"][:1]}
+        (function, file, line), = inner
+        self.assertEqual((function, file), ("simgpu::Trainer::destroy_comms()", "trainer.cpp"))
+        self.assertIn("ncclCommDestroy", source[line - 1])
+
     def test_every_call_says_where(self):
         self.train("--steps", "100")
         calls = self.place.show(self.place.dumps)
@@ -91,6 +105,8 @@ class CallSites(harness.Case):
         for mine, other in zip(calls, self.decode()):
             for key in ("ticket", "stack", "python_frames"):
                 self.assertEqual(mine[key], other[key])
+            self.assertEqual([frame["address"] for frame in mine["native_frames"]], other["native_frames"])
+        self.expect_native(calls)
         for ring in self.decode("--call-sites"):
             self.assertTrue(ring["python"].startswith("CPython 3."), ring)
             made, kept = sum(ring["uses"]) + ring["dropped"], len(ring["uses"])
@@ -102,13 +118,27 @@ class CallSites(harness.Case):
                               self.place.env(preload=False)).stdout
         self.assertIn(f"at train.py:{line_of('getattr(self.lib')} in Job.call", text)
 
-    def test_only_native_frames_or_none(self):
-        for setting in ("collective:native", "dump", "off"):
+    def test_native_frames_alone(self):
+        self.train("--steps", "10", TITANTRACE_STACKS="collective:native")
+        calls = self.place.show(self.place.dumps)
+        self.expect_native(calls)
+        self.assertEqual({len(call["python_frames"]) for call in calls}, {0})
+        self.assertTrue(all("trainer.cpp:" in call["called_at"] for call in calls if call["op"] == "comm_destroy"), calls)
+
+    def test_python_frames_alone(self):
+        self.train("--steps", "10", TITANTRACE_STACKS="collective:python")
+        calls = self.place.show(self.place.dumps)
+        self.expect_sites(calls)
+        self.assertEqual({len(call["native_frames"]) for call in calls}, {0})
+
+    def test_none(self):
+        for setting in ("dump", "off"):
             with self.subTest(setting):
                 self.place = self.new_place()
                 self.train("--steps", "3", TITANTRACE_STACKS=setting)
-                for call in self.place.show(self.place.dumps):
-                    self.assertEqual(call.get("python_frames", []), [])
+                calls = self.place.show(self.place.dumps)
+                self.assertEqual([call for call in calls if "stack" in call or "called_at" in call], [])
+                self.assertFalse(any("stack" in call for call in self.decode()))
 
     def test_finding_names_the_place(self):
         self.start("--steps", "100000", "--tp", "4", ranks=4, SIMGPU_FAULTS="other rank=2 comm=tp step=5 kind=allgather",
@@ -150,9 +180,16 @@ class CallSites(harness.Case):
             entries = pickle.loads(path.read_bytes())["entries"]
             self.assertGreater(len(entries), 10)
             for entry in entries:
-                inner = entry["frames"][0]
-                self.assertEqual((inner["name"], pathlib.Path(inner["filename"]).name, inner["line"]), ("Job.call", "train.py", maker))
-                self.assertEqual(entry["frames"][-1]["name"], "<module>")
+                names = [frame["name"] for frame in entry["frames"]]
+                self.assertEqual(names[-1], "_start")
+                # Python's frames stand where the interpreter runs them.
+                self.assertTrue(names[0].startswith("simgpu::"), names)
+                inner = names.index("Job.call")
+                outer = names.index("<module>")
+                self.assertIn(names[inner + 1:outer + 1], (["train_step", "main", "<module>"], ["main", "<module>"]))
+                frame = entry["frames"][inner]
+                self.assertEqual((pathlib.Path(frame["filename"]).name, frame["line"]), ("train.py", maker))
+                self.assertFalse(any(name.startswith("_PyEval") for name in names), names)
         self.assertIn(f"train.py:{maker} in Job.call", {call["called_at"] for call in self.place.show(into)})
 
     @unittest.skipUnless(TORCH.exists(), f"no PyTorch: {TORCH} is missing (scripts/setup installs it)")
@@ -163,7 +200,7 @@ class CallSites(harness.Case):
         done = self.place.run([TORCH, "-c", READ_BY_PYTORCH, self.export()], self.place.env(preload=False, LD_LIBRARY_PATH=None), 120)
         self.assertEqual(done.status, 0, done.stderr)
         said = done.stdout + done.stderr
-        self.assertRegex(said, rf"collective stack trace: \n *Job.call at .*/train.py:{line_of('getattr(self.lib')}\n *train_step at ")
+        self.assertRegex(said, rf"collective stack trace: \n *simgpu::(.*\n)*? *Job.call at .*/train.py:{line_of('getattr(self.lib')}\n *train_step at ")
 
     def test_every_python(self):
         found = pythons()
@@ -193,6 +230,9 @@ class WithoutPython(harness.Case):
         calls = self.place.show(self.place.dumps)
         self.assertGreater(len(calls), 10)
         self.assertEqual({len(call["python_frames"]) for call in calls}, {0})
+        for call in calls:
+            self.assertRegex(call["called_at"], r"^\w+\.(cpp|h):\d+ in ")
+            self.assertEqual((call["native_frames"][-1]["function"], call["native_cut"]), ("_start", False))
 
 
 if __name__ == "__main__":

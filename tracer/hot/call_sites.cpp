@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "formats/stacks_layout.h"
 #include "python/code_place.h"
 #include "python/memory.h"
 
@@ -25,6 +24,7 @@ constexpr uint32_t kModuleRows = 1024;
 constexpr uint64_t kMaxProbes = 32;
 constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
 constexpr uint64_t kSeed = 0x7469746E73697465;
+constexpr uint64_t kNativeSeed = 0x6E61746976657075;
 
 struct TableSize {
     CallSiteTable table;
@@ -125,25 +125,69 @@ void CallSites::say_python(const char* text) {
     std::atomic_ref(header_->python).store(texts_.intern(text), std::memory_order_relaxed);
 }
 
-uint32_t CallSites::capture() {
-    // Not initialised: 1.5 KB that the walk fills as far as there are frames.
-    alignas(Frame) unsigned char room[kMaxCallFrames * sizeof(Frame)];
-    auto* const frames = reinterpret_cast<Frame*>(room);
-    Gathered stack{kSeed, frames, 0, 0};
+void CallSites::say_native(const char* text) {
+    std::atomic_ref(header_->native).store(texts_.intern(text), std::memory_order_relaxed);
+}
+
+bool CallSites::add_module(format::StackModule module, const char* path) {
+    const std::atomic_ref<uint64_t> rows(cursor(CallSiteTable::kModules).head);
+    const uint64_t row = rows.load(std::memory_order_relaxed);
+    if (row >= kModuleRows) {
+        return false;
+    }
+    module.path = texts_.intern(path);
+    table<format::StackModule>(CallSiteTable::kModules)[row] = module;
+    rows.store(row + 1, std::memory_order_release);
+    return true;
+}
+
+void CallSites::gather_python(Gathered& stack, Frame* frames) {
     const CallPython* const python = python_.load(std::memory_order_acquire);
     void* const state = python != nullptr && python->is_initialized() != 0 ? python->this_thread_state() : nullptr;
-    if (state != nullptr) {
-        const python::Runtime& runtime = python->runtime;
-        const python::Walk walked =
-            python::walk(python::DirectMemory{}, runtime, reinterpret_cast<uint64_t>(state), frames, kMaxCallFrames);
-        stack.python_count = walked.count;
-        stack.flags = walked.cut == python::Cut::kNone ? 0 : format::kPythonCut;
-        for (uint32_t i = 0; i < walked.count; ++i) {
-            stack.hash = mix(stack.hash, key_of(runtime.layout, frames[i]));
+    if (state == nullptr) {
+        return;
+    }
+    const python::Runtime& runtime = python->runtime;
+    const python::Walk walked =
+        python::walk(python::DirectMemory{}, runtime, reinterpret_cast<uint64_t>(state), frames, kMaxCallFrames);
+    stack.python_count = walked.count;
+    stack.flags |= walked.cut == python::Cut::kNone ? 0 : format::kPythonCut;
+    for (uint32_t i = 0; i < walked.count; ++i) {
+        stack.hash = mix(stack.hash, key_of(runtime.layout, frames[i]));
+    }
+}
+
+void CallSites::gather_native(Gathered& stack, uint64_t* addresses, AddressRange thread_stack) {
+    const CallNative* const native = native_.load(std::memory_order_acquire);
+    if (native == nullptr) {
+        return;
+    }
+    NativeWalk walked{};
+    // Each address that has no rule yet gets one: once for all.
+    for (uint32_t learned = 0; learned <= kMaxCallFrames + 32; ++learned) {
+        walked = walk_native(native->rules, native->generation.load(std::memory_order_relaxed), native->own,
+                             thread_stack, addresses, kMaxCallFrames);
+        if (walked.unknown == 0 || !native->learn(walked.unknown)) [[likely]] {
+            break;
         }
     }
+    stack.native_count = walked.count;
+    stack.flags |= walked.cut ? format::kNativeCut : 0;
+    for (uint32_t i = 0; i < walked.count; ++i) {
+        stack.hash = mix(stack.hash, addresses[i]);
+    }
+}
+
+uint32_t CallSites::capture(AddressRange thread_stack) {
+    // Not initialised: they are filled as far as there are frames.
+    alignas(Frame) unsigned char room[kMaxCallFrames * sizeof(Frame)];
+    uint64_t addresses[kMaxCallFrames];
+    auto* const frames = reinterpret_cast<Frame*>(room);
+    Gathered stack{.hash = kSeed, .native = addresses, .python = frames};
+    gather_python(stack, frames);
+    gather_native(stack, addresses, thread_stack);
     stack.hash = not_zero(stack.hash);
-    return stack.python_count == 0 ? 0 : intern(stack);
+    return stack.python_count + stack.native_count == 0 ? 0 : intern(stack);
 }
 
 uint32_t CallSites::intern(const Gathered& stack) {
@@ -188,24 +232,36 @@ uint32_t CallSites::lose() {
 
 // The row is ours.
 void CallSites::write(const Gathered& stack, CallStackRecord& record) {
-    uint32_t count = stack.python_count;
+    const uint64_t count = stack.native_count + stack.python_count;
     const uint64_t first =
         std::atomic_ref(cursor(CallSiteTable::kFrames).head).fetch_add(count, std::memory_order_relaxed);
-    record.flags = stack.flags;
-    if (first + count > kFrameRows) {
-        count = first < kFrameRows ? static_cast<uint32_t>(kFrameRows - first) : 0;
-        record.flags |= format::kPythonCut;
+    const uint64_t room = first < kFrameRows ? kFrameRows - first : 0;
+    const auto natives = static_cast<uint16_t>(stack.native_count < room ? stack.native_count : room);
+    const auto pythons =
+        static_cast<uint16_t>(stack.python_count < room - natives ? stack.python_count : room - natives);
+    for (uint32_t i = 0; i < natives; ++i) {
+        const uint64_t address = stack.native[i];
+        frames_[first + i] = place_of(not_zero(mix(kNativeSeed, address)), [&](CallPlace& place) {
+            place.address = address;
+            std::atomic_ref(place.published).store(1, std::memory_order_release);
+        });
     }
-    for (uint32_t i = 0; i < count; ++i) {
-        frames_[first + i] = place_of(stack.python[i]) | (stack.python[i].is_entry ? format::kEntryFrame : 0);
+    for (uint32_t i = 0; i < pythons; ++i) {
+        const Frame& frame = stack.python[i];
+        const uint32_t place = place_of(key_of(python_.load(std::memory_order_relaxed)->runtime.layout, frame),
+                                        [&](CallPlace& made) { describe(frame, made); });
+        frames_[first + natives + i] = place | (frame.is_entry ? format::kEntryFrame : 0);
     }
+    record.flags = static_cast<uint8_t>(stack.flags | (natives < stack.native_count ? format::kNativeCut : 0) |
+                                        (pythons < stack.python_count ? format::kPythonCut : 0));
     record.first_frame = static_cast<uint32_t>(first);
-    record.python_count = static_cast<uint16_t>(count);
+    record.native_count = natives;
+    record.python_count = pythons;
     std::atomic_ref(record.published).store(1, std::memory_order_release);
 }
 
-uint32_t CallSites::place_of(const Frame& frame) {
-    const uint64_t key = key_of(python_.load(std::memory_order_relaxed)->runtime.layout, frame);
+template <typename Fill>
+uint32_t CallSites::place_of(uint64_t key, const Fill& fill) {
     for (uint64_t probe = 0; probe < kMaxProbes; ++probe) {
         const uint64_t row = (key + probe) & (kPlaceRows - 1);
         CallPlace& place = places_[row];
@@ -218,7 +274,7 @@ uint32_t CallSites::place_of(const Frame& frame) {
             if (std::atomic_ref(place.key).compare_exchange_strong(found, key, std::memory_order_relaxed)) {
                 rows.fetch_add(1, std::memory_order_relaxed);
                 found = key;
-                describe(frame, place);
+                fill(place);
             }
         }
         if (found == key) {

@@ -10,8 +10,10 @@
 #include <cstdint>
 
 #include "formats/call_sites_layout.h"
+#include "formats/stacks_layout.h"
 #include "python/frames.h"
 #include "strings.h"
+#include "unwind_rules.h"
 
 namespace titan::tracer {
 
@@ -24,6 +26,15 @@ struct CallPython {
     int (*is_initialized)();  // 0 as soon as CPython begins to take its threads apart
 };
 
+// What a thread needs to find its native frames.
+struct CallNative {
+    UnwindRules rules;
+    std::atomic<uint16_t> generation;  // of the list of modules
+    AddressRange own;                  // the tracer's own code
+    // Cold: makes a rule for that address, or says that there is none. False: no room for it.
+    bool (*learn)(uint64_t address);
+};
+
 class CallSites {
   public:
     static uint64_t region_bytes();
@@ -34,7 +45,7 @@ class CallSites {
     bool wants(format::CallSiteKinds kind) const { return on() && (header_->kinds & kind) != 0; }
 
     // The number for CollectiveEntry::stack; 0 when nothing is known, or there was no room (counted).
-    uint32_t capture();
+    uint32_t capture(AddressRange thread_stack);
 
     // From now on Python frames are among them; `python` stays. cold.
     void set_python(const CallPython* python) { python_.store(python, std::memory_order_release); }
@@ -42,19 +53,31 @@ class CallSites {
     // Words for the reader: which Python, or why there is none. cold.
     void say_python(const char* text);
 
+    // From now on native frames are among them; `native` stays. cold.
+    void set_native(const CallNative* native) { native_.store(native, std::memory_order_release); }
+    void say_native(const char* text);
+    // False: the table of modules is full. cold, one thread at a time.
+    bool add_module(format::StackModule module, const char* path);
+
     // For tests: a stack as capture() would have gathered it.
     struct Gathered {
-        uint64_t hash;
-        const python::Frame* python;
-        uint32_t python_count;
-        uint8_t flags;
+        uint64_t hash = 0;
+        const uint64_t* native = nullptr;
+        const python::Frame* python = nullptr;
+        uint32_t native_count = 0;
+        uint32_t python_count = 0;
+        uint8_t flags = 0;
     };
     uint32_t intern(const Gathered& stack);
 
   private:
     uint32_t add(const Gathered& stack);
     void write(const Gathered& stack, format::CallStackRecord& record);
-    uint32_t place_of(const python::Frame& frame);
+    void gather_python(Gathered& stack, python::Frame* frames);
+    void gather_native(Gathered& stack, uint64_t* addresses, AddressRange thread_stack);
+    // Row of the place + 1 of that key; 0 without room. `fill` writes a new one.
+    template <typename Fill>
+    uint32_t place_of(uint64_t key, const Fill& fill);
     void describe(const python::Frame& frame, format::CallPlace& place);
     uint32_t lose();
 
@@ -68,6 +91,7 @@ class CallSites {
     format::CallFrame* frames_ = nullptr;
     uint64_t* lost_ = nullptr;
     std::atomic<const CallPython*> python_{nullptr};
+    std::atomic<const CallNative*> native_{nullptr};
     StringTable texts_;
 };
 

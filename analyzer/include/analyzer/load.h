@@ -16,6 +16,8 @@
 
 namespace titan::analyzer {
 
+class Symbols;
+
 struct LoadOptions {
     std::vector<std::string> paths;
     std::string run;                 // empty: the newest
@@ -61,13 +63,14 @@ struct OpenedSource {
     uint64_t now_ticks = 0;
     Liveness liveness = Liveness::kUnknown;
     bool partial_recording = false;
-    uint64_t launch_sample = 1;  // every n-th piece of stream work was recorded, 0: none; 1 also where nothing tells
+    uint64_t launch_sample = 1;     // every n-th piece of stream work was recorded, 0: none; 1 also where nothing tells
     std::vector<std::byte> stacks;  // formats/stacks_layout.h, empty: none
     std::vector<std::string> problems;
 };
 format::Result<OpenedSource> open_source(const std::string& path, format::ImageBuffer& memory);
 
-Process decode_process(const OpenedSource& opened);
+// `symbols` name the places of calls that have no Python frames.
+Process decode_process(const OpenedSource& opened, Symbols* symbols = nullptr);
 
 // For whoever makes a Process, once its entries and members are filled in: what each member has issued and which entries
 // are its calls, and the history, to which Entry::place points.

@@ -34,7 +34,8 @@ struct Sites {
     }
 
     uint32_t intern(uint64_t hash, const std::vector<tracer::python::Frame>& frames = {}) {
-        return sites.intern({hash, frames.data(), static_cast<uint32_t>(frames.size()), 0});
+        return sites.intern(
+            {.hash = hash, .python = frames.data(), .python_count = static_cast<uint32_t>(frames.size())});
     }
 };
 
