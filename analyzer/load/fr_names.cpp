@@ -115,20 +115,22 @@ std::string_view torch_name_of(Datatype datatype) {
 
 bool is_framework_file(std::string_view file) {
     return file.empty() || file.front() == '<' || file.find("/torch/") != std::string_view::npos ||
-           file.find("/contextlib.py") != std::string_view::npos;
+           file.find("/contextlib.py") != std::string_view::npos || file.find(".so") != std::string_view::npos;
 }
 
 std::string call_site(const format::fr::Dump& dump, const format::fr::Entry& entry) {
     if (entry.stack.count == 0) {
         return {};
     }
+    // A program's author looks for Python first, where there are frames of both.
+    const auto rank = [&](uint32_t frame) {
+        const std::string& file = dump.text(dump.frames[frame].file);
+        return is_framework_file(file) ? 0 : file.ends_with(".py") ? 2 : 1;
+    };
     uint32_t chosen = dump.stacks[entry.stack.begin];
-    for (uint32_t i = 0; i < entry.stack.count; ++i) {
+    for (uint32_t i = 1; i < entry.stack.count && rank(chosen) < 2; ++i) {
         const uint32_t frame = dump.stacks[entry.stack.begin + i];
-        if (!is_framework_file(dump.text(dump.frames[frame].file))) {
-            chosen = frame;
-            break;
-        }
+        chosen = rank(frame) > rank(chosen) ? frame : chosen;
     }
     const format::fr::Frame& frame = dump.frames[chosen];
     const std::string& file = dump.text(frame.file);

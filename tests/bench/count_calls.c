@@ -1,5 +1,6 @@
-/* Calls one function N times inside measured(), for callgrind: `count_calls WHAT N`. Two values of N give the exact cost
- * of one call, whatever start-up and first calls cost. */
+/* Calls one function N times inside measured(), for callgrind: `count_calls WHAT N [DEPTH REPEATS]`. Two values of N give the exact
+ * cost of one call, whatever start-up and first calls cost. With DEPTH the calls are made that many native frames deep, and
+ * the least time of one of them in any repeat is printed in nanoseconds. */
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "titantrace.h"
 
@@ -90,9 +92,38 @@ __attribute__((noinline)) void measured(void (*call)(long), long n) {
     }
 }
 
+static inline __attribute__((always_inline)) double nanoseconds_per_call(void (*call)(long), long n) {
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    measured(call, n);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    return ((double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec)) / (double)n;
+}
+
+/* Not by tail calls: each has a frame of its own. */
+__attribute__((noinline)) static double at_depth(int depth, void (*call)(long), long n) {
+    volatile char frame[40];
+    frame[0] = (char)depth;
+    const double found = depth > 1 ? at_depth(depth - 1, call, n) : nanoseconds_per_call(call, n);
+    frame[1] = frame[0];
+    return found;
+}
+
+/* The call's own function and measured; main and three of the start-up. */
+enum { kOtherFrames = 6 };
+
+static void run_at_depth(int depth, int repeats, void (*call)(long), long n) {
+    double least = 1e18;
+    for (int i = 0; i < repeats; ++i) {
+        const double found = at_depth(depth - kOtherFrames, call, n);
+        least = found < least ? found : least;
+    }
+    printf("%.2f\n", least);
+}
+
 int main(int argc, char** argv) {
-    if (argc != 3) {
-        fprintf(stderr, "usage: count_calls WHAT N\n");
+    if (argc != 3 && argc != 5) {
+        fprintf(stderr, "usage: count_calls WHAT N [DEPTH REPEATS]\n");
         return 2;
     }
     ncclUniqueId id;
@@ -106,7 +137,11 @@ int main(int argc, char** argv) {
             for (long warm = 0; warm < 64; ++warm) {
                 calls[i].call(warm);
             }
-            measured(calls[i].call, n);
+            if (argc == 5) {
+                run_at_depth(atoi(argv[3]), atoi(argv[4]), calls[i].call, n);
+            } else {
+                measured(calls[i].call, n);
+            }
             return 0;
         }
     }

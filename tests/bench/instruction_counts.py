@@ -25,6 +25,8 @@ BUDGETS = [("all_reduce", 300), ("step", 150), ("span", 2 * 150), ("event", 150)
            ("launch", 120), ("inner_launch", None), ("event_record", None)]
 # The same call on a device that is observed, by method: with the driver's part, which is next to nothing here.
 OBSERVED = [("all_reduce", method) for method in ("writes", "events", "timing")]
+# What finding out from where a call was made adds to it: from 24 native frames, and from 20 Python frames.
+CALL_SITES = [("24 native frames", "collective:native", 3200), ("20 Python frames", "collective:python", 3700)]
 # A lookup by dlsym may cost this many times a bare one: of a name of ours, and of one that only looks like it.
 LOOKUPS = [("lookup", 2.0), ("foreign_lookup", 2.0)]
 
@@ -50,10 +52,14 @@ def environment(directory, library=None, **settings):
 
 
 def count(program, call, calls, library, **settings):
-    """Instructions inside measured() for this many calls."""
+    return count_command([program, call, calls], library, **settings)
+
+
+def count_command(command, library, **settings):
+    """Instructions inside measured()."""
     with tempfile.TemporaryDirectory() as directory:
         command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=measured",
-                   "--callgrind-out-file=/dev/null", str(program), call, str(calls)]
+                   "--callgrind-out-file=/dev/null", *map(str, command)]
         ran = subprocess.run(command, capture_output=True, text=True, env=environment(directory, library, **settings), check=False)
     found = re.search(r"Collected\s*:\s*(\d+)", ran.stderr)
     if ran.returncode or not found:
@@ -75,6 +81,18 @@ def measure(program, library):
     return rows + observed
 
 
+def measure_call_sites(program, calls_of_python, library):
+    """[{name, budget, measured}]: with call sites less without them, both recorded."""
+    def per_call_of(command, stacks):
+        settings = {"TITANTRACE_STACKS": stacks, "RANK": "0", "WORLD_SIZE": "8"}
+        more, fewer = (count_command(command(calls), library, **settings) for calls in (2 * CALLS, CALLS))
+        return (more - fewer) / CALLS
+    native = lambda calls: [program, "all_reduce", calls, 24, 1]
+    python = lambda calls: [sys.executable, pathlib.Path(__file__).with_name("call_sites_program.py"), calls_of_python, 20, 0, calls, 1]
+    return [{"name": name, "budget": budget, "measured": per_call_of(command, stacks) - per_call_of(command, "dump")}
+            for (name, stacks, budget), command in zip(CALL_SITES, (native, python))]
+
+
 def measure_lookups(program, library):
     """[{name, limit, ratio}]: what a dlsym costs with the preload, in bare ones."""
     return [{"name": call, "limit": limit, "ratio": per_call(program, call, library) / per_call(program, call, None)}
@@ -93,6 +111,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", required=True)
     parser.add_argument("--library", required=True)
+    parser.add_argument("--calls-of-python", help="libcall_sites.so; without it call sites are not counted")
     parser.add_argument("--check", action="store_true", help="exit 1 when a budget is exceeded")
     parser.add_argument("--sanitize", default="none")
     options = parser.parse_args()
@@ -103,6 +122,8 @@ def main():
             print(f"skipped: {reason}")
             return 77
     rows = measure(options.program, options.library)
+    if options.calls_of_python:
+        rows += measure_call_sites(options.program, options.calls_of_python, options.library)
     print(table(rows))
     lookups = measure_lookups(options.program, options.library)
     for row in lookups:

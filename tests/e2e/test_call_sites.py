@@ -181,7 +181,7 @@ class CallSites(harness.Case):
             self.assertGreater(len(entries), 10)
             for entry in entries:
                 names = [frame["name"] for frame in entry["frames"]]
-                self.assertEqual(names[-1], "_start")
+                self.assertTrue(names[-1].startswith("__libc_start"), names)  # the interpreter's own _start is left out
                 # Python's frames stand where the interpreter runs them.
                 self.assertTrue(names[0].startswith("simgpu::"), names)
                 inner = names.index("Job.call")

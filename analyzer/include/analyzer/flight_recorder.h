@@ -37,7 +37,7 @@ Datatype datatype_of(std::string_view torch_name);
 // The other way round, in PyTorch's C++ words ("Float"); "Undefined" where it has none.
 std::string_view torch_name_of(Datatype datatype);
 
-// PyTorch's own, or of no file at all: not where a program's author would look.
+// PyTorch's own, or of no source that is known: not where a program's author would look.
 bool is_framework_file(std::string_view file);
 // "train.py:212 in step": the innermost frame that is not PyTorch's own. Empty where there are no frames.
 std::string call_site(const format::fr::Dump& dump, const format::fr::Entry& entry);
