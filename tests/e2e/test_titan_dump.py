@@ -9,6 +9,7 @@ import shutil
 import signal
 import struct
 import sys
+import unittest
 
 import harness
 import node_jobs
@@ -222,6 +223,28 @@ class Dump(node_jobs.NodeCase):
         done = self.titan_dump(rank.pid, "--dir", into)
         self.assertEqual((done.status, done.stdout), (FROM_OUTSIDE, f"{into}/e2e/0/rank00000.0.titan\n"), done.stderr)
         self.assertEqual(self.place.dump_files(), [])
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root may look after other users' processes")
+    def test_root_acts_as_the_owner(self):
+        nobody = 65534
+        for path in (self.place.path, self.place.rings, self.place.dumps, self.place.meet):
+            path.chmod(0o777)
+        try:
+            rank = self.place.start([harness.client("e2e-processes"), "linger"], self.place.env(RANK=0, WORLD_SIZE=1),
+                                    user=nobody, group=nobody, extra_groups=[])
+        except PermissionError:
+            self.skipTest("another user may not read the build directory")
+        rank.wait_says("done")
+        self.assertEqual(self.titan_dump(rank.pid).status, ALL_ANSWERED)
+        os.kill(rank.pid, signal.SIGSTOP)
+        harness.wait_for(lambda: state_of(rank.pid) == "T", 5, "it is stopped")
+        self.assertEqual(self.titan_dump(rank.pid).status, FROM_OUTSIDE)
+        owners = [(path.stat().st_uid, path.stat().st_mode & 0o777) for path in self.place.dump_files()]
+        self.assertEqual(owners, [(nobody, 0o600)] * 2)
+        stranger = self.place.run([harness.BUILD / "tools" / "titan-dump", rank.pid, "--ring-dir", self.place.rings],
+                                  self.place.env(preload=False), user=nobody - 1, group=nobody, extra_groups=[])
+        self.assertEqual(stranger.status, UNUSABLE)
+        self.assertIn("only that user and root may ask it", stranger.stderr)
 
     # --- refused -----------------------------------------------------------------------------------------------------
 
