@@ -208,7 +208,8 @@ void Graphs::remember(Session& session, const format::CollectiveEntry& entry) {
         .receive_buffer = entry.receive_buffer,
         .node = 0,
         .group = entry.group != 0 ? groups : 0,
-        .group_index = entry.group_index,
+        .group_index = static_cast<uint16_t>(entry.group_index < UINT16_MAX ? entry.group_index : UINT16_MAX),
+        .stack = static_cast<uint16_t>(entry.stack),
         .capture = entry.graph,
         .peer = entry.peer,
         .communicator =

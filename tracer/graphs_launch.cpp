@@ -89,7 +89,7 @@ Place place_in(const Communicator* communicator) {
     entry.communicator = place.communicator;
     entry.thread = replay.thread;
     entry.span = replay.span;
-    entry.stack = 0;
+    entry.stack = captured.stack;
     entry.peer = captured.peer;
     entry.comm_rank = place.rank;
     entry.device = place.device;

@@ -19,10 +19,11 @@ struct CapturedCall {
     uint64_t count;
     uint64_t send_buffer;
     uint64_t receive_buffer;
-    uint64_t node;   // child graph node that it came with, 0 none, kUnknownNode
-    uint32_t group;  // n-th NCCL group of the list from 1, 0 outside groups
-    uint32_t group_index;
-    uint32_t capture;  // number of the capture
+    uint64_t node;         // child graph node that it came with, 0 none, kUnknownNode
+    uint32_t group;        // n-th NCCL group of the list from 1, 0 outside groups
+    uint16_t group_index;  // its largest value where it is more
+    uint16_t stack;        // as of the entry: call sites have no more rows than that
+    uint32_t capture;      // number of the capture
     int32_t peer;
     uint16_t communicator;  // row, kNoCommunicator unknown
     uint16_t flags;         // format::CollectiveFlags

@@ -58,6 +58,9 @@ class CallLister {
         if (options_.work || options_.channels) {
             return;
         }
+        for (const std::string& problem : options_.json ? std::vector<std::string>() : sites_->problems()) {
+            write(fmt::format("{:>5}  {}\n", image_->header().rank, problem));
+        }
         opened.image.for_each_collective([&](uint64_t ticket, const CollectiveEntry& entry) {
             if (wanted(entry)) {
                 lines.add(options_.json ? json_line(ticket, entry) : text_line(entry));

@@ -216,12 +216,47 @@ class CallSites(harness.Case):
                     self.expect_sites(calls, qualified=version >= (3, 11))
                 else:
                     self.assertEqual(sum(len(call["python_frames"]) for call in calls), 0)
+                    self.expect_native(calls)
                     if version >= (3, 7):
-                        self.assertIn(f"CPython 3.{version[1]} is not known", jobs[0].stderr)
+                        missing = f"Python frames of calls are missing: CPython 3.{version[1]} is not known"
+                        self.assertEqual(jobs[0].stderr.count(missing), 1)
+                        listed = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "show", self.place.dumps, "--no-rings"],
+                                                self.place.env(preload=False))
+                        self.assertEqual(listed.stdout.count(missing), 2, "once for each rank")
             print(f"call sites of {' '.join(command)} {name}: tested", file=sys.stderr)
 
 
 class WithoutPython(harness.Case):
+    def test_forked_children_and_their_parent(self):
+        ran = self.place.start_rank("e2e-processes", "fork-nccl", TITANTRACE_STACKS="collective", TITANTRACE_DUMP_ON="exit")
+        ran.wait_says("done")
+        self.place.go()
+        self.assertEqual((ran.wait(), ran.stderr.count("missing")), (0, 0), ran.stderr)
+        calls = [call for path in self.place.dumps.glob("*/*/*.titan") for call in self.place.show(path)]
+        self.assertEqual(len({call["thread"] for call in calls}), 2)
+        for call in calls:
+            self.assertTrue(call["native_frames"], call)
+            self.assertEqual((call["native_frames"][-1]["function"], call["native_cut"]), ("_start", False))
+
+    def test_threads(self):
+        done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--steps", "5", "--threads"],
+                              self.place.env(TITANTRACE_DUMP_ON="exit", TITANTRACE_STACKS="collective"))
+        self.assertEqual(done.status, 0, done.stderr)
+        calls = self.place.show(self.place.dumps)
+        self.assertGreaterEqual(len({call["thread"] for call in calls}), 4)
+        for call in calls:
+            self.assertRegex(call["called_at"], r"^\w+\.(cpp|h):\d+ in ")
+            self.assertFalse(call["native_cut"], call)
+
+    def test_replays_of_a_graph_have_the_place_of_the_capture(self):
+        done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--steps", "6", "--graphs"],
+                              self.place.env(TITANTRACE_DUMP_ON="exit", TITANTRACE_STACKS="collective"))
+        self.assertEqual(done.status, 0, done.stderr)
+        replayed = [call for call in self.place.show(self.place.dumps) if call["replay"] != 0]
+        captured = {call["stack"] for call in self.place.show(self.place.dumps) if call["state"] == "captured"}
+        self.assertGreater(len(replayed), 5)
+        self.assertLessEqual({call["stack"] for call in replayed}, captured - {0})
+
     def test_program_without_python(self):
         done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--steps", "5"],
                               self.place.env(TITANTRACE_DUMP_ON="exit", TITANTRACE_STACKS="collective"))

@@ -25,7 +25,7 @@ from corpus_flight_recorder import json_samples, pickle_samples  # noqa: E402
 
 TWO63, ALL_ONES = 1 << 63, (1 << 64) - 1
 REGIONS_AT, REGION_BYTES, CURSORS_AT, CURSOR_BYTES, HEADER_BYTES = 872, 32, 3328, 64, 4096
-CALLS, COMMUNICATORS, THREADS, TEXTS = 1, 4, 5, 6  # kinds of regions
+CALLS, COMMUNICATORS, THREADS, TEXTS, CALL_SITES = 1, 4, 5, 6, 12  # kinds of regions
 
 
 def patched(data, *changes):
@@ -77,6 +77,24 @@ def clocks_backwards(ring):
     return patched(ring, *changes)
 
 
+def with_call_sites(ring, stack=(1, 1, 0, 1, 1, 1, 0), frames=(1, 2), offset=None, count=None):
+    """The ring with a region of call sites; all its calls were made from one, a native frame and a Python frame deep."""
+    place = lambda key, address, text, line: struct.pack("<QQIIiB3x", key, address, text, text, line, 1)
+    tables = [(32, struct.pack("<QQIHHBBHI", *stack, 0, 0)), (32, place(1, 0x400123, 0, 0) + place(2, 0, 1, 7)),
+              (4, struct.pack(f"<{len(frames)}I", *frames)), (16, struct.pack("<QII", 1, 0, 9)), (1, b"train.py"),
+              (64, struct.pack("<QQQII32x", 0x400000, 0x500000, 0x400000, 1, 20))]
+    head, bodies = b"", b""
+    for stride, body in tables:
+        head += struct.pack("<QII", 704 + len(bodies) if offset is None else offset, stride, len(body) // stride if count is None else count)
+        bodies += body + bytes(-len(body) % 8)
+    cursors = b"".join(struct.pack("<Q56x", 1) for _ in range(8))
+    region = struct.pack("<IIIIQ40x", 704, 3, 1, 1, 0) + head + bytes(32) + cursors + bodies
+    number = struct.unpack_from("<I", ring, 20)[0]
+    return patched(ring + region, (20, "I", number + 1), (24, "Q", len(ring + region)),
+                   (REGIONS_AT + REGION_BYTES * number, "IIQQQ", CALL_SITES, 1, len(ring), len(region), 0),
+                   *((call + 124, "I", 1) for call in rows(ring, CALLS)))
+
+
 def ring_samples(rings):
     ring = rings["hung-gpu-rank3"]
     first_call, first_row, first_thread = (rows(ring, kind)[0] for kind in (CALLS, COMMUNICATORS, THREADS))
@@ -117,6 +135,11 @@ def ring_samples(rings):
         ring, *((place + 144, "HBBHB", 999, 77, 88, 0xFFFF, 99) for place in rows(ring, CALLS)), (552, "I", 12345)), "read: "
     yield "texts-outside-the-heap.ring", patched(
         ring, *((place + 8, "II", 0xFFFFFFFF, 0xFFFFFFFF) for place in rows(ring, TEXTS))), "read: "
+    yield "call-sites.ring", with_call_sites(ring), "read: 10 calls"
+    yield "call-sites-of-frames-that-are-not-there.ring", with_call_sites(ring, (1, 1, 0xFFFFFFFF, 0xFFFF, 0xFFFF, 1, 0xFF)), "read: 10 calls"
+    yield "call-sites-of-places-that-are-not-there.ring", with_call_sites(ring, frames=(0xFFFFFFFF, 0x7FFFFFFF)), "read: 10 calls"
+    yield "call-sites-at-2-63.ring", with_call_sites(ring, offset=TWO63, count=0xFFFFFFFF), "read: 10 calls"
+    yield "call-sites-of-32-bits.ring", with_call_sites(ring, count=0xFFFFFFFF), "read: 10 calls"
     yield "spans-deeper-than-8.ring", patched(ring, (first_thread + 56, "I", 0xFFFFFFFF)), "read: "
 
 

@@ -16,6 +16,7 @@ using python::Frame;
 
 // Powers of two; three quarters are used, so that a look-up stays short.
 constexpr uint32_t kStackRows = 4096;
+static_assert(kStackRows <= UINT16_MAX);  // CapturedCall::stack
 constexpr uint32_t kPlaceRows = 8192;
 constexpr uint32_t kFrameRows = 64 << 10;
 constexpr uint32_t kTextRows = 4096;
