@@ -13,17 +13,17 @@ namespace {
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-bool runs_python(const StackSite& site) { return site.function.starts_with("_PyEval_EvalFrameDefault"); }
+bool is_python_loop(const StackSite& site) { return site.function.starts_with("_PyEval_EvalFrameDefault"); }
 
-bool is_interpreter(const StackSite& site) {
+bool is_of_interpreter(const StackSite& site) {
     return site.module.starts_with("libpython") || site.module.starts_with("python3");
 }
 
 // Not where a program's author would look.
-bool is_framework(const StackSite& site) {
+bool is_framework_code(const StackSite& site) {
     constexpr auto kModules = std::to_array<std::string_view>(
         {"libnccl", "libtorch", "libc10", "libc.so", "libpthread.so", "libstdc++.so", "libffi.so", "_ctypes."});
-    return is_interpreter(site) || std::any_of(kModules.begin(), kModules.end(), [&](std::string_view module) {
+    return is_of_interpreter(site) || std::any_of(kModules.begin(), kModules.end(), [&](std::string_view module) {
                return site.module.starts_with(module);
            });
 }
@@ -40,8 +40,8 @@ std::string place_of(const StackSite& site) {
 }
 
 template <typename Site, typename IsFramework>
-std::string place_in(const std::vector<Site>& sites, IsFramework is_framework) {
-    const auto own = std::find_if_not(sites.begin(), sites.end(), is_framework);
+std::string place_in(const std::vector<Site>& sites, IsFramework is_library) {
+    const auto own = std::find_if_not(sites.begin(), sites.end(), is_library);
     return sites.empty() ? std::string() : place_of(own != sites.end() ? *own : sites.front());
 }
 
@@ -103,7 +103,7 @@ const CallSites::Known& CallSites::known(uint32_t number) {
         known.stack.native_cut = raw->native_cut;
         known.place = place_in(known.stack.python, [](const PythonSite& site) { return is_framework_file(site.file); });
         if (known.place.empty()) {
-            known.place = place_in(known.stack.native, is_framework);
+            known.place = place_in(known.stack.native, is_framework_code);
         }
     }
     return known;
@@ -116,18 +116,18 @@ const std::string& CallSites::place(uint32_t number) { return known(number).plac
 std::vector<CallFrame> CallSites::frames(uint32_t number) {
     const CallStack& stack = known(number).stack;
     std::vector<CallFrame> frames;
-    const auto runs = std::count_if(stack.native.begin(), stack.native.end(), runs_python);
+    const auto runs = std::count_if(stack.native.begin(), stack.native.end(), is_python_loop);
     const auto entries =
         std::count_if(stack.python.begin(), stack.python.end(), [](const PythonSite& site) { return site.is_entry; });
     const bool fits = runs == entries || (stack.native_cut && runs < entries);
     auto python = stack.python.begin();
     for (const StackSite& site : stack.native) {
-        if (fits && runs_python(site)) {
+        if (fits && is_python_loop(site)) {
             for (bool more = true; more && python != stack.python.end(); ++python) {
                 frames.push_back(frame_of(*python));
                 more = !python->is_entry;
             }
-        } else if (!fits || !is_interpreter(site)) {
+        } else if (!fits || !is_of_interpreter(site)) {
             frames.push_back(frame_of(site));
         }
     }
