@@ -73,7 +73,15 @@ format::Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symb
     }
     std::vector<format::StackModule> modules = image->modules();
     std::sort(modules.begin(), modules.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    // No frame belongs to two threads: a damaged image must not make many out of few.
+    uint64_t left = bytes.size() / sizeof(format::StackFrame);
     for (const format::StackThread& thread : image->threads()) {
+        const uint64_t claimed = uint64_t{thread.frame_count} + thread.python_count;
+        if (claimed > left) {
+            stacks.notes.emplace_back("the stacks are damaged: some threads are left out");
+            break;
+        }
+        left -= claimed;
         if (wanted(thread.tid)) {
             stacks.threads.push_back(read_thread(*image, modules, thread, symbols));
         }

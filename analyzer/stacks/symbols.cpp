@@ -41,7 +41,9 @@ class Symbols::File {
   public:
     File(const std::string& path, const format::StackModule& recorded, Search search) {
         dwfl_ = dwfl_begin(search == Search::kNearby ? &kNearby : &kEverywhere);
-        if (dwfl_ == nullptr || !std::filesystem::exists(path)) {
+        std::error_code unseen;
+        // Any path may stand in a dump: what is no file could block for ever.
+        if (dwfl_ == nullptr || !std::filesystem::is_regular_file(path, unseen)) {
             problem_ = "not on this machine";
             return;
         }

@@ -57,6 +57,14 @@ class Stacks(harness.Case):
         self.assertLess(len(silent), 1000)
         print(f"stacks of {len(process['threads'])} threads in {process['took_ns'] / 1e6:.0f} ms")
 
+    def test_uninterruptible_thread(self):
+        """It is told by what /proc says, and nobody waits for it for long."""
+        process = self.dump("uninterruptible")
+        silent, = [thread for thread in process["threads"] if thread["outcome"] == "no_answer"]
+        self.assertEqual((silent["state"], silent["frames"]), ("D", []))
+        self.assertEqual(len(self.threads_in(process, "asleep")), 1)
+        self.assertLess(process["took_ns"], 2e9)
+
     def test_interrupted_in_locks(self):
         process = self.dump("busy")
         self.assertEqual(len(self.threads_in(process, "in_the_")), 4)

@@ -87,6 +87,19 @@ A_FRAME int in_generated_code() {
     return reinterpret_cast<Function>(reinterpret_cast<uintptr_t>(page))(asleep, 0) + 1;
 }
 
+// Uninterruptible, as far as signals go: a parent waits for its vfork child so.
+A_FRAME int waiting_for_a_child() {
+    const pid_t child = vfork();
+    if (child == 0) {
+        ++ready;
+        while (!over) {
+            usleep(10'000);
+        }
+        _exit(0);
+    }
+    return child > 0 ? 1 : 0;
+}
+
 int start_and_dump(const std::vector<int (*)()>& bodies, int dumps = 1) {
     Rank r;
     r.join();
@@ -117,6 +130,10 @@ int kinds() {
     return start_and_dump({[] { return asleep(20); }, spinning, in_the_heap, in_the_linker, blocking_signals});
 }
 
+int uninterruptible() {
+    return start_and_dump({waiting_for_a_child, [] { return asleep(1); }});
+}
+
 int generated() { return start_and_dump({in_generated_code}); }
 
 int many() {
@@ -137,8 +154,9 @@ int no_signal_left() {
     return start_and_dump({[] { return asleep(1); }});
 }
 
-constexpr client::Scenario kScenarios[] = {
-    {"kinds", kinds}, {"generated", generated}, {"many", many}, {"busy", busy}, {"no-signal-left", no_signal_left}};
+constexpr client::Scenario kScenarios[] = {{"kinds", kinds},         {"uninterruptible", uninterruptible},
+                                           {"generated", generated}, {"many", many},
+                                           {"busy", busy},           {"no-signal-left", no_signal_left}};
 
 }  // namespace
 
