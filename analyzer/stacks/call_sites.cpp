@@ -13,17 +13,11 @@ namespace {
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-bool is_python_loop(const StackSite& site) { return site.function.starts_with("_PyEval_EvalFrameDefault"); }
-
-bool is_of_interpreter(const StackSite& site) {
-    return site.module.starts_with("libpython") || site.module.starts_with("python3");
-}
-
 // Not where a program's author would look.
 bool is_framework_code(const StackSite& site) {
     constexpr auto kModules = std::to_array<std::string_view>(
         {"libnccl", "libtorch", "libc10", "libc.so", "libpthread.so", "libstdc++.so", "libffi.so", "_ctypes."});
-    return is_of_interpreter(site) || std::any_of(kModules.begin(), kModules.end(), [&](std::string_view module) {
+    return is_interpreter(site) || std::any_of(kModules.begin(), kModules.end(), [&](std::string_view module) {
                return site.module.starts_with(module);
            });
 }
@@ -116,23 +110,8 @@ const std::string& CallSites::place(uint32_t number) { return known(number).plac
 std::vector<CallFrame> CallSites::frames(uint32_t number) {
     const CallStack& stack = known(number).stack;
     std::vector<CallFrame> frames;
-    const auto runs = std::count_if(stack.native.begin(), stack.native.end(), is_python_loop);
-    const auto entries =
-        std::count_if(stack.python.begin(), stack.python.end(), [](const PythonSite& site) { return site.is_entry; });
-    const bool fits = runs == entries || (stack.native_cut && runs < entries);
-    auto python = stack.python.begin();
-    for (const StackSite& site : stack.native) {
-        if (fits && is_python_loop(site)) {
-            for (bool more = true; more && python != stack.python.end(); ++python) {
-                frames.push_back(frame_of(*python));
-                more = !python->is_entry;
-            }
-        } else if (!fits || !is_of_interpreter(site)) {
-            frames.push_back(frame_of(site));
-        }
-    }
-    for (; python != stack.python.end(); ++python) {
-        frames.push_back(frame_of(*python));
+    for (const auto& [is_python, number] : interleave(stack.native, stack.python, stack.native_cut).frames) {
+        frames.push_back(is_python ? frame_of(stack.python[number]) : frame_of(stack.native[number]));
     }
     return frames;
 }

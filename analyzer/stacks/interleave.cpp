@@ -8,26 +8,24 @@
 namespace titan::analyzer {
 namespace {
 
-bool is_interpreter(const StackSite& site) {
-    return site.module.starts_with("libpython3") || site.module.starts_with("python3");
-}
-
 // Which native frames are runs of the interpreter, one for each entry among the Python frames; empty: that is not known.
-std::vector<bool> find_runs(const ThreadStack& thread) {
-    std::vector<bool> told(thread.sites.size());
-    std::vector<bool> named(thread.sites.size());
-    size_t entries = 0;
-    for (const PythonSite& site : thread.python) {
+std::vector<bool> find_runs(const std::vector<StackSite>& native, const std::vector<PythonSite>& python,
+                            bool native_cut) {
+    std::vector<bool> told(native.size());
+    std::vector<bool> named(native.size());
+    ptrdiff_t entries = 0;
+    for (const PythonSite& site : python) {
         entries += site.is_entry ? 1 : 0;
         if (site.is_entry && site.native != 0 && site.native <= told.size()) {
             told[site.native - 1] = true;
         }
     }
     // Compilers split cold parts off CPython's loop.
-    std::transform(thread.sites.begin(), thread.sites.end(), named.begin(),
+    std::transform(native.begin(), native.end(), named.begin(),
                    [](const StackSite& site) { return site.function.starts_with("_PyEval_EvalFrameDefault"); });
     const auto fit = [&](const std::vector<bool>& runs) {
-        return entries != 0 && std::count(runs.begin(), runs.end(), true) == static_cast<ptrdiff_t>(entries);
+        const ptrdiff_t count = std::count(runs.begin(), runs.end(), true);
+        return count != 0 && (count == entries || (native_cut && count < entries));
     };
     return fit(told) ? told : fit(named) ? named : std::vector<bool>();
 }
@@ -65,38 +63,51 @@ std::vector<StackSite>::const_iterator without_our_handler(const std::vector<Sta
 
 }  // namespace
 
-MergedStack interleave(const ThreadStack& thread) {
-    MergedStack merged;
-    const auto add_python = [&](const PythonSite& site) {
-        const auto index = static_cast<uint32_t>(merged.frames.size());
-        if (merged.python == kNoIndex) {
-            merged.python = index;
-        }
-        if (merged.caller == kNoIndex && is_of_the_program(site)) {
-            merged.caller = index;
-        }
-        merged.frames.push_back(site_text(site));
-    };
-    const std::vector<bool> runs = find_runs(thread);
-    const bool fits = !runs.empty();
-    auto python = thread.python.begin();
-    for (auto next = without_our_handler(thread.sites); next != thread.sites.end(); ++next) {
-        const StackSite& site = *next;
-        if (fits && runs[static_cast<size_t>(next - thread.sites.begin())]) {
-            for (bool more = true; more && python != thread.python.end(); ++python) {
-                add_python(*python);
-                more = !python->is_entry;
+bool is_interpreter(const StackSite& site) {
+    return site.module.starts_with("libpython3") || site.module.starts_with("python3");
+}
+
+Interleaving interleave(const std::vector<StackSite>& native, const std::vector<PythonSite>& python, bool native_cut) {
+    const std::vector<bool> runs = find_runs(native, python, native_cut);
+    Interleaving result{.frames = {}, .fits = !runs.empty()};
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < native.size(); ++i) {
+        if (result.fits && runs[i]) {
+            for (bool more = true; more && next < python.size(); ++next) {
+                result.frames.push_back({true, next});
+                more = !python[next].is_entry;
             }
-        } else if (!fits || !is_interpreter(site)) {
-            const bool inside = merged.python == kNoIndex && (fits || thread.python.empty());
+        } else if (!result.fits || !is_interpreter(native[i])) {
+            result.frames.push_back({false, i});
+        }
+    }
+    for (; next < python.size(); ++next) {
+        result.frames.push_back({true, next});
+    }
+    return result;
+}
+
+MergedStack merge(const ThreadStack& thread) {
+    MergedStack merged;
+    const Interleaving both = interleave(thread.sites, thread.python, false);
+    const auto first = static_cast<uint32_t>(without_our_handler(thread.sites) - thread.sites.begin());
+    for (const auto& [is_python, number] : both.frames) {
+        const auto index = static_cast<uint32_t>(merged.frames.size());
+        if (is_python) {
+            const PythonSite& site = thread.python[number];
+            merged.python = merged.python == kNoIndex ? index : merged.python;
+            if (merged.caller == kNoIndex && is_of_the_program(site)) {
+                merged.caller = index;
+            }
+            merged.frames.push_back(site_text(site));
+        } else if (number >= first) {
+            const StackSite& site = thread.sites[number];
+            const bool inside = merged.python == kNoIndex && (both.fits || thread.python.empty());
             if (inside && merged.native == kNoIndex && !is_plumbing(site) && !site.function.empty()) {
-                merged.native = static_cast<uint32_t>(merged.frames.size());
+                merged.native = index;
             }
             merged.frames.push_back(site_text(site));
         }
-    }
-    for (; python != thread.python.end(); ++python) {
-        add_python(*python);
     }
     if (merged.caller == merged.python) {
         merged.caller = kNoIndex;

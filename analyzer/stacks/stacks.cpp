@@ -47,7 +47,7 @@ ThreadStack read_thread(const format::StacksImage& image, const std::vector<form
                                  raw_site.line, raw_site.is_entry != 0, raw_site.native});
     }
     thread.python_cut = raw.python_cut != 0;
-    thread.merged = interleave(thread);
+    thread.merged = merge(thread);
     return thread;
 }
 

@@ -117,7 +117,7 @@ struct Symbols::Impl {
         if (!file) {
             file = std::make_unique<File>(path, module, search);
             if (!file->problem().empty() && path != "[vdso]") {
-                problems.push_back(fmt::format("{} {}", path, file->problem()));
+                problems.push_back(fmt::format("{} {}", printable(path), file->problem()));
             }
         }
         return *file;

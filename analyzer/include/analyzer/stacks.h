@@ -35,15 +35,13 @@ struct PythonSite {
     uint32_t native = 0;    // of an entry: the number of that run's frame in `sites` + 1, 0 unknown
 };
 
-// Native and Python frames as one, innermost first: in the place of a run of the interpreter's C function, told by the
-// tracer or by its name, stand the Python frames of that run, and the interpreter's own frames are left out. Where the two
-// do not fit together, all native frames come first. Indices are kNoIndex where there is none.
+// Native and Python frames as one, in words, innermost first; what our handler of a crash adds is left out. Indices are
+// kNoIndex where there is none.
 struct MergedStack {
     std::vector<std::string> frames;
     uint32_t python = kNoIndex;  // the innermost Python frame
     uint32_t caller = kNoIndex;  // the innermost one of the program itself, where that is not it
-    uint32_t native =
-        kNoIndex;  // the innermost native frame that tells something, inside of the Python frame if there is one
+    uint32_t native = kNoIndex;  // the innermost native frame that tells something; not outside of `python`
 };
 
 struct ThreadStack {
@@ -105,7 +103,20 @@ ProcessStacks stacks_of(const Process& process, format::ImageBuffer& memory, Sym
 std::string thread_state_text(const ThreadStack& thread);
 std::string site_text(const StackSite& site);
 std::string site_text(const PythonSite& site);
-MergedStack interleave(const ThreadStack& thread);
+bool is_interpreter(const StackSite& site);
+// Both kinds of frames as one, innermost first: in the place of a run of the interpreter's C function, told by the tracer or
+// by its name, stand the Python frames of that run, and the interpreter's own frames are left out. Where the two do not fit
+// together, all native frames come first. `native_cut`: outer runs may be missing.
+struct Interleaving {
+    struct Frame {
+        bool python;
+        uint32_t number;  // in its list
+    };
+    std::vector<Frame> frames;
+    bool fits = false;
+};
+Interleaving interleave(const std::vector<StackSite>& native, const std::vector<PythonSite>& python, bool native_cut);
+MergedStack merge(const ThreadStack& thread);
 // Why a thread has none.
 std::string no_stack_text(const ThreadStack& thread);
 
