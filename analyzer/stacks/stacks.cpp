@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <unordered_map>
 
 #include "analyzer/load.h"
 #include "analyzer/text.h"
@@ -19,8 +20,14 @@ const format::StackModule* module_of(const std::vector<format::StackModule>& mod
     return next == modules.begin() || address >= std::prev(next)->end ? nullptr : &*std::prev(next);
 }
 
-ThreadStack read_thread(const format::StacksImage& image, const std::vector<format::StackModule>& modules,
-                        const format::StackThread& raw, Symbols& symbols) {
+// What belongs to the process as a whole.
+struct Names {
+    std::vector<format::StackModule> modules;           // by address
+    std::unordered_map<uint64_t, uint32_t> exported{};  // frame address -> text
+};
+
+ThreadStack read_thread(const format::StacksImage& image, const Names& names, const format::StackThread& raw,
+                        Symbols& symbols) {
     ThreadStack thread;
     thread.tid = raw.tid;
     thread.name = printable(image.text(raw.name));
@@ -34,11 +41,15 @@ ThreadStack read_thread(const format::StacksImage& image, const std::vector<form
         StackSite site;
         site.address = address;
         site.interrupted = address != frame;
-        if (const format::StackModule* module = module_of(modules, address)) {
+        if (const format::StackModule* module = module_of(names.modules, address)) {
             const std::string path(image.text(module->path));
             site.module = printable(std::filesystem::path(path).filename().string());
             site.in_module = address - module->bias;
             symbols.name(*module, path, site, !thread.sites.empty() && !site.interrupted);
+        }
+        const auto exported = names.exported.find(address);
+        if (site.function.empty() && exported != names.exported.end()) {
+            site.function = demangled(std::string(image.text(exported->second)).c_str());
         }
         thread.sites.push_back(std::move(site));
     }
@@ -71,8 +82,12 @@ format::Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symb
     if (image->header().threads_left_out != 0) {
         stacks.notes.push_back(fmt::format("{} more threads are not in the dump", image->header().threads_left_out));
     }
-    std::vector<format::StackModule> modules = image->modules();
-    std::sort(modules.begin(), modules.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    Names names{image->modules()};
+    std::sort(names.modules.begin(), names.modules.end(),
+              [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    for (const format::StackName& name : image->names()) {
+        names.exported.emplace(name.address, name.name);
+    }
     // No frame belongs to two threads: a damaged image must not make many out of few.
     uint64_t left = bytes.size() / sizeof(format::StackFrame);
     for (const format::StackThread& thread : image->threads()) {
@@ -83,7 +98,7 @@ format::Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symb
         }
         left -= claimed;
         if (wanted(thread.tid)) {
-            stacks.threads.push_back(read_thread(*image, modules, thread, symbols));
+            stacks.threads.push_back(read_thread(*image, names, thread, symbols));
         }
     }
     return stacks;

@@ -17,14 +17,6 @@
 namespace titan::analyzer {
 namespace {
 
-std::string demangled(const char* name) {
-    int status = 0;
-    char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-    std::string result = status == 0 && text != nullptr ? text : name;
-    std::free(text);
-    return printable(result);
-}
-
 constexpr Dwfl_Callbacks callbacks(decltype(Dwfl_Callbacks::find_debuginfo) find_debug_file) {
     return {.find_elf = dwfl_build_id_find_elf,
             .find_debuginfo = find_debug_file,
@@ -35,6 +27,14 @@ constexpr Dwfl_Callbacks kEverywhere = callbacks(dwfl_standard_find_debuginfo);
 constexpr Dwfl_Callbacks kNearby = callbacks(dwfl_build_id_find_debuginfo);  // never asks a server
 
 }  // namespace
+
+std::string demangled(const char* name) {
+    int status = 0;
+    char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+    std::string result = status == 0 && text != nullptr ? text : name;
+    std::free(text);
+    return printable(result);
+}
 
 // A file, at its own addresses.
 class Symbols::File {

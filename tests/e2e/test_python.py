@@ -108,6 +108,21 @@ class Python(harness.Case):
         self.assertGreater(sum("recurse_without_end" in text for text in thread["merged"]), 100)
         self.assertEqual(thread["outcome"], "cut")
 
+    def test_names_without_the_file(self):
+        """What the library exports has kept its name; what it keeps to itself had to be in the file."""
+        copy = self.place.path / library().name
+        copy.write_bytes(library().read_bytes())
+        run = self.place.run([sys.executable, PROGRAM, copy, self.place.meet, "crash"], self.environment())
+        self.assertEqual(run.status, -signal.SIGSEGV)
+        here = self.frames(self.place.stacks()[0], "crashes")["merged"]
+        copy.unlink()
+        elsewhere = self.frames(self.place.stacks()[0], "crashes")["merged"]
+        self.assertTrue(here[0].startswith("places::read_through(int const*) at python_calls.cpp"), here)
+        self.assertTrue(here[1].startswith("crash_in_cpp at python_calls.cpp"), here)
+        self.assertRegex(elsewhere[0], r"^0x[0-9a-f]+ \(libpython_calls\.so\)$")
+        self.assertEqual(elsewhere[1], "crash_in_cpp (libpython_calls.so)")
+        self.assertEqual(elsewhere[2:], here[2:])
+
     def check_unknown(self, python):
         """A version that nobody has described: said, and the rest of the dump is there."""
         process = self.dumped(python.command, "places")

@@ -2,8 +2,8 @@
 import struct
 
 HEADER_BYTES, TABLES = 184, 8
-THREADS, FRAMES, MODULES, TEXTS, PYTHON = range(5)
-STRIDES = {THREADS: 80, FRAMES: 8, MODULES: 64, TEXTS: 1, PYTHON: 24}
+THREADS, FRAMES, MODULES, TEXTS, PYTHON, NAMES = range(6)
+STRIDES = {THREADS: 80, FRAMES: 8, MODULES: 64, TEXTS: 1, PYTHON: 24, NAMES: 16}
 MAGIC = b"TITNTACK"
 INTERRUPTED = 1 << 63
 
@@ -37,6 +37,9 @@ class Image:
                                           10 ** 9, first_frame, claims.get("frame_count", len(frames)), first_python,
                                           claims.get("python_count", len(python)), 0, 0)
 
+    def name(self, address, name):
+        self.rows[NAMES] += struct.pack("<QII", address, self.text(name), 0)
+
     def bytes(self, magic=MAGIC, major=1, tables=()):
         """`tables`: what a descriptor claims instead: table -> (offset, stride, count), None as it is."""
         tables, place, descriptors = dict(tables), HEADER_BYTES, b""
@@ -60,6 +63,8 @@ def job():
                  (("/w/data.py", "next_batch", 88, 1, 2), ("/w/train.py", "step", 12, 0, 0), ("/w/train.py", "<module>", 212, 1, 4)))
     image.thread(101, "crashed", (0x10010, 0x10020, 0x30077 | INTERRUPTED, 0x30088))
     image.thread(102, "deaf", outcome=3)
+    image.name(0x30500, "_ZN4data10next_batchEv")
+    image.name(0x30010, "_ZN")
     image.thread(103, "jit", (0x7f0000000000,), (("", "", 0, 1, 0),), outcome=1)
     return image
 

@@ -113,13 +113,7 @@ class Sight {
 };
 
 void describe(const ProcThread& proc, pid_t tid, StackImage& image, format::StackThread& thread) {
-    thread.tid = tid;
-    thread.name = image.text(proc.name);
-    thread.state = proc.state;
-    thread.wait_channel = image.text(proc.wait_channel);
-    thread.system_call = proc.system_call;
-    memcpy(thread.system_call_arguments, proc.arguments, sizeof(proc.arguments));
-    thread.cpu_ns = proc.cpu_ns;
+    image.describe(thread, tid, proc);
     thread.outcome = format::StackOutcome::kNotAsked;
 }
 

@@ -2,6 +2,8 @@
 
 #include <elf.h>
 
+#include <algorithm>
+
 namespace titan::tracer::python {
 namespace {
 
@@ -46,15 +48,30 @@ uint64_t address_if_named(const Memory& memory, const ElfImage& image, uint64_t 
     return image.bias + symbol.st_value;
 }
 
-uint64_t find_by_gnu_hash(const Memory& memory, const ElfImage& image, const char* name) {
+struct GnuHash {
     struct {
         uint32_t buckets, first_symbol, bloom_words, bloom_shift;
     } head;
-    if (!memory.get(image.gnu_hash, head) || head.buckets == 0 || head.bloom_words == 0) {
+    uint64_t bloom, buckets, chains;
+};
+
+bool open_gnu_hash(const Memory& memory, const ElfImage& image, GnuHash& table) {
+    if (!memory.get(image.gnu_hash, table.head) || table.head.buckets == 0 || table.head.bloom_words == 0) {
+        return false;
+    }
+    table.bloom = image.gnu_hash + sizeof table.head;
+    table.buckets = table.bloom + 8ull * table.head.bloom_words;
+    table.chains = table.buckets + 4ull * table.head.buckets;
+    return true;
+}
+
+uint64_t find_by_gnu_hash(const Memory& memory, const ElfImage& image, const char* name) {
+    GnuHash table;
+    if (!open_gnu_hash(memory, image, table)) {
         return 0;
     }
+    const auto& [head, bloom, buckets, chains] = table;
     const uint32_t hash = gnu_hash_of(name);
-    const uint64_t bloom = image.gnu_hash + sizeof head;
     uint64_t word;
     if (!memory.get(bloom + 8ull * ((hash / 64) % head.bloom_words), word)) {
         return 0;
@@ -62,8 +79,6 @@ uint64_t find_by_gnu_hash(const Memory& memory, const ElfImage& image, const cha
     if ((word >> (hash % 64) & word >> ((hash >> (head.bloom_shift & 31)) % 64) & 1) == 0) {
         return 0;
     }
-    const uint64_t buckets = bloom + 8ull * head.bloom_words;
-    const uint64_t chains = buckets + 4ull * head.buckets;
     uint32_t index;
     if (!memory.get(buckets + 4ull * (hash % head.buckets), index) || index < head.first_symbol) {
         return 0;
@@ -103,6 +118,37 @@ uint64_t find_by_sysv_hash(const Memory& memory, const ElfImage& image, const ch
         }
         if (!memory.get(buckets + 4ull * head[0] + 4ull * index, index)) {
             return 0;
+        }
+    }
+    return 0;
+}
+
+// The chain of the highest bucket ends with the last symbol.
+uint64_t count_by_gnu_hash(const Memory& memory, const ElfImage& image) {
+    GnuHash table;
+    if (!open_gnu_hash(memory, image, table)) {
+        return 0;
+    }
+    uint32_t last = 0;
+    for (uint32_t first = 0; first < table.head.buckets;) {
+        uint32_t some[1024];
+        const uint32_t count = std::min<uint32_t>(1024, table.head.buckets - first);
+        if (!memory.read(table.buckets + 4ull * first, some, 4ull * count)) {
+            return 0;
+        }
+        last = std::max(last, *std::max_element(some, some + count));
+        first += count;
+    }
+    if (last < table.head.first_symbol) {
+        return table.head.first_symbol;  // nothing is exported
+    }
+    for (size_t step = 0; step < kMaxChain; ++step, ++last) {
+        uint32_t hash;
+        if (!memory.get(table.chains + 4ull * (last - table.head.first_symbol), hash)) {
+            return 0;
+        }
+        if ((hash & 1) != 0) {
+            return uint64_t{last} + 1;
         }
     }
     return 0;
@@ -160,6 +206,14 @@ bool open_image(const Memory& memory, uint64_t base, ElfImage& image) {
         }
     }
     return biased && dynamic != 0 && read_dynamic(memory, image.bias + dynamic, base, image);
+}
+
+uint64_t symbol_count(const Memory& memory, const ElfImage& image) {
+    uint32_t head[2];  // buckets, chains: one for each symbol
+    if (image.sysv_hash != 0 && memory.get(image.sysv_hash, head)) {
+        return head[1];
+    }
+    return image.gnu_hash != 0 ? count_by_gnu_hash(memory, image) : 0;
 }
 
 uint64_t find_symbol(const Memory& memory, const ElfImage& image, const char* name) {

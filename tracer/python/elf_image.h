@@ -27,6 +27,9 @@ struct ElfImage {
 // False: no 64-bit ELF image of this machine's byte order with a dynamic section and a hash table lies there.
 bool open_image(const Memory& memory, uint64_t base, ElfImage& image);
 
+// How many symbols the table has, as its hash table tells; 0 when that is damaged.
+uint64_t symbol_count(const Memory& memory, const ElfImage& image);
+
 // The address of a defined symbol, 0 when the image exports none of that name.
 uint64_t find_symbol(const Memory& memory, const ElfImage& image, const char* name);
 

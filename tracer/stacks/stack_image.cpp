@@ -20,6 +20,7 @@ constexpr TableRoom kRooms[] = {
     {StackTable::kModules, sizeof(format::StackModule), StackImage::kMaxModules},
     {StackTable::kTexts, 1, StackImage::kTextBytes},
     {StackTable::kPython, sizeof(format::StackPython), StackImage::kMaxPython},
+    {StackTable::kNames, sizeof(format::StackName), StackImage::kMaxNames},
 };
 
 }  // namespace
@@ -61,6 +62,16 @@ format::StackThread* StackImage::add_thread() {
     return count == kMaxThreads ? nullptr : &rows<format::StackThread>(StackTable::kThreads)[count++];
 }
 
+void StackImage::describe(format::StackThread& thread, pid_t tid, const ProcThread& proc) {
+    thread.tid = tid;
+    thread.name = text(proc.name);
+    thread.state = proc.state;
+    thread.wait_channel = text(proc.wait_channel);
+    thread.system_call = proc.system_call;
+    memcpy(thread.system_call_arguments, proc.arguments, sizeof(proc.arguments));
+    thread.cpu_ns = proc.cpu_ns;
+}
+
 uint64_t* StackImage::frame_room(size_t& capacity) {
     const uint32_t count = table(StackTable::kFrames).count;
     capacity = kMaxFrames - count;
@@ -95,6 +106,17 @@ bool StackImage::add_python(const format::StackPython& frame) {
     }
     rows<format::StackPython>(StackTable::kPython)[count++] = frame;
     return true;
+}
+
+std::span<const format::StackFrame> StackImage::frames() {
+    return {rows<format::StackFrame>(StackTable::kFrames), table(StackTable::kFrames).count};
+}
+
+void StackImage::add_name(uint64_t address, const char* name) {
+    uint32_t& count = table(StackTable::kNames).count;
+    if (count != kMaxNames) {
+        rows<format::StackName>(StackTable::kNames)[count++] = {address, text(name), 0};
+    }
 }
 
 uint32_t StackImage::text(const char* string) {

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "formats/stacks_layout.h"
 #include "modules.h"
+#include "proc_thread.h"
 
 namespace titan::tracer {
 
@@ -15,6 +17,7 @@ class StackImage {
     static constexpr size_t kMaxFrames = 128 << 10;
     static constexpr size_t kMaxModules = 4096;
     static constexpr size_t kMaxPython = 128 << 10;
+    static constexpr size_t kMaxNames = 16 << 10;
     static constexpr size_t kTextBytes = 1 << 20;
     static constexpr size_t kKnownTexts = 16 << 10;  // power of two
     static size_t bytes();
@@ -25,10 +28,14 @@ class StackImage {
     format::StacksHeader& header() { return *header_; }
     // Null when the table is full.
     format::StackThread* add_thread();
+    void describe(format::StackThread& thread, pid_t tid, const ProcThread& proc);
     // Room for frames of the thread that is added next; used is what add_frames then takes.
     uint64_t* frame_room(size_t& capacity);
     void add_frames(format::StackThread& thread, size_t count);
+    std::span<const format::StackFrame> frames();
     void add_module(const Module& module);
+    // Left out when the table is full.
+    void add_name(uint64_t address, const char* name);
     // False: the table is full.
     bool add_python(const format::StackPython& frame);
     uint32_t python_count() { return table(format::StackTable::kPython).count; }

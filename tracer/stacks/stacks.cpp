@@ -6,6 +6,7 @@
 
 #include "ask.h"
 #include "clock.h"
+#include "exported_names.h"
 #include "map_private.h"
 #include "modules.h"
 #include "proc_thread.h"
@@ -25,6 +26,7 @@ constexpr size_t kMaxFramesOfThread = 256;
 constexpr uint64_t kAnswer_ns = 250'000'000;  // that a batch of threads gets
 constexpr uint64_t kAll_ns = 500'000'000;     // that all of them get
 constexpr uint64_t kHurried_ns = 10'000'000;  // that it gets once that is over
+constexpr uint64_t kNaming_ns = 100'000'000;  // that looking for names of exported functions gets
 
 // Threads of a program often stand in the same lines.
 struct KnownPlace {
@@ -41,6 +43,7 @@ struct StackMemory {
     uint32_t* known_texts;
     KnownPlace* known_places;
     pid_t* tids;
+    NamedAddress* named;
 };
 constinit StackMemory memory{};
 
@@ -68,6 +71,7 @@ class Collector {
         }
         forget_python();
         image_.header().took_ns = monotonic_now_ns() - began_ns_;
+        add_exported_names(image_, modules_, {memory.named, memory.maps, kMapsBytes}, monotonic_now_ns() + kNaming_ns);
     }
 
   private:
@@ -109,13 +113,7 @@ class Collector {
 
     // The outcome that the thread has if it is not heard from.
     void describe(pid_t tid, const ProcThread& proc, format::StackThread& thread) {
-        thread.tid = tid;
-        thread.name = image_.text(proc.name);
-        thread.state = proc.state;
-        thread.wait_channel = image_.text(proc.wait_channel);
-        thread.system_call = proc.system_call;
-        memcpy(thread.system_call_arguments, proc.arguments, sizeof(proc.arguments));
-        thread.cpu_ns = proc.cpu_ns;
+        image_.describe(thread, tid, proc);
         const bool blocks = signal_ != 0 && (proc.blocked_signals >> (signal_ - 1) & 1) != 0;
         thread.outcome = tid == gettid() || (blocks && starts_with(proc.name, "titan-")) ? StackOutcome::kOurs
                          : signal_ == 0                                                  ? StackOutcome::kNotAsked
@@ -193,9 +191,11 @@ bool prepare_stacks() {
         memory.known_texts = map_private<uint32_t>(StackImage::kKnownTexts);
         memory.known_places = map_private<KnownPlace>(kKnownPlaces);
         memory.tids = map_private<pid_t>(StackImage::kMaxThreads);
+        memory.named = map_private<NamedAddress>(StackImage::kMaxFrames);
     }
     if (memory.image == nullptr || memory.maps == nullptr || memory.modules == nullptr || memory.tids == nullptr ||
-        memory.known_texts == nullptr || memory.known_places == nullptr || !prepare_asking() || !prepare_python()) {
+        memory.named == nullptr || memory.known_texts == nullptr || memory.known_places == nullptr ||
+        !prepare_asking() || !prepare_python()) {
         memory = StackMemory{};
         return false;
     }
@@ -217,6 +217,7 @@ void release_stacks_memory() {
     if (memory.image != nullptr) {
         madvise(memory.image, StackImage::bytes(), MADV_DONTNEED);
         madvise(memory.modules, StackImage::kMaxModules * sizeof(Module), MADV_DONTNEED);
+        madvise(memory.named, StackImage::kMaxFrames * sizeof(NamedAddress), MADV_DONTNEED);
         madvise(memory.known_texts, StackImage::kKnownTexts * sizeof(uint32_t), MADV_DONTNEED);
         madvise(memory.known_places, kKnownPlaces * sizeof(KnownPlace), MADV_DONTNEED);
         release_python_memory();

@@ -91,6 +91,9 @@ class Symbols {
     std::unique_ptr<Impl> impl_;
 };
 
+// Safe to print; a name that is not mangled stays as it is.
+std::string demangled(const char* name);
+
 // The stacks in that image (formats/stacks_layout.h), of the wanted threads.
 format::Result<ProcessStacks> read_stacks(std::span<const std::byte> image, Symbols& symbols,
                                           const std::function<bool(int32_t tid)>& wanted);

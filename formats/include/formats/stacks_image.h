@@ -27,6 +27,7 @@ class StacksImage {
     std::vector<StackPython> python(const StackThread& thread) const {
         return rows<StackPython>(StackTable::kPython, thread.first_python, thread.python_count);
     }
+    std::vector<StackName> names() const { return rows<StackName>(StackTable::kNames); }
     // Empty for 0, and for damage.
     std::string_view text(uint32_t offset) const;
 

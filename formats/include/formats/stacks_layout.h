@@ -13,7 +13,7 @@ inline constexpr uint64_t kStacksMagic = 0x4B4341544E544954;  // "TITNTACK"
 inline constexpr uint16_t kStacksMajor = 1;
 inline constexpr uint16_t kStacksMinor = 0;
 
-enum class StackTable : uint32_t { kThreads = 0, kFrames = 1, kModules = 2, kTexts = 3, kPython = 4 };
+enum class StackTable : uint32_t { kThreads = 0, kFrames = 1, kModules = 2, kTexts = 3, kPython = 4, kNames = 5 };
 inline constexpr uint32_t kStackTables = 8;  // room for more
 
 struct StackTableDescriptor {
@@ -84,6 +84,14 @@ struct StackPython {
     uint32_t reserved;
 };
 static_assert(sizeof(StackPython) == 24);
+
+// The exported function that a frame's address lies in, for readers that do not have the file.
+struct StackName {
+    uint64_t address;  // of the frame
+    uint32_t name;     // text, as the linker knows it
+    uint32_t reserved;
+};
+static_assert(sizeof(StackName) == 16);
 
 inline constexpr size_t kMaxBuildIdBytes = 32;
 

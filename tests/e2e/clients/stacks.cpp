@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -65,6 +66,26 @@ A_FRAME int in_the_linker() {
         dlclose(handle);
     }
     return opened;
+}
+
+A_FRAME int throws(int depth) {
+    if (depth == 0) {
+        throw std::runtime_error("for the unwinder");
+    }
+    return throws(depth - 1) + 1;
+}
+
+A_FRAME int in_the_unwinder() {
+    ++ready;
+    int caught = 0;
+    while (!over) {
+        try {
+            throws(20);
+        } catch (const std::runtime_error&) {
+            ++caught;
+        }
+    }
+    return caught;
 }
 
 A_FRAME int blocking_signals() {
@@ -142,7 +163,7 @@ int many() {
 }
 
 // Interrupted again and again in all the places that hold locks.
-int busy() { return start_and_dump({in_the_heap, in_the_linker, in_the_heap, in_the_linker, spinning}, 20); }
+int busy() { return start_and_dump({in_the_heap, in_the_linker, in_the_unwinder, in_the_linker, spinning}, 20); }
 
 // The program has a use for every real-time signal.
 int no_signal_left() {
