@@ -129,8 +129,8 @@ void Diagnoser::add_standing() {
         }
         if (is_absence(finding.kind)) {
             if (places.size() == 1 && !places.begin()->empty()) {
-                finding.summary +=
-                    fmt::format("; {} in {}", finding.ranks.size() == 1 ? "it stands" : "they stand", *places.begin());
+                finding.summary += fmt::format("; {} {} in {}", ranks_text(finding.ranks),
+                                               finding.ranks.size() == 1 ? "stands" : "stand", *places.begin());
             }
             if (!tree) {
                 tree = tree_of_main_threads(run_);

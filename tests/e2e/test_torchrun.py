@@ -62,7 +62,7 @@ class Torchrun(harness.Case):
         analysis = self.place.analyze(self.place.dumps)
         self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [1]))
         verdict, = analysis.json["findings"]
-        self.assertRegex(verdict["summary"], r"it stands in stuck_in_python at train\.py:\d+$")
+        self.assertRegex(verdict["summary"], r"rank 1 stands in stuck_in_python at train\.py:\d+$")
         self.assertRegex(verdict["rank_state"]["1"], r"step 20; .*stands in stuck_in_python at train\.py:\d+$")
         self.assertTrue(any("part below main at train.py" in line and "rank 1 goes on to train_step" in line
                             for line in verdict["evidence"]), verdict["evidence"])
