@@ -53,8 +53,11 @@ class Stacks(harness.Case):
     def test_many_threads(self):
         process = self.dump("many", THREADS=2000)
         silent = [thread for thread in process["threads"] if thread["outcome"] == "no_answer"]  # of a machine under load
-        self.assertEqual(len(self.threads_in(process, "asleep")) + len(silent), 2000)
+        # They wake 100 times a second, which is more than a small machine has processors for: the rest is then left out.
+        left_out = sum(int(note.split()[0]) for note in process["notes"] if note.endswith("more threads are not in the dump"))
+        self.assertEqual(len(self.threads_in(process, "asleep")) + len(silent) + left_out, 2000)
         self.assertLess(len(silent), 1000)
+        self.assertLess(process["took_ns"], 8e9)
         print(f"stacks of {len(process['threads'])} threads in {process['took_ns'] / 1e6:.0f} ms")
 
     def test_uninterruptible_thread(self):

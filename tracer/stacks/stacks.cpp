@@ -26,6 +26,8 @@ constexpr size_t kMaxFramesOfThread = 256;
 constexpr uint64_t kAnswer_ns = 250'000'000;  // that a batch of threads gets
 constexpr uint64_t kAll_ns = 500'000'000;     // that all of them get
 constexpr uint64_t kHurried_ns = 10'000'000;  // that it gets once that is over
+// After that the rest is left out: where thousands of threads fight for the processors, reading /proc alone takes seconds.
+constexpr uint64_t kEnd_ns = 2'000'000'000;
 constexpr uint64_t kNaming_ns = 100'000'000;  // that looking for names of exported functions gets
 
 // Threads of a program often stand in the same lines.
@@ -64,11 +66,14 @@ class Collector {
         image_.header().python = image_.text(find_python());
         size_t left_out = 0;
         const size_t count = list_threads(memory.tids, StackImage::kMaxThreads, left_out);
-        image_.header().threads_left_out = static_cast<uint32_t>(left_out);
-        for (size_t first = 0; first < count; first += kAskedAtOnce) {
-            const size_t rest = count - first;
-            ask(memory.tids + first, rest < kAskedAtOnce ? rest : kAskedAtOnce);
+        size_t asked = 0;
+        while (asked < count && monotonic_now_ns() - began_ns_ < kEnd_ns) {
+            const size_t rest = count - asked;
+            const size_t now = rest < kAskedAtOnce ? rest : kAskedAtOnce;
+            ask(memory.tids + asked, now);
+            asked += now;
         }
+        image_.header().threads_left_out = static_cast<uint32_t>(left_out + count - asked);
         forget_python();
         image_.header().took_ns = monotonic_now_ns() - began_ns_;
         add_exported_names(image_, modules_, {memory.named, memory.maps, kMapsBytes}, monotonic_now_ns() + kNaming_ns);

@@ -29,7 +29,7 @@ struct StacksHeader {
     uint32_t header_bytes;
     uint64_t began_realtime_ns;
     uint64_t took_ns;
-    uint32_t threads_left_out;  // more than the table holds
+    uint32_t threads_left_out;  // the table does not hold them, or there was no time for them
     uint32_t note;              // text: why something is missing from all threads
     uint32_t python;            // text: which Python, or why its stacks are missing; 0 none
     uint32_t reserved32;
