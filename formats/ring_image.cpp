@@ -18,6 +18,14 @@ std::string newer_version(const RingHeader& header) {
 
 }  // namespace
 
+RegionHeads heads_of(const RingHeader& header) {
+    RegionHeads heads{};
+    for (size_t i = 0; i < heads.size(); ++i) {
+        heads[i] = header.cursors[i].head;
+    }
+    return heads;
+}
+
 Result<RingImage> RingImage::open(std::span<const std::byte> bytes, const std::optional<RegionHeads>& heads_after) {
     if (bytes.size() < sizeof(RingHeader)) {
         return Error("too short for a ring: " + std::to_string(bytes.size()) + " bytes, the header alone has " +

@@ -63,17 +63,6 @@ bool bind(Function& function, uint64_t address) {
     return address != 0;
 }
 
-void say_found(CallSites& sites, const python::Runtime& runtime) {
-    char text[64];
-    TextWriter writer(text, sizeof(text));
-    writer.format("CPython %u.%u", runtime.version >> 24, runtime.version >> 16 & 0xff);
-    if ((runtime.version & 0xffff) != 0) {
-        writer.format(".%u", runtime.version >> 8 & 0xff);
-    }
-    writer.text(runtime.free_threaded ? " free-threaded" : "");
-    sites.say_python(text);
-}
-
 void refuse(CallSites& sites, const char* reason) {
     char text[python::kReason_bytes + 64];
     format_text(text, sizeof(text), "Python frames of calls are missing: %s", reason);
@@ -97,7 +86,9 @@ void look_for_python(CallSites& sites) {
     } else if (found == python::Search::kFound) {
         if (bind(setup->python.this_thread_state, runtime.this_thread_state) &&
             bind(setup->python.is_initialized, runtime.is_initialized)) {
-            say_found(sites, runtime);
+            char version[python::kVersion_bytes];
+            python::version_text(runtime, version);
+            sites.say_python(version);
             sites.set_python(&setup->python);
             setup->python_settled = true;
         } else {
@@ -111,23 +102,13 @@ bool same_module(const Module& a, const Module& b) {
            same_text(a.path, b.path);
 }
 
-void keep_module(CallSites& sites, const Module& module) {
-    format::StackModule row{};
-    row.begin = module.begin;
-    row.end = module.end;
-    row.bias = module.bias;
-    row.build_id_bytes = module.build_id_bytes;
-    memcpy(row.build_id, module.build_id, sizeof(row.build_id));
-    sites.add_module(row, module.path);
-}
-
 // What the reader needs to know of modules that were not there before.
 bool keep_new_modules(CallSites& sites, const ModuleList& before, const ModuleList& now) {
     bool any = false;
     for (size_t i = 0; i < now.count; ++i) {
         const Module* const known = before.find(now.modules[i].begin);
         if (known == nullptr || !same_module(*known, now.modules[i])) {
-            keep_module(sites, now.modules[i]);
+            sites.add_module(row_of(now.modules[i]), now.modules[i].path);
             any = true;
         }
     }

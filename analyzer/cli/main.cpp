@@ -1,8 +1,8 @@
 // The command line: which command, and what becomes of an exception.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <new>
 
+#include "analyzer/program.h"
 #include "commands.h"
 #include "formats/ring_layout.h"
 
@@ -34,8 +34,8 @@ int run_command_line(int argc, char** argv) {
                                           std::to_string(format::kRingMajor) + ".x)");
     const Command diagnose = diagnose_command(app);
     const Command subcommands[] = {show_command(app),   layout_command(app), stragglers_command(app),
-                                   stacks_command(app),  export_command(app), digest_command(app), rings_command(app),
-                                   collect_command(app)};
+                                   stacks_command(app), export_command(app), digest_command(app),
+                                   rings_command(app),  collect_command(app)};
     app.require_subcommand(0, 1);
     try {
         app.parse(argc, argv);
@@ -54,12 +54,5 @@ int run_command_line(int argc, char** argv) {
 }  // namespace titan::analyzer
 
 int main(int argc, char** argv) {
-    try {
-        return titan::analyzer::run_command_line(argc, argv);
-    } catch (const std::bad_alloc&) {
-        std::fputs("titan-analyze: out of memory\n", stderr);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "titan-analyze: %s\n", error.what());
-    }
-    return 2;
+    return titan::analyzer::run_program("titan-analyze", titan::analyzer::run_command_line, argc, argv);
 }

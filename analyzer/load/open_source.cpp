@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -87,14 +86,6 @@ uint64_t newest_tick(const RingImage& image) {
     return newest;
 }
 
-Liveness dead_how(const format::RingHeader& header) {
-    switch (header.state) {
-        case format::ProcessState::kExited: return Liveness::kExited;
-        case format::ProcessState::kCrashed: return Liveness::kCrashed;
-        default: return Liveness::kKilled;
-    }
-}
-
 Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuffer& memory, OpenedSource opened) {
     Result<format::Dump> dump = format::read_dump(file, memory);
     if (!dump) {
@@ -136,12 +127,6 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
     return opened;
 }
 
-uint64_t monotonic_now_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 Result<OpenedSource> from_ring(const format::OpenFile& file, format::ImageBuffer& memory, OpenedSource opened) {
     if (!file.read_into(memory)) {
         return Error("out of memory");
@@ -150,10 +135,7 @@ Result<OpenedSource> from_ring(const format::OpenFile& file, format::ImageBuffer
     format::RingHeader later{};
     std::optional<format::RegionHeads> heads;
     if (file.read_at(0, &later, sizeof(later)) == sizeof(later)) {
-        heads.emplace();
-        for (size_t i = 0; i < heads->size(); ++i) {
-            (*heads)[i] = later.cursors[i].head;
-        }
+        heads = format::heads_of(later);
     }
     Result<RingImage> image = RingImage::open(memory.bytes(), heads);
     if (!image) {
@@ -165,7 +147,7 @@ Result<OpenedSource> from_ring(const format::OpenFile& file, format::ImageBuffer
     const ProcessPresence presence = check_process(header, image->clock());
     if (presence == ProcessPresence::kAlive) {
         opened.liveness = header.state == format::ProcessState::kExited ? Liveness::kExited : Liveness::kAlive;
-        opened.now_ticks = image->clock().ticks_at_monotonic(monotonic_now_ns());
+        opened.now_ticks = image->clock().ticks_now();
     } else {
         opened.liveness = presence == ProcessPresence::kGone || header.state == format::ProcessState::kExited ||
                                   header.state == format::ProcessState::kCrashed

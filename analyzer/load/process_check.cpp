@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -21,11 +20,6 @@ std::string boot_id() {
     std::string id;
     std::getline(file, id);
     return id;
-}
-
-uint64_t pid_namespace() {
-    struct stat status {};
-    return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
 // Field 22 of /proc/PID/stat, 0 where there is no such process or it is a zombie.
@@ -48,26 +42,32 @@ uint64_t start_ticks(int32_t pid) {
     return state == "Z" || state == "X" ? 0 : ticks;
 }
 
-int64_t monotonic_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}  // namespace
+
+uint64_t own_pid_namespace() {
+    struct stat status {};
+    return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-}  // namespace
+Liveness dead_how(const format::RingHeader& header) {
+    switch (header.state) {
+        case format::ProcessState::kExited: return Liveness::kExited;
+        case format::ProcessState::kCrashed: return Liveness::kCrashed;
+        default: return Liveness::kKilled;
+    }
+}
 
 ProcessPresence check_process(const format::RingHeader& header, const format::RingClock& clock) {
     if (format::fixed_text(header.boot_id) != boot_id()) {
         return ProcessPresence::kUnknown;
     }
-    if (header.pid_namespace == pid_namespace()) {
+    if (header.pid_namespace == own_pid_namespace()) {
         return header.pid > 0 && start_ticks(header.pid) == header.pid_start_ticks ? ProcessPresence::kAlive
                                                                                    : ProcessPresence::kGone;
     }
     // Another container on this machine: its pid means nothing here, but its heart does.
-    const uint64_t now_ticks = clock.ticks_at_monotonic(static_cast<uint64_t>(monotonic_ns()));
-    return clock.span_ns(header.heartbeat_ticks, now_ticks) > kSilentNs ? ProcessPresence::kGone
-                                                                        : ProcessPresence::kAlive;
+    return clock.span_ns(header.heartbeat_ticks, clock.ticks_now()) > kSilentNs ? ProcessPresence::kGone
+                                                                                : ProcessPresence::kAlive;
 }
 
 }  // namespace titan::analyzer

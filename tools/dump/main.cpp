@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <new>
 #include <set>
 
+#include "analyzer/program.h"
 #include "analyzer/text.h"
 #include "dump/dump.h"
 
@@ -190,12 +190,5 @@ int run_command_line(int argc, char** argv) {
 }  // namespace titan::tools
 
 int main(int argc, char** argv) {
-    try {
-        return titan::tools::run_command_line(argc, argv);
-    } catch (const std::bad_alloc&) {
-        std::fputs("titan-dump: out of memory\n", stderr);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "titan-dump: %s\n", error.what());
-    }
-    return 2;
+    return titan::analyzer::run_program("titan-dump", titan::tools::run_command_line, argc, argv);
 }

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -25,13 +25,11 @@ using format::Error;
 using format::Result;
 using format::RingHeader;
 
-constexpr uint64_t kMaxRingBytes = 1ull << 30;
 constexpr uint32_t kKeepWhereUnknown = 3;
 
-uint64_t now_ns(clockid_t clock) {
-    timespec now{};
-    ::clock_gettime(clock, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+uint64_t realtime_now_ns() {
+    const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count());
 }
 
 // Slots whose number is another one in a later copy were being written during the first: they are marked as torn.
@@ -150,8 +148,8 @@ tracer::OutsideDump dump_of(const NodeProcess& process, const std::string& why, 
     tracer::OutsideDump dump;
     dump.image = image;
     dump.detail = fmt::format("read from outside by titan-dump: the process {}", why);
-    dump.realtime_ns = now_ns(CLOCK_REALTIME);
-    dump.ticks = format::RingClock(header).ticks_at_monotonic(now_ns(CLOCK_MONOTONIC));
+    dump.realtime_ns = realtime_now_ns();
+    dump.ticks = format::RingClock(header).ticks_now();
     dump.process_alive = !process.is_gone() && process.presence != Presence::kUnknown;
     dump.run = analyzer::safe_file_name(process.run().empty() ? "run" : process.run());
     dump.attempt = std::max(header.attempt, 0);

@@ -18,6 +18,9 @@ struct PrivateDir {
     uid_t owner = 0;
 };
 
+// More than any ring's: what is larger is not looked at.
+inline constexpr uint64_t kMaxRingBytes = 1ull << 30;
+
 class OwnedFile {
   public:
     enum class For { kReading, kAsking };  // asking writes single words

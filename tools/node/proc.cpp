@@ -1,7 +1,6 @@
 #include "node/proc.h"
 
 #include <pwd.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -84,11 +83,6 @@ std::vector<std::string> environment_of(pid_t pid) {
 std::string user_name(uid_t user) {
     const passwd* const known = ::getpwuid(user);
     return known != nullptr ? known->pw_name : std::to_string(user);
-}
-
-uint64_t own_pid_namespace() {
-    struct stat status {};
-    return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
 }  // namespace titan::tools

@@ -27,6 +27,4 @@ std::vector<std::string> environment_of(pid_t pid);
 // Its name, or its number where it has none.
 std::string user_name(uid_t user);
 
-uint64_t own_pid_namespace();
-
 }  // namespace titan::tools

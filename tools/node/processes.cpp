@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ctime>
 #include <filesystem>
 #include <map>
 #include <tuple>
@@ -75,10 +74,7 @@ bool is_trusted(const PrivateDir& directory) {
 
 int64_t heartbeat_age_ns(const RingHeader& header) {
     const format::RingClock clock(header);
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    const uint64_t now_ns = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-    return std::max<int64_t>(0, clock.span_ns(header.heartbeat_ticks, clock.ticks_at_monotonic(now_ns)));
+    return std::max<int64_t>(0, clock.span_ns(header.heartbeat_ticks, clock.ticks_now()));
 }
 
 Result<NodeProcess> read_process(const PrivateDir& directory, const std::string& name) {
@@ -177,7 +173,7 @@ Presence presence_of(const RingHeader& header) {
     if (found == ProcessPresence::kUnknown) {
         return Presence::kUnknown;
     }
-    const bool same_namespace = header.pid_namespace == own_pid_namespace();
+    const bool same_namespace = header.pid_namespace == analyzer::own_pid_namespace();
     tracer::ProcessStat stat{};
     const bool is_there =
         same_namespace && tracer::read_process_stat(header.pid, stat) && stat.start_ticks == header.pid_start_ticks;

@@ -7,9 +7,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 #include <thread>
 
+#include "analyzer/program.h"
 #include "top/terminal.h"
 #include "top/view.h"
 
@@ -139,12 +139,5 @@ int run_command_line(int argc, char** argv) {
 }  // namespace titan::tools
 
 int main(int argc, char** argv) {
-    try {
-        return titan::tools::run_command_line(argc, argv);
-    } catch (const std::bad_alloc&) {
-        std::fputs("titan-top: out of memory\n", stderr);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "titan-top: %s\n", error.what());
-    }
-    return 2;
+    return titan::analyzer::run_program("titan-top", titan::tools::run_command_line, argc, argv);
 }

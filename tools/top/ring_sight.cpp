@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 #include <optional>
 #include <vector>
 
 #include "analyzer/load.h"
+#include "analyzer/process_check.h"
 #include "formats/ring_image.h"
 
 namespace titan::tools {
@@ -18,14 +18,7 @@ using format::RegionKind;
 using format::Result;
 using format::RingHeader;
 
-constexpr uint64_t kMaxRingBytes = 1ull << 30;
 constexpr int64_t kRateWindow_ns = 10'000'000'000;
-
-uint64_t monotonic_now_ns() {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 // Reads pieces of the file to their places in an image that is zero elsewhere.
 class Reader {
@@ -113,11 +106,7 @@ std::optional<format::RegionHeads> heads_now(const OwnedFile& file) {
     if (file.read_at(0, &header, sizeof(header)) != sizeof(header)) {
         return std::nullopt;
     }
-    format::RegionHeads heads;
-    for (size_t i = 0; i < heads.size(); ++i) {
-        heads[i] = header.cursors[i].head;
-    }
-    return heads;
+    return format::heads_of(header);
 }
 
 struct StepMark {
@@ -160,11 +149,7 @@ analyzer::Liveness liveness_of(const NodeProcess& process) {
         return process.header.state == format::ProcessState::kExited ? analyzer::Liveness::kExited
                                                                      : analyzer::Liveness::kAlive;
     }
-    switch (process.header.state) {
-        case format::ProcessState::kExited: return analyzer::Liveness::kExited;
-        case format::ProcessState::kCrashed: return analyzer::Liveness::kCrashed;
-        default: return analyzer::Liveness::kKilled;
-    }
+    return analyzer::dead_how(process.header);
 }
 
 }  // namespace
@@ -188,7 +173,7 @@ Result<Sight> look_at_ring(const NodeProcess& process, format::ImageBuffer& memo
     opened.source.path = process.ring_path();
     opened.source.label = process.ring_name;
     opened.liveness = liveness_of(process);
-    opened.now_ticks = image->clock().ticks_at_monotonic(monotonic_now_ns());
+    opened.now_ticks = image->clock().ticks_now();
     Sight sight;
     sight.process = analyzer::decode_process(opened);
     sight.read_bytes = *read_bytes;

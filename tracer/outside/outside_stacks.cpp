@@ -76,14 +76,9 @@ class Sight {
     void list_states() {
         states_.resize(kMaxStates);
         states_.resize(python::list_threads(memory_, runtime_, states_.data(), kMaxStates).count);
-        for (python::ThreadState& state : states_) {
-            if (state.native_id == 0) {
-                const int32_t tid = python::candidate_native_id(memory_, state.pthread);
-                state.native_id = tid > 0 ? static_cast<uint64_t>(tid) : 0;
-            }
-        }
-        const uint32_t version = runtime_.version;
-        said_ = "CPython " + std::to_string(version >> 24) + "." + std::to_string(version >> 16 & 0xff);
+        char version[python::kVersion_bytes];
+        python::version_text(runtime_, version);
+        said_ = version;
     }
 
     void walk(uint64_t address, StackImage& image, format::StackThread& thread) const {

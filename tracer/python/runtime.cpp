@@ -291,4 +291,13 @@ Search find_runtime(const Memory& memory, char* room, Runtime& runtime, char (&r
     return best;
 }
 
+void version_text(const Runtime& runtime, char (&text)[kVersion_bytes]) {
+    TextWriter writer(text, sizeof(text));
+    writer.format("CPython %u.%u", runtime.version >> 24, runtime.version >> 16 & 0xff);
+    if ((runtime.version & 0xffff) != 0) {
+        writer.format(".%u", runtime.version >> 8 & 0xff);
+    }
+    writer.text(runtime.free_threaded ? " free-threaded" : "");
+}
+
 }  // namespace titan::tracer::python

@@ -27,6 +27,10 @@ struct Runtime {
     char module[256] = {};  // path of the file, cut at its front if longer
 };
 
+// "CPython 3.13.1 free-threaded"; "CPython 3.9" where no more is known.
+constexpr size_t kVersion_bytes = 48;
+void version_text(const Runtime& runtime, char (&text)[kVersion_bytes]);
+
 enum class Search : uint8_t {
     kFound,
     kNoPython,    // no mapped file defines _PyRuntime

@@ -28,6 +28,11 @@ class CycleGuard {
     uint32_t steps_ = 0, limit_ = 2;
 };
 
+uint64_t native_id_by_glibc(const Memory& memory, uint64_t pthread) {
+    int32_t id = 0;
+    return memory.get(pthread + kGlibcTid_bytes, id) && id > 0 ? static_cast<uint64_t>(id) : 0;
+}
+
 // One interpreter's threads, appended. False: its list did not hold together this time.
 bool append_threads(const Memory& memory, const Layout& layout, uint64_t interpreter, ThreadState* out,
                     uint32_t capacity, ThreadList& list) {
@@ -49,8 +54,10 @@ bool append_threads(const Memory& memory, const Layout& layout, uint64_t interpr
             list.more = true;
             return true;
         }
-        out[list.count++] = {thread, interpreter, id, field<uint64_t>(state, layout.thread_id),
-                             layout.has_native_id ? field<uint64_t>(state, layout.thread_native_id) : 0};
+        const auto pthread = field<uint64_t>(state, layout.thread_id);
+        out[list.count++] = {thread, interpreter, id, pthread,
+                             layout.has_native_id ? field<uint64_t>(state, layout.thread_native_id)
+                                                  : native_id_by_glibc(memory, pthread)};
         thread = field<uint64_t>(state, layout.thread_next);
     }
     return true;
@@ -94,11 +101,6 @@ ThreadList list_threads(const Memory& memory, const Runtime& runtime, ThreadStat
     }
     list.torn = true;
     return list;
-}
-
-int32_t candidate_native_id(const Memory& memory, uint64_t pthread) {
-    int32_t id = 0;
-    return memory.get(pthread + kGlibcTid_bytes, id) && id > 0 ? id : 0;
 }
 
 }  // namespace titan::tracer::python

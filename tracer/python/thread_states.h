@@ -14,8 +14,10 @@ struct ThreadState {
     uint64_t address = 0;
     uint64_t interpreter = 0;
     int64_t interpreter_id = 0;
-    uint64_t pthread = 0;    // pthread_self() of the thread that made it
-    uint64_t native_id = 0;  // its kernel id; 0 before 3.11
+    uint64_t pthread = 0;  // pthread_self() of the thread that made it
+    // Its kernel id. 3.9 and 3.10 do not keep it: there it is what glibc (x86-64, 2.10 and later) has where a pthread_t points
+    // to; another C library has something else there, so it is to be checked against the list of tasks. 0 unknown.
+    uint64_t native_id = 0;
 };
 
 struct ThreadList {
@@ -25,10 +27,5 @@ struct ThreadList {
 };
 
 ThreadList list_threads(const Memory& memory, const Runtime& runtime, ThreadState* out, uint32_t capacity);
-
-// For 3.9 and 3.10, from outside the process: the kernel id where glibc keeps it in the structure that a pthread_t
-// points to (x86-64, 2.10 and later). To be checked against the process's list of tasks: another C library keeps
-// something else there. 0: unreadable.
-int32_t candidate_native_id(const Memory& memory, uint64_t pthread);
 
 }  // namespace titan::tracer::python

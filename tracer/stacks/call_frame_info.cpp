@@ -16,9 +16,6 @@ constexpr uint64_t kStackPointerColumn = 31;
 #endif
 
 constexpr uint8_t kPointerRelative = 0x10;  // to where the value itself lies
-constexpr uint8_t kDataRelative = 0x30;     // to the beginning of .eh_frame_hdr
-constexpr uint8_t kSigned4 = 0x0b;
-constexpr uint8_t kUnsigned4 = 0x03;
 constexpr size_t kMaxProgramBytes = 64 << 10;
 
 // Bytes from an address on, up to an end; 0 for ever after the first that cannot be read.
@@ -297,31 +294,20 @@ class Program {
 
 // Address of the entry whose function begins last before `address`; 0 none.
 uint64_t find_entry(const Module& module, uint64_t address) {
-    struct {
-        uint8_t version, pointer_encoding, count_encoding, row_encoding;
-        int32_t pointer;
-        uint32_t rows;
-    } header{};
-    constexpr uint64_t kHeaderBytes = 12;
-    struct Row {
-        int32_t begin, entry;
-    } row{};
-    const uint64_t base = module.eh_frame_hdr;
-    if (base == 0 || !read_memory(base, header) || header.version != 1 ||
-        header.pointer_encoding != (kPointerRelative | kSigned4) || header.count_encoding != kUnsigned4 ||
-        header.row_encoding != (kDataRelative | kSigned4) || module.eh_frame_hdr_bytes < kHeaderBytes ||
-        header.rows > (module.eh_frame_hdr_bytes - kHeaderBytes) / sizeof(Row)) {
+    UnwindIndex index;
+    if (!open_unwind_index(module, index)) {
         return 0;
     }
-    const auto relative = static_cast<int64_t>(address - base);
+    const auto relative = static_cast<int64_t>(address - index.base);
     uint64_t found = 0;
-    for (uint32_t low = 0, high = header.rows; low < high;) {
+    for (uint32_t low = 0, high = index.count; low < high;) {
         const uint32_t middle = low + (high - low) / 2;
-        if (!read_memory(base + kHeaderBytes + uint64_t{middle} * sizeof(Row), row)) {
+        UnwindRow row{};
+        if (!read_memory(index.rows + uint64_t{middle} * sizeof(row), row)) {
             return 0;
         }
         if (row.begin <= relative) {
-            found = base + static_cast<uint64_t>(int64_t{row.entry});
+            found = index.base + static_cast<uint64_t>(int64_t{row.entry});
             low = middle + 1;
         } else {
             high = middle;

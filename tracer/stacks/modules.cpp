@@ -113,6 +113,36 @@ const Module* ModuleList::find(uint64_t address) const {
     return low != 0 && address < modules[low - 1].end ? &modules[low - 1] : nullptr;
 }
 
+format::StackModule row_of(const Module& module) {
+    format::StackModule row{};
+    row.begin = module.begin;
+    row.end = module.end;
+    row.bias = module.bias;
+    row.build_id_bytes = module.build_id_bytes;
+    memcpy(row.build_id, module.build_id, sizeof(row.build_id));
+    return row;
+}
+
+bool open_unwind_index(const Module& module, UnwindIndex& index) {
+    constexpr unsigned char kPointerRelativeSigned4 = 0x1b;
+    constexpr unsigned char kDataRelativeSigned4 = 0x3b;
+    constexpr unsigned char kUnsigned4 = 0x03;
+    struct {
+        unsigned char version, pointer_encoding, count_encoding, row_encoding;
+        int32_t pointer;
+        uint32_t rows;
+    } header{};
+    if (module.eh_frame_hdr == 0 || module.eh_frame_hdr_bytes < sizeof(header) ||
+        !read_memory(module.eh_frame_hdr, header) || header.version != 1 ||
+        header.pointer_encoding != kPointerRelativeSigned4 || header.count_encoding != kUnsigned4 ||
+        header.row_encoding != kDataRelativeSigned4 ||
+        header.rows > (module.eh_frame_hdr_bytes - sizeof(header)) / sizeof(UnwindRow)) {
+        return false;
+    }
+    index = {module.eh_frame_hdr, module.eh_frame_hdr + sizeof(header), header.rows};
+    return true;
+}
+
 void list_modules(ModuleList& list, char* scratch, size_t scratch_bytes) {
     list.count = 0;
     python::MapsReader maps(getpid(), scratch, scratch_bytes);

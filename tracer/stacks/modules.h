@@ -20,6 +20,9 @@ struct Module {
     char path[208];  // its end, where it is longer
 };
 
+// As readers get it, but for its path.
+format::StackModule row_of(const Module& module);
+
 struct ModuleList {
     Module* modules;
     size_t capacity;
@@ -27,6 +30,19 @@ struct ModuleList {
 
     const Module* find(uint64_t address) const;
 };
+
+// The sorted index of a module's unwind table. Its numbers count from `base`.
+struct UnwindRow {
+    int32_t begin;  // of the code
+    int32_t entry;  // of the frame description
+};
+struct UnwindIndex {
+    uint64_t base = 0;  // .eh_frame_hdr
+    uint64_t rows = 0;  // address of the first
+    uint32_t count = 0;
+};
+// False where the module has none, or one of another form than all linkers write.
+bool open_unwind_index(const Module& module, UnwindIndex& index);
 
 // Fills the list anew, sorted by address. `scratch` is for a piece of /proc/self/maps.
 void list_modules(ModuleList& list, char* scratch, size_t scratch_bytes);

@@ -34,16 +34,6 @@ constinit std::atomic<PythonMemory*> mapped_memory{nullptr};
 
 PythonMemory* seen_memory() { return mapped_memory.load(std::memory_order_acquire); }
 
-void say_version(PythonMemory& seen) {
-    const uint32_t version = seen.runtime.version;
-    TextWriter text(seen.said, sizeof(seen.said));
-    text.format("CPython %u.%u", version >> 24, version >> 16 & 0xff);
-    if ((version & 0xffff) != 0) {
-        text.format(".%u", version >> 8 & 0xff);
-    }
-    text.text(seen.runtime.free_threaded ? " free-threaded" : "");
-}
-
 }  // namespace
 
 bool prepare_python() {
@@ -76,14 +66,9 @@ const char* find_python() {
     }
     seen->found = true;
     seen->state_count = python::list_threads(seen->access, seen->runtime, seen->states, kMaxStates).count;
-    for (uint32_t i = 0; i < seen->state_count; ++i) {
-        python::ThreadState& state = seen->states[i];
-        if (state.native_id == 0) {
-            const int32_t tid = python::candidate_native_id(seen->access, state.pthread);
-            state.native_id = tid > 0 ? static_cast<uint64_t>(tid) : 0;
-        }
-    }
-    say_version(*seen);
+    char version[python::kVersion_bytes];
+    python::version_text(seen->runtime, version);
+    copy_text(seen->said, sizeof(seen->said), version);
     return seen->said;
 }
 

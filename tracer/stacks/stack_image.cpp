@@ -91,12 +91,8 @@ void StackImage::add_module(const Module& module) {
         return;
     }
     format::StackModule& row = rows<format::StackModule>(StackTable::kModules)[count++];
-    row.begin = module.begin;
-    row.end = module.end;
-    row.bias = module.bias;
+    row = row_of(module);
     row.path = text(module.path);
-    row.build_id_bytes = module.build_id_bytes;
-    memcpy(row.build_id, module.build_id, sizeof(row.build_id));
 }
 
 bool StackImage::add_python(const format::StackPython& frame) {

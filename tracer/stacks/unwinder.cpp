@@ -94,32 +94,19 @@ int no_name(unw_addr_space_t, unw_word_t, char*, size_t, unw_word_t*, void*) { r
 int no_dynamic_code(unw_addr_space_t, unw_word_t*, void*) { return -UNW_ENOINFO; }
 void put_nothing(unw_addr_space_t, unw_proc_info_t*, void*) {}
 
-// .eh_frame_hdr: version 1, three encodings, pointer to .eh_frame, number of rows, rows sorted by address.
 int find_unwind_table(unw_addr_space_t space, unw_word_t address, unw_proc_info_t* info, int need, void* argument) {
-    constexpr unsigned char kSigned4 = 0x0b;
-    constexpr unsigned char kRelative = 0x10;
-    constexpr unsigned char kUnsigned4 = 0x03;
-    constexpr unsigned char kDataRelative = 0x30;
-    constexpr uint64_t kHeaderBytes = 12;
     const Module* const module = static_cast<const Context*>(argument)->modules.find(address);
-    struct {
-        unsigned char version, pointer_encoding, count_encoding, row_encoding;
-        int32_t pointer;
-        uint32_t rows;
-    } header{};
-    if (module == nullptr || module->eh_frame_hdr == 0 || !read_memory(module->eh_frame_hdr, header) ||
-        header.version != 1 || header.pointer_encoding != (kRelative | kSigned4) ||
-        header.count_encoding != kUnsigned4 || header.row_encoding != (kDataRelative | kSigned4) ||
-        header.rows > (module->eh_frame_hdr_bytes - kHeaderBytes) / 8) {
+    UnwindIndex index;
+    if (module == nullptr || !open_unwind_index(*module, index)) {
         return -UNW_ENOINFO;
     }
     unw_dyn_info_t table{};
     table.format = UNW_INFO_FORMAT_REMOTE_TABLE;
     table.start_ip = module->begin;
     table.end_ip = module->end;
-    table.u.rti.segbase = module->eh_frame_hdr;
-    table.u.rti.table_data = module->eh_frame_hdr + kHeaderBytes;
-    table.u.rti.table_len = header.rows * 8 / sizeof(unw_word_t);
+    table.u.rti.segbase = index.base;
+    table.u.rti.table_data = index.rows;
+    table.u.rti.table_len = index.count * sizeof(UnwindRow) / sizeof(unw_word_t);
     return library.dwarf_search_unwind_table(space, address, &table, info, need, argument);
 }
 

@@ -1,6 +1,7 @@
 // Is the process of a ring still there? A pid alone says nothing: it is reused, and it belongs to a namespace.
 #pragma once
 
+#include "analyzer/run.h"
 #include "formats/ring_clock.h"
 #include "formats/ring_layout.h"
 
@@ -11,6 +12,12 @@ enum class ProcessPresence {
     kAlive,
     kGone,
 };
+
+// Of a process that is gone, by what it wrote at its end.
+Liveness dead_how(const format::RingHeader& header);
+
+// The namespace that this process' pids belong to; 0 unknown.
+uint64_t own_pid_namespace();
 
 ProcessPresence check_process(const format::RingHeader& header, const format::RingClock& clock);
 

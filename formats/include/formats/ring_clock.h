@@ -22,6 +22,8 @@ class RingClock {
     int64_t span_ns(uint64_t from_ticks, uint64_t to_ticks) const;
     // The tick of a moment on CLOCK_MONOTONIC, for a reader on the same boot.
     uint64_t ticks_at_monotonic(uint64_t monotonic_ns) const;
+    // Likewise, of the moment in which it is called.
+    uint64_t ticks_now() const;
     uint64_t ticks_at_realtime(uint64_t realtime_ns) const;
     double ns_per_tick() const { return ns_per_tick_; }
 

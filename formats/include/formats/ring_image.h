@@ -24,6 +24,8 @@ namespace titan::format {
 
 using RegionHeads = std::array<uint64_t, kMaxRegions>;
 
+RegionHeads heads_of(const RingHeader& header);
+
 struct RingLosses {
     uint64_t overwritten = 0;  // entries that the ring no longer holds
     uint64_t torn = 0;         // slots that were being written

@@ -90,7 +90,7 @@ class Stacks(unittest.TestCase):
             main = by_ident[main_ident]
             self.assertEqual("main", main["frames"][0]["name"])
             self.assertEqual("<module>", main["frames"][-1]["name"])
-            self.assertEqual(main_native, main["native"] or main["candidate"])
+            self.assertEqual(main_native, main["native"])
             subs = [t for t in seen["threads"] if t["interpreter"] != 0 and t["frames"]]
             if program.says["extra"]["subinterpreter"] == "tested":
                 self.assertEqual([["in_sub", 3], ["<module>", 4]], [[f["name"], f["line"]] for f in subs[0]["frames"]])
@@ -102,7 +102,7 @@ class Stacks(unittest.TestCase):
                    f"found in {seen['find_us']} us; " + ", ".join(f"{k}: {v}" for k, v in program.says["extra"].items())
 
     def compare_thread(self, python, thread, seen):
-        self.assertEqual(thread["native"], seen["native"] or seen["candidate"])
+        self.assertEqual(thread["native"], seen["native"])
         self.assertEqual(0, seen["cut"])
         said = [{"file": f[0], "name": f[1], "line": f[2], "first": f[3]} for f in thread["frames"]]
         read = [{key: f[key] for key in ("file", "name", "line", "first")} for f in seen["frames"]]
