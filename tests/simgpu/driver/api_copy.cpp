@@ -21,8 +21,6 @@ struct Box {
     size_t width = 0, height = 1, depth = 1;
 };
 
-CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
-
 Box row(CUdeviceptr to, CUdeviceptr from, size_t bytes) { return {{to, 0, 0}, {from, 0, 0}, bytes, 1, 1}; }
 
 void copy_box(const Box& box, int32_t* cancelled) {

@@ -37,8 +37,6 @@ CUresult check_device(CUdevice device) {
     return device >= 0 && device < driver().device_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-constexpr size_t kDeviceBytes = size_t{80} << 30;
-
 int attribute_value(CUdevice_attribute attribute, CUdevice device) {
     switch (attribute) {
         case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return 9;

@@ -10,7 +10,6 @@ namespace simgpu::impl {
 namespace {
 
 constexpr size_t kAlignmentBytes = 512;
-constexpr size_t kDeviceBytes = size_t{80} << 30;
 
 CUresult take(void** out, size_t bytes) {  // lock held
     const size_t rounded = (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
@@ -66,8 +65,6 @@ CUresult release(CUdeviceptr pointer) {
     std::free(reinterpret_cast<void*>(pointer));
     return CUDA_SUCCESS;
 }
-
-CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
 }  // namespace
 

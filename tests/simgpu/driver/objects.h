@@ -112,6 +112,8 @@ struct Capture {
     bool ended = false;
 };
 
+constexpr size_t kDeviceBytes = size_t{80} << 30;  // of each device
+
 struct Driver {
     std::mutex lock;
     bool initialized = false;
@@ -141,6 +143,8 @@ bool forked();
 CUcontext& current_context();              // top of this thread's stack, or null
 std::vector<CUcontext>& context_stack();   // of this thread
 CUresult require_context(CUcontext* out);  // ready() and a live current context
+
+inline CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
 // Memory of the driver's or registered with it. The lock is taken inside.
 bool device_can_reach(CUdeviceptr pointer, size_t bytes);
