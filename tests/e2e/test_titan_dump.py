@@ -326,4 +326,4 @@ class Dump(node_jobs.NodeCase):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(at_once=3)

@@ -253,4 +253,4 @@ class Top(node_jobs.NodeCase):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(at_once=3)
