@@ -271,4 +271,4 @@ class WithoutPython(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(at_once=2)

@@ -125,4 +125,4 @@ class Plugin(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(at_once=3)
