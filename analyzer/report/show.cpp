@@ -215,7 +215,8 @@ class CallLister {
                                              {"in_module", site.in_module},
                                              {"function", site.function},
                                              {"file", site.file},
-                                             {"line", site.line}});
+                                             {"line", site.line},
+                                             {"inlined", inlined_json(site)}});
         }
         json["python_cut"] = stack.python_cut;
         json["native_cut"] = stack.native_cut;

@@ -72,6 +72,7 @@ ordered_json thread_json(const ThreadStack& thread) {
             frame["file"] = site.file;
             frame["line"] = site.line;
         }
+        frame["inlined"] = inlined_json(site);
         json["frames"].push_back(std::move(frame));
     }
     json["python_frames"] = ordered_json::array();
@@ -85,6 +86,14 @@ ordered_json thread_json(const ThreadStack& thread) {
 }
 
 }  // namespace
+
+ordered_json inlined_json(const StackSite& site) {
+    ordered_json json = ordered_json::array();
+    for (const InlinedSite& inlined : site.inlined) {
+        json.push_back({{"function", inlined.function}, {"file", inlined.file}, {"line", inlined.line}});
+    }
+    return json;
+}
 
 std::string no_stack_text(const ThreadStack& thread) {
     switch (thread.outcome) {

@@ -28,9 +28,11 @@ std::string place_of(const PythonSite& site) {
 }
 
 std::string place_of(const StackSite& site) {
-    return site.file.empty() || site.function.empty()
+    const InlinedSite whole{site.function, site.file, site.line};
+    const InlinedSite& place = site.inlined.empty() ? whole : site.inlined.front();
+    return place.file.empty() || place.function.empty()
                ? site_text(site)
-               : fmt::format("{}:{} in {}", base_name(site.file), site.line, site.function);
+               : fmt::format("{}:{} in {}", base_name(place.file), place.line, place.function);
 }
 
 template <typename Site, typename IsFramework>
@@ -111,7 +113,14 @@ std::vector<CallFrame> CallSites::frames(uint32_t number) {
     const CallStack& stack = known(number).stack;
     std::vector<CallFrame> frames;
     for (const auto& [is_python, number] : interleave(stack.native, stack.python, stack.native_cut).frames) {
-        frames.push_back(is_python ? frame_of(stack.python[number]) : frame_of(stack.native[number]));
+        if (is_python) {
+            frames.push_back(frame_of(stack.python[number]));
+            continue;
+        }
+        for (const InlinedSite& inlined : stack.native[number].inlined) {
+            frames.push_back({inlined.function, inlined.file, inlined.line});
+        }
+        frames.push_back(frame_of(stack.native[number]));
     }
     return frames;
 }

@@ -92,8 +92,8 @@ MergedStack merge(const ThreadStack& thread) {
     const Interleaving both = interleave(thread.sites, thread.python, false);
     const auto first = static_cast<uint32_t>(without_our_handler(thread.sites) - thread.sites.begin());
     for (const auto& [is_python, number] : both.frames) {
-        const auto index = static_cast<uint32_t>(merged.frames.size());
         if (is_python) {
+            const auto index = static_cast<uint32_t>(merged.frames.size());
             const PythonSite& site = thread.python[number];
             merged.python = merged.python == kNoIndex ? index : merged.python;
             if (merged.caller == kNoIndex && is_of_the_program(site)) {
@@ -103,8 +103,15 @@ MergedStack merge(const ThreadStack& thread) {
         } else if (number >= first) {
             const StackSite& site = thread.sites[number];
             const bool inside = merged.python == kNoIndex && (both.fits || thread.python.empty());
-            if (inside && merged.native == kNoIndex && !is_plumbing(site) && !site.function.empty()) {
-                merged.native = index;
+            const bool tells = inside && !is_plumbing(site) && !site.function.empty();
+            for (const InlinedSite& inlined : site.inlined) {
+                if (tells && merged.native == kNoIndex) {
+                    merged.native = static_cast<uint32_t>(merged.frames.size());
+                }
+                merged.frames.push_back(site_text(site, inlined));
+            }
+            if (tells && merged.native == kNoIndex) {
+                merged.native = static_cast<uint32_t>(merged.frames.size());
             }
             merged.frames.push_back(site_text(site));
         }

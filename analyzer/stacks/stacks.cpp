@@ -174,14 +174,25 @@ std::string thread_state_text(const ThreadStack& thread) {
     return text;
 }
 
+namespace {
+
+std::string line_text(const std::string& file, int line) {
+    return file.empty() ? std::string()
+                        : fmt::format(" at {}:{}", std::filesystem::path(file).filename().string(), line);
+}
+
+}  // namespace
+
 std::string site_text(const StackSite& site) {
-    std::string text = !site.function.empty() ? site.function
-                       : site.module.empty()  ? fmt::format("0x{:x}", site.address)
-                                              : fmt::format("0x{:x}", site.in_module);
-    if (!site.file.empty()) {
-        text += fmt::format(" at {}:{}", std::filesystem::path(site.file).filename().string(), site.line);
-    }
+    const std::string text = (!site.function.empty() ? site.function
+                              : site.module.empty()  ? fmt::format("0x{:x}", site.address)
+                                                     : fmt::format("0x{:x}", site.in_module)) +
+                             line_text(site.file, site.line);
     return site.module.empty() ? text : text + fmt::format(" ({})", site.module);
+}
+
+std::string site_text(const StackSite& site, const InlinedSite& inlined) {
+    return fmt::format("{}{} ({}, inlined)", inlined.function, line_text(inlined.file, inlined.line), site.module);
 }
 
 std::string site_text(const PythonSite& site) {

@@ -1,5 +1,7 @@
 // Names from ELF files, by elfutils.
 #include <cxxabi.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <fmt/format.h>
 
@@ -9,7 +11,6 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <tuple>
 
 #include "analyzer/stacks.h"
 #include "analyzer/text.h"
@@ -25,6 +26,52 @@ constexpr Dwfl_Callbacks callbacks(decltype(Dwfl_Callbacks::find_debuginfo) find
 }
 constexpr Dwfl_Callbacks kEverywhere = callbacks(dwfl_standard_find_debuginfo);
 constexpr Dwfl_Callbacks kNearby = callbacks(dwfl_build_id_find_debuginfo);  // never asks a server
+
+struct FreeDies {
+    void operator()(Dwarf_Die* dies) const { std::free(dies); }
+};
+
+// Around the code at that address, innermost first, each within the next.
+std::vector<Dwarf_Die> scopes_at(Dwarf_Die* unit, Dwarf_Addr address) {
+    Dwarf_Die* dies = nullptr;
+    int count = dwarf_getscopes(unit, address, &dies);
+    std::unique_ptr<Dwarf_Die, FreeDies> found(count > 0 ? dies : nullptr);
+    if (found == nullptr) {
+        return {};
+    }
+    // Behind an inlined function that list goes on with where its source stands, not with where its code lies.
+    Dwarf_Die innermost = *found;
+    count = dwarf_getscopes_die(&innermost, &dies);
+    found.reset(count > 0 ? dies : nullptr);
+    return found == nullptr ? std::vector<Dwarf_Die>() : std::vector<Dwarf_Die>(dies, dies + count);
+}
+
+std::string function_of(Dwarf_Die* scope) {
+    Dwarf_Attribute attribute;
+    const char* name = dwarf_formstring(dwarf_attr_integrate(scope, DW_AT_linkage_name, &attribute));
+    name = name != nullptr ? name : dwarf_diename(scope);
+    return name != nullptr ? demangled(name) : "an inlined function";
+}
+
+uint64_t number_of(Dwarf_Die* scope, unsigned name) {
+    Dwarf_Attribute attribute;
+    Dwarf_Word value = 0;
+    return dwarf_formudata(dwarf_attr(scope, name, &attribute), &value) == 0 ? value : 0;
+}
+
+// A place in there tells nothing about the program.
+bool is_of_the_system(const std::string& file) {
+    return file.starts_with("/usr/include/") || file.find("/include/c++/") != std::string::npos;
+}
+
+std::string call_file(Dwarf_Die* unit, Dwarf_Die* scope) {
+    Dwarf_Files* files = nullptr;
+    size_t count = 0;
+    const char* const name = dwarf_getsrcfiles(unit, &files, &count) == 0
+                                 ? dwarf_filesrc(files, number_of(scope, DW_AT_call_file), nullptr, nullptr)
+                                 : nullptr;
+    return name != nullptr ? printable(name) : std::string();
+}
 
 }  // namespace
 
@@ -71,9 +118,12 @@ class Symbols::File {
         const auto [known, fresh] = named_.try_emplace({site.in_module, is_return});
         if (fresh && module_ != nullptr) {
             look_up(site, is_return);
-            known->second = {site.function, site.file, site.line};
+            known->second = {site.function, site.file, site.line, site.inlined};
         }
-        std::tie(site.function, site.file, site.line) = known->second;
+        site.function = known->second.function;
+        site.file = known->second.file;
+        site.line = known->second.line;
+        site.inlined = known->second.inlined;
     }
     const std::string& problem() const { return problem_; }
 
@@ -94,10 +144,39 @@ class Symbols::File {
                 source == nullptr ? nullptr : dwfl_lineinfo(source, nullptr, &line, nullptr, nullptr, nullptr)) {
             site.file = printable(file);
             site.line = line;
+            unfold(site, address);
         }
     }
 
-    std::map<std::pair<uint64_t, bool>, std::tuple<std::string, std::string, int>> named_;
+    // That line is of the innermost inlined function. Each says where in the next one it was called.
+    void unfold(StackSite& site, GElf_Addr address) const {
+        Dwarf_Addr bias = 0;
+        Dwarf_Die* const unit = dwfl_module_addrdie(module_, address, &bias);
+        if (unit == nullptr) {
+            return;
+        }
+        for (Dwarf_Die& scope : scopes_at(unit, address - bias)) {
+            const int tag = dwarf_tag(&scope);
+            if (tag == DW_TAG_subprogram) {
+                break;
+            }
+            if (tag == DW_TAG_inlined_subroutine) {
+                if (!is_of_the_system(site.file)) {
+                    site.inlined.push_back({function_of(&scope), site.file, site.line});
+                }
+                site.file = call_file(unit, &scope);
+                site.line = static_cast<int>(number_of(&scope, DW_AT_call_line));
+            }
+        }
+    }
+
+    struct Name {
+        std::string function;
+        std::string file;
+        int line = 0;
+        std::vector<InlinedSite> inlined;
+    };
+    std::map<std::pair<uint64_t, bool>, Name> named_;
     Dwfl* dwfl_ = nullptr;
     Dwfl_Module* module_ = nullptr;
     std::string problem_;

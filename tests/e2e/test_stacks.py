@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Stacks of all threads in a dump: real threads in known places, named by the analyzer."""
 
+import pathlib
 import platform
 import subprocess
 import unittest
@@ -35,6 +36,22 @@ class Stacks(harness.Case):
         self.assertIn(deaf["state"], ("S", "R"), "it sleeps, and wakes every 10 ms")
         ours = {thread["name"] for thread in process["threads"] if thread["outcome"] == "ours"}
         self.assertIn("titan-watch", ours)
+
+    def test_inlined_functions_have_lines_of_their_own(self):
+        source = (pathlib.Path(__file__).parent / "clients" / "stacks.cpp").read_text().splitlines()
+        line_of = {comment: next(i for i, line in enumerate(source, 1) if line.endswith("// " + comment))
+                   for comment in ("the line inside", "the line around it")}
+        process = self.dump("kinds")
+        frame, = [frame for thread in process["threads"] for frame in thread["frames"]
+                  if "around_an_inlined_function" in frame["function"]]
+        self.assertEqual((pathlib.Path(frame["file"]).name, frame["line"]), ("stacks.cpp", line_of["the line around it"]))
+        inlined, = frame["inlined"]
+        self.assertIn("put_into_its_caller", inlined["function"])
+        self.assertEqual(inlined["line"], line_of["the line inside"])
+        merged, = [thread["merged"] for thread in process["threads"] if any("put_into" in text for text in thread["merged"])]
+        place = next(i for i, text in enumerate(merged) if "put_into" in text)
+        self.assertIn(f"stacks.cpp:{line_of['the line inside']} (e2e-stacks, inlined)", merged[place])
+        self.assertIn(f"stacks.cpp:{line_of['the line around it']} (e2e-stacks)", merged[place + 1])
 
     def test_text(self):
         self.dump("kinds")

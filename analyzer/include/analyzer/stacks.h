@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,14 +18,22 @@
 
 namespace titan::analyzer {
 
+// A function that the compiler has put into the one around it.
+struct InlinedSite {
+    std::string function;
+    std::string file;
+    int line = 0;
+};
+
 struct StackSite {
     uint64_t address = 0;
-    bool interrupted = false;  // by a signal: it did not call what lies inside of it
-    std::string module;        // file name, empty for code of no file (JIT)
-    uint64_t in_module = 0;    // address in that file
-    std::string function;      // demangled, empty where nothing tells
-    std::string file;          // of the source, where there is debug information
-    int line = 0;
+    bool interrupted = false;               // by a signal: it did not call what lies inside of it
+    std::string module;                     // file name, empty for code of no file (JIT)
+    uint64_t in_module = 0;                 // address in that file
+    std::string function;                   // demangled, empty where nothing tells
+    std::string file;                       // of the source, where there is debug information
+    int line = 0;                           // of that function, not of those inlined into it
+    std::vector<InlinedSite> inlined = {};  // that the address lies in, innermost first; none of system headers
 };
 
 struct PythonSite {
@@ -105,6 +114,7 @@ ProcessStacks stacks_of(const Process& process, format::ImageBuffer& memory, Sym
 // "waits in futex", "runs": of a thread that gave no stack, and beside those that did.
 std::string thread_state_text(const ThreadStack& thread);
 std::string site_text(const StackSite& site);
+std::string site_text(const StackSite& site, const InlinedSite& inlined);
 std::string site_text(const PythonSite& site);
 bool is_interpreter(const StackSite& site);
 // Both kinds of frames as one, innermost first: in the place of a run of the interpreter's C function, told by the tracer or
@@ -130,6 +140,7 @@ struct StacksView {
 };
 std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems,
                           const StacksView& view, const TextStyle& style);
+nlohmann::ordered_json inlined_json(const StackSite& site);
 std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems);
 
 }  // namespace titan::analyzer

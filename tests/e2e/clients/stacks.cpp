@@ -38,6 +38,19 @@ A_FRAME int asleep(int depth) {
     return 0;
 }
 
+[[gnu::always_inline]] inline int put_into_its_caller() {
+    ++ready;
+    while (!over) {
+        usleep(10'000);  // the line inside
+    }
+    return 1;
+}
+
+A_FRAME int around_an_inlined_function() {
+    const volatile int inside = put_into_its_caller();  // the line around it
+    return inside + 1;
+}
+
 A_FRAME int spinning() {
     ++ready;
     volatile int turns = 0;
@@ -148,7 +161,8 @@ int start_and_dump(const std::vector<int (*)()>& bodies, int dumps = 1) {
 // --- scenarios -------------------------------------------------------------------------------------------------------
 
 int kinds() {
-    return start_and_dump({[] { return asleep(20); }, spinning, in_the_heap, in_the_linker, blocking_signals});
+    return start_and_dump({[] { return asleep(20); }, spinning, in_the_heap, in_the_linker, blocking_signals,
+                           around_an_inlined_function});
 }
 
 int uninterruptible() {
