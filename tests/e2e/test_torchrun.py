@@ -138,4 +138,4 @@ class TwoNodes(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(at_once=2)
