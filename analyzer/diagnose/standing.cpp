@@ -27,12 +27,13 @@ const Standing* main_thread(const Process& process) {
     return found == process.standing.end() || found->frames.empty() ? nullptr : &*found;
 }
 
-std::vector<std::string> frame_texts(const Process& process, const Standing& standing) {
-    std::vector<std::string> texts;
-    for (const uint32_t frame : standing.frames) {
-        texts.push_back(process.text(frame));
+std::vector<StackFrame> frames_of(const Process& process, const Standing& standing) {
+    std::vector<StackFrame> frames;
+    for (size_t i = 0; i < standing.frames.size(); ++i) {
+        const uint32_t library = i < standing.libraries.size() ? standing.libraries[i] : 0;
+        frames.push_back({process.text(standing.frames[i]), process.text(library)});
     }
-    return texts;
+    return frames;
 }
 
 // Main threads of a run as one tree. A frame is only told apart by its text, so members that stand in one line are one
@@ -42,8 +43,9 @@ StackNode tree_of_main_threads(const Run& run) {
     for (const Process& process : run.processes) {
         const Standing* const standing = process.is_gone() ? nullptr : main_thread(process);
         if (standing != nullptr && process.rank >= 0) {
-            std::vector<std::string> texts = frame_texts(process, *standing);
-            std::reverse(texts.begin(), texts.end());
+            std::vector<std::string> texts;
+            std::transform(standing->frames.rbegin(), standing->frames.rend(), std::back_inserter(texts),
+                           [&](uint32_t frame) { return process.text(frame); });
             add_stack(root, process.rank, texts);
         }
     }
@@ -124,7 +126,7 @@ void Diagnoser::add_standing() {
             finding.rank_state[rank] += "; " + text;
             finding.brief_state[rank] += "; " + text;
             if (!place.empty() && finding.stacks.size() < kMaxStacks) {
-                finding.stacks[rank] = frame_texts(*process, standing);
+                finding.stacks[rank] = frames_of(*process, standing);
             }
         }
         if (is_absence(finding.kind)) {

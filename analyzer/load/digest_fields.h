@@ -25,6 +25,7 @@ enum class Tag : uint64_t {
     kSteps = 11,
     kLabels = 12,
     kStanding = 13,
+    kStandingLibraries = 14,
 };
 
 template <typename A, typename T>
@@ -157,6 +158,13 @@ void standing(A& a, Process& p) {
         const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
         all(s.thread, s.name, s.why_none, s.python, s.caller, s.native);
         numbers(a, s.frames);
+    }
+}
+
+template <typename A>
+void standing_libraries(A& a, Process& p) {
+    for (Standing& s : p.standing) {
+        numbers(a, s.libraries);
     }
 }
 

@@ -91,6 +91,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
     visit(Tag::kStanding, [&](A& a) { digest::standing(a, p); });
+    visit(Tag::kStandingLibraries, [&](A& a) { digest::standing_libraries(a, p); });
 }
 
 // What the history says about a kept entry, which is not written twice.

@@ -47,7 +47,10 @@ ordered_json finding_json(const Run& run, const Finding& finding) {
     if (!finding.stacks.empty()) {
         ordered_json stacks = ordered_json::object();
         for (const auto& [rank, frames] : finding.stacks) {
-            stacks[std::to_string(rank)] = frames;
+            ordered_json& texts = stacks[std::to_string(rank)] = ordered_json::array();
+            for (const StackFrame& frame : frames) {
+                texts.push_back(frame.text);
+            }
         }
         json["stacks"] = stacks;
     }

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "analyzer/fold_frames.h"
 #include "analyzer/layout.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/report.h"
@@ -19,7 +20,7 @@ constexpr size_t kShownStates = 12;
 constexpr size_t kShownWarnings = 12;
 constexpr size_t kShownSteps = 8;
 constexpr size_t kShownStacks = 2;
-constexpr size_t kShownFrames = 12;
+constexpr size_t kShownFrames = 20;
 
 // Characters, not bytes: names may be in any language.
 size_t length_of(const std::string& text) {
@@ -142,11 +143,8 @@ class TextReport {
                 return;
             }
             section(fmt::format("  Where rank {} stands, innermost first (titan-analyze stacks shows all)", rank));
-            for (size_t i = 0; i < std::min(kShownFrames, frames.size()); ++i) {
-                item(frames[i], "     ");
-            }
-            if (frames.size() > kShownFrames) {
-                item(fmt::format("... {} more", frames.size() - kShownFrames), "     ");
+            for (const std::string& line : folded_frames(frames, kShownFrames)) {
+                item(line, "     ");
             }
         }
     }

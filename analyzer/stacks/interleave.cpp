@@ -39,13 +39,18 @@ bool is_plumbing(const StackSite& site) {
            });
 }
 
-// Not what came with Python or was installed.
-bool is_of_the_program(const PythonSite& site) {
-    constexpr auto kElsewhere =
-        std::to_array<std::string_view>({"/lib/python3", "/lib64/python3", "site-packages/", "dist-packages/"});
-    return !site.file.empty() && !site.file.starts_with("<frozen") &&
-           std::none_of(kElsewhere.begin(), kElsewhere.end(),
-                        [&](std::string_view part) { return site.file.find(part) != std::string::npos; });
+// What a Python file came with: an installed package, Python itself; empty: the program.
+std::string library_of(const PythonSite& site) {
+    for (const std::string_view packages : {"site-packages/", "dist-packages/"}) {
+        if (const size_t found = site.file.rfind(packages); found != std::string::npos) {
+            const std::string inside = site.file.substr(found + packages.size());
+            return inside.substr(0, inside.find_first_of("/."));
+        }
+    }
+    const bool of_python = site.file.empty() || site.file.starts_with("<frozen") ||
+                           site.file.find("/lib/python3") != std::string::npos ||
+                           site.file.find("/lib64/python3") != std::string::npos;
+    return of_python ? "Python" : "";
 }
 
 // What a crash interrupted: our handler, which waits for the dump, and the program's handlers before it tell nothing.
@@ -62,6 +67,22 @@ std::vector<StackSite>::const_iterator without_our_handler(const std::vector<Sta
 }
 
 }  // namespace
+
+bool is_library(const std::string& path) {
+    constexpr auto kPlaces = std::to_array<std::string_view>({"site-packages/", "dist-packages/"});
+    constexpr auto kRoots = std::to_array<std::string_view>({"/usr/lib", "/lib", "/usr/local/cuda", "/opt/conda"});
+    constexpr auto kNames = std::to_array<std::string_view>(
+        {"libc.so",     "libpthread.so", "libm.so",          "ld-linux",   "[vdso]",      "libstdc++.so",
+         "libgcc_s.so", "libcuda",       "libcudnn",         "libcublas",  "libcupti.so", "libnccl",
+         "libtorch",    "libc10",        "libtitantrace.so", "libpython3", "python3",     "libffi.so",
+         "_ctypes.",    "libgomp",       "libucs.so",        "libibverbs"});
+    const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+    return std::any_of(kNames.begin(), kNames.end(), [&](std::string_view known) { return name.starts_with(known); }) ||
+           (name.find(".so") != std::string_view::npos &&
+            (std::any_of(kRoots.begin(), kRoots.end(), [&](std::string_view root) { return path.starts_with(root); }) ||
+             std::any_of(kPlaces.begin(), kPlaces.end(),
+                         [&](std::string_view place) { return path.find(place) != std::string::npos; })));
+}
 
 bool is_interpreter(const StackSite& site) {
     return site.module.starts_with("libpython3") || site.module.starts_with("python3");
@@ -96,7 +117,8 @@ MergedStack merge(const ThreadStack& thread) {
             const auto index = static_cast<uint32_t>(merged.frames.size());
             const PythonSite& site = thread.python[number];
             merged.python = merged.python == kNoIndex ? index : merged.python;
-            if (merged.caller == kNoIndex && is_of_the_program(site)) {
+            merged.libraries.push_back(library_of(site));
+            if (merged.caller == kNoIndex && merged.libraries.back().empty()) {
                 merged.caller = index;
             }
             merged.frames.push_back(site_text(site));
@@ -114,6 +136,7 @@ MergedStack merge(const ThreadStack& thread) {
                 merged.native = static_cast<uint32_t>(merged.frames.size());
             }
             merged.frames.push_back(site_text(site));
+            merged.libraries.resize(merged.frames.size(), site.of_library ? site.module : "");
         }
     }
     if (merged.caller == merged.python) {

@@ -45,6 +45,7 @@ ThreadStack read_thread(const format::StacksImage& image, const Names& names, co
             const std::string path(image.text(module->path));
             site.module = printable(std::filesystem::path(path).filename().string());
             site.in_module = address - module->bias;
+            site.of_library = is_library(path);
             symbols.name(*module, path, site, !thread.sites.empty() && !site.interrupted);
         }
         const auto exported = names.exported.find(address);

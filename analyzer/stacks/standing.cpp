@@ -31,9 +31,11 @@ class Keeper {
         for (size_t i = 0; i < frames.size(); ++i) {
             if (left_out != 0 && i == kInnerFrames) {
                 standing.frames.push_back(text("(frames left out)"));
+                standing.libraries.push_back(0);
                 i += left_out;
             }
             standing.frames.push_back(text(frames[i]));
+            standing.libraries.push_back(text(thread.merged.libraries[i]));
         }
         const auto kept = [&](uint32_t index) { return left_out != 0 && index >= kInnerFrames ? kNoIndex : index; };
         standing.python = kept(thread.merged.python);

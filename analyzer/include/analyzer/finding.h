@@ -118,6 +118,11 @@ struct CycleStep {
     int waits_for = -1;
 };
 
+struct StackFrame {
+    std::string text;
+    std::string library;  // that it came with; empty: the program's own
+};
+
 struct Finding {
     FindingKind kind{};
     std::vector<int> ranks;    // culprits, global
@@ -131,10 +136,10 @@ struct Finding {
     std::vector<std::string> to_be_sure;  // what would make it certain; empty where it is
     std::vector<CycleStep> cycle;         // the last waits for the first; empty where there is none
     std::map<int, std::string> rank_state;
-    std::map<int, std::string> brief_state;          // the same without times, to fold ranks that do the same
-    std::map<int, std::vector<std::string>> stacks;  // where culprits stood, innermost frames first
-    bool hangs = true;                               // false: wrong, but nobody waits because of it
-    int64_t since_ns = 0;                            // when the first of the victims began to wait
+    std::map<int, std::string> brief_state;         // the same without times, to fold ranks that do the same
+    std::map<int, std::vector<StackFrame>> stacks;  // where culprits stood, innermost frames first
+    bool hangs = true;                              // false: wrong, but nobody waits because of it
+    int64_t since_ns = 0;                           // when the first of the victims began to wait
 
     // A reason for doubt, told by what would settle it. Without one the finding is as sure as before.
     void doubt(bool doubtful, const std::string& what_would_settle_it) {

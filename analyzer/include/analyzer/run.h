@@ -216,9 +216,10 @@ struct ThreadState {
 // Where a thread stood when its process was dumped, its native and Python frames as one.
 struct Standing {
     int32_t thread = 0;
-    uint32_t name = 0;             // texts
-    uint32_t why_none = 0;         // texts: where there are no frames
-    std::vector<uint32_t> frames;  // texts, innermost first
+    uint32_t name = 0;                     // texts
+    uint32_t why_none = 0;                 // texts: where there are no frames
+    std::vector<uint32_t> frames;          // texts, innermost first
+    std::vector<uint32_t> libraries = {};  // texts: what each frame came with, 0 the program; may be shorter
     // Of those, kNoIndex none: the innermost Python frame; what called it of the program itself, where it is not that; the
     // innermost native frame that is neither the C library's nor the interpreter's nor ours, inside of the Python frame
     // where there is one.

@@ -29,6 +29,7 @@ struct StackSite {
     uint64_t address = 0;
     bool interrupted = false;               // by a signal: it did not call what lies inside of it
     std::string module;                     // file name, empty for code of no file (JIT)
+    bool of_library = false;                // that file came with the system, the vendor or a package
     uint64_t in_module = 0;                 // address in that file
     std::string function;                   // demangled, empty where nothing tells
     std::string file;                       // of the source, where there is debug information
@@ -48,6 +49,8 @@ struct PythonSite {
 // kNoIndex where there is none.
 struct MergedStack {
     std::vector<std::string> frames;
+    std::vector<std::string>
+        libraries;               // of each frame: what it came with ("libcuda.so.1", "torch"); empty: the program
     uint32_t python = kNoIndex;  // the innermost Python frame
     uint32_t caller = kNoIndex;  // the innermost one of the program itself, where that is not it
     uint32_t native = kNoIndex;  // the innermost native frame that tells something; not outside of `python`
@@ -117,6 +120,7 @@ std::string site_text(const StackSite& site);
 std::string site_text(const StackSite& site, const InlinedSite& inlined);
 std::string site_text(const PythonSite& site);
 bool is_interpreter(const StackSite& site);
+bool is_library(const std::string& path);
 // Both kinds of frames as one, innermost first: in the place of a run of the interpreter's C function, told by the tracer or
 // by its name, stand the Python frames of that run, and the interpreter's own frames are left out. Where the two do not fit
 // together, all native frames come first. `native_cut`: outer runs may be missing.

@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "analyzer/fold_frames.h"
 #include "analyzer/report.h"
+#include "analyzer/stacks.h"
 #include "played.h"
 
 using namespace titan::test;
@@ -113,4 +115,50 @@ TEST_CASE("the JSON of a deadlock has the cycle") {
     REQUIRE(cycle.size() == 2);
     CHECK(cycle[0]["for"] == cycle[1]["rank"]);
     CHECK(cycle[0]["waits_in"].get<std::string>().starts_with("send #0 from rank"));
+}
+
+TEST_CASE("frames of libraries are folded, those of the program never are") {
+    const std::vector<StackFrame> frames{{"futex (libc.so.6)", "libc.so.6"},
+                                         {"spin (libcuda.so.1)", "libcuda.so.1"},
+                                         {"wait (libcuda.so.1)", "libcuda.so.1"},
+                                         {"cudaStreamSynchronize (libcudart.so.12)", "libcudart.so.12"},
+                                         {"Job.step at train.py:9", ""},
+                                         {"_call_impl at module.py:7", "torch"},
+                                         {"main at train.py:3", ""},
+                                         {"main (python3.12)", "python3.12"},
+                                         {"_start (python3.12)", "python3.12"}};
+    CHECK(folded_frames(frames, 20) == std::vector<std::string>{"... 3 frames in libc.so.6, libcuda.so.1",
+                                                                "cudaStreamSynchronize (libcudart.so.12)",
+                                                                "Job.step at train.py:9", "_call_impl at module.py:7",
+                                                                "main at train.py:3", "... 2 frames in python3.12"});
+    std::vector<StackFrame> deep(100);
+    for (size_t i = 0; i < deep.size(); ++i) {
+        deep[i].text = std::to_string(i);
+    }
+    const std::vector<std::string> lines = folded_frames(deep, 12);
+    REQUIRE(lines.size() == 12);
+    CHECK(lines[6] == "6");
+    CHECK(lines[7] == "... 89 more");
+    CHECK(lines.back() == "99");
+    CHECK(folded_frames({}, 12).empty());
+}
+
+TEST_CASE("what a frame came with is told by its file") {
+    ThreadStack thread;
+    thread.sites = {
+        {.address = 1, .module = "libcuda.so.1", .of_library = true, .function = "cuStreamSynchronize", .file = ""},
+        {.address = 2, .module = "train", .function = "step", .file = ""}};
+    CHECK(merge(thread).libraries == std::vector<std::string>{"libcuda.so.1", ""});
+    thread.sites.clear();
+    thread.python = {{"/opt/venv/lib/python3.12/site-packages/torch/nn/modules/module.py", "_call_impl", 1, false, 0},
+                     {"/usr/lib/python3.12/threading.py", "run", 2, false, 0},
+                     {"/home/me/train.py", "main", 3, true, 0}};
+    CHECK(merge(thread).libraries == std::vector<std::string>{"torch", "Python", ""});
+    for (const char* library : {"/usr/lib/x86_64-linux-gnu/libfoo.so.1", "/home/me/lib/libnccl.so.2", "[vdso]",
+                                "/venv/lib/python3.12/site-packages/x/y.so", "/usr/bin/python3.12"}) {
+        CHECK(is_library(library));
+    }
+    for (const char* own : {"/home/me/train", "/usr/bin/megatron", "/home/me/build/kernels.so"}) {
+        CHECK_FALSE(is_library(own));
+    }
 }
