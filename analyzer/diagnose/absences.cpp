@@ -240,6 +240,7 @@ void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
             }
         }
         doubt_absence(run_, culprits, finding);
+        doubt_guesses(run_, *culprits.node, finding);
         add_victims({nodes.begin(), nodes.end()}, finding);
         diagnosis_.findings.push_back(std::move(finding));
     }

@@ -43,6 +43,7 @@ void Diagnoser::add_cycle(const std::vector<uint32_t>& nodes) {
     explain_cycle(run_, graph_, cycle, finding);
     choose_culprits(cycle, only_p2p, finding);
     for (const uint32_t node : nodes) {
+        doubt_guesses(run_, graph_.nodes[node], finding);
         in_cycle_.insert(node);
         is_cause_[node] = true;
     }

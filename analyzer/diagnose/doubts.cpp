@@ -215,6 +215,27 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     }
 }
 
+void doubt_guesses(const Run& run, const WaitNode& node, Finding& finding) {
+    const auto any = [&](auto&& is_guessed) {
+        return std::any_of(node.waiting.begin(), node.waiting.end(), is_guessed);
+    };
+    const auto doubt = [&](bool doubtful, const char* what_would_settle_it) {
+        if (doubtful && std::find(finding.to_be_sure.begin(), finding.to_be_sure.end(), what_would_settle_it) ==
+                            finding.to_be_sure.end()) {
+            finding.confidence = Confidence::kPossible;
+            finding.to_be_sure.emplace_back(what_would_settle_it);
+        }
+    };
+    doubt(
+        any([&](const Waiter& waiter) {
+            return run.process(waiter.member).moment == Moment::kGuessed && !is_confirmed(run, node);
+        }),
+        "the files with their own times (cp -p): when they were written, and so how long anything waits, is not known");
+    doubt(
+        any([](const Waiter& waiter) { return waiter.entry != nullptr && waiter.entry->number_guessed; }),
+        "a larger TORCH_FR_BUFFER_SIZE: which send belongs to which receive is counted from a beginning that is lost");
+}
+
 void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_habit, Finding& finding) {
     finding.confidence = std::min(finding.confidence, Confidence::kLikely);
     for (const int rank : ranks) {

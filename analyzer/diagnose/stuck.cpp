@@ -150,6 +150,7 @@ void Diagnoser::add_stuck() {
         Finding finding = finding_at(
             node.kind == WaitKind::kCreation ? FindingKind::kCommInitStuck : FindingKind::kStuckInFlight, index);
         doubt_stuck(run_, node, finding);
+        doubt_guesses(run_, node, finding);
         finding.ranks = waiting_ranks(run_, node);
         explain_stuck(run_, node, finding);
         add_victims({index}, finding);

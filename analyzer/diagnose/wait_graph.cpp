@@ -91,7 +91,9 @@ class GraphBuilder {
                         : node_for({WaitKind::kPointToPoint, member.communicator, entry.sequence,
                                     send ? member.rank : entry.peer, send ? entry.peer : member.rank, OpKind{}});
                 WaitNode& target = graph_.nodes[node];
-                target.op = entry.kind;
+                if (!entry.arguments_lost || target.waiting.empty()) {
+                    target.op = entry.kind;
+                }
                 target.device_unknown |= entry.state == CallState::kEnqueued;
                 const int64_t end_ns =
                     member.state == CommState::kAborted && member.closed_ns != 0 ? member.closed_ns : owner.now_ns;

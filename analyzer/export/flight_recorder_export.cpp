@@ -291,7 +291,7 @@ class Exporter {
         out.text("p2p_seq_id").integer(p2p ? static_cast<int64_t>(number) : 0);
         out.text("op_id").integer(record + 1);
         out.text("profiling_name").text(profiling_name(loaded, entry, group));
-        write_times(out, entry);
+        write_times(out, loaded, entry);
         write_sizes(out, loaded, entry);
         out.text("state").text(name_of_state(entry));
         out.text("retired").boolean(name_of_state(entry) == "completed");
@@ -320,13 +320,15 @@ class Exporter {
         out.end_list();
     }
 
-    static void write_times(PickleWriter& out, const Entry& entry) {
+    static void write_times(PickleWriter& out, const Process& loaded, const Entry& entry) {
         const auto time = [&](std::string_view key, int64_t value_ns) {
             out.text(key);
             value_ns == 0 ? out.none() : out.integer(value_ns);
         };
         out.text("time_created_ns").integer(entry.entered_ns);
-        time("time_discovered_started_ns", entry.started_ns);
+        // What is unfinished was looked at when the dump was made.
+        time("time_discovered_started_ns",
+             entry.started_ns != 0 && entry.finished_ns == 0 ? loaded.now_ns : entry.started_ns);
         time("time_discovered_completed_ns", entry.finished_ns);
         if (entry.started_ns != 0 && entry.finished_ns > entry.started_ns) {
             out.text("duration_ms").real(static_cast<double>(entry.finished_ns - entry.started_ns) / 1e6);

@@ -26,6 +26,7 @@ enum class Tag : uint64_t {
     kLabels = 12,
     kStanding = 13,
     kStandingLibraries = 14,
+    kFlightRecorder = 15,
 };
 
 template <typename A, typename T>
@@ -140,6 +141,18 @@ void members(A& a, Process& p) {
     }
 }
 
+// What only PyTorch's dumps have.
+template <typename A>
+void flight_recorder(A& a, Process& p) {
+    a.number(p.moment);
+    a.number(p.source.written_ns);
+    for (Member& m : p.members) {
+        a.number(m.last_enqueued);
+        a.number(m.last_started);
+        a.number(m.last_completed);
+    }
+}
+
 template <typename A>
 void threads(A& a, Process& p) {
     sized(a, p.threads, 12);
@@ -174,11 +187,12 @@ void shapes(A& a, std::vector<CallShape>& list) {
     for (CallShape& s : list) {
         const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
         all(s.count, s.row, s.graph, s.thread, s.site, s.words, s.agreed, s.peer, s.kind, s.datatype, s.reduction);
-        uint8_t flags = static_cast<uint8_t>((s.captured ? 1 : 0) | (s.replayed ? 2 : 0));
+        uint8_t flags = static_cast<uint8_t>((s.captured ? 1 : 0) | (s.replayed ? 2 : 0) | (s.arguments_lost ? 4 : 0));
         a.number(flags);
         if constexpr (A::kReads) {
             s.captured = (flags & 1) != 0;
             s.replayed = (flags & 2) != 0;
+            s.arguments_lost = (flags & 4) != 0;
         }
     }
 }

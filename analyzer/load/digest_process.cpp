@@ -92,6 +92,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
     visit(Tag::kStanding, [&](A& a) { digest::standing(a, p); });
     visit(Tag::kStandingLibraries, [&](A& a) { digest::standing_libraries(a, p); });
+    visit(Tag::kFlightRecorder, [&](A& a) { digest::flight_recorder(a, p); });
 }
 
 // What the history says about a kept entry, which is not written twice.
@@ -110,6 +111,7 @@ void complete_entries(Process& p) {
         entry.datatype = shape.datatype;
         entry.reduction = shape.reduction;
         entry.captured = shape.captured;
+        entry.arguments_lost = shape.arguments_lost;
         entry.step = p.history.steps.at(entry.place);
         entry.replay = static_cast<uint32_t>(p.history.replays.at(entry.place));
     }
@@ -162,7 +164,7 @@ void bound_numbers(Process& p) {
     const auto bound = [](int64_t most_ns, auto&... times) { ((times = std::clamp<int64_t>(times, 0, most_ns)), ...); };
     const auto moments = [&](auto&... times) { bound(format::kLatestNs, times...); };
     const auto lengths = [&](auto&... times) { bound(format::kLatestNs >> 16, times...); };  // they are added up
-    moments(p.now_ns, p.started_ns, p.sight.oldest_ns);
+    moments(p.now_ns, p.started_ns, p.sight.oldest_ns, p.source.written_ns);
     for (int64_t& mark_ns : p.history.marks_ns) {
         moments(mark_ns);
     }

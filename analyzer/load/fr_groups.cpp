@@ -119,13 +119,20 @@ struct Side {
     }
 };
 
-// How many calls of the receiver come before the sender's first: what is finished on both sides is the same number of
-// calls, give or take one that a side has not noticed; sizes decide between the candidates.
-int64_t shift_between(const Side& sends, const Side& receives) {
+struct Alignment {
+    int64_t shift = 0;     // how many calls of the receiver come before the sender's first
+    bool guessed = false;  // others fit as well
+};
+
+// What is finished on both sides is the same number of calls, give or take one that a side has not noticed; sizes decide
+// between the candidates.
+Alignment align(const Side& sends, const Side& receives) {
     constexpr int64_t kSlack = 2;
     const int64_t middle = static_cast<int64_t>(receives.finished()) - static_cast<int64_t>(sends.finished());
     int64_t best = middle;
     size_t best_equal = 0;
+    size_t fitting = 0;
+    bool middle_fits = false;
     for (const int64_t offset : {int64_t{0}, int64_t{-1}, int64_t{1}, -kSlack, kSlack}) {
         const int64_t shift = middle + offset;
         size_t equal = 0;
@@ -138,16 +145,15 @@ int64_t shift_between(const Side& sends, const Side& receives) {
             }
         }
         // A candidate must be better by size than the likeliest one, not only longer or shorter.
-        const bool all = compared > 0 && equal == compared;
-        if (offset == 0 && (all || compared == 0)) {
-            return shift;
-        }
-        if (all && equal > best_equal) {
+        const bool fits = equal == compared;
+        fitting += fits ? 1 : 0;
+        middle_fits |= offset == 0 && fits;
+        if (!middle_fits && fits && equal > best_equal) {
             best = shift;
             best_equal = equal;
         }
     }
-    return best;
+    return {best, fitting != 1};
 }
 
 // The n-th send of a pair is counted from the oldest one that is recorded. Where older ones are overwritten, both sides
@@ -180,14 +186,16 @@ void align_pairs(Run& run) {
         if (!pair.lost || pair.sends.process == nullptr || pair.receives.process == nullptr) {
             continue;
         }
-        const int64_t shift = shift_between(pair.sends, pair.receives);
-        const auto number = [](Side& side, int64_t from) {
+        const Alignment alignment = align(pair.sends, pair.receives);
+        const auto number = [&](Side& side, int64_t from) {
             for (const uint32_t call : side.calls) {
-                side.process->entries[call].sequence = static_cast<uint64_t>(from++);
+                Entry& entry = side.process->entries[call];
+                entry.sequence = static_cast<uint64_t>(from++);
+                entry.number_guessed = alignment.guessed;
             }
         };
-        number(pair.sends, std::max<int64_t>(shift, 0));
-        number(pair.receives, std::max<int64_t>(-shift, 0));
+        number(pair.sends, std::max<int64_t>(alignment.shift, 0));
+        number(pair.receives, std::max<int64_t>(-alignment.shift, 0));
     }
 }
 
@@ -208,6 +216,7 @@ void complete_flight_recorder(Run& run, GroupRanks& groups) {
     settle_unknown_groups(run, ranks);
     add_unused_memberships(run, ranks);
     align_pairs(run);
+    compare_moments(run);
     int32_t world = -1;
     for (const auto& [id, members] : ranks) {
         for (const int32_t rank : members) {
@@ -224,7 +233,6 @@ void complete_flight_recorder(Run& run, GroupRanks& groups) {
 
 void warn_of_what_it_hides(Run& run) {
     std::vector<int> ranks;
-    std::vector<int> untimed;
     for (const Process& process : run.processes) {
         if (process.only_calls) {
             ranks.push_back(process.rank);
@@ -233,13 +241,17 @@ void warn_of_what_it_hides(Run& run) {
     if (ranks.empty()) {
         return;
     }
+    const bool by_file = std::any_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
+        return process.only_calls && process.moment != Moment::kRecorded;
+    });
     run.warnings.push_back(
         {"flight_recorder", ranks,
          fmt::format(
              "{} {} known from PyTorch Flight Recorder dumps: they hold calls of process groups and how far "
              "PyTorch's watchdog saw them come; not what the hosts do, nor streams, roots, reductions and calls "
-             "in CUDA graphs. When they were written is taken from the files' times",
-             ranks_text(ranks), ranks.size() == 1 ? "is" : "are")});
+             "in CUDA graphs{}",
+             ranks_text(ranks), ranks.size() == 1 ? "is" : "are",
+             by_file ? ". When they were written is taken from the files' times" : "")});
 }
 
 }  // namespace titan::analyzer

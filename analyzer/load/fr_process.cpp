@@ -18,6 +18,9 @@ namespace fr = format::fr;
 constexpr uint64_t kFirstLane = 0x1000;
 constexpr ptrdiff_t kExchanges = 256;
 constexpr uint64_t kFirstPairLane = uint64_t{1} << 40;
+// Parts of a coalesced call follow each other, but for what other threads do meanwhile: where some are overwritten, the
+// others are among the first that are left.
+constexpr ptrdiff_t kEdgeOfRing = 16;
 
 class Hash {
   public:
@@ -49,9 +52,12 @@ uint64_t elements(const fr::Dump& dump, const fr::Range& range) {
 
 class ProcessMaker {
   public:
-    ProcessMaker(const fr::Dump& dump, int rank, int64_t now_ns, GroupRanks& groups) : dump_(dump), groups_(groups) {
+    ProcessMaker(const fr::Dump& dump, int rank, int64_t written_ns, GroupRanks& groups)
+        : dump_(dump), groups_(groups) {
+        const int64_t first = dump.entries.empty() ? 0 : dump.entries.front().record_id;
+        process_.overwritten = first > 0 ? static_cast<uint64_t>(first) : 0;
         process_.rank = rank;
-        process_.now_ns = now_ns;
+        process_.source.written_ns = written_ns;
         process_.texts.emplace_back();
         process_.only_calls = true;
         process_.liveness = Liveness::kAlive;
@@ -73,9 +79,8 @@ class ProcessMaker {
             close_group(row, nullptr);
         }
         drop_folded();
-        const int64_t first = dump_.entries.empty() ? 0 : dump_.entries.front().record_id;
-        process_.overwritten = first > 0 ? static_cast<uint64_t>(first) : 0;
         finish_states();
+        set_moment(dump_, process_);
         finish_members();
         sample_arrivals(process_);
         return std::move(process_);
@@ -87,6 +92,7 @@ class ProcessMaker {
         int64_t collective = 0;  // numbers
         int64_t p2p = 0;
         bool is_p2p = false;
+        bool cut = false;             // what was before it of its group is overwritten
         std::vector<uint32_t> calls;  // process_.entries
         std::vector<const fr::Entry*> raw;
     };
@@ -153,6 +159,9 @@ class ProcessMaker {
         const CallName& name = name_of(raw.name);
         const uint32_t row = add_member(raw.group, raw.group_desc, nullptr);
         open_.resize(process_.members.size());
+        seen_.resize(process_.members.size());
+        const bool cut = process_.overwritten != 0 && !seen_[row] && &raw - dump_.entries.data() < kEdgeOfRing;
+        seen_[row] = true;
         OpenGroup& open = open_[row];
         if (name.closes_group && closes(open, raw)) {
             close_group(row, &raw);
@@ -166,6 +175,7 @@ class ProcessMaker {
         if (open.calls.empty() || open.is_p2p != p2p || !same_numbers(open, raw)) {
             close_group(row, nullptr);
             open.is_p2p = p2p;
+            open.cut = cut;
             open.collective = raw.collective_seq_id;
             open.p2p = raw.p2p_seq_id;
         }
@@ -238,8 +248,11 @@ class ProcessMaker {
         entry.state = done                               ? CallState::kFinished
                       : raw.state == fr::State::kStarted ? CallState::kStarted
                                                          : CallState::kPending;
+        // A call that PyTorch has let go of is not looked at any more, and Gloo's never are.
+        const bool watched = !raw.retired && name.backend != "gloo";
         entry.device = done                               ? DeviceState::kFinished
                        : raw.state == fr::State::kStarted ? DeviceState::kStarted
+                       : watched                          ? DeviceState::kNotReached
                                                           : DeviceState::kUnknown;
         process_.starts_seen |= raw.time_started_ns != 0 && name.backend != "gloo";
         if (!done) {
@@ -314,7 +327,13 @@ class ProcessMaker {
     // `end`: the entry that stands for the whole group, null where the group has none (or is none at all).
     void close_group(uint32_t row, const fr::Entry* end) {
         OpenGroup open = std::exchange(open_[row], {});
-        if (open.calls.empty() || (open.calls.size() == 1 && end == nullptr)) {
+        if (open.calls.empty()) {
+            return;
+        }
+        if (open.cut && !open.is_p2p && (end != nullptr || may_be_a_part(*open.raw.front()))) {
+            lose_arguments(process_.entries[open.calls.front()]);
+        }
+        if (open.calls.size() == 1 && end == nullptr) {
             return;
         }
         // Coalesced calls have no progress of their own.
@@ -340,6 +359,19 @@ class ProcessMaker {
         if (!open.is_p2p) {
             fold(open, end);
         }
+    }
+
+    // Parts of a coalesced call have no progress of their own.
+    bool may_be_a_part(const fr::Entry& raw) {
+        const bool watched = raw.retired || raw.state == fr::State::kStarted || raw.state == fr::State::kCompleted;
+        return !watched || name_of(raw.name).closes_group;
+    }
+
+    void lose_arguments(Entry& call) {
+        call.arguments_lost = true;
+        std::erase_if(process_.exchanges, [&](const Exchange& exchange) {
+            return exchange.row == call.row && exchange.sequence == call.sequence;
+        });
     }
 
     // Collectives that run as one have one sequence number, and so become one call.
@@ -387,17 +419,16 @@ class ProcessMaker {
 
     void finish_states() {
         for (Entry& entry : process_.entries) {
-            if (process_.starts_seen && entry.state == CallState::kPending && !timed_out_) {
-                entry.device = DeviceState::kNotReached;
+            const bool starts_seen = process_.starts_seen && entry.state == CallState::kPending;
+            if (entry.device == DeviceState::kNotReached && !starts_seen) {
+                entry.device = DeviceState::kUnknown;
             }
         }
         process_.source.reason = timed_out_ ? "timeout" : "flight recorder";
-        for (const Entry& entry : process_.entries) {
-            process_.now_ns = std::max({process_.now_ns, entry.entered_ns, entry.finished_ns});
-        }
     }
 
     void finish_members() {
+        set_group_status();
         for (Member& member : process_.members) {
             member.issued = member.finished = 1;  // PyTorch's first number is 1
             member.p2p_counted = process_.overwritten == 0;
@@ -410,6 +441,24 @@ class ProcessMaker {
             const auto& [row, peer, send] = key;
             Member& member = process_.members[row];
             (send ? member.sent : member.received).emplace_back(peer, count);
+        }
+    }
+
+    // Told by number, which only the entries connect with a group.
+    void set_group_status() {
+        std::unordered_map<std::string, uint32_t> row_of;
+        for (const fr::Entry& raw : dump_.entries) {
+            if (const auto row = rows_.find(raw.group); raw.pg_id >= 0 && row != rows_.end()) {
+                row_of.try_emplace(std::to_string(raw.pg_id), row->second);
+            }
+        }
+        for (const fr::GroupStatus& status : dump_.status) {
+            if (const auto row = row_of.find(dump_.text(status.pg_id)); row != row_of.end()) {
+                Member& member = process_.members[row->second];
+                member.last_enqueued = status.last_enqueued;
+                member.last_started = status.last_started;
+                member.last_completed = status.last_completed;
+            }
         }
     }
 
@@ -457,6 +506,7 @@ class ProcessMaker {
     std::unordered_map<uint64_t, uint32_t> shapes_;
     std::map<std::tuple<uint32_t, int, bool>, uint64_t> p2p_counts_;
     std::vector<OpenGroup> open_;   // by row
+    std::vector<bool> seen_;        // by row
     std::vector<Numbers> numbers_;  // by row
     std::vector<uint32_t> folded_;
     uint32_t groups_made_ = 0;
@@ -465,8 +515,8 @@ class ProcessMaker {
 
 }  // namespace
 
-Process process_of_dump(const fr::Dump& dump, int rank, int64_t now_ns, GroupRanks& groups) {
-    return ProcessMaker(dump, rank, now_ns, groups).make();
+Process process_of_dump(const fr::Dump& dump, int rank, int64_t written_ns, GroupRanks& groups) {
+    return ProcessMaker(dump, rank, written_ns, groups).make();
 }
 
 }  // namespace titan::analyzer

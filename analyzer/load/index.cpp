@@ -35,6 +35,7 @@ CallShape shape_of(const Entry& entry) {
     shape.reduction = entry.reduction;
     shape.captured = entry.captured;
     shape.replayed = entry.replay != 0;
+    shape.arguments_lost = entry.arguments_lost;
     return shape;
 }
 
@@ -89,8 +90,10 @@ void index_past(Process& process) {
         sequences.clear();
         places.clear();
         for (const uint32_t call : member.calls) {
-            sequences.push_back(process.entries[call].sequence);
-            places.push_back(process.entries[call].place);
+            if (!process.entries[call].arguments_lost) {
+                sequences.push_back(process.entries[call].sequence);
+                places.push_back(process.entries[call].place);
+            }
         }
         member.past.assign(sequences, places, process.history);
     }

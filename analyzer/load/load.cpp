@@ -465,6 +465,7 @@ Result<Run> load_run(const LoadOptions& options) {
     }
     Run run;
     run.warnings = std::move(loaded->found.warnings);
+    leave_out_stale(loaded->found.processes, run.warnings);
     run.processes = choose_incarnation(std::move(loaded->found.processes), run.warnings);
     if (run.processes.empty()) {
         return nothing_usable(*loaded);

@@ -157,6 +157,9 @@ std::string call_text(const Communicator& communicator, OpKind kind, uint64_t se
 }
 
 std::string arguments_text(const Entry& entry) {
+    if (entry.arguments_lost) {
+        return "with what is overwritten";
+    }
     std::string text = fmt::format("{} x {}", datatype_text(entry.datatype), grouped_digits(entry.count));
     if (entry.reduction != Reduction::kNoReduction) {
         text += ", " + reduction_text(entry.reduction);

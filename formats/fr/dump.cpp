@@ -414,6 +414,7 @@ class DumpReader : public EntryReader {
         }
         const std::span<const Value> items = tree_.items(value);
         dump_.entries.reserve(items.size());
+        bool numbered = true;
         for (size_t i = 0; i < items.size(); ++i) {
             std::string inner;
             Entry& entry = dump_.entries.emplace_back();
@@ -421,6 +422,12 @@ class DumpReader : public EntryReader {
                 place = fmt::format("entries[{}]{}", i, inner);
                 return false;
             }
+            numbered &= entry.record_id != kUnknownNumber;
+        }
+        // PyTorch writes them in order; who merges or filters dumps may not.
+        const auto recorded_before = [](const Entry& a, const Entry& b) { return a.record_id < b.record_id; };
+        if (numbered && !std::is_sorted(dump_.entries.begin(), dump_.entries.end(), recorded_before)) {
+            std::stable_sort(dump_.entries.begin(), dump_.entries.end(), recorded_before);
         }
         return true;
     }

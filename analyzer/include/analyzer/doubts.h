@@ -22,6 +22,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding);
 void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding);
 // A call that everybody has reached and that does not end.
 void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding);
+// Waits whose length, and pairs whose numbers, the record leaves to be guessed.
+void doubt_guesses(const Run& run, const WaitNode& node, Finding& finding);
 // Nothing tells which of the ranks in the cycle has the wrong order, or only its own past does.
 void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_habit, Finding& finding);
 

@@ -70,8 +70,15 @@ int rank_in_name(std::string_view file_name);
 format::Result<format::fr::Dump> read_flight_recorder(const std::string& path, FlightRecorderScratch& scratch);
 format::Result<Process> load_flight_recorder(const std::string& path, FlightRecorderScratch& scratch,
                                              GroupRanks& groups);
-// `now_ns`: when it was written, as far as that is known.
-Process process_of_dump(const format::fr::Dump& dump, int rank, int64_t now_ns, GroupRanks& groups);
+// `written_ns`: the file's time.
+Process process_of_dump(const format::fr::Dump& dump, int rank, int64_t written_ns, GroupRanks& groups);
+
+// When the dump was made: from its entries, else the file's time, else what PyTorch's timeout leaves of it.
+void set_moment(const format::fr::Dump& dump, Process& process);
+// What only the files together tell: that their times are those of a copy.
+void compare_moments(Run& run);
+// Leaves out files of an earlier run, which a rank that died without a dump left in the way.
+void leave_out_stale(std::vector<Process>& processes, std::vector<Warning>& warnings);
 
 // What takes all processes: members of groups that they never used, groups whose ranks no file tells, and the numbers of
 // point-to-point calls whose beginning is lost. Before link().

@@ -30,6 +30,7 @@ struct CallShape {
     format::Reduction reduction = format::Reduction::kNoReduction;
     bool captured = false;
     bool replayed = false;
+    bool arguments_lost = false;  // Entry::arguments_lost: compared with nothing
     bool operator==(const CallShape&) const = default;
 };
 

@@ -64,6 +64,8 @@ struct Entry {
     CallState state = CallState::kNone;
     DeviceState device = DeviceState::kUnknown;
     bool captured = false;
+    bool arguments_lost = false;  // part of it was overwritten: that it was called is known, not with what
+    bool number_guessed = false;  // of a point-to-point call: counted from a beginning that is lost
 };
 static_assert(sizeof(Entry) == 120);
 
@@ -189,6 +191,13 @@ struct Member {
     int64_t typical_ns = 0;         // median from the call to its completion, over the newest calls; 0 unknown
     std::vector<Arrival> arrivals;  // a sample of them, by sequence number
     bool p2p_counted = false;
+    // What PyTorch's group says of itself (pg_status), -1 nothing. Its watchdog's newest look at each call's end and start,
+    // so up to a second old; calls that only count as one when a coalesced group ends count once. Numbers are those of
+    // collectives or, whatever came last, of the rank's own point-to-point calls (p2p_seq_id): in a group that has both they
+    // cannot be told apart. A call that is still inside NCCL on the host is not counted as enqueued.
+    int64_t last_enqueued = -1;
+    int64_t last_started = -1;  // stays -1 without TORCH_NCCL_ENABLE_TIMING
+    int64_t last_completed = -1;
     std::vector<std::pair<int32_t, uint64_t>> sent, received;  // calls per peer, by peer, only where there are any
 
     uint64_t sent_to(int32_t peer) const { return count_of(sent, peer); }
@@ -230,6 +239,13 @@ struct Standing {
 
 enum class Liveness { kUnknown, kAlive, kExited, kCrashed, kKilled };
 
+// How it is known when a dump was made, Process::now_ns.
+enum class Moment : uint8_t {
+    kRecorded,  // the dump says so, in so many words or by what it found only then
+    kFileTime,  // nothing in it does: the file's time, which a copy may have changed
+    kGuessed,   // nor does the file's time: no wait is longer than PyTorch's timeout lets it be
+};
+
 // Where a process' record came from.
 struct Source {
     std::string path;
@@ -238,7 +254,8 @@ struct Source {
     bool is_flight_recorder = false;  // PyTorch's
     bool is_digest = false;
     uint64_t dump_number = 0;
-    std::string reason;  // of a dump
+    int64_t written_ns = 0;  // the file's time, where the dump's moment is not in it
+    std::string reason;      // of a dump
     std::string detail;
 };
 
@@ -276,7 +293,8 @@ struct Process {
     int32_t fatal_signal = 0;
     uint32_t fatal_thread = 0;  // that got it, 0 unknown
     int64_t now_ns = 0;         // the moment of the dump
-    int64_t started_ns = 0;     // the tracer's first anchor
+    Moment moment = Moment::kRecorded;
+    int64_t started_ns = 0;  // the tracer's first anchor
     int64_t step = -1;
     uint64_t timeout_ns = 0;
     bool gpu_progress = false;

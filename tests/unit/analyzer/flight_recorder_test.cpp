@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "analyzer/load.h"
+#include "analyzer/match.h"
 #include "formats/fr/read.h"
 
 using namespace titan;
@@ -76,14 +78,15 @@ TEST_CASE("whose file it is, by its name") {
 }
 
 TEST_CASE("states") {
-    const Process process =
-        process_of(dump_text(entry("nccl:all_reduce", 1, 0, "completed") + "," +
-                             entry("nccl:all_reduce", 2, 0, "started", R"(, "time_discovered_started_ns": 5)") + "," +
-                             entry("nccl:all_reduce", 3, 0, "scheduled")));
+    const Process process = process_of(
+        dump_text(entry("nccl:all_reduce", 1, 0, "completed") + "," +
+                  entry("nccl:all_reduce", 2, 0, "started", R"(, "time_discovered_started_ns": 5, "retired": true)") +
+                  "," + entry("nccl:all_reduce", 3, 0, "scheduled")));
     REQUIRE(process.entries.size() == 3);
     CHECK(process.only_calls);
     CHECK(process.world_size == 2);
     CHECK(process.now_ns == kNow);
+    CHECK(process.moment == analyzer::Moment::kFileTime);
     CHECK(process.entries[0].state == CallState::kFinished);
     CHECK(process.entries[1].state == CallState::kStarted);
     CHECK(process.entries[2].state == CallState::kPending);
@@ -177,6 +180,198 @@ TEST_CASE("the place of a call is the first frame that is not PyTorch's") {
         {"name": "main", "filename": "/home/me/train.py", "line": 300}])")));
     CHECK(analyzer::call_site(dump, dump.entries[0]) == "train.py:212 in step");
     CHECK(analyzer::shapes_text(dump, dump.entries[0]) == "[[4, 4]] -> [[4, 4]]");
+}
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+std::string seconds(const char* key, double value) {
+    return std::string(", \"") + key + "\": " + std::to_string(static_cast<int64_t>(value * kSecond));
+}
+
+// The newest entries of a rank whose ring holds so many: a coalesced reduce_scatter, an all_reduce, ...
+std::string wrapped(size_t kept) {
+    std::vector<std::string> all;
+    for (int call = 1; call < 9; call += 2) {
+        for (int part = 0; part < 3; ++part) {
+            all.push_back(entry("nccl:_reduce_scatter_base", call, 0, "scheduled"));
+        }
+        all.push_back(entry("nccl:coalesced", call, 0, "completed", R"(, "retired": true)"));
+        all.push_back(entry("nccl:all_reduce", call + 1, 0, "completed", R"(, "retired": true)"));
+    }
+    std::string text;
+    for (size_t i = all.size() - kept; i < all.size(); ++i) {
+        all[i].insert(all[i].size() - 1, ", \"record_id\": " + std::to_string(i));
+        text += (text.empty() ? "" : ",") + all[i];
+    }
+    return dump_text(text, "2.10", R"("0": {"desc": "default_pg", "ranks": "[0, 1, 2, 3, 4]"})");
+}
+
+TEST_CASE("a coalesced call of which the ring holds a part is compared with nothing") {
+    analyzer::Run run;
+    analyzer::GroupRanks groups;
+    const size_t kept[] = {20, 9, 8, 7, 10};  // all; two parts and the end; one and the end; the end; three and the end
+    for (int rank = 0; rank < 5; ++rank) {
+        run.processes.push_back(analyzer::process_of_dump(dump_of(wrapped(kept[rank])), rank, kNow, groups));
+    }
+    for (const int rank : {1, 2, 3, 4}) {
+        const Process& process = run.processes[static_cast<size_t>(rank)];
+        REQUIRE(process.entries.size() == 4);
+        CHECK(process.entries[0].arguments_lost);
+        CHECK(process.entries[0].sequence == 5);
+        CHECK(process.entries[0].state == CallState::kFinished);
+        CHECK(process.members[0].past.first() == 6);
+        CHECK(!process.entries[2].arguments_lost);
+    }
+    CHECK(!run.processes[0].entries[0].arguments_lost);
+    analyzer::complete_flight_recorder(run, groups);
+    analyzer::link(run);
+    CHECK(analyzer::find_mismatches(run).empty());
+}
+
+TEST_CASE("a single call at the edge of the ring is whole if PyTorch watches it") {
+    const auto first_of = [](const std::string& state, const std::string& rest) {
+        return process_of(dump_text(entry("nccl:all_reduce", 7, 0, state, R"(, "record_id": 100)" + rest) + "," +
+                                    entry("nccl:all_reduce", 8, 0, "scheduled", R"(, "record_id": 101)")))
+            .entries[0];
+    };
+    CHECK(!first_of("completed", "").arguments_lost);
+    CHECK(!first_of("scheduled", R"(, "retired": true)").arguments_lost);
+    CHECK(first_of("scheduled", "").arguments_lost);
+}
+
+TEST_CASE("entries are taken in the order in which they were recorded") {
+    const Process process =
+        process_of(dump_text(entry("nccl:all_reduce", 2, 0, "scheduled", R"(, "record_id": 1)") + "," +
+                             entry("nccl:broadcast", 1, 0, "completed", R"(, "record_id": 0)")));
+    CHECK(process.entries[0].kind == OpKind::kBroadcast);
+    CHECK(process.overwritten == 0);
+}
+
+TEST_CASE("when a dump was made is told by what it found only then") {
+    using analyzer::Moment;
+    const std::string done =
+        entry("nccl:all_reduce", 1, 0, "completed",
+              seconds("time_created_ns", 100) + seconds("time_discovered_completed_ns", 101) + R"(, "retired": true)");
+    const std::string waits = entry("nccl:all_reduce", 2, 0, "started",
+                                    seconds("time_created_ns", 102) + seconds("time_discovered_started_ns", 160));
+    const auto made = [&](const std::string& entries, int64_t written_s) {
+        analyzer::GroupRanks groups;
+        return analyzer::process_of_dump(dump_of(dump_text(entries)), 0, written_s * kSecond, groups);
+    };
+    const Process started = made(done + "," + waits, 9000);
+    CHECK(started.moment == Moment::kRecorded);
+    CHECK(started.now_ns == 160 * kSecond);
+    const Process ended =
+        made(done + "," +
+                 entry("nccl:all_reduce", 2, 0, "completed",
+                       seconds("time_created_ns", 102) + seconds("time_discovered_completed_ns", 103)),
+             9000);
+    CHECK(ended.now_ns == 103 * kSecond);
+    // A start that other calls follow was not found by the dump.
+    const Process foreign =
+        made(waits + "," + entry("nccl:all_reduce", 3, 0, "scheduled", seconds("time_created_ns", 170)), 200);
+    CHECK(foreign.moment == Moment::kFileTime);
+    CHECK(foreign.now_ns == 200 * kSecond);
+}
+
+TEST_CASE("no wait is longer than PyTorch's timeout lets it be") {
+    const std::string waits =
+        entry("nccl:all_reduce", 1, 0, "scheduled", seconds("time_created_ns", 100) + R"(, "timeout_ms": 600000)");
+    const auto made = [&](int64_t written_s, const std::string& entries) {
+        analyzer::GroupRanks groups;
+        return analyzer::process_of_dump(dump_of(dump_text(entries)), 0, written_s * kSecond, groups);
+    };
+    CHECK(made(100 + 1200, waits).moment == analyzer::Moment::kFileTime);
+    const Process copied = made(100 + 7200, waits);
+    CHECK(copied.moment == analyzer::Moment::kGuessed);
+    CHECK(copied.now_ns == 700 * kSecond);
+    // Another rank knows better.
+    analyzer::Run run;
+    run.processes.push_back(copied);
+    run.processes.push_back(
+        made(100 + 7200, entry("nccl:all_reduce", 1, 0, "started",
+                               seconds("time_created_ns", 100) + seconds("time_discovered_started_ns", 105))));
+    analyzer::compare_moments(run);
+    CHECK(run.processes[0].now_ns == 105 * kSecond);
+    CHECK(run.processes[0].moment == analyzer::Moment::kGuessed);
+    CHECK(run.processes[1].moment == analyzer::Moment::kRecorded);
+}
+
+TEST_CASE("a file of an earlier run is left out") {
+    const auto made = [](int rank, int64_t begin_s, int64_t written_s) {
+        analyzer::GroupRanks groups;
+        const std::string text =
+            dump_text(entry("nccl:all_reduce", 1, 0, "completed", seconds("time_created_ns", begin_s)) + "," +
+                      entry("nccl:all_reduce", 2, 0, "scheduled", seconds("time_created_ns", begin_s + 5)));
+        Process process = analyzer::process_of_dump(dump_of(text), rank, written_s * kSecond, groups);
+        process.source.label = "nccl_trace_rank_" + std::to_string(rank);
+        return process;
+    };
+    const auto ranks_left = [](std::vector<Process> processes, std::vector<analyzer::Warning>& warnings) {
+        analyzer::leave_out_stale(processes, warnings);
+        std::vector<int> ranks;
+        for (const Process& process : processes) {
+            ranks.push_back(process.rank);
+        }
+        return ranks;
+    };
+    std::vector<analyzer::Warning> warnings;
+    CHECK(ranks_left({made(0, 90'000, 90'600), made(1, 1'000, 1'600), made(2, 90'003, 90'600)}, warnings) ==
+          std::vector<int>{0, 2});
+    REQUIRE(warnings.size() == 1);
+    CHECK(warnings[0].ranks == std::vector<int>{1});
+    CHECK(warnings[0].summary.find("nccl_trace_rank_1 is left out") == 0);
+    warnings.clear();
+    // The same rank beside others whose rings hold only what came later, its file written with theirs.
+    CHECK(ranks_left({made(0, 90'000, 90'600), made(1, 1'000, 90'600)}, warnings).size() == 2);
+    // One that raised at once, on a host whose clock is 3 s behind.
+    CHECK(ranks_left({made(0, 90'000, 90'600), made(1, 89'980, 89'986)}, warnings).size() == 2);
+    CHECK(warnings.empty());
+}
+
+TEST_CASE("a call that PyTorch let go of makes only itself unsure") {
+    const Process process =
+        process_of(dump_text(entry("nccl:all_reduce", 1, 0, "started", seconds("time_discovered_started_ns", 5)) + "," +
+                             entry("nccl:all_reduce", 2, 0, "scheduled", R"(, "retired": true)") + "," +
+                             entry("nccl:all_reduce", 3, 0, "scheduled") + "," +
+                             entry("gloo:all_reduce", 1, 0, "scheduled", R"(, "process_group": ["1", "cpu"])")));
+    REQUIRE(process.entries.size() == 4);
+    CHECK(process.entries[1].device == DeviceState::kUnknown);
+    CHECK(process.entries[2].device == DeviceState::kNotReached);
+    CHECK(process.entries[3].device == DeviceState::kUnknown);
+}
+
+TEST_CASE("what a group says of itself") {
+    std::string text = dump_text(entry("nccl:all_reduce", 5, 0, "scheduled", R"(, "pg_id": 3)"));
+    text.insert(1, R"("pg_status": {"3": {"last_enqueued_collective": 5, "last_started_collective": -1,
+                                          "last_completed_collective": "4"}, "7": {}}, )");
+    const Process process = process_of(text);
+    CHECK(process.members[0].last_enqueued == 5);
+    CHECK(process.members[0].last_started == -1);
+    CHECK(process.members[0].last_completed == 4);
+}
+
+TEST_CASE("pairs whose beginning is lost are sure of their numbers only where their sizes are") {
+    const auto side = [](bool sends, const std::vector<int>& sizes) {
+        std::string entries;
+        for (size_t i = 0; i < sizes.size(); ++i) {
+            entries += (i == 0 ? "" : ",") + entry(sends ? "nccl:send 0->1" : "nccl:recv 1<-0", 0, int(i), "completed",
+                                                   R"(, "is_p2p": true, "record_id": )" + std::to_string(100 + i) +
+                                                       R"(, "input_sizes": [[)" + std::to_string(sizes[i]) + "]]");
+        }
+        return dump_text(entries);
+    };
+    const auto guessed = [&](const std::vector<int>& sent, const std::vector<int>& received) {
+        analyzer::Run run;
+        analyzer::GroupRanks groups;
+        run.processes.push_back(analyzer::process_of_dump(dump_of(side(true, sent)), 0, kNow, groups));
+        run.processes.push_back(analyzer::process_of_dump(dump_of(side(false, received)), 1, kNow, groups));
+        analyzer::complete_flight_recorder(run, groups);
+        CHECK(run.processes[0].entries.back().sequence == run.processes[1].entries.back().sequence);
+        return run.processes[1].entries.back().number_guessed;
+    };
+    CHECK(guessed({8, 8, 8, 8, 8, 8}, {8, 8, 8, 8, 8}));
+    CHECK(!guessed({1, 2, 3, 4, 5, 6}, {2, 3, 4, 5, 6}));
 }
 
 }  // namespace
