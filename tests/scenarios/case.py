@@ -1,0 +1,131 @@
+"""One case: a job, what goes wrong in it, when its ranks dump, and how the files are damaged. Its number says it all."""
+
+import os
+import random
+from typing import Callable, Dict, List, Optional
+
+import moments
+from engine import MS, S, Engine
+from program import COMMUNICATION, Job, Op
+from recorders import flight_recorder
+from truth import Truth
+
+
+class Retry(Exception):
+    """This job has no place for the fault, or the fault did nothing: draw again."""
+
+
+class Case:
+    def __init__(self, name: str, number: int, attempt: int = 0):
+        self.name = name
+        self.number = number
+        # Seeds of texts do not depend on the process (unlike hash()).
+        self.rng = random.Random("%s/%d/%d" % (name, number, attempt))
+        self.settings = flight_recorder.Settings(self.rng)
+        self.job: Optional[Job] = None
+        self.job_name = ""
+        self.truth: Optional[Truth] = None
+        self.steps = 8
+        # Called with the engine before it runs, and after.
+        self.prepare: List[Callable] = []
+        self.dumps: Dict[int, int] = {}
+        self.when = "timeout"
+        self.apart_ns = 50 * MS
+        self.after: List[Callable] = []  # damage: called with the case and the directory
+        self.engine: Optional[Engine] = None
+        self.must_hang = True
+        self.wrapped = False
+        self.may_wrap = 0.3
+        self.until_ns = 3600 * S
+
+    # Choosing places for faults.
+    def use(self, *jobs: str) -> Job:
+        import jobs as all_jobs
+        self.job_name = self.rng.choice(jobs or list(all_jobs.USUAL))
+        self.job = all_jobs.USUAL[self.job_name](self.rng, self.steps)
+        return self.job
+
+    def rank(self) -> int:
+        return self.rng.randrange(self.job.world)
+
+    def places(self, rank: int, test: Callable[[Op], bool], first_step: int = 2, last_step: Optional[int] = None) -> List[int]:
+        last = self.steps - 3 if last_step is None else last_step
+        return [i for i, op in enumerate(self.job.programs[rank].ops)
+                if op.kind in COMMUNICATION and first_step <= op.step <= last and len(op.group.ranks) > 1 and test(op)]
+
+    def place(self, rank: int, test: Callable[[Op], bool] = lambda op: True, **steps) -> int:
+        found = self.places(rank, test, **steps)
+        if not found:
+            raise Retry
+        return self.rng.choice(found)
+
+    def ops(self, rank: int) -> List[Op]:
+        return self.job.programs[rank].ops
+
+    # Running.
+    def run(self):
+        self.engine = Engine(self.job, self.rng)
+        for setup in self.prepare:
+            setup(self.engine)
+        self.engine.run(self.until_ns)
+        self.when_dumped()
+        if self.must_hang and not self.hangs():
+            raise Retry
+
+    def hangs(self) -> bool:
+        return any(host.inside not in ("done", "exit") for host in self.engine.hosts) or any(
+            record.item is not None and record.item.end_ns is None for rows in self.engine.records for record in rows)
+
+    def when_dumped(self):
+        engine, rng = self.engine, self.rng
+        if self.when == "timeout":
+            self.dumps = moments.at_timeout(engine, self.settings.timeout_ms * MS, rng)
+        elif self.when == "by_hand":
+            self.dumps = moments.by_hand(engine, rng)
+        elif self.when == "finished":
+            end = engine.now + 100 * MS
+            self.dumps = {rank: end + rng.randrange(0, self.apart_ns + 1) for rank in range(self.job.world)
+                          if rank not in engine.dead_ns}
+        else:
+            self.dumps = moments.in_the_middle(engine, rng, self.apart_ns)
+
+    def write(self, directory: str):
+        if self.rng.random() < self.may_wrap:
+            most = max(len(rows) for rows in self.engine.records)
+            self.settings.ring = max(8, int(most * (0.3 + 0.4 * self.rng.random())))
+        self.settings.ring = getattr(self, "ring", self.settings.ring)
+        writer = flight_recorder.Writer(self.engine, self.settings, self.rng)
+        os.makedirs(directory, exist_ok=True)
+        for rank in sorted(self.dumps):
+            writer.write(directory, rank, self.dumps[rank])
+        self.wrapped = writer.lost > 0
+        for damage in self.after:
+            damage(self, directory, writer)
+
+    def describe(self) -> dict:
+        return {"class": self.name, "number": self.number, "job": self.job_name or self.job.name, "ranks": self.job.world,
+                "truth": self.truth.describe(), "wrapped": self.wrapped, "dumped": self.when, **self.settings.describe(),
+                "hosts_inside": {str(h.rank) + ("" if h.thread == "main" else " " + h.thread): h.inside
+                                 for h in self.engine.hosts}}
+
+
+def scale(job: Job, factor: float):
+    """The same job with steps `factor` times as long."""
+    for program in job.programs + [program for _, program in job.threads]:
+        for op in program.ops:
+            op.seconds *= factor
+
+
+def build(name: str, number: int, directory: str) -> Case:
+    """Makes the files of a case. The number decides everything."""
+    import faults
+    for attempt in range(40):
+        case = Case(name, number, attempt)
+        try:
+            faults.CLASSES[name](case)
+            case.run()
+        except Retry:
+            continue
+        case.write(directory)
+        return case
+    raise RuntimeError("no job has a place for %s, case %d" % (name, number))

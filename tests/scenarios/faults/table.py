@@ -1,0 +1,37 @@
+"""The table of classes, and what choosing a place for a fault needs.
+
+A class is a function that takes a case, chooses a job, edits it, and says the truth.
+"""
+
+from typing import Callable, Dict
+
+from case import Case
+from program import Op
+from truth import ABSENT, CYCLE, MISMATCH
+
+CLASSES: Dict[str, Callable[[Case], None]] = {}
+
+
+def fault(build: Callable[[Case], None]):
+    CLASSES[build.__name__] = build
+    return build
+
+
+WIDE = ("ddp", "fsdp", "hsdp", "moe", "coalesced", "rollout")  # groups of more than two ranks
+GRIDS = ("megatron", "megatron_deep", "context", "hsdp", "rollout", "moe")  # several groups a rank
+PIPES = ("megatron", "megatron_deep", "context")
+# With a group of two, one call more or less of either is the same record.
+SHIFTED = ABSENT | MISMATCH | CYCLE
+
+
+def is_call(op: Op) -> bool:
+    return op.kind == "call"
+
+
+def wide(op: Op) -> bool:
+    return len(op.group.ranks) > 2
+
+
+def pair_may_be_either(case: Case, op: Op) -> list:
+    """In a group of two nothing but other groups can tell who is wrong."""
+    return op.group.ranks if len(op.group.ranks) == 2 else []

@@ -1,0 +1,98 @@
+"""Puts titan-analyze's answer beside the truth."""
+
+import json
+import subprocess
+from typing import Optional
+
+from truth import Cause, Truth
+
+# Kinds that are said as findings although nobody is accused of anything.
+REMARKS = {"missing_dump", "lost_entries"}
+
+
+class Answer:
+    """What titan-analyze said, or why it said nothing."""
+
+    def __init__(self, status: int, text: str, errors: str):
+        self.status = status
+        self.errors = errors
+        self.report: Optional[dict] = None
+        self.broken = ""
+        if status not in (0, 1, 2):
+            self.broken = "exit status %d" % status
+            return
+        try:
+            self.report = json.loads(text)
+        except ValueError as error:
+            self.broken = "no JSON (status %d): %s %s" % (status, error, errors.strip()[:200])
+
+    @property
+    def findings(self) -> list:
+        return [f for f in (self.report or {}).get("findings", []) if f["kind"] not in REMARKS]
+
+    @property
+    def said(self) -> str:
+        return self.findings[0]["confidence"] if self.findings else "nothing"
+
+
+def ask(analyzer: str, directory: str, options=()) -> Answer:
+    try:
+        done = subprocess.run([analyzer, "--no-rings", "--json", *options, directory], capture_output=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        return Answer(-1, "", "timeout")
+    return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+class Judgement:
+    """`result`: right, partly or wrong; `certain_wrong`: an answer called certain that is not right."""
+
+    def __init__(self, result: str, why: str, answer: Answer):
+        self.result = result
+        self.why = why
+        self.said = answer.said
+        self.certain_wrong = result != "right" and self.said == "certain"
+        self.also_certain_wrong = False
+
+
+def tells(finding: dict, cause: Cause) -> bool:
+    return finding["kind"] in cause.kinds and set(finding["ranks"]) == cause.ranks
+
+
+def judge(truth: Truth, answer: Answer) -> Judgement:
+    if answer.broken:
+        return Judgement("wrong", answer.broken, answer)
+    findings = answer.findings
+    judgement = Judgement(*_judge(truth, findings, answer), answer)
+    guilty = set().union(*(cause.ranks for cause in truth.causes + truth.weaker)) | truth.among
+    judgement.also_certain_wrong = any(
+        finding["confidence"] == "certain" and not set(finding["ranks"]) <= guilty for finding in findings[1:])
+    return judgement
+
+
+def _judge(truth: Truth, findings: list, answer: Answer):
+    if not findings:
+        if not truth.causes or truth.silent_is_right:
+            return "right", ""
+        return "wrong", "waits" if answer.report.get("waiting") else "nothing wrong, status %d" % answer.status
+    head = findings[0]
+    said = "%s (%s) of %s" % (head["kind"], head["confidence"], head["ranks"])
+    ranks = set(head["ranks"])
+    guilty = set().union(*(cause.ranks for cause in truth.causes)) if truth.causes else set()
+    for cause in truth.causes:
+        if tells(head, cause):
+            named = set().union(*(f["ranks"] for f in findings))
+            if guilty <= named:
+                return "right", ""
+            return "partly", "%s is not named" % sorted(guilty - named)
+    if head["confidence"] != "certain":
+        if any(tells(head, cause) for cause in truth.weaker):
+            return "right", ""
+        kinds = set().union(*(cause.kinds for cause in truth.causes)) if truth.causes else set()
+        if truth.among and head["kind"] in kinds and guilty <= ranks <= truth.among:
+            return "right", ""
+    if truth.causes and guilty:
+        if any(tells(f, cause) for f in findings for cause in truth.causes):
+            return "partly", "head: " + said
+        if guilty <= ranks:
+            return "partly", said
+    return "wrong", said

@@ -1,0 +1,40 @@
+"""When each rank writes its dump."""
+
+from typing import Dict, Optional
+
+from engine import MS, S, Engine
+
+
+def first_timeout(engine: Engine, timeout_ns: int) -> Optional[int]:
+    """The watchdog of some living rank finds a call that is older than its timeout."""
+    oldest = None
+    for rank, rows in enumerate(engine.records):
+        if rank in engine.dead_ns:
+            continue
+        for record in rows:
+            if record.item is not None and record.item.end_ns is None:
+                oldest = record.created_ns if oldest is None else min(oldest, record.created_ns)
+                break  # in order of creation
+    return None if oldest is None else oldest + timeout_ns
+
+
+def at_timeout(engine: Engine, timeout_ns: int, rng) -> Dict[int, int]:
+    """The first to time out tells the others through the store; their monitors look once a second."""
+    moment = first_timeout(engine, timeout_ns)
+    if moment is None:
+        return by_hand(engine, rng)
+    return {rank: moment + rng.randrange(0, 1500 * MS) for rank in range(engine.job.world) if rank not in engine.dead_ns}
+
+
+def by_hand(engine: Engine, rng) -> Dict[int, int]:
+    """Somebody noticed that the job stands still, and asked all for a dump (TORCH_NCCL_DEBUG_INFO_PIPE_FILE)."""
+    moment = engine.now + rng.randrange(200, 3000) * S
+    return {rank: moment + rng.randrange(0, 400 * MS) for rank in range(engine.job.world) if rank not in engine.dead_ns}
+
+
+def in_the_middle(engine: Engine, rng, apart_ns: int) -> Dict[int, int]:
+    """A running job is asked for dumps, which do not come at the same moment."""
+    end = engine.now
+    latest = max(1, end - apart_ns)
+    moment = rng.randrange(end // 4, max(end // 4 + 1, min(latest, end)))
+    return {rank: moment + (rng.randrange(0, apart_ns + 1) if apart_ns else 0) for rank in range(engine.job.world)}

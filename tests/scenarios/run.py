@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Generates cases of distributed PyTorch jobs that go wrong (or do not), asks titan-analyze, and counts the answers.
+
+  run.py --analyzer build/analyzer/titan-analyze --count 300            the first 300 cases
+  run.py --analyzer ... --class send_to_the_wrong_peer --count 12 -v    one class, with each answer that is not right
+  run.py --analyzer ... --seed 100000 --count 5000 --jobs 2             5,000 other cases
+  run.py --analyzer ... --keep /tmp/wrong                               keep the files of what is not right
+  run.py --analyzer ... --floor                                         exit status 1 unless the floor is met
+
+A case is a number: --seed is the first one, and the same number gives the same files everywhere. The table counts by
+class: right, partly (the guilty rank is named, but not first or not alone), wrong, and how many of those not right were
+called certain.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import case as cases  # noqa: E402
+import faults  # noqa: E402
+import judge  # noqa: E402
+
+FLOOR_RIGHT = 0.97
+
+
+def class_of(number: int) -> str:
+    names = list(faults.CLASSES)
+    return names[number % len(names)]
+
+
+def one(work) -> dict:
+    name, number, analyzer, keep, scratch = work
+    directory = tempfile.mkdtemp(prefix="%s.%d." % (name, number), dir=scratch)
+    try:
+        began = time.monotonic()
+        case = cases.build(name, number, directory)
+        made = time.monotonic()
+        answer = judge.ask(analyzer, directory)
+        result = judge.judge(case.truth, answer)
+        row = {**case.describe(), "result": result.result, "why": result.why, "said": result.said,
+               "certain_wrong": result.certain_wrong, "also_certain_wrong": result.also_certain_wrong,
+               "head": answer.findings[0]["summary"] if answer.findings else "",
+               "make_s": round(made - began, 3), "ask_s": round(time.monotonic() - made, 3)}
+        if keep and (result.result != "right" or result.also_certain_wrong):
+            target = os.path.join(keep, "%s.%d" % (name, number))
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.copytree(directory, target)  # copy2 keeps the times
+            with open(os.path.join(keep, "%s.%d.json" % (name, number)), "w") as file:
+                json.dump(row, file, indent=1)
+        return row
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def table(rows: list, out):
+    names = [name for name in faults.CLASSES if any(row["class"] == name for row in rows)]
+    print("%-40s %7s %7s %7s %14s" % ("class", "right", "partly", "wrong", "certain wrong"), file=out)
+
+    def line(title, some):
+        counts = [sum(row["result"] == result for row in some) for result in ("right", "partly", "wrong")]
+        print("%-40s %3d/%-3d %7s %7s %14s" % (title, counts[0], len(some), counts[1] or "", counts[2] or "",
+                                               sum(row["certain_wrong"] for row in some) or ""), file=out)
+    for name in names:
+        line(name, [row for row in rows if row["class"] == name])
+    line("all", rows)
+    print(file=out)
+    for said in ("certain", "likely", "possible", "nothing"):
+        some = [row for row in rows if row["said"] == said]
+        if some:
+            line("said: " + said, some)
+    for title, test in CONDITIONS:
+        some = [row for row in rows if test(row)]
+        if some:
+            line(title, some)
+    fine = [row for row in rows if row["truth"]["outcome"] == "healthy"]
+    print("\nfalse alarms: %d of %d healthy runs; certain and wrong: %d; certain and wrong behind the head: %d" % (
+        sum(row["result"] != "right" for row in fine), len(fine), sum(row["certain_wrong"] for row in rows),
+        sum(row["also_certain_wrong"] for row in rows)), file=out)
+    print("made in %.0f ms a case, answered in %.0f ms" % (1000 * sum(row["make_s"] for row in rows) / len(rows),
+                                                           1000 * sum(row["ask_s"] for row in rows) / len(rows)), file=out)
+
+
+CONDITIONS = [
+    ("wrapped rings", lambda row: row["wrapped"]),
+    ("whole rings", lambda row: not row["wrapped"]),
+    ("timed", lambda row: row.get("timing")),
+    ("not timed", lambda row: not row.get("timing")),
+    ("JSON", lambda row: row.get("format") == "json"),
+]
+
+
+def floor(rows: list) -> int:
+    """0 where the floor is met: no answer certain and wrong, and enough of them right."""
+    right = sum(row["result"] == "right" for row in rows) / len(rows)
+    certain = [row for row in rows if row["certain_wrong"]]
+    fine = [row for row in rows if row["truth"]["outcome"] == "healthy"]
+    alarms = sum(row["result"] != "right" for row in fine)
+    met = right >= FLOOR_RIGHT and not certain and alarms <= max(1, len(fine) // 1000)
+    print("floor %s: %.1f %% right (%.0f %% needed), %d certain and wrong, %d false alarms in %d" % (
+        "met" if met else "NOT met", 100 * right, 100 * FLOOR_RIGHT, len(certain), alarms, len(fine)))
+    return 0 if met else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--analyzer", required=True, metavar="PATH", help="the titan-analyze to ask")
+    parser.add_argument("--count", type=int, default=1000, help="how many cases (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="number of the first case (default: 0)")
+    parser.add_argument("--class", dest="only", action="append", choices=sorted(faults.CLASSES), metavar="NAME",
+                        help="only this class (repeatable); --help-classes lists them")
+    parser.add_argument("--keep", metavar="DIR", help="keep files, answer and truth of cases that are not right")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one per processor)")
+    parser.add_argument("--json", metavar="OUT", help="write every case with its answer as one JSON list")
+    parser.add_argument("--floor", action="store_true", help="exit status 1 unless 97 %% are right and no certain is wrong")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print each case that is not right")
+    parser.add_argument("--help-classes", action="version", version="\n".join(faults.CLASSES), help="list the classes")
+    args = parser.parse_args()
+    if args.keep:
+        os.makedirs(args.keep, exist_ok=True)
+    scratch = tempfile.mkdtemp(prefix="scenarios.")
+    numbers = range(args.seed, args.seed + args.count)
+    names = args.only or list(faults.CLASSES)
+    work = [(names[number % len(names)], number, os.path.abspath(args.analyzer), args.keep, scratch) for number in numbers]
+    rows = []
+    try:
+        with multiprocessing.Pool(args.jobs) as pool:
+            for row in pool.imap_unordered(one, work, chunksize=4):
+                rows.append(row)
+                if args.verbose and (row["result"] != "right" or row["also_certain_wrong"]):
+                    print("%s %d (%s, %s): %s: %s | %s | truth %s" % (
+                        row["class"], row["number"], row["job"], "wrapped" if row["wrapped"] else "whole", row["result"],
+                        row["why"], row["head"], [cause["ranks"] for cause in row["truth"]["causes"]]), flush=True)
+                if sys.stderr.isatty():
+                    print("\r%d of %d, %d right " % (len(rows), len(work), sum(r["result"] == "right" for r in rows)),
+                          end="", file=sys.stderr)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    rows.sort(key=lambda row: row["number"])
+    table(rows, sys.stdout)
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(rows, file, indent=1)
+    return floor(rows) if args.floor else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Checks the generator alone: jobs finish when nothing is wrong, every class can be made and is what it says, a number
+makes the same files twice, and PyTorch's own loader reads them (where PyTorch is installed)."""
+
+import filecmp
+import os
+import random
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import case as cases  # noqa: E402
+import engine  # noqa: E402
+import faults  # noqa: E402
+import jobs  # noqa: E402
+from recorders.flight_recorder import VERSIONS  # noqa: E402
+
+LARGE = {"one_of_128_3d", "one_of_512"}
+
+
+def check(holds: bool, what: str):
+    if not holds:
+        raise SystemExit("selfcheck: " + what)
+
+
+def jobs_finish():
+    for name, make in jobs.USUAL.items():
+        rng = random.Random(name)
+        run = engine.Engine(make(rng, 3), rng)
+        run.run(3600 * engine.S)
+        check(all(host.done for host in run.hosts), name + " does not finish")
+        check(all(record.item is None or record.item.end_ns is not None for rows in run.records for record in rows),
+              name + " leaves a call unfinished")
+
+
+def classes_hold():
+    for number, name in enumerate(faults.CLASSES):
+        if name in LARGE:
+            continue
+        with tempfile.TemporaryDirectory() as directory:
+            case = cases.build(name, number, directory)
+            truth = case.truth
+            check(bool(os.listdir(directory)), name + " writes no file")
+            if truth.outcome == "hang":
+                check(case.hangs() and bool(truth.causes), name + " does not hang, or nobody is guilty")
+            elif truth.outcome == "healthy":
+                check(not case.hangs() and not truth.causes, name + " is not healthy")
+            for cause in truth.causes + truth.weaker:
+                check(all(0 <= rank < case.job.world for rank in cause.ranks), name + " accuses no rank of the job")
+
+
+def numbers_decide():
+    for name in ("stuck_in_code_before_a_call", "send_left_out", "stale_file_of_the_culprit"):
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+            cases.build(name, 7, one)
+            cases.build(name, 7, two)
+            names = sorted(os.listdir(one))
+            same, other, errors = filecmp.cmpfiles(one, two, names, shallow=False)
+            check(not other and not errors and names == sorted(os.listdir(two)), name + " differs from run to run")
+            times = [[os.stat(os.path.join(d, n)).st_mtime_ns for n in names] for d in (one, two)]
+            check(times[0] == times[1], name + ": times of files differ from run to run")
+
+
+def torch_reads_them():
+    try:
+        from torch.distributed.flight_recorder.components.loader import read_dump
+    except ImportError:
+        print("selfcheck: no PyTorch here: its loader is not tried")
+        return
+    number = entries = 0
+    with tempfile.TemporaryDirectory() as directory:
+        while cases.build("healthy_mid_step", number, directory).settings.format != "pickle":
+            number += 1
+        for name in os.listdir(directory):
+            dump = read_dump("nccl_trace_rank_", os.path.join(directory, name))
+            check(dump["version"] in VERSIONS, "PyTorch's loader does not know " + name)
+            entries += len(dump["entries"])
+    check(entries > 0, "PyTorch's loader finds no entries")
+
+
+if __name__ == "__main__":
+    jobs_finish()
+    classes_hold()
+    numbers_decide()
+    torch_reads_them()
+    print("selfcheck: %d classes" % len(faults.CLASSES))

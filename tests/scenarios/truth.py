@@ -1,0 +1,52 @@
+"""What is true of a case, and what an expert could say who has only the records."""
+
+from typing import Iterable, List, Set
+
+ABSENT = {"rank_not_arrived", "p2p_unmatched", "rank_dead", "comm_init_stuck"}
+MISMATCH = {"op_mismatch", "size_mismatch", "dtype_mismatch", "redop_mismatch", "root_mismatch"}
+CYCLE = {"order_inversion", "p2p_cycle"}
+STUCK = {"stuck_in_flight", "gpu_queue_blocked"}
+SLOW = {"straggler", "slow_collective"}
+HANGS = ABSENT | MISMATCH | CYCLE | STUCK
+
+
+class Cause:
+    """A story: kinds of finding that tell it, and the ranks that it accuses."""
+
+    def __init__(self, kinds: Set[str], ranks: Iterable[int]):
+        self.kinds = set(kinds)
+        self.ranks = set(ranks)
+
+    def describe(self) -> dict:
+        return {"kinds": sorted(self.kinds), "ranks": sorted(self.ranks)}
+
+
+class Truth:
+    """
+    causes: what is wrong; empty for a healthy job.
+    weaker: stories that the same records fit as well. They are right, too, unless called certain.
+    among: where the records cannot tell which ranks, any set of these that holds the guilty ones is right, unless certain.
+    silent_is_right: the records hold nothing of it, so that "nothing wrong" cannot be held against the reader.
+    """
+
+    def __init__(self, outcome: str, causes: List[Cause] = (), weaker: List[Cause] = (), among: Iterable[int] = (),
+                 silent_is_right: bool = False, note: str = ""):
+        self.outcome = outcome
+        self.causes = list(causes)
+        self.weaker = list(weaker)
+        self.among = set(among)
+        self.silent_is_right = silent_is_right
+        self.note = note
+
+    def describe(self) -> dict:
+        return {"outcome": self.outcome, "causes": [cause.describe() for cause in self.causes],
+                "weaker": [cause.describe() for cause in self.weaker], "among": sorted(self.among),
+                "silent_is_right": self.silent_is_right, "note": self.note}
+
+
+def healthy(note: str = "") -> Truth:
+    return Truth("healthy", note=note)
+
+
+def hang(kinds: Set[str], ranks: Iterable[int], **more) -> Truth:
+    return Truth("hang", [Cause(kinds, ranks)], **more)
