@@ -21,7 +21,8 @@ bool Diagnoser::is_free(uint32_t node, const Absence& absence) const {
     if (run_.processes[absence.member.process].is_gone() || absence.reason == AbsenceReason::kFailed) {
         return true;
     }
-    return hangs_[node] == Hang::kByTime && (absence.moved_on || absence.held_by.empty());
+    return hangs_[node] == Hang::kByTime && (absence.moved_on || absence.held_by.empty()) &&
+           absence.passed.how != Passing::kWaiterIsOdd;
 }
 
 int64_t Diagnoser::since(uint32_t node) const {
@@ -208,7 +209,66 @@ uint32_t Diagnoser::place_of(uint32_t index) const {
     return index;
 }
 
+// Flight Recorder has no entry for the creation of a communicator, new_group or a store barrier. Ranks that fell idle at
+// one time, and are missing in unrelated places since, are most likely in one of those together.
+bool Diagnoser::are_idle_together(const std::map<CulpritKey, Cause>& causes) const {
+    constexpr size_t kLeastRanks = 3;
+    constexpr int64_t kTogetherNs = 2'000'000'000;
+    int64_t first_ns = INT64_MAX;
+    int64_t last_ns = 0;
+    std::set<uint32_t> places;
+    for (const auto& [key, cause] : causes) {
+        const Absence& absence = cause.absence;
+        if (!absence.member.known() || absence.reason != AbsenceReason::kNotIssued || absence.moved_on ||
+            !absence.held_by.empty() || !run_.processes[absence.member.process].only_calls) {
+            return false;
+        }
+        const int64_t idle_since_ns = run_.processes[absence.member.process].last_activity_ns();
+        first_ns = std::min(first_ns, idle_since_ns);
+        last_ns = std::max(last_ns, idle_since_ns);
+        places.insert(cause.nodes.front());
+    }
+    return causes.size() >= kLeastRanks && places.size() > 1 && last_ns - first_ns < kTogetherNs;
+}
+
+void Diagnoser::report_idle_together(const std::map<CulpritKey, Cause>& causes) {
+    std::vector<uint32_t> nodes;
+    std::vector<int> ranks;
+    for (const auto& [key, cause] : causes) {
+        ranks.push_back(cause.absence.global_rank);
+        nodes.insert(nodes.end(), cause.nodes.begin(), cause.nodes.end());
+    }
+    std::sort(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+    Finding finding = finding_at(FindingKind::kRankNotArrived, nodes.front());
+    finding.ranks = ranks;
+    sort_unique(finding.ranks);
+    finding.confidence = Confidence::kLikely;
+    finding.summary = fmt::format(
+        "{} fell idle at the same time and are missing in several groups since: they are in something that is not "
+        "recorded, such as the creation of a communicator, new_group or a store barrier, and one of them may not have "
+        "come to it",
+        ranks_text(finding.ranks));
+    for (const uint32_t node : nodes) {
+        is_cause_[node] = true;
+        if (const std::string waiting = waiting_text(run_, graph_.nodes[node]); !waiting.empty()) {
+            finding.evidence.push_back(waiting);
+        }
+    }
+    finding.to_be_sure.push_back(
+        fmt::format("stacks of {}: this recorder does not tell what they do", ranks_text(finding.ranks)));
+    add_victims(nodes, finding);
+    diagnosis_.findings.push_back(std::move(finding));
+}
+
 void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
+    if (are_idle_together(causes)) {
+        report_idle_together(causes);
+        return;
+    }
+    // A rank whose record proves that it is missing is the better suspect than one without a record.
+    const bool proven = std::any_of(causes.begin(), causes.end(), [](const auto& entry) {
+        return entry.second.absence.reason != AbsenceReason::kUnknown;
+    });
     std::map<std::tuple<FindingKind, uint32_t, AbsenceReason, bool>, std::vector<const Cause*>> groups;
     for (auto& [key, cause] : causes) {
         put_first_place_first(cause);
@@ -241,6 +301,9 @@ void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
         }
         doubt_absence(run_, culprits, finding);
         doubt_guesses(run_, *culprits.node, finding);
+        if (proven && culprits.absences.front().reason == AbsenceReason::kUnknown) {
+            finding.confidence = Confidence::kPossible;
+        }
         add_victims({nodes.begin(), nodes.end()}, finding);
         diagnosis_.findings.push_back(std::move(finding));
     }

@@ -64,7 +64,7 @@ int64_t missing_for_ns(const Run& run, const Absence& absence, int64_t since_ns)
 int64_t line_ns(const Process& process) {
     const uint64_t lost = lost_unfinished_calls(process);
     const bool told = process.source.reason == "timeout" || process.source.reason == "abort";
-    if (lost == 0 || told) {
+    if (lost == 0 || told || process.only_calls) {
         return 0;
     }
     uint64_t finished = 0;
@@ -77,6 +77,10 @@ int64_t line_ns(const Process& process) {
 
 // Has a member been missing for too long?
 bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
+    if (std::any_of(node.waiting.begin(), node.waiting.end(),
+                    [&](const Waiter& waiter) { return waited_for_its_timeout(run, waiter); })) {
+        return true;
+    }
     int64_t longest = 0;
     int64_t shortest = INT64_MAX;
     int64_t since = INT64_MAX;
@@ -94,7 +98,7 @@ bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
     }
     return longest > threshold && std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
                return !absence.member.known() || absence.reason == AbsenceReason::kUnknown ||
-                      missing_for_ns(run, absence, since) > threshold;
+                      absence.reason == AbsenceReason::kLeft || missing_for_ns(run, absence, since) > threshold;
            });
 }
 
@@ -112,6 +116,12 @@ bool hangs_by_death(const Run& run, const WaitNode& node) {
 }
 
 }  // namespace
+
+bool waited_for_its_timeout(const Run& run, const Waiter& waiter) {
+    const Process& process = run.process(waiter.member);
+    return !process.is_gone() && process.timeout_ns != 0 && waiter.age_ns > kLeastCreationHangNs &&
+           waiter.age_ns >= static_cast<int64_t>(std::min<uint64_t>(process.timeout_ns, INT64_MAX) / 10 * 9);
+}
 
 std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options) {
     std::vector<Hang> hangs(graph.nodes.size(), Hang::kNone);

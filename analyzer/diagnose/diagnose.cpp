@@ -18,6 +18,7 @@ namespace titan::analyzer {
 Diagnosis Diagnoser::diagnose() {
     add_mismatches();
     add_uneven_exchanges();
+    add_odd_waiters();
     add_absences();
     add_cycles();
     add_opposite_orders();
@@ -25,6 +26,7 @@ Diagnosis Diagnoser::diagnose() {
     add_pairs_of_other_size();
     add_stuck();
     add_other_deaths();
+    add_unexplained_waits();
     finish();
     return std::move(diagnosis_);
 }

@@ -58,6 +58,11 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     std::vector<Absence> unknown;
     std::copy_if(node.absent.begin(), node.absent.end(), std::back_inserter(unknown),
                  [](const Absence& absence) { return absence.reason == AbsenceReason::kUnknown; });
+    if (first.reason == AbsenceReason::kLeft || (first.reason == AbsenceReason::kUnknown && first.member.known())) {
+        finding.doubt(
+            true, fmt::format("what rank {} did after its record ended: a later dump, or its log", first.global_rank));
+        return;
+    }
     if (first.reason == AbsenceReason::kUnknown) {
         finding.doubt(true, missing_members_text(unknown));
         finding.doubt(node.waiting.size() < 2, "a second member that waits there: one may be the odd one itself");
@@ -164,6 +169,14 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     if (node.device_unknown) {
         lower_to(Confidence::kPossible,
                  "TITANTRACE_GPU_PROGRESS=writes: nobody saw how far the call is on the GPU of every member");
+    }
+    const bool only_calls = std::all_of(node.waiting.begin(), node.waiting.end(),
+                                        [&](const Waiter& waiter) { return run.process(waiter.member).only_calls; });
+    if (only_calls && !members_started(node, node.waiting.size())) {
+        lower_to(
+            Confidence::kLikely,
+            "TORCH_NCCL_ENABLE_TIMING=1: whether the GPUs came to the call is not recorded; a kernel ahead of it on "
+            "one of them looks the same");
     }
     if (communicator.identity_guessed) {
         lower_to(Confidence::kPossible,

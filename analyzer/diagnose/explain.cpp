@@ -52,6 +52,15 @@ std::string replay_of(const Run& run, const WaitNode& node) {
     return {};
 }
 
+// When the newest record of those who wait ends.
+int64_t latest_end_ns(const WaitNode& node) {
+    int64_t latest_ns = 0;
+    for (const Waiter& waiter : node.waiting) {
+        latest_ns = std::max(latest_ns, waiter.since_ns + waiter.age_ns);
+    }
+    return latest_ns;
+}
+
 // "never issued all_reduce #41 on dp:0", after the name of the ranks.
 std::string what_is_missing(const Run& run, const WaitNode& node, const Absence& absence, size_t count) {
     const std::string call = node_text(run, node);
@@ -65,6 +74,10 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
             return fmt::format("issued {}, but {} GPU never came to it", call, verb(count, "its", "their"));
         case AbsenceReason::kFailed: return fmt::format("got an error from {}", call);
         case AbsenceReason::kClosed: return fmt::format("closed the communicator without {}", call);
+        case AbsenceReason::kLeft:
+            return fmt::format("issued {}, but {} file was written {} before the others': {} may have left since", call,
+                               verb(count, "its", "their"), duration_text(latest_end_ns(node) - process->now_ns),
+                               verb(count, "it", "they"));
         default: break;
     }
     const bool arrived = std::any_of(node.waiting.begin(), node.waiting.end(),
@@ -114,6 +127,11 @@ std::string dead_summary(const Run& run, const Culprits& culprits) {
 
 std::string unknown_summary(const Run& run, const Culprits& culprits) {
     const size_t count = culprits.absences.size();
+    if (const Absence& first = culprits.absences.front(); first.member.known()) {
+        return fmt::format("{} had not issued {} when {} record ended, {} before the others', and may have left since",
+                           absent_text(culprits.absences), node_text(run, *culprits.node), verb(count, "its", "their"),
+                           duration_text(latest_end_ns(*culprits.node) - run.processes[first.member.process].now_ns));
+    }
     return fmt::format("{} left no dump and may be missing in {}: all the other members arrived",
                        absent_text(culprits.absences), node_text(run, *culprits.node)) +
            (count == 1 ? "; it may be dead" : "; they may be dead");
@@ -308,7 +326,7 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
         add_position_evidence(run, node, culprits.absences[i], finding);
         add_replay_evidence(run, node, culprits.absences[i], finding);
     }
-    if (unknown) {
+    if (unknown && !first.member.known()) {
         finding.evidence.emplace_back("nothing was recorded that could be read for " + absent_text(culprits.absences) +
                                       ": a dump of it, or its ring, would make this sure");
     }

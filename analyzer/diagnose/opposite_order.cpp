@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyzer/call_order.h"
 #include "analyzer/diagnoser.h"
 #include "analyzer/text.h"
 
@@ -48,6 +49,17 @@ void Diagnoser::add_opposite_orders() {
     }
 }
 
+// Did each of these ranks begin with the other call before? Then its order now is the new one.
+bool Diagnoser::changed_order(const std::vector<MemberRef>& members, uint32_t first) const {
+    return std::all_of(members.begin(), members.end(), [&](MemberRef ref) {
+        const auto& waiting = graph_.nodes[first].waiting;
+        return std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+            return waiter.member.process == ref.process && waiter.entry != nullptr &&
+                   habit_of(run_.process(waiter.member), *waiter.entry) == Habit::kDeviates;
+        });
+    });
+}
+
 void Diagnoser::add_opposite_order(uint32_t a, uint32_t b, const std::vector<MemberRef>& a_first,
                                    const std::vector<MemberRef>& b_first) {
     const auto ranks = [&](const std::vector<MemberRef>& members) {
@@ -67,13 +79,23 @@ void Diagnoser::add_opposite_order(uint32_t a, uint32_t b, const std::vector<Mem
                                   first, second, ranks_text(other));
     finding.evidence.push_back(waiting_text(run_, graph_.nodes[a]));
     finding.evidence.push_back(waiting_text(run_, graph_.nodes[b]));
-    finding.ranks = one.size() < other.size() ? one : other.size() < one.size() ? other : one;
-    if (one.size() == other.size()) {
+    const OrderVote vote = vote_on_order(run_, {graph_.nodes[a].communicator, graph_.nodes[a].sequence},
+                                         {graph_.nodes[b].communicator, graph_.nodes[b].sequence});
+    const bool one_changed = changed_order(a_first, a);
+    const bool other_changed = changed_order(b_first, b);
+    if (vote.a_first.size() != vote.b_first.size()) {
+        finding.ranks = vote.a_first.size() < vote.b_first.size() ? one : other;
+        finding.evidence.push_back(fmt::format("{} {} the order of the few: {} of {} ranks that make such calls",
+                                               ranks_text(finding.ranks), is_plural(finding.ranks) ? "have" : "has",
+                                               std::min(vote.a_first.size(), vote.b_first.size()),
+                                               vote.a_first.size() + vote.b_first.size()));
+    } else if (one_changed != other_changed) {
+        finding.ranks = one_changed ? one : other;
+        finding.evidence.push_back(ranks_text(finding.ranks) + " made these calls in the other order before");
+    } else {
+        finding.ranks = one;
         finding.ranks.insert(finding.ranks.end(), other.begin(), other.end());
         finding.evidence.emplace_back("which of them has the wrong order is undecidable");
-    } else {
-        finding.evidence.push_back(ranks_text(finding.ranks) + (is_plural(finding.ranks) ? " have" : " has") +
-                                   " the order of the few");
     }
     finding.doubt(true, "which streams the calls ran on: two that run side by side may be issued in any order");
     for (const uint32_t node : {a, b}) {

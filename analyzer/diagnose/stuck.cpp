@@ -187,4 +187,36 @@ void Diagnoser::add_other_deaths() {
     }
 }
 
+void Diagnoser::add_unexplained_waits() {
+    const bool told = std::any_of(diagnosis_.findings.begin(), diagnosis_.findings.end(),
+                                  [](const Finding& finding) { return finding.hangs; });
+    std::vector<uint32_t> nodes;
+    for (uint32_t index = 0; index < graph_.nodes.size() && !told; ++index) {
+        const auto& waiting = graph_.nodes[index].waiting;
+        if (std::any_of(waiting.begin(), waiting.end(),
+                        [&](const Waiter& waiter) { return waited_for_its_timeout(run_, waiter); })) {
+            nodes.push_back(index);
+        }
+    }
+    if (nodes.empty()) {
+        return;
+    }
+    const uint32_t oldest =
+        *std::min_element(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+    Finding finding = finding_at(FindingKind::kStuckInFlight, oldest);
+    finding.confidence = Confidence::kPossible;
+    for (const uint32_t node : nodes) {
+        const std::vector<int> waiting = waiting_ranks(run_, graph_.nodes[node]);
+        finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
+        finding.evidence.push_back(waiting_text(run_, graph_.nodes[node]));
+    }
+    sort_unique(finding.ranks);
+    finding.summary =
+        fmt::format("{} {} in {} for nearly the whole timeout; nothing on record tells why", ranks_text(finding.ranks),
+                    is_plural(finding.ranks) ? "wait" : "waits", node_text(run_, graph_.nodes[oldest]));
+    finding.to_be_sure.emplace_back("dumps of all ranks, made at one time");
+    add_victims(nodes, finding);
+    diagnosis_.findings.push_back(std::move(finding));
+}
+
 }  // namespace titan::analyzer

@@ -40,6 +40,7 @@ class GraphBuilder {
         for (uint32_t process = 0; process < run_.processes.size(); ++process) {
             add_blocked(process);
         }
+        move_early_records();
         // Nodes are all there: now who is missing in each, and what holds them.
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
             switch (graph_.nodes[node].kind) {
@@ -160,6 +161,33 @@ class GraphBuilder {
                     {{process, row}, nullptr, member.created_ns, owner.now_ns - member.created_ns});
                 creations_[process].push_back(node);
             }
+        }
+    }
+
+    // A Flight Recorder file that was written long before the others', after a short wait, is no witness of the rest of it:
+    // its rank may have raised an exception, written the file and left.
+    void move_early_records() {
+        constexpr int64_t kEarlyNs = 10'000'000'000;
+        for (WaitNode& node : graph_.nodes) {
+            int64_t latest_ns = 0;
+            int64_t longest_ns = 0;
+            for (const Waiter& waiter : node.waiting) {
+                latest_ns = std::max(latest_ns, waiter.since_ns + waiter.age_ns);
+                longest_ns = std::max(longest_ns, waiter.age_ns);
+            }
+            const auto is_early = [&](const Waiter& waiter) {
+                const int64_t early_ns = latest_ns - (waiter.since_ns + waiter.age_ns);
+                return run_.process(waiter.member).only_calls && early_ns > kEarlyNs && waiter.age_ns < early_ns / 2 &&
+                       longest_ns > early_ns / 2;
+            };
+            for (const Waiter& waiter : node.waiting) {
+                if (is_early(waiter)) {
+                    const Member& member = run_.member(waiter.member);
+                    node.absent.push_back(
+                        {waiter.member, member.rank, member.global_rank, AbsenceReason::kLeft, {}, false});
+                }
+            }
+            std::erase_if(node.waiting, is_early);
         }
     }
 
@@ -300,10 +328,14 @@ class GraphBuilder {
             absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
         } else {
             absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
-            absence.moved_on =
-                went_to_a_later_step(process, node) ||
-                (member != nullptr && (went_past(run_, graph_.orders, ref, node) || captured_it(node, absence)));
-            absence.by_habit = member != nullptr && !absence.moved_on && left_out(run_, ref, node);
+            if (member != nullptr) {
+                absence.passed = went_past(run_, graph_.orders, ref, node);
+            }
+            absence.moved_on = went_to_a_later_step(process, node) || absence.passed.how == Passing::kSkipped ||
+                               absence.passed.how == Passing::kUndecided ||
+                               (member != nullptr && captured_it(node, absence));
+            absence.by_habit = member != nullptr && !absence.moved_on && absence.passed.how == Passing::kNo &&
+                               left_out(run_, ref, node);
             absence.moved_on |= absence.by_habit;
         }
         return absence;
@@ -338,7 +370,10 @@ class GraphBuilder {
 
     bool waits_in(const WaitNode& node, MemberRef ref) const {
         return std::any_of(node.waiting.begin(), node.waiting.end(),
-                           [&](const Waiter& waiter) { return waiter.member == ref; });
+                           [&](const Waiter& waiter) { return waiter.member == ref; }) ||
+               std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+                   return absence.reason == AbsenceReason::kLeft && absence.member == ref;
+               });
     }
 
     void look_at_collective(uint32_t index) {
@@ -350,6 +385,9 @@ class GraphBuilder {
             waiting;
         for (const Waiter& waiter : node.waiting) {
             waiting.insert(waiter.member);
+        }
+        for (const Absence& left : node.absent) {
+            waiting.insert(left.member);
         }
         for (const MemberRef ref : communicator.members) {
             if (waiting.contains(ref)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyzer/call_order.h"
 #include "analyzer/graph_calls.h"
 #include "analyzer/habit.h"
 #include "analyzer/match.h"
@@ -68,6 +69,41 @@ bool comes_first_elsewhere(const Run& run, const Process& process, uint32_t plac
 
 std::string without_number(const std::string& name) { return name.substr(0, name.find_last_not_of("0123456789") + 1); }
 
+// The absent member made `later`, which the waiter made only after the call it waits in.
+Passing who_is_odd(const Run& run, const Process& process, const Member& member, const WaitNode& node,
+                   const Waiter& waiter, CallPlace later) {
+    const auto made = process.recall(member, later.sequence);
+    const Habit absent_habit = made ? habit_of(process, *made) : Habit::kUnknown;
+    const Habit waiter_habit = habit_of(run.process(waiter.member), *waiter.entry);
+    if (absent_habit == Habit::kDeviates && waiter_habit != Habit::kDeviates) {
+        return Passing::kSkipped;
+    }
+    if (absent_habit == Habit::kAsBefore && waiter_habit == Habit::kDeviates) {
+        return Passing::kWaiterIsOdd;
+    }
+    if (node.kind != WaitKind::kCollective) {
+        return absent_habit == Habit::kAsBefore ? Passing::kNo : Passing::kSkipped;
+    }
+    const OrderVote vote = vote_on_order(run, {node.communicator, node.sequence}, later);
+    return vote.a_first.size() > vote.b_first.size()   ? Passing::kSkipped
+           : vote.a_first.size() < vote.b_first.size() ? Passing::kWaiterIsOdd
+                                                       : Passing::kUndecided;
+}
+
+// Some other rank made that call, too, and not the missing one before it: it does not stand in the missing one's place.
+bool others_made_it_first(const Run& run, MemberRef absent, uint32_t place, const WaitNode& node) {
+    const Process& process = run.process(absent);
+    const CallShape& call = process.history[place];
+    if (!format::is_collective(call.kind) || call.row == kNoIndex || node.kind != WaitKind::kCollective) {
+        return false;
+    }
+    const Member& member = process.members[call.row];
+    const OrderVote vote =
+        vote_on_order(run, {node.communicator, node.sequence}, {member.communicator, sequence_at(member, place)});
+    return std::any_of(vote.b_first.begin(), vote.b_first.end(),
+                       [&](uint32_t voter) { return voter != absent.process; });
+}
+
 }  // namespace
 
 bool left_out(const Run& run, MemberRef absent, const WaitNode& node) {
@@ -96,7 +132,8 @@ bool left_out(const Run& run, MemberRef absent, const WaitNode& node) {
             continue;
         }
         const auto expected = predict(i, same);
-        if (expected && missing.is(history[*expected]) && !comes_first_elsewhere(run, process, i, node)) {
+        if (expected && missing.is(history[*expected]) && !comes_first_elsewhere(run, process, i, node) &&
+            !others_made_it_first(run, absent, i, node)) {
             return true;
         }
     }
@@ -191,7 +228,8 @@ bool went_to_a_later_step(const Process& process, const WaitNode& node) {
 }
 
 uint64_t lost_unfinished_calls(const Process& process) {
-    if (process.overwritten == 0 || !process.gpu_progress || process.gpu_sample != 1) {
+    const bool progress_seen = process.only_calls || (process.gpu_progress && process.gpu_sample == 1);
+    if (process.overwritten == 0 || !progress_seen) {
         return 0;
     }
     uint64_t lost = 0;
@@ -236,7 +274,7 @@ int who_never_came(const Run& run, const Communicator& communicator, size_t comm
     return -1;
 }
 
-bool went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent, const WaitNode& node) {
+Passed went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent, const WaitNode& node) {
     const Process& process = run.process(absent);
     const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(),
                                    [&](const Entry& entry) { return entry.row == absent.row; });
@@ -257,11 +295,14 @@ bool went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef
             // The same number in another step, or with other arguments, is another call: one of them left one out.
             if (same != nullptr && same->thread == last->thread && same_arguments(*same, other.history[later.place]) &&
                 step_at(process, *member, later.sequence) == later.step) {
-                return true;
+                const CallPlace made{member->communicator, later.sequence};
+                const Passing how =
+                    later.step >= 0 ? Passing::kSkipped : who_is_odd(run, process, *member, node, waiter, made);
+                return {how, waiter.member, made.communicator, made.sequence};
             }
         }
     }
-    return false;
+    return {};
 }
 
 }  // namespace titan::analyzer

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "analyzer/call_order.h"
 #include "analyzer/graph_calls.h"
 #include "analyzer/habit.h"
 #include "analyzer/text.h"
@@ -133,24 +134,12 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     return {};
 }
 
-// Communicators that play the same role for other ranks: children of one split, or names that differ in a number only.
-bool are_siblings(const Communicator& a, const Communicator& b) {
-    if (a.size != b.size || a.origin != b.origin) {
-        return false;
-    }
-    if (a.parent_id != 0 && a.parent_id == b.parent_id && a.ordinal == b.ordinal) {
-        return true;
-    }
-    const auto role = [](const std::string& name) { return name.substr(0, name.find_last_not_of("0123456789") + 1); };
-    return !a.name.empty() && !b.name.empty() && a.name != b.name && role(a.name) == role(b.name);
-}
-
 // Of equally large camps, the one that siblings agree with, or that does what was always done there.
 const Camp* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, const std::vector<Camp>& camps,
                       size_t tied, std::string& how) {
     std::vector<size_t> votes(tied, 0);
     for (uint32_t other = 0; other < run.communicators.size(); ++other) {
-        if (other == communicator || !are_siblings(run.communicators[communicator], run.communicators[other])) {
+        if (other == communicator || !are_siblings(run, communicator, other)) {
             continue;
         }
         for (const MemberRef ref : run.communicators[other].members) {

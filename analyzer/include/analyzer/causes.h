@@ -16,6 +16,9 @@ enum class Hang : uint8_t { kNone, kByDeath, kByTime };
 // By node.
 std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options);
 
+// It has waited for nearly as long as its recorder, or PyTorch, allows: it hangs, whatever the others' records say.
+bool waited_for_its_timeout(const Run& run, const Waiter& waiter);
+
 // By node: number of its strongly connected component. Components with more than one node are deadlocks.
 std::vector<uint32_t> find_components(const WaitGraph& graph);
 

@@ -86,7 +86,13 @@ class Diagnoser {
     void put_first_place_first(Cause& cause) const;
     // Creations of communicators of one name (every tp group, every dp group) are one place in the program.
     uint32_t place_of(uint32_t index) const;
+    bool are_idle_together(const std::map<CulpritKey, Cause>& causes) const;
+    void report_idle_together(const std::map<CulpritKey, Cause>& causes);
     void report_causes(std::map<CulpritKey, Cause>& causes);
+
+    // odd_waiters.cpp
+    // Who waits where all others went another way: it left a call out before, or made one too many.
+    void add_odd_waiters();
 
     // cycles.cpp
     void add_cycles();
@@ -120,6 +126,7 @@ class Diagnoser {
 
     // opposite_order.cpp
     void add_opposite_orders();
+    bool changed_order(const std::vector<MemberRef>& members, uint32_t first) const;
     void add_opposite_order(uint32_t a, uint32_t b, const std::vector<MemberRef>& a_first,
                             const std::vector<MemberRef>& b_first);
 
@@ -133,6 +140,8 @@ class Diagnoser {
     bool may_hang_in_a_lost_call(const WaitNode& node) const;
     void add_stuck_in_lost_calls(const std::vector<uint32_t>& nodes);
     void add_other_deaths();
+    // A call on record has waited for nearly its whole timeout, and nothing above explains it.
+    void add_unexplained_waits();
 
     // diagnose.cpp
     Finding finding_at(FindingKind kind, uint32_t index) const;

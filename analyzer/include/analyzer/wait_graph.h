@@ -20,7 +20,23 @@ enum class AbsenceReason : uint8_t {
     kQueued,     // made it, but its stream is held by an earlier one
     kFailed,     // its call returned an error
     kClosed,     // destroyed or aborted the communicator
+    kLeft,       // made it, but its record ends before most of the wait: whether it stayed is not known
     kUnknown,    // no record, or one from before the wait began
+};
+
+// What it means that an absent member made a later call of a waiter without the one that is waited in.
+enum class Passing : uint8_t {
+    kNo,
+    kSkipped,      // it left the call out
+    kWaiterIsOdd,  // the waiter left another one out, or made one too many
+    kUndecided,    // as many ranks have the one order as the other
+};
+
+struct Passed {
+    Passing how = Passing::kNo;
+    MemberRef waiter;
+    uint32_t communicator = kNoIndex;  // of the later call
+    uint64_t sequence = kNoSequence;
 };
 
 struct Absence {
@@ -31,6 +47,7 @@ struct Absence {
     std::vector<uint32_t> held_by;  // nodes
     bool moved_on = false;          // went on to a later step without the call
     bool by_habit = false;          // that is told by what it always did before
+    Passed passed{};
 };
 
 struct Waiter {

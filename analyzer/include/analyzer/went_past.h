@@ -12,8 +12,9 @@ namespace titan::analyzer {
 // Did the absent member make calls, on the thread that makes those of this communicator, that a waiter made only after the
 // one it waits in, and that do not merely queue behind that or another? Then it passed the place where the missing call
 // belongs. (A call that a waiter has not come to either tells nothing: the waiter may be the one that left something out.)
-// `orders`: by process.
-bool went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent, const WaitNode& node);
+// Without step markers the two may have counted apart before, and then it is the waiter whose numbers are off: what each
+// used to do tells, else the vote of all ranks that make such calls. `orders`: by process.
+Passed went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent, const WaitNode& node);
 
 // Did the absent member make another call where it always made the missing one before?
 bool left_out(const Run& run, MemberRef absent, const WaitNode& node);

@@ -1,0 +1,84 @@
+// Who waits where all others went another way: it left a call out before, or made one too many.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "analyzer/call_order.h"
+#include "analyzer/diagnoser.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+
+void Diagnoser::add_odd_waiters() {
+    std::map<uint32_t, std::vector<std::pair<uint32_t, const Absence*>>>
+        odd;  // waiter's process -> node, who is absent
+    for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
+        if (hangs_[index] != Hang::kByTime || explained_[index]) {
+            continue;
+        }
+        for (const Absence& absence : graph_.nodes[index].absent) {
+            if (absence.passed.how == Passing::kWaiterIsOdd && !absence.moved_on) {
+                odd[absence.passed.waiter.process].emplace_back(index, &absence);
+            }
+        }
+    }
+    for (const auto& [process, places] : odd) {
+        const auto first = std::min_element(places.begin(), places.end(), [&](const auto& a, const auto& b) {
+            return since(a.first) < since(b.first);
+        });
+        const uint32_t index = first->first;
+        const WaitNode& node = graph_.nodes[index];
+        const Passed& passed = first->second->passed;
+        const Member& waiter = run_.member(passed.waiter);
+        std::vector<int> others;
+        for (const auto& [place, absence] : places) {
+            if (place == index) {
+                others.push_back(absence->global_rank);
+            }
+        }
+        sort_unique(others);
+        const auto later =
+            run_.process(passed.waiter)
+                .recall(*std::find_if(run_.process(passed.waiter).members.begin(),
+                                      run_.process(passed.waiter).members.end(),
+                                      [&](const Member& member) { return member.communicator == passed.communicator; }),
+                        passed.sequence);
+        const std::string call =
+            call_text(run_.communicators[passed.communicator], later ? later->kind : OpKind{}, passed.sequence);
+        Finding finding = finding_at(FindingKind::kOrderInversion, index);
+        finding.ranks = {waiter.global_rank};
+        finding.confidence = Confidence::kLikely;
+        finding.summary = fmt::format(
+            "rank {} waits in {} and issued {} after it; {} issued {} without it: rank {} left a call out before, or "
+            "made "
+            "one too many",
+            waiter.global_rank, node_text(run_, node), call, ranks_text(others), call, waiter.global_rank);
+        const OrderVote vote =
+            vote_on_order(run_, {node.communicator, node.sequence}, {passed.communicator, passed.sequence});
+        finding.evidence.push_back(fmt::format("{} of {} ranks that make such calls have the order of rank {}",
+                                               vote.a_first.size(), vote.a_first.size() + vote.b_first.size(),
+                                               waiter.global_rank));
+        std::vector<uint32_t> nodes;
+        for (uint32_t other = 0; other < graph_.nodes.size(); ++other) {
+            const WaitNode& there = graph_.nodes[other];
+            const bool follows = there.kind == WaitKind::kCollective && there.communicator == passed.communicator &&
+                                 there.sequence >= passed.sequence;
+            const bool odd_too =
+                std::any_of(places.begin(), places.end(), [&](const auto& place) { return place.first == other; });
+            if (follows || odd_too) {
+                nodes.push_back(other);
+                explained_[other] = is_cause_[other] = true;
+                if (const std::string waiting = waiting_text(run_, there); !waiting.empty()) {
+                    finding.evidence.push_back(waiting);
+                }
+            }
+        }
+        finding.to_be_sure.emplace_back("the program, or step markers (titan_step): which of its calls rank " +
+                                        std::to_string(waiter.global_rank) +
+                                        " left out, or made too often, the numbers alone do not tell");
+        add_victims(nodes, finding);
+        diagnosis_.findings.push_back(std::move(finding));
+    }
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,27 @@
+// In which order ranks made two collectives of different communicators: by vote of all ranks that make such calls, and by
+// what each rank used to do. Where two orders meet, the order of the few is the wrong one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/run.h"
+
+namespace titan::analyzer {
+
+struct CallPlace {
+    uint32_t communicator = kNoIndex;
+    uint64_t sequence = kNoSequence;
+};
+
+// Processes that made one call before the other, or that made only the one. Ranks outside a communicator vote with their
+// call of that number on the communicator that plays the same role for them.
+struct OrderVote {
+    std::vector<uint32_t> a_first, b_first;
+};
+OrderVote vote_on_order(const Run& run, CallPlace a, CallPlace b);
+
+// Communicators that play the same role for other ranks: children of one split, or of one name but for a number.
+bool are_siblings(const Run& run, uint32_t a, uint32_t b);
+
+}  // namespace titan::analyzer

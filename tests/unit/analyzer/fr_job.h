@@ -1,0 +1,162 @@
+// A job of PyTorch process groups, as the Flight Recorder files that it leaves, without files: calls are added rank by
+// rank, in the order of each rank's program; the verdict is over what their dumps would say.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "analyzer/finding.h"
+#include "analyzer/flight_recorder.h"
+#include "analyzer/load_warnings.h"
+#include "formats/fr/read.h"
+
+namespace titan::test {
+
+enum class FrState { kDone, kStarted, kPending };
+
+class FrJob {
+  public:
+    static constexpr int64_t kEpochMs = 1'700'000'000'000;
+    static constexpr int64_t kTimeoutMs = 600'000;
+
+    explicit FrJob(int ranks) : ranks_(static_cast<size_t>(ranks)) {
+        std::vector<int> all;
+        for (int rank = 0; rank < ranks; ++rank) {
+            all.push_back(rank);
+        }
+        group("world", "default_pg", all);
+    }
+
+    void group(const std::string& name, const std::string& description, const std::vector<int>& ranks) {
+        groups_[name] = {description, ranks};
+    }
+
+    // A collective of one rank; its sequence number is the next of that rank in the group.
+    void call(int rank, const std::string& group, const std::string& op, FrState state = FrState::kDone,
+              int elements = 1024) {
+        Rank& own = at(rank);
+        add(own, group, "nccl:" + op, state, ++own.collectives[group], own.p2p[group], false, elements);
+    }
+
+    // The same of every member of the group.
+    void all(const std::string& group, const std::string& op, FrState state = FrState::kDone, int elements = 1024) {
+        for (const int rank : groups_.at(group).ranks) {
+            call(rank, group, op, state, elements);
+        }
+    }
+
+    // Peers are ranks of the job here, ranks of the group in the file.
+    void send(int rank, const std::string& group, int peer, FrState state = FrState::kDone, int elements = 64) {
+        pair(rank, group, fmt::format("nccl:send {}->{}", place(group, rank), place(group, peer)), state, elements);
+    }
+    void receive(int rank, const std::string& group, int peer, FrState state = FrState::kDone, int elements = 64) {
+        pair(rank, group, fmt::format("nccl:recv {}<-{}", place(group, rank), place(group, peer)), state, elements);
+    }
+
+    void pass_ms(int rank, int64_t ms) { at(rank).now_ms += ms; }
+    // The ring has overwritten the oldest entries of that rank.
+    void forget(int rank, size_t entries) {
+        auto& kept = at(rank).entries;
+        kept.erase(kept.begin(), kept.begin() + static_cast<ptrdiff_t>(entries));
+    }
+    void leave_out_file(int rank) { at(rank).file_ms = -1; }
+    // When the file was written, from the start of the job.
+    void write_file_at_ms(int rank, int64_t ms) { at(rank).file_ms = ms; }
+    void write_files_at_ms(int64_t ms) {
+        for (Rank& rank : ranks_) {
+            rank.file_ms = rank.file_ms < 0 ? rank.file_ms : ms;
+        }
+    }
+
+    analyzer::Run run() const {
+        analyzer::Run run;
+        analyzer::GroupRanks groups;
+        for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+            if (ranks_[rank].file_ms >= 0) {
+                const auto dump = dump_of(static_cast<int>(rank));
+                run.processes.push_back(analyzer::process_of_dump(
+                    dump, static_cast<int>(rank), (kEpochMs + ranks_[rank].file_ms) * 1'000'000, groups));
+            }
+        }
+        analyzer::complete_flight_recorder(run, groups);
+        analyzer::link(run);
+        analyzer::warn_of_gaps(run);
+        return run;
+    }
+
+  private:
+    struct Group {
+        std::string description;
+        std::vector<int> ranks;
+    };
+    struct Rank {
+        std::vector<std::string> entries;
+        std::map<std::string, int> collectives, p2p;
+        int records = 0;
+        int64_t now_ms = 1000;
+        int64_t file_ms = 700'000;
+    };
+
+    Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
+
+    int place(const std::string& group, int rank) const {
+        const auto& members = groups_.at(group).ranks;
+        return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+    }
+
+    void pair(int rank, const std::string& group, const std::string& name, FrState state, int elements) {
+        Rank& own = at(rank);
+        add(own, group, name, state, own.collectives[group], ++own.p2p[group], true, elements);
+    }
+
+    void add(Rank& rank, const std::string& group, const std::string& name, FrState state, int collective, int p2p,
+             bool is_p2p, int elements) {
+        rank.now_ms += 10;
+        const int64_t created_ns = (kEpochMs + rank.now_ms) * 1'000'000;
+        const bool done = state == FrState::kDone;
+        rank.entries.push_back(fmt::format(
+            R"({{"record_id": {}, "process_group": ["{}", "{}"], "profiling_name": "{}", "collective_seq_id": {}, )"
+            R"("p2p_seq_id": {}, "time_created_ns": {}, "input_sizes": [[{}]], "input_dtypes": ["Float"], )"
+            R"("output_sizes": [[{}]], "output_dtypes": ["Float"], "state": "{}", "retired": {}, "timeout_ms": {}, )"
+            R"("is_p2p": {}{}{}}})",
+            rank.records++, group, groups_.at(group).description, name, collective, p2p, created_ns, elements, elements,
+            done                         ? "completed"
+            : state == FrState::kStarted ? "started"
+                                         : "scheduled",
+            done, kTimeoutMs, is_p2p,
+            done ? fmt::format(R"(, "time_discovered_completed_ns": {})", created_ns + 5'000'000) : "",
+            state == FrState::kStarted ? fmt::format(R"(, "time_discovered_started_ns": {})", created_ns + 1'000'000)
+                                       : ""));
+    }
+
+    // A process knows only the groups that it is in.
+    format::fr::Dump dump_of(int rank) const {
+        std::string groups;
+        for (const auto& [name, group] : groups_) {
+            if (std::find(group.ranks.begin(), group.ranks.end(), rank) == group.ranks.end()) {
+                continue;
+            }
+            groups +=
+                fmt::format(R"({}"{}": {{"name": "{}", "desc": "{}", "ranks": "[{}]"}})", groups.empty() ? "" : ", ",
+                            name, name, group.description, fmt::join(group.ranks, ", "));
+        }
+        const std::string text = fmt::format(R"({{"version": "2.10", "pg_config": {{{}}}, "entries": [{}]}})", groups,
+                                             fmt::join(ranks_[static_cast<size_t>(rank)].entries, ","));
+        format::fr::Tree tree;
+        REQUIRE(!format::fr::read_json(std::as_bytes(std::span(text)), tree));
+        auto dump = format::fr::to_dump(tree, text.size());
+        REQUIRE_MESSAGE(dump, (dump ? "" : dump.error().text()));
+        return std::move(*dump);
+    }
+
+    std::map<std::string, Group> groups_;
+    std::vector<Rank> ranks_;
+};
+
+}  // namespace titan::test

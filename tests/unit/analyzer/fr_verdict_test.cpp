@@ -1,0 +1,206 @@
+// Verdicts over Flight Recorder files: what the recorder could not see makes them weaker, never differently certain.
+#include <doctest/doctest.h>
+
+#include "fr_job.h"
+
+using namespace titan;
+using analyzer::Confidence;
+using analyzer::Diagnosis;
+using analyzer::Finding;
+using analyzer::FindingKind;
+using test::FrJob;
+using test::FrState;
+
+namespace {
+
+const std::vector<int> kRank0{0};
+
+Diagnosis diagnose(const FrJob& job) { return analyzer::diagnose(job.run()); }
+
+// Two tp pairs and the world, `steps` steps of four tp calls and one of the world.
+FrJob tensor_parallel_job(int steps) {
+    FrJob job(4);
+    job.group("1", "TENSOR_MODEL_PARALLEL_GROUP", {0, 1});
+    job.group("2", "TENSOR_MODEL_PARALLEL_GROUP", {2, 3});
+    for (int step = 0; step < steps; ++step) {
+        for (int layer = 0; layer < 4; ++layer) {
+            job.all("1", "all_gather");
+            job.all("2", "all_gather");
+        }
+        job.all("world", "all_reduce");
+    }
+    return job;
+}
+
+TEST_CASE("a rank that raised and wrote its file at once does not hide that the others wait") {
+    FrJob job(4);
+    for (int i = 0; i < 5; ++i) {
+        job.all("world", "all_reduce");
+    }
+    job.all("world", "all_gather", FrState::kPending);
+    job.write_file_at_ms(2, 1'500);  // the others: at 700 s
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().ranks == std::vector<int>{2});
+    CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
+    CHECK(diagnosis.findings.front().summary.find("all_gather") != std::string::npos);
+}
+
+TEST_CASE("files a minute apart accuse nobody of having left") {
+    FrJob job(4);
+    for (int i = 0; i < 5; ++i) {
+        job.all("world", "all_reduce");
+    }
+    job.call(2, "world", "all_gather", FrState::kPending);
+    for (const int rank : {0, 1, 3}) {
+        job.call(rank, "world", "all_gather");
+        job.pass_ms(rank, 60'000);
+        job.call(rank, "world", "all_reduce", FrState::kPending);
+        job.write_file_at_ms(rank, 61'200);
+    }
+    job.write_file_at_ms(2, 1'100);
+    CHECK(diagnose(job).findings.empty());
+}
+
+TEST_CASE("that all issued a call is no proof that all GPUs came to it") {
+    FrJob untimed(4);
+    FrJob timed(4);
+    for (FrJob* job : {&untimed, &timed}) {
+        for (int i = 0; i < 5; ++i) {
+            job->all("world", "all_reduce");
+        }
+    }
+    untimed.all("world", "all_gather", FrState::kPending);
+    timed.all("world", "all_gather", FrState::kStarted);
+    const Diagnosis unsure = diagnose(untimed);
+    REQUIRE(unsure.findings.size() == 1);
+    CHECK(unsure.findings.front().kind == FindingKind::kStuckInFlight);
+    CHECK(unsure.findings.front().confidence == Confidence::kLikely);
+    CHECK(unsure.findings.front().to_be_sure.front().find("TORCH_NCCL_ENABLE_TIMING") != std::string::npos);
+    const Diagnosis sure = diagnose(timed);
+    REQUIRE(sure.findings.size() == 1);
+    CHECK(sure.findings.front().confidence == Confidence::kCertain);
+}
+
+TEST_CASE("where unfinished calls are overwritten, what is left only stands in line") {
+    FrJob job = tensor_parallel_job(6);
+    for (int step = 0; step < 2; ++step) {
+        for (int layer = 0; layer < 4; ++layer) {
+            job.all("1", "all_gather", FrState::kPending);
+            job.all("2", "all_gather", FrState::kPending);
+        }
+        job.all("world", "all_reduce", FrState::kPending);
+    }
+    for (int rank = 0; rank < 4; ++rank) {
+        job.forget(rank, 6 * 5 + 2);  // what it hangs in is gone
+    }
+    for (const Finding& finding : diagnose(job).findings) {
+        CHECK(finding.confidence == Confidence::kPossible);
+    }
+}
+
+TEST_CASE("one rank that left a call out is one against the others, whatever numbers meet") {
+    FrJob job = tensor_parallel_job(6);
+    for (int layer = 0; layer < 4; ++layer) {
+        job.all("1", "all_gather");
+        job.all("2", "all_gather");
+    }
+    // Rank 0 leaves the all_reduce of this step out and goes on; the next one is its first with that number.
+    for (const int rank : {1, 2, 3}) {
+        job.call(rank, "world", "all_reduce", FrState::kPending);
+    }
+    for (int layer = 0; layer < 4; ++layer) {
+        job.call(0, "1", "all_gather", FrState::kPending);
+    }
+    job.call(0, "world", "all_reduce", FrState::kPending);
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().ranks == kRank0);
+    CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
+    for (const Finding& finding : diagnosis.findings) {
+        CHECK(finding.ranks == kRank0);
+    }
+}
+
+TEST_CASE("of two orders the one of the many is right, also where only two ranks are in both groups") {
+    FrJob job = tensor_parallel_job(6);
+    for (int layer = 0; layer < 3; ++layer) {
+        job.all("1", "all_gather");
+        job.all("2", "all_gather");
+    }
+    job.call(1, "world", "all_reduce", FrState::kPending);
+    job.call(1, "1", "all_gather", FrState::kPending);
+    job.call(0, "1", "all_gather", FrState::kPending);
+    job.call(0, "world", "all_reduce", FrState::kPending);
+    for (const int rank : {2, 3}) {
+        job.call(rank, "2", "all_gather");
+        job.call(rank, "world", "all_reduce", FrState::kPending);
+    }
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().kind == FindingKind::kOrderInversion);
+    CHECK(diagnosis.findings.front().ranks == std::vector<int>{1});
+}
+
+TEST_CASE("a send to another peer than ever accuses the sender, not who never heard of it") {
+    FrJob job(4);
+    job.group("1", "PIPELINE_MODEL_PARALLEL_GROUP", {0, 1, 2, 3});
+    const auto hop = [&](int from, int to, FrState state) {
+        job.send(from, "1", to, state);
+        job.receive(to, "1", from, state);
+    };
+    for (int i = 0; i < 12; ++i) {
+        hop(0, 1, FrState::kDone);
+        hop(1, 2, FrState::kDone);
+        hop(2, 3, FrState::kDone);
+    }
+    job.send(0, "1", 2, FrState::kPending);
+    job.receive(1, "1", 0, FrState::kPending);
+    job.receive(2, "1", 1, FrState::kPending);
+    job.receive(3, "1", 2, FrState::kPending);
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().kind == FindingKind::kP2pUnmatched);
+    CHECK(diagnosis.findings.front().ranks == kRank0);
+}
+
+TEST_CASE("a rank without a file is suspected less than one whose file proves that it is missing") {
+    FrJob job(4);
+    job.group("1", "TENSOR_MODEL_PARALLEL_GROUP", {0, 1});
+    job.group("2", "TENSOR_MODEL_PARALLEL_GROUP", {2, 3});
+    for (int i = 0; i < 5; ++i) {
+        job.all("1", "all_gather");
+        job.all("2", "all_gather");
+    }
+    job.call(1, "1", "all_gather", FrState::kPending);
+    job.pass_ms(2, -50);
+    job.call(2, "2", "all_gather", FrState::kPending);
+    job.leave_out_file(3);
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE(diagnosis.findings.size() == 2);
+    CHECK(diagnosis.findings[0].ranks == kRank0);
+    CHECK(diagnosis.findings[1].ranks == std::vector<int>{3});
+    CHECK(diagnosis.findings[1].confidence == Confidence::kPossible);
+}
+
+TEST_CASE("ranks that all fell idle at once, missing in unrelated groups, are one finding") {
+    FrJob job(8);
+    for (int pair = 0; pair < 4; ++pair) {
+        job.group(fmt::format("{}", pair + 1), "TENSOR_MODEL_PARALLEL_GROUP", {2 * pair, 2 * pair + 1});
+    }
+    for (int i = 0; i < 5; ++i) {
+        for (int pair = 0; pair < 4; ++pair) {
+            job.all(fmt::format("{}", pair + 1), "all_gather");
+        }
+    }
+    // Ranks 1, 3, 5 and 7 enter the creation of a group, which leaves no entry.
+    for (int pair = 0; pair < 4; ++pair) {
+        job.call(2 * pair, fmt::format("{}", pair + 1), "all_gather", FrState::kPending);
+    }
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE(diagnosis.findings.size() == 1);
+    CHECK(diagnosis.findings.front().ranks == std::vector<int>{1, 3, 5, 7});
+    CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
+}
+
+}  // namespace
