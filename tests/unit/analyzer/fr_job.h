@@ -91,6 +91,9 @@ class FrJob {
     }
 
   private:
+    // A dump looks at the state of unfinished calls when it is made, and notes that moment.
+    static constexpr std::string_view kFileTime = "(when the file is written)";
+
     struct Group {
         std::string description;
         std::vector<int> ranks;
@@ -131,8 +134,7 @@ class FrJob {
                                          : "scheduled",
             done, kTimeoutMs, is_p2p,
             done ? fmt::format(R"(, "time_discovered_completed_ns": {})", created_ns + 5'000'000) : "",
-            state == FrState::kStarted ? fmt::format(R"(, "time_discovered_started_ns": {})", created_ns + 1'000'000)
-                                       : ""));
+            state == FrState::kStarted ? fmt::format(R"(, "time_discovered_started_ns": {})", kFileTime) : ""));
     }
 
     // A process knows only the groups that it is in.
@@ -146,8 +148,14 @@ class FrJob {
                 fmt::format(R"({}"{}": {{"name": "{}", "desc": "{}", "ranks": "[{}]"}})", groups.empty() ? "" : ", ",
                             name, name, group.description, fmt::join(group.ranks, ", "));
         }
-        const std::string text = fmt::format(R"({{"version": "2.10", "pg_config": {{{}}}, "entries": [{}]}})", groups,
-                                             fmt::join(ranks_[static_cast<size_t>(rank)].entries, ","));
+        const Rank& own = ranks_[static_cast<size_t>(rank)];
+        std::string entries = fmt::format("{}", fmt::join(own.entries, ","));
+        const std::string file_time = std::to_string((kEpochMs + own.file_ms) * 1'000'000);
+        for (size_t at = entries.find(kFileTime); at != std::string::npos; at = entries.find(kFileTime, at)) {
+            entries.replace(at, kFileTime.size(), file_time);
+        }
+        const std::string text =
+            fmt::format(R"({{"version": "2.10", "pg_config": {{{}}}, "entries": [{}]}})", groups, entries);
         format::fr::Tree tree;
         REQUIRE(!format::fr::read_json(std::as_bytes(std::span(text)), tree));
         auto dump = format::fr::to_dump(tree, text.size());
