@@ -187,8 +187,8 @@ void keep_arrivals(const Covered& waited, Process& process) {
 
 void cover_device_times(const Process& process, Covered& covered) {
     for (const Entry& entry : process.entries) {
-        if (const auto [started_ns, ended_ns] = device_times(process, entry); started_ns != 0 && ended_ns != 0) {
-            covered.add(started_ns, ended_ns);
+        if (entry.finished_ns != 0) {
+            covered.add(entry.started_ns, entry.finished_ns);
         }
     }
 }
@@ -373,10 +373,8 @@ void measure_spans(const HostTime& host, const std::vector<Stretch>& stretches, 
 }  // namespace
 
 void sample_arrivals(Process& process) {
-    Covered waited;
-    cover_device_times(process, waited);
-    waited.finish();
-    keep_arrivals(waited, process);
+    keep_arrivals(Covered(), process);
+    sum_durations(process);
 }
 
 void decode_timing(const format::RingImage& image, TextTable& texts, Process& process) {

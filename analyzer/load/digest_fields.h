@@ -27,6 +27,7 @@ enum class Tag : uint64_t {
     kStanding = 13,
     kStandingLibraries = 14,
     kFlightRecorder = 15,
+    kHeld = 16,
 };
 
 template <typename A, typename T>
@@ -279,6 +280,15 @@ void arrivals(A& a, Process& p) {
         rising(a, m.arrivals, &Arrival::waited_ns);
         rising(a, m.arrivals, &Arrival::step);
         column(a, m.arrivals, &Arrival::kind);
+    }
+}
+
+// Of arrivals, which are read before.
+template <typename A>
+void held(A& a, Process& p) {
+    for (Member& m : p.members) {
+        rising(a, m.arrivals, &Arrival::held_ns);
+        rising(a, m.arrivals, &Arrival::untimed);
     }
 }
 

@@ -88,6 +88,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kWork, [&](A& a) { digest::work(a, p); });
     visit(Tag::kChannels, [&](A& a) { digest::channels(a, p); });
     visit(Tag::kArrivals, [&](A& a) { digest::arrivals(a, p); });
+    visit(Tag::kHeld, [&](A& a) { digest::held(a, p); });
     visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
     visit(Tag::kStanding, [&](A& a) { digest::standing(a, p); });
@@ -181,7 +182,7 @@ void bound_numbers(Process& p) {
         moments(member.created_ns, member.ready_ns, member.closed_ns);
         lengths(member.typical_ns);
         for (Arrival& arrival : member.arrivals) {
-            moments(arrival.entered_ns, arrival.started_ns, arrival.ended_ns, arrival.waited_ns);
+            moments(arrival.entered_ns, arrival.started_ns, arrival.ended_ns, arrival.waited_ns, arrival.held_ns);
         }
     }
     for (StepProfile& step : p.steps) {

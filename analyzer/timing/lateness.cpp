@@ -1,5 +1,6 @@
 // Lateness of each member in each round. A rank is late by what it comes after its peers, but no more than its own time
-// since the round before exceeds theirs: time inside other collectives is somebody else's.
+// since the round before exceeds theirs: time inside other collectives is somebody else's. Of another recorder's files,
+// where only durations are exact, both are told from them: who is late waits less, in this communicator and in all.
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -13,6 +14,9 @@ namespace {
 constexpr double kNoiseFactor = 3;
 constexpr double kHostNoiseNs = 50'000;
 constexpr double kGoodBoundNs = 1'000'000;
+constexpr double kDurationNoiseNs = 100'000;
+constexpr size_t kMostStretches = 100;
+constexpr double kExplains = 0.3;  // of its lateness, by its wait for a worse one
 constexpr size_t kLeastKeys = 10;
 
 struct Costs {
@@ -53,6 +57,7 @@ class Lateness {
             measure(c);
         }
         finish_axis(timing_.axes.front(), step_times_);
+        forget_held();
         for (auto& [actor, found] : found_) {
             report(actor, found);
         }
@@ -71,11 +76,19 @@ class Lateness {
         std::vector<double> late_ns;
         double noise_ns = 0;
         bool by_device = true;
+        bool by_durations = false;
+
+        const OfCommunicator& worst() const {
+            return *std::max_element(in.begin(), in.end(),
+                                     [](const auto& a, const auto& b) { return a.costs.sum() < b.costs.sum(); });
+        }
     };
 
     void measure(uint32_t index) {
         const Communicator& communicator = run_.communicators[index];
-        const std::vector<Round> rounds = rounds_of(run_, communicator);
+        const bool by_durations =
+            !communicator.members.empty() && run_.process(communicator.members.front()).only_calls;
+        const std::vector<Round> rounds = rounds_of(run_, communicator, by_durations ? kMostStretches : SIZE_MAX);
         if (rounds.size() < kLeastKeys) {
             return;
         }
@@ -129,17 +142,16 @@ class Lateness {
                 looked_ns = std::max(looked_ns, static_cast<double>(resolution_ns(run_.process(seat.member))));
             }
         }
-        // Flight Recorder dumps have durations, which compare without clocks, and do not tell hosts apart.
-        if (round.ended && run_.process(round.seats.front().member).only_calls) {
-            noise_ns = 2 * looked_ns;
-            return Base::kEnd;
-        }
         const bool good = one_host || (aligned && bound_ns <= std::max(looked_ns, kGoodBoundNs));
         noise_ns = looked_ns + (good ? (one_host ? 0 : bound_ns) : looked_ns);
         return good ? Base::kClock : round.ended ? Base::kEnd : Base::kOwn;
     }
 
     bool place(const Round& round, std::vector<Late>& lates, double& noise_ns) const {
+        if (run_.process(round.seats.front().member).only_calls) {
+            noise_ns = kDurationNoiseNs;
+            return place_by_durations(round, lates);
+        }
         const Base base = base_of(round, noise_ns);
         int64_t base_ns = 0;
         for (const Seat& seat : round.seats) {
@@ -167,6 +179,32 @@ class Lateness {
                 }
             }
             lates.push_back(late);
+        }
+        return true;
+    }
+
+    // From the end of the round before to the end of this one, moments that all members share.
+    bool place_by_durations(const Round& round, std::vector<Late>& lates) const {
+        double longest_ns = 0;
+        for (const Seat& seat : round.seats) {
+            if (seat.before == nullptr || seat.before->untimed != seat.arrival->untimed) {
+                return false;
+            }
+            const auto since = [&](int64_t Arrival::*sum) {
+                return static_cast<double>(seat.arrival->*sum - seat.before->*sum);
+            };
+            const auto last = [](const Arrival& arrival) {
+                return static_cast<double>(arrival.ended_ns - arrival.started_ns);
+            };
+            Late late;
+            late.role = roles_[seat.member.process];
+            late.arrived_ns = -since(&Arrival::held_ns);
+            late.own_ns = since(&Arrival::waited_ns) + last(*seat.arrival) - last(*seat.before);
+            longest_ns = std::max(longest_ns, late.own_ns);
+            lates.push_back(late);
+        }
+        for (Late& late : lates) {
+            late.own_ns = longest_ns - late.own_ns;
         }
         return true;
     }
@@ -246,17 +284,47 @@ class Lateness {
         found.late_ns.push_back(std::max(0.0, late_ns));
         found.noise_ns = std::max(found.noise_ns, noise_ns);
         found.by_device &= round.on_device;
+        found.by_durations |= run_.processes[actor.second].only_calls;
+    }
+
+    // Streams that wait at the same time wait longer together than the job does, so that own time is not told apart from
+    // it: who waits for a worse one in one communicator is late in the others because of that one.
+    void forget_held() {
+        std::map<uint32_t, std::pair<double, Actor>> latest;  // of each communicator
+        std::map<Actor, double> cost_ns;
+        for (const auto& [actor, found] : found_) {
+            cost_ns[actor] = found.worst().costs.sum();
+            for (const OfCommunicator& one : found.in) {
+                auto& [most_ns, who] = latest.try_emplace(one.communicator, -1.0, actor).first->second;
+                if (const double ns = one.costs.sum(); ns > most_ns) {
+                    most_ns = ns;
+                    who = actor;
+                }
+            }
+        }
+        for (auto& [actor, found] : found_) {
+            const double own_ns = cost_ns[actor];
+            const uint32_t late_in = found.worst().communicator;
+            const bool held = std::any_of(found.in.begin(), found.in.end(), [&](const OfCommunicator& one) {
+                const auto& [most_ns, who] = latest.at(one.communicator);
+                return one.communicator != late_in && cost_ns[who] > own_ns && most_ns > kExplains * own_ns;
+            });
+            for (OfCommunicator& one : found.in) {
+                if (held && found.by_durations) {
+                    one.costs.of_key.clear();
+                }
+            }
+        }
     }
 
     void report(Actor actor, Found& found) {
-        const auto best = std::max_element(found.in.begin(), found.in.end(),
-                                           [](const auto& a, const auto& b) { return a.costs.sum() < b.costs.sum(); });
+        const OfCommunicator& best = found.worst();
         RankTiming rank;
         rank.rank = actor.first;
         rank.process = actor.second;
-        rank.communicator = best->communicator;
-        rank.axis = best->axis;
-        rank.op = best->op;
+        rank.communicator = best.communicator;
+        rank.axis = best.axis;
+        rank.op = best.op;
         rank.rounds = found.late_ns.size();
         rank.by_device = found.by_device;
         rank.noise_ns = found.noise_ns;

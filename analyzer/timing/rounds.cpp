@@ -10,7 +10,7 @@ size_t least_seats(const Communicator& communicator) {
     return std::max<size_t>(2, (communicator.members.size() * 3 + 3) / 4);
 }
 
-std::vector<uint64_t> common_sequences(const Run& run, const Communicator& communicator) {
+std::vector<uint64_t> common_sequences(const Run& run, const Communicator& communicator, size_t most) {
     std::vector<uint64_t> all;
     for (const MemberRef ref : communicator.members) {
         for (const Arrival& arrival : run.member(ref).arrivals) {
@@ -28,6 +28,11 @@ std::vector<uint64_t> common_sequences(const Run& run, const Communicator& commu
         }
         i = end;
     }
+    const size_t every = most >= common.size() ? 1 : (common.size() + most - 1) / most;
+    for (size_t i = 0; every > 1 && i * every < common.size(); ++i) {
+        common[i] = common[i * every];
+    }
+    common.resize(every > 1 ? (common.size() + every - 1) / every : common.size());
     return common;
 }
 
@@ -51,12 +56,12 @@ bool complete(Round& round) {
 
 }  // namespace
 
-std::vector<Round> rounds_of(const Run& run, const Communicator& communicator) {
+std::vector<Round> rounds_of(const Run& run, const Communicator& communicator, size_t most) {
     std::vector<Round> rounds;
     if (communicator.members.size() < 2) {
         return rounds;
     }
-    const std::vector<uint64_t> sequences = common_sequences(run, communicator);
+    const std::vector<uint64_t> sequences = common_sequences(run, communicator, most);
     std::vector<size_t> cursors(communicator.members.size(), 0);
     std::vector<const Arrival*> before(communicator.members.size(), nullptr);
     rounds.reserve(sequences.size());

@@ -71,6 +71,10 @@ class SlowPart {
     }
 
     void find() {
+        if (process_.only_calls) {
+            rank_.why.emplace_back("whether its host or its GPU is slow is not recorded");
+            return;
+        }
         const double host_share = host_part();
         const std::vector<Part> parts = axis_.steps ? compare() : std::vector<Part>{};
         const Part* worst = nullptr;

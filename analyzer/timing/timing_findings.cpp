@@ -84,10 +84,11 @@ Finding straggler(const Run& run, const Timing& timing, const std::vector<const 
     if (!head.slow_part.empty()) {
         finding.summary += "; slow is " + head.slow_part;
     }
+    const bool by_durations = run.processes[head.process].only_calls;
     finding.evidence.push_back(fmt::format(
-        "{} on {}: rank {} comes {} after the median of its peers in the median of {} sampled calls, {} at the "
-        "99th percentile",
-        op_text(head.op), communicator_text(communicator), head.rank, time(head.median_late_ns), head.rounds,
+        "{} on {}: rank {} {} the median of its peers, by {} in the median of {} {} and by {} at the 99th percentile",
+        op_text(head.op), communicator_text(communicator), head.rank, by_durations ? "waits less than" : "comes after",
+        time(head.median_late_ns), head.rounds, by_durations ? "stretches of calls" : "sampled calls",
         time(head.p99_late_ns)));
     finding.evidence.push_back("time that it was held in other collectives by other ranks is left out");
     finding.evidence.insert(finding.evidence.end(), head.why.begin(), head.why.end());
@@ -95,7 +96,8 @@ Finding straggler(const Run& run, const Timing& timing, const std::vector<const 
         finding.evidence.push_back(fmt::format("all of them are on host {}", run.processes[head.process].host));
     }
     finding.evidence.push_back(
-        head.by_device
+        by_durations ? "how long each call took on each GPU is on record: whoever comes last waits least"
+        : head.by_device
             ? fmt::format("arrival is when the GPU comes to the collective, known to {}", time(head.noise_ns))
             : "arrival is when the host makes the call: nobody saw the GPU; with its times it would be sure");
     if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {

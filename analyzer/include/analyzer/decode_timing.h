@@ -20,5 +20,7 @@ inline constexpr size_t kMaxSpansOfStep = 8;
 void decode_timing(const format::RingImage& image, TextTable& texts, Process& process);
 // The first of them, from Process::entries alone: for records that have no ring.
 void sample_arrivals(Process& process);
+// sum_durations.cpp: the running sums of arrivals that sample_arrivals took.
+void sum_durations(Process& process);
 
 }  // namespace titan::analyzer

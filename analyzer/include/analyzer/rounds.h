@@ -29,8 +29,8 @@ struct Round {
 // No member leaves such a collective before the last one came to it.
 constexpr bool is_barrier_like(OpKind kind) { return format::class_of(kind) == format::OpClass::collective; }
 
-// Barrier-like ones of one communicator, by sequence number. They point into the run.
-std::vector<Round> rounds_of(const Run& run, const Communicator& communicator);
+// Barrier-like ones of one communicator, by sequence number, evenly thinned to `most` or so. They point into the run.
+std::vector<Round> rounds_of(const Run& run, const Communicator& communicator, size_t most = SIZE_MAX);
 
 // How late the times of a process' device may be: when somebody looked, for methods that look.
 int64_t resolution_ns(const Process& process);

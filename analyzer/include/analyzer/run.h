@@ -129,12 +129,15 @@ struct Arrival {
     int64_t ended_ns = 0;    // on the GPU
     int64_t waited_ns =
         0;  // running sum until the arrival: in NCCL's calls on the GPU; without its times, in synchronisations
+    // Of another recorder's calls (Process::only_calls), whose durations alone are exact.
+    int64_t held_ns = 0;   // running sum of those of the communicator's barrier-like calls, this one included
+    uint32_t untimed = 0;  // running count of the process' calls without one
     int32_t step = -1;
     OpKind kind{};
 
     int64_t arrived_ns() const { return started_ns != 0 ? started_ns : entered_ns; }
 };
-static_assert(sizeof(Arrival) == 56);
+static_assert(sizeof(Arrival) == 72);
 
 // How the host spent one step, from its marker to the next one.
 struct StepProfile {
