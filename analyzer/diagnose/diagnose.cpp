@@ -18,6 +18,7 @@ namespace titan::analyzer {
 Diagnosis Diagnoser::diagnose() {
     add_mismatches();
     add_uneven_exchanges();
+    add_misdirected();
     add_odd_waiters();
     add_absences();
     add_cycles();

@@ -94,6 +94,12 @@ class Diagnoser {
     // Who waits where all others went another way: it left a call out before, or made one too many.
     void add_odd_waiters();
 
+    // misdirected.cpp
+    void add_misdirected();
+    bool is_held_by_nothing_else(uint32_t index, const Absence& peer) const;
+    bool does_as_before(MemberRef member, const std::vector<uint32_t>& nodes) const;
+    uint32_t meant_instead_of(uint32_t index) const;
+
     // cycles.cpp
     void add_cycles();
     void add_cycle(const std::vector<uint32_t>& nodes);
