@@ -2,7 +2,7 @@
 
 import os
 
-from engine import S
+from engine import S, Engine
 
 
 def path(directory: str, rank: int) -> str:
@@ -38,12 +38,15 @@ def copied_without_times(hours: float):
 
 
 def stale(rank: int):
-    """The rank left no dump now, but yesterday's run did."""
+    """The rank left no dump now, but yesterday's run, which went well, did."""
     def damage(case, directory, writer):
-        epoch = case.settings.epoch_ns
-        case.settings.epoch_ns = epoch - 86400 * S + case.rng.randrange(3600) * S
-        writer.write(directory, rank, case.rng.randrange(case.engine.now // 4, max(case.engine.now // 2, 2)))
-        case.settings.epoch_ns = epoch
+        for program, ops in zip(case.job.programs, case.sound):
+            program.ops = ops
+        yesterday = Engine(case.job, case.rng)
+        yesterday.run(case.until_ns)
+        case.settings.epoch_ns -= 86400 * S - case.rng.randrange(3600) * S
+        old = type(writer)(yesterday, case.settings, case.rng)
+        old.write(directory, rank, yesterday.now + case.rng.randrange(S))
     return damage
 
 

@@ -26,15 +26,17 @@ class Truth:
     causes: what is wrong; empty for a healthy job.
     weaker: stories that the same records fit as well. They are right, too, unless called certain.
     among: where the records cannot tell which ranks, any set of these that holds the guilty ones is right, unless certain.
+    among_without_history: the same where the ring holds little more than a step: habits cannot be seen.
     silent_is_right: the records hold nothing of it, so that "nothing wrong" cannot be held against the reader.
     """
 
     def __init__(self, outcome: str, causes: List[Cause] = (), weaker: List[Cause] = (), among: Iterable[int] = (),
-                 silent_is_right: bool = False, note: str = ""):
+                 silent_is_right: bool = False, note: str = "", among_without_history: Iterable[int] = ()):
         self.outcome = outcome
         self.causes = list(causes)
         self.weaker = list(weaker)
         self.among = set(among)
+        self.among_without_history = set(among_without_history)
         self.silent_is_right = silent_is_right
         self.note = note
 

@@ -29,14 +29,14 @@ def change_message(case: Case, direction: str, change):
 
 @fault
 def send_left_out(case: Case):
-    rank, _ = change_message(case, "send", lambda message, op: [])
-    case.truth = hang(SHIFTED, [rank])
+    rank, message = change_message(case, "send", lambda message, op: [])
+    case.truth = hang(SHIFTED, [rank], among_without_history=[rank, message[1]])
 
 
 @fault
 def receive_left_out(case: Case):
-    rank, _ = change_message(case, "recv", lambda message, op: [])
-    case.truth = hang(SHIFTED, [rank])
+    rank, message = change_message(case, "recv", lambda message, op: [])
+    case.truth = hang(SHIFTED, [rank], among_without_history=[rank, message[1]])
 
 
 @fault
