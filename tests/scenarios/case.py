@@ -8,8 +8,11 @@ from typing import Callable, Dict, List, Optional
 import moments
 from engine import MS, S, Engine
 from program import COMMUNICATION, Job, Op
-from recorders import flight_recorder
+from recorders import flight_recorder, titan
 from truth import Truth
+
+
+OWN = "own:"  # before the name of a class: recorded by titantrace, not by PyTorch
 
 
 class Retry(Exception):
@@ -17,12 +20,14 @@ class Retry(Exception):
 
 
 class Case:
-    def __init__(self, name: str, number: int, attempt: int = 0):
-        self.name = name
+    def __init__(self, label: str, number: int, attempt: int = 0):
+        self.label = label
+        self.own = label.startswith(OWN)
+        self.name = label[len(OWN):] if self.own else label
         self.number = number
         # Seeds of texts do not depend on the process (unlike hash()).
-        self.rng = random.Random("%s/%d/%d" % (name, number, attempt))
-        self.settings = flight_recorder.Settings(self.rng)
+        self.rng = random.Random("%s/%d/%d" % (label, number, attempt))
+        self.settings = titan.Settings(self.rng) if self.own else flight_recorder.Settings(self.rng)
         self.job: Optional[Job] = None
         self.job_name = ""
         self.truth: Optional[Truth] = None
@@ -81,7 +86,11 @@ class Case:
 
     def when_dumped(self):
         engine, rng = self.engine, self.rng
-        if self.when == "timeout":
+        if self.when in ("timeout", "by_hand") and self.own:
+            self.dumps = moments.own_timeout(engine, self.settings.timeout_ms * MS, self.settings.timing, rng)
+            if rng.random() < 0.3:
+                self.dumps = {rank: at for rank, at in self.dumps.items() if rank not in engine.dead_ns}
+        elif self.when == "timeout":
             self.dumps = moments.at_timeout(engine, self.settings.timeout_ms * MS, rng)
         elif self.when == "by_hand":
             self.dumps = moments.by_hand(engine, rng)
@@ -99,19 +108,31 @@ class Case:
         self.settings.ring = getattr(self, "ring", self.settings.ring)
         if self.settings.ring < 1.3 * self.entries_per_step():
             self.truth.among |= self.truth.among_without_history
-        writer = flight_recorder.Writer(self.engine, self.settings, self.rng)
+        if self.own:
+            writer = titan.Writer(self.engine, self.settings, self.rng, self.number)
+        else:
+            writer = flight_recorder.Writer(self.engine, self.settings, self.rng)
         os.makedirs(directory, exist_ok=True)
         for rank in sorted(self.dumps):
-            writer.write(directory, rank, self.dumps[rank])
+            writer.write(directory, rank, self.dumps[rank], **self.reason(rank))
         self.wrapped = writer.lost > 0
         for damage in self.after:
             damage(self, directory, writer)
+
+    def reason(self, rank: int) -> dict:
+        """Why a dump of titantrace was made, which the dump says."""
+        if not self.own:
+            return {}
+        if self.when != "timeout":
+            return {"reason": "signal"}
+        first = min(self.dumps, key=self.dumps.get)
+        return {"reason": "timeout"} if rank == first else {"reason": "peer", "asked_by": first}
 
     def entries_per_step(self) -> int:
         return max(max(Counter(record.op.step for record in rows).values(), default=0) for rows in self.engine.records)
 
     def describe(self) -> dict:
-        return {"class": self.name, "number": self.number, "job": self.job_name or self.job.name, "ranks": self.job.world,
+        return {"class": self.label, "number": self.number, "job": self.job_name or self.job.name, "ranks": self.job.world,
                 "truth": self.truth.describe(), "wrapped": self.wrapped, "dumped": self.when, **self.settings.describe(),
                 "hosts_inside": {str(h.rank) + ("" if h.thread == "main" else " " + h.thread): h.inside
                                  for h in self.engine.hosts}}
@@ -130,7 +151,7 @@ def build(name: str, number: int, directory: str) -> Case:
     for attempt in range(40):
         case = Case(name, number, attempt)
         try:
-            faults.CLASSES[name](case)
+            faults.CLASSES[case.name](case)
             case.run()
         except Retry:
             continue

@@ -1,12 +1,15 @@
 """What happens to files between the job and the reader."""
 
+import glob
 import os
 
 from engine import S, Engine
 
 
 def path(directory: str, rank: int) -> str:
-    return os.path.join(directory, "nccl_trace_rank_%d" % rank)
+    """The rank's file, of either recorder."""
+    found = glob.glob(os.path.join(directory, "*", "0", "rank%05d.1.titan" % rank))
+    return found[0] if found else os.path.join(directory, "nccl_trace_rank_%d" % rank)
 
 
 def lose(ranks):

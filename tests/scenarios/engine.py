@@ -69,7 +69,7 @@ class Communicator:
         self.group = group
         self.key = key
         self.ranks = ranks
-        self.ready = ready
+        self.ready = self.born_ready = ready
         self.entering: Dict[int, "Host"] = {}
         self.counts: Dict[int, int] = {}
         self.meetings: Dict[int, list] = {}
@@ -89,6 +89,7 @@ class Host:
         self.inside = ""  # what it is blocked in
         self.inside_of = None  # communicator, group or item of that
         self.since_ns = 0
+        self.visits: List[list] = []  # [what it was blocked in, of what, from, until]
         self.step = 0
         self.done = False
 
@@ -114,6 +115,7 @@ class Engine:
         self.barriers: Dict[tuple, list] = {}
         self.steps: List[List[tuple]] = [[] for _ in range(job.world)]
         self.dead_ns: Dict[int, int] = {}
+        self.exits: Dict[int, str] = {}
         self.hosts = [Host(p.rank, p.ops, "main") for p in job.programs]
         self.hosts += [Host(rank, p.ops, "background") for rank, p in job.threads]
         # Set by faults.
@@ -124,6 +126,8 @@ class Engine:
         self.frozen_member: Optional[int] = None  # only this member does not finish
         self.eager_bytes = 0
         self.jitter = 0.05
+        self.work: List[List[tuple]] = [[] for _ in range(job.world)]  # (time, what, stream, other stream or item)
+        self.created: Dict[tuple, List[int]] = {}  # (rank, group, key) -> [entered, left] of the communicator's creation
         for host in self.hosts:
             self.push(self.rng.randrange(0, 5 * MS), self.run_host, host)
 
@@ -250,10 +254,14 @@ class Engine:
     # Hosts.
     def block(self, host: Host, inside: str, of=None):
         host.inside, host.inside_of, host.since_ns = inside, of, self.now
+        if inside == "sync":
+            host.visits.append([inside, of, self.now, None])
 
     def run_host(self, host: Host):
         if host.rank in self.dead_ns:
             return
+        if host.inside == "sync":
+            host.visits[-1][3] = self.now
         host.inside = ""
         host.inside_of = None
         ops = host.ops
@@ -272,6 +280,7 @@ class Engine:
                 item = self.item(host.rank, host.compute, self.streams.get((host.rank, stream)) if stream else None)
                 factor = self.gpu_factor.get(host.rank, 1.0)
                 item.duration = self.spread(int(op.seconds * S * factor)) if kind == "kernel" else None
+                self.work[host.rank].append((self.now, kind, stream or host.thread, None))
                 if stream:
                     self.streams[(host.rank, stream)] = item
                 else:
@@ -292,6 +301,7 @@ class Engine:
             if kind == "wait":
                 awaited = host.tags.get(op.tag)
                 if awaited is not None:
+                    self.work[host.rank].append((self.now, "wait", host.thread, awaited))
                     host.compute = self.item(host.rank, host.compute, awaited)
                     self.launch(host.compute)
             elif kind == "sync":
@@ -311,6 +321,7 @@ class Engine:
             elif kind == "exit":
                 self.block(host, "exit")
                 self.dead_ns[host.rank] = self.now
+                self.exits[host.rank] = op.what or "exit"
                 return
         host.done = True
         self.block(host, "done")
@@ -331,10 +342,13 @@ class Engine:
     def enter(self, comm: Communicator, host: Host):
         self.block(host, "ncclCommInitRank", comm)
         comm.entering[host.rank] = host
+        self.created[(host.rank, comm.group.name, comm.key)] = [self.now, None]
         if len(comm.entering) == len(comm.ranks):
             comm.ready = True
             for other in comm.entering.values():
-                self.push(self.now + self.rng.randrange(20 * MS, 30 * MS), self.run_host, other)
+                left = self.now + self.rng.randrange(20 * MS, 30 * MS)
+                self.created[(other.rank, comm.group.name, comm.key)][1] = left
+                self.push(left, self.run_host, other)
 
     def meet_in_store(self, op: Op, host: Host) -> bool:
         key = (op.group.name, op.number)
@@ -357,6 +371,7 @@ class Engine:
             comm.counts[rank] = number + 1
         item.call = Call(comm, op, number, signature(op))
         self.streams[stream] = item
+        self.work[rank].append((self.now, "call", host.thread, item))
         common = dict(rank=rank, group=op.group, comm=comm, dtype=op.dtype, created_ns=self.now, op=op, thread=host.thread,
                       kind=op.kind, peer=None)
         rows = self.records[rank]
@@ -391,6 +406,7 @@ class Engine:
             host.tags[op.tag] = item
         self.launch(item)
         if op.wait:
+            self.work[rank].append((self.now + 10 * US, "wait", host.thread, item))
             host.compute = self.item(rank, host.compute, item)
             self.launch(host.compute)
 

@@ -18,6 +18,18 @@ def first_timeout(engine: Engine, timeout_ns: int) -> Optional[int]:
     return None if oldest is None else oldest + timeout_ns
 
 
+def own_timeout(engine: Engine, timeout_ns: int, progress: bool, rng) -> Dict[int, int]:
+    """titantrace: a call, a blocking CUDA call or the creation of a communicator that takes longer than its timeout makes
+    the rank dump, and it asks the others; of the dead, somebody saves what their rings hold."""
+    since = [entered for (rank, _, _), (entered, left) in engine.created.items() if left is None]
+    since += [visit[2] for host in engine.hosts for visit in host.visits if visit[3] is None and host.rank not in engine.dead_ns]
+    first = first_timeout(engine, 0) if progress else None
+    if first is not None:
+        since.append(first)
+    moment = min(since) + timeout_ns if since else engine.now + rng.randrange(200, 3000) * S
+    return {rank: moment + rng.randrange(0, 300 * MS) for rank in range(engine.job.world)}
+
+
 def at_timeout(engine: Engine, timeout_ns: int, rng) -> Dict[int, int]:
     """The first to time out tells the others through the store; their monitors look once a second."""
     moment = first_timeout(engine, timeout_ns)

@@ -31,7 +31,7 @@ FLOOR_RIGHT = 0.97
 
 
 def class_of(number: int) -> str:
-    names = list(faults.CLASSES)
+    names = faults.LABELS
     return names[number % len(names)]
 
 
@@ -60,7 +60,7 @@ def one(work) -> dict:
 
 
 def table(rows: list, out):
-    names = [name for name in faults.CLASSES if any(row["class"] == name for row in rows)]
+    names = [name for name in faults.LABELS if any(row["class"] == name for row in rows)]
     print("%-40s %7s %7s %7s %14s" % ("class", "right", "partly", "wrong", "certain wrong"), file=out)
 
     def line(title, some):
@@ -113,20 +113,20 @@ def main() -> int:
     parser.add_argument("--analyzer", required=True, metavar="PATH", help="the titan-analyze to ask")
     parser.add_argument("--count", type=int, default=1000, help="how many cases (default: 1000)")
     parser.add_argument("--seed", type=int, default=0, help="number of the first case (default: 0)")
-    parser.add_argument("--class", dest="only", action="append", choices=sorted(faults.CLASSES), metavar="NAME",
+    parser.add_argument("--class", dest="only", action="append", choices=sorted(faults.LABELS), metavar="NAME",
                         help="only this class (repeatable); --help-classes lists them")
     parser.add_argument("--keep", metavar="DIR", help="keep files, answer and truth of cases that are not right")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one per processor)")
     parser.add_argument("--json", metavar="OUT", help="write every case with its answer as one JSON list")
     parser.add_argument("--floor", action="store_true", help="exit status 1 unless 97 %% are right and no certain is wrong")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each case that is not right")
-    parser.add_argument("--help-classes", action="version", version="\n".join(faults.CLASSES), help="list the classes")
+    parser.add_argument("--help-classes", action="version", version="\n".join(faults.LABELS), help="list the classes")
     args = parser.parse_args()
     if args.keep:
         os.makedirs(args.keep, exist_ok=True)
     scratch = tempfile.mkdtemp(prefix="scenarios.")
     numbers = range(args.seed, args.seed + args.count)
-    names = args.only or list(faults.CLASSES)
+    names = args.only or faults.LABELS
     work = [(names[number % len(names)], number, os.path.abspath(args.analyzer), args.keep, scratch) for number in numbers]
     rows = []
     try:

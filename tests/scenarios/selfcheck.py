@@ -35,7 +35,7 @@ def jobs_finish():
 
 
 def classes_hold():
-    for number, name in enumerate(faults.CLASSES):
+    for number, name in enumerate(faults.LABELS):
         if name in LARGE:
             continue
         with tempfile.TemporaryDirectory() as directory:
@@ -84,4 +84,4 @@ if __name__ == "__main__":
     classes_hold()
     numbers_decide()
     torch_reads_them()
-    print("selfcheck: %d classes" % len(faults.CLASSES))
+    print("selfcheck: %d classes" % len(faults.LABELS))

@@ -79,8 +79,11 @@ def no_entries_at_the_first_call(case: Case):
     rank = case.rank()
     stop(case, rank, 1)
     case.when = "by_hand"
-    case.truth = hang(ABSENT, [rank], silent_is_right=True, among=range(case.job.world),
-                      note="the files are empty: nothing can be told")
+    if case.own:
+        case.truth = hang(ABSENT, [rank])
+    else:
+        case.truth = hang(ABSENT, [rank], silent_is_right=True, among=range(case.job.world),
+                          note="the files are empty: nothing can be told")
 
 
 @fault
@@ -108,5 +111,8 @@ def lazy_group_stuck_in_init(case: Case):
     rank = case.rng.choice(ranks)
     place = next(i for i, op in enumerate(case.ops(rank)) if op.kind in COMMUNICATION and op.group is group)
     stop(case, rank, place)
+    if case.own:
+        case.truth = hang(ABSENT, [rank])
+        return
     case.truth = Truth("hang", [Cause(ABSENT, ranks)], weaker=[Cause(ABSENT, [rank])],
                        note="rank %d is the one that does not come; the records show that all members are away" % rank)

@@ -15,6 +15,7 @@ def straggles(case: Case, name: str):
     case.must_hang = False
     case.when = "finished"
     case.settings.timing = True
+    case.settings.method = 2
     rank = case.rank()
     case.prepare.append(lambda engine: getattr(engine, name).__setitem__(rank, 5.0 if name == "host_factor" else 1.6))
     case.may_wrap = 0
