@@ -13,6 +13,18 @@
 namespace titan::analyzer {
 namespace {
 
+// With the records as they were named here, so that commands in the report can be pasted.
+TextStyle report_style(const CommonOptions& common) {
+    TextStyle style = terminal_style();
+    style.input.clear();
+    for (const std::string& path : common.paths) {
+        style.input += (style.input.empty() ? "" : " ") + shell_quoted(printable(path));
+    }
+    style.input += common.run.empty() ? "" : " --run " + shell_quoted(printable(common.run));
+    style.input += common.attempt < 0 ? "" : fmt::format(" --attempt {}", common.attempt);
+    return style;
+}
+
 int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bool json) {
     const auto run = load_run(common.load_options());
     if (!run) {
@@ -20,7 +32,7 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
     }
     const Diagnosis diagnosis = diagnose(*run, options);
     const bool written =
-        write_out(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, terminal_style()));
+        write_out(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, report_style(common)));
     if (!written || std::fflush(stdout) != 0) {
         return fail("cannot write the report to standard output");
     }

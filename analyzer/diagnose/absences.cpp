@@ -296,7 +296,7 @@ void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
             is_cause_[node] = true;
             if (const std::string waiting = waiting_text(run_, graph_.nodes[node]);
                 node != primary && !waiting.empty()) {
-                finding.evidence.push_back("also missing: " + waiting);
+                finding.evidence.push_back("also: " + waiting);
             }
         }
         doubt_absence(run_, culprits, finding);

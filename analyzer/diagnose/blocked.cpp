@@ -95,10 +95,12 @@ void Diagnoser::doubt_blocker(const WaitNode& node, const Blocked& blocked, cons
                               Finding& finding) const {
     const Process& process = run_.process(blocked.member);
     if (by.work == nullptr && blocked.ahead.work.empty()) {
-        finding.doubt(true, process.sight.recorded == 0
+        finding.doubt(true, process.only_calls
+                                ? "a run under titantrace: Flight Recorder dumps hold no kernels and copies"
+                            : process.sight.recorded == 0
                                 ? "kernels and copies on record: set TITANTRACE_CUDA and TITANTRACE_LAUNCHES=1"
-                                : "a record of what is ahead on its stream: nothing that was recorded is");
-        finding.doubt(!members_started(node, 1), "a member that has started it on its GPU: nobody reports that");
+                                : "a record of the work ahead on its stream: nothing on record is ahead");
+        finding.doubt(!members_started(node, 1), "a member whose GPU has started the call: none is on record");
         return;
     }
     const bool one_of_several = by.work == nullptr || by.by_comparison;
@@ -116,9 +118,9 @@ void Diagnoser::doubt_blocker(const WaitNode& node, const Blocked& blocked, cons
                       : fmt::format("a larger TITANTRACE_STREAM_WORK: {} pieces of rank {} were overwritten",
                                     grouped_digits(process.sight.overwritten), process.rank));
     finding.doubt(
-        process.gpu_method != format::GpuProgressMethod::kWrites,
-        "TITANTRACE_GPU_PROGRESS=writes: that its stream did not come to the call is told by an event that did "
-        "not come");
+        !process.only_calls && process.gpu_method != format::GpuProgressMethod::kWrites,
+        "TITANTRACE_GPU_PROGRESS=writes: that its stream did not reach the call is inferred from an event that did "
+        "not complete");
 }
 
 }  // namespace titan::analyzer

@@ -33,6 +33,11 @@ std::string missing_members_text(const std::vector<Absence>& absences) {
     return fmt::format("{} of {} (missing)", one ? "a dump" : "dumps", absent_text(absences));
 }
 
+bool node_is_foreign(const Run& run, const WaitNode& node) {
+    return std::any_of(node.waiting.begin(), node.waiting.end(),
+                       [&](const Waiter& waiter) { return run.process(waiter.member).only_calls; });
+}
+
 bool is_confirmed(const Run& run, const WaitNode& node) {
     return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         const std::string& reason = run.process(waiter.member).source.reason;
@@ -48,7 +53,8 @@ std::string missing_dumps_text(const std::vector<int>& ranks, const std::string&
 }
 
 std::string larger_ring_text(const Process& process) {
-    return fmt::format("a larger TITANTRACE_COLLECTIVES: {} entries of rank {} were overwritten",
+    return fmt::format("a larger {}: {} entries of rank {} were overwritten",
+                       process.only_calls ? "TORCH_FR_BUFFER_SIZE" : "TITANTRACE_COLLECTIVES",
                        grouped_digits(process.overwritten), process.rank);
 }
 
@@ -89,14 +95,16 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
         lost(format::Loss::kP2pUncounted);
         finding.doubt(node.lost, larger_ring_text(process));
     }
-    finding.doubt(first.by_habit, fmt::format("the program: that rank {} left the call out is told by the order of its "
-                                              "earlier calls alone",
-                                              first.global_rank));
+    finding.doubt(first.by_habit,
+                  fmt::format("the program: that rank {} left the call out is only inferred from the order "
+                              "of its earlier calls",
+                              first.global_rank));
     finding.doubt(!unknown.empty(), missing_members_text(unknown));
     // Who needs another's unique id waits for it in the program, where nothing is recorded.
-    finding.doubt(node.kind == WaitKind::kCreation && finding.ranks.size() > 1,
-                  fmt::format("stacks of {}: one of them may only wait for another outside NCCL, as for a unique id",
-                              ranks_text(finding.ranks)));
+    finding.doubt(
+        node.kind == WaitKind::kCreation && finding.ranks.size() > 1,
+        fmt::format("stacks of {}: one of them may wait for another outside NCCL, for example for a unique id",
+                    ranks_text(finding.ranks)));
     finding.confidence = finding.to_be_sure.empty() ? before : lower(before);
     if (process.only_calls) {
         // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it hangs.
@@ -105,17 +113,19 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                                       [](const Absence& absence) { return !absence.held_by.empty(); });
         finding.doubt(
             !is_confirmed(run, node) || held,
-            fmt::format("what rank {} does on its host, which this recorder does not tell: a dump of titantrace, "
-                        "or its stack",
-                        first.global_rank));
+            fmt::format(
+                "the stack of rank {} (py-spy dump): a Flight Recorder dump does not say what a rank does on its "
+                "host",
+                first.global_rank));
         finding.doubt(never_seen && process.overwritten != 0,
                       "a larger TORCH_FR_BUFFER_SIZE: its older entries were overwritten");
     }
     const bool brief =
         longest_wait_ns(node) < kCertainAfterNs && !is_confirmed(run, node) && process.liveness != Liveness::kExited;
-    finding.doubt(brief, fmt::format("a dump that is made later: the wait lasts only {}, and no watchdog has called it "
-                                     "too long (TITANTRACE_TIMEOUT_S)",
-                                     duration_text(longest_wait_ns(node))));
+    finding.doubt(
+        brief, fmt::format("a later dump: the wait lasts only {} so far{}", duration_text(longest_wait_ns(node)),
+                           process.only_calls ? ", and PyTorch's watchdog has not ended it"
+                                              : ", and the watchdog (TITANTRACE_TIMEOUT_S) has not called it a hang"));
 }
 
 void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
@@ -141,23 +151,27 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
             missing, comm_ranks.empty() ? std::string() : "communicator ranks " + rank_ranges(comm_ranks)));
     }
     if (!not_there.empty()) {
-        finding.to_be_sure.push_back(fmt::format("what {} would call there: {} not come to it", ranks_text(not_there),
+        finding.to_be_sure.push_back(fmt::format("a later dump of {}: {} not made that call yet", ranks_text(not_there),
                                                  not_there.size() == 1 ? "it has" : "they have"));
     }
     std::set<uint32_t> told;
+    const size_t compared = mismatch.culprits.size() + mismatch.others.size();
     for (const auto* side : {&mismatch.culprits, &mismatch.others}) {
         for (const MemberRef ref : *side) {
             const Process& process = run.process(ref);
             if (mismatch.undecidable && process.overwritten != 0 && told.empty() && told.insert(ref.process).second) {
                 finding.to_be_sure.push_back(larger_ring_text(process) +
-                                             ", and what was always done there would tell the sides apart");
+                                             "; what was always done there would tell the sides apart");
             }
         }
     }
     finding.to_be_sure.push_back(
         mismatch.undecidable
-            ? "the program: as many members do the one as the other, and nothing on record tells which is meant"
-            : "a majority of the members: so few compare that the odd one is told by what it or others did before");
+            ? "the program: as many members do the one as the other, and nothing on record says which is right"
+            : fmt::format("more members to compare: only {} {} on record there; which of them is wrong is inferred "
+                          "from earlier "
+                          "calls",
+                          compared, compared == 1 ? "is" : "are"));
 }
 
 void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
@@ -167,8 +181,11 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
         finding.to_be_sure.push_back(what_would_settle_it);
     };
     if (node.device_unknown) {
-        lower_to(Confidence::kPossible,
-                 "TITANTRACE_GPU_PROGRESS=writes: nobody saw how far the call is on the GPU of every member");
+        lower_to(
+            Confidence::kPossible,
+            node_is_foreign(run, node)
+                ? "TORCH_NCCL_ENABLE_TIMING=1: without it, PyTorch does not record which GPUs have started the call"
+                : "TITANTRACE_GPU_PROGRESS=writes: how far the GPUs are is not recorded on all members");
     }
     const bool only_calls = std::all_of(node.waiting.begin(), node.waiting.end(),
                                         [&](const Waiter& waiter) { return run.process(waiter.member).only_calls; });
@@ -180,18 +197,18 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     }
     if (communicator.identity_guessed) {
         lower_to(Confidence::kPossible,
-                 "a communicator whose creation was seen: which ranks belong to this one is guessed");
+                 "the creation of the communicator on record: which ranks belong to it is guessed");
     }
     for (const Waiter& waiter : node.waiting) {
         if (const Process& process = run.process(waiter.member); has_lost_unfinished_calls(process)) {
             lower_to(Confidence::kPossible,
-                     larger_ring_text(process) + ", among them unfinished ones that it may hang in");
+                     larger_ring_text(process) + ", unfinished ones among them, and it may hang in one of those");
             break;
         }
     }
     if (node.kind == WaitKind::kCreation) {
         lower_to(Confidence::kLikely,
-                 "NCCL_DEBUG=INFO of the ranks named: how far each is in the creation is not recorded");
+                 "NCCL_DEBUG=INFO on the ranks named: how far each is in the creation is not recorded");
     } else if (node.lost) {
         for (const MemberRef ref : communicator.members) {
             const Process& process = run.process(ref);
@@ -211,20 +228,22 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
             const int64_t later_ns = process.now_ns - node.last_finished_ns;
             const std::string when =
                 node.last_finished_ns == 0 ? std::string()
-                : later_ns < 0             ? ", its file is older than that end"
-                               : fmt::format(", its file is {} younger than that end", duration_text(later_ns));
-            lower_to(Confidence::kLikely,
-                     fmt::format("a later dump of rank {}: that the call ended elsewhere its recorder may not have "
-                                 "looked for yet{}",
-                                 run.member(waiter.member).global_rank, when));
+                : later_ns < 0             ? "; its file is older than that end"
+                               : fmt::format("; its file is {} younger than that end", duration_text(later_ns));
+            lower_to(
+                Confidence::kLikely,
+                fmt::format("a later dump of rank {}: PyTorch may not have checked yet whether the call ended there{}",
+                            run.member(waiter.member).global_rank, when));
             break;
         }
     }
     // Some started; of the others nobody knows whether their streams came to it.
     if (finding.confidence == Confidence::kCertain && members_started(node, 1) &&
         !members_started(node, node.waiting.size())) {
-        lower_to(Confidence::kLikely,
-                 "TITANTRACE_GPU_PROGRESS=writes on all ranks: of some it is not known whether their GPU started it");
+        lower_to(
+            Confidence::kLikely,
+            fmt::format("{} on all ranks: of some it is not known whether their GPU started it",
+                        node_is_foreign(run, node) ? "TORCH_NCCL_ENABLE_TIMING=1" : "TITANTRACE_GPU_PROGRESS=writes"));
     }
 }
 
@@ -254,13 +273,14 @@ void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool
     for (const int rank : ranks) {
         const Process* process = process_of_rank(run, rank);
         if (!by_habit && process != nullptr && process->overwritten != 0) {
-            finding.to_be_sure.push_back(larger_ring_text(*process) + ", and its earlier order with them");
+            finding.to_be_sure.push_back(larger_ring_text(*process) + ", and with them its earlier order");
             break;
         }
     }
     finding.to_be_sure.emplace_back(
-        by_habit ? "a majority: as many ranks have the one order as the other, and only their past tells them apart"
-                 : "the order that the program means: nothing on record tells which of them is wrong");
+        by_habit ? "more ranks to compare: as many have the one order as the other; which is wrong is inferred from "
+                   "earlier calls"
+                 : "the order that the program intends: nothing on record says which of them is wrong");
 }
 
 }  // namespace titan::analyzer

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "analyzer/graph_calls.h"
+#include "analyzer/hosts.h"
 #include "analyzer/layout.h"
 #include "analyzer/match.h"
 #include "analyzer/rank_state.h"
@@ -19,7 +20,77 @@ const char* verb(size_t count, const char* one, const char* many) { return count
 std::string member_text(const Run& run, const WaitNode& node, int comm_rank) {
     const Communicator& communicator = run.communicators[node.communicator];
     const int global = run.global_rank(communicator, comm_rank);
-    return global >= 0 ? fmt::format("rank {}", global) : fmt::format("communicator rank {}", comm_rank);
+    return global >= 0 ? fmt::format("rank {}", global) : fmt::format("member {} (global rank unknown)", comm_rank);
+}
+
+// A send and its receive are one node; `kind` says which half is meant. PyTorch counts them for each rank, we for each pair.
+std::string half_text(const Run& run, const WaitNode& node, OpKind kind) {
+    const auto numbered = std::find_if(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        return waiter.entry != nullptr && waiter.entry->kind == kind && waiter.entry->recorder_number >= 0;
+    });
+    const std::string path =
+        fmt::format("from {} to {} on {}", member_text(run, node, node.source), member_text(run, node, node.target),
+                    communicator_text(run.communicators[node.communicator]));
+    return numbered == node.waiting.end()
+               ? fmt::format("{} #{} {}", op_text(kind), node.sequence, path)
+               : fmt::format("{} {} (p2p_seq_id {})", op_text(kind), path, numbered->entry->recorder_number);
+}
+
+// The half that somebody waits in.
+OpKind waiting_half(const WaitNode& node) {
+    const auto in = [&](OpKind kind) {
+        return std::any_of(node.waiting.begin(), node.waiting.end(),
+                           [&](const Waiter& waiter) { return waiter.entry != nullptr && waiter.entry->kind == kind; });
+    };
+    return in(node.op) ? node.op : in(OpKind::kRecv) ? OpKind::kRecv : in(OpKind::kSend) ? OpKind::kSend : node.op;
+}
+
+// The call that a member itself waits in: after a mismatch it is not the one that the others wait in.
+std::string call_of_waiter(const Run& run, const WaitNode& node, const Waiter& waiter) {
+    if (waiter.entry == nullptr || node.kind == WaitKind::kCreation) {
+        return node_text(run, node);
+    }
+    return node.kind == WaitKind::kPointToPoint
+               ? half_text(run, node, waiter.entry->kind)
+               : call_text(run.communicators[node.communicator], waiter.entry->kind, node.sequence);
+}
+
+// Ranks that wait in equal calls.
+struct WaitingSide {
+    std::string call;
+    std::string arguments;
+    std::string site;
+    std::vector<int> ranks;
+};
+
+std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
+    std::vector<WaitingSide> sides;
+    std::vector<int> untold;  // whose own entry is lost
+    for (const Waiter& waiter : node.waiting) {
+        const Process& process = run.process(waiter.member);
+        const int rank = run.member(waiter.member).global_rank;
+        if (process.is_gone()) {
+            continue;
+        }
+        if (waiter.entry == nullptr) {
+            untold.push_back(rank);
+            continue;
+        }
+        const std::string call = call_of_waiter(run, node, waiter);
+        auto side =
+            std::find_if(sides.begin(), sides.end(), [&](const WaitingSide& known) { return known.call == call; });
+        if (side == sides.end()) {
+            side = sides.insert(side, {call, arguments_text(*waiter.entry), site_text(process, *waiter.entry), {}});
+        }
+        side->ranks.push_back(rank);
+    }
+    if (sides.empty() && !untold.empty()) {
+        sides.push_back({node_text(run, node), "", "", {}});
+    }
+    if (!sides.empty()) {
+        sides.front().ranks.insert(sides.front().ranks.end(), untold.begin(), untold.end());
+    }
+    return sides;
 }
 
 std::string waiters_clause(const Run& run, const WaitNode& node) {
@@ -61,7 +132,7 @@ int64_t latest_end_ns(const WaitNode& node) {
     return latest_ns;
 }
 
-// "never issued all_reduce #41 on dp:0", after the name of the ranks.
+// "never called all_reduce #41 on dp:0", after the name of the ranks.
 std::string what_is_missing(const Run& run, const WaitNode& node, const Absence& absence, size_t count) {
     const std::string call = node_text(run, node);
     const std::string replay = replay_of(run, node);
@@ -69,13 +140,13 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
     const Process* process = absence.member.known() ? &run.processes[absence.member.process] : nullptr;
     switch (absence.moved_on && absence.reason == AbsenceReason::kQueued ? AbsenceReason::kNotIssued : absence.reason) {
         case AbsenceReason::kGrouped:
-            return fmt::format("called {} inside a group that {} never ended", call, verb(count, "it", "they"));
+            return fmt::format("called {} inside ncclGroupStart and never called ncclGroupEnd", call);
         case AbsenceReason::kQueued:
-            return fmt::format("issued {}, but {} GPU never came to it", call, verb(count, "its", "their"));
+            return fmt::format("called {}, but {} GPU never reached it", call, verb(count, "its", "their"));
         case AbsenceReason::kFailed: return fmt::format("got an error from {}", call);
         case AbsenceReason::kClosed: return fmt::format("closed the communicator without {}", call);
         case AbsenceReason::kLeft:
-            return fmt::format("issued {}, but {} file was written {} before the others': {} may have left since", call,
+            return fmt::format("called {}, but {} file was written {} before the others': {} may have left since", call,
                                verb(count, "its", "their"), duration_text(latest_end_ns(node) - process->now_ns),
                                verb(count, "it", "they"));
         default: break;
@@ -86,8 +157,7 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
         return fmt::format("ended while {} was in flight", call);
     }
     if (process != nullptr && process->liveness == Liveness::kExited) {
-        return fmt::format("exited without issuing {}: {} has ended", call,
-                           verb(count, "its process", "their processes"));
+        return fmt::format("exited without calling {}", call);
     }
     if (absence.moved_on) {
         const Entry& last = process->entries.back();
@@ -107,17 +177,24 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
         return fmt::format("never launched {}", replay);
     }
     if (node.kind == WaitKind::kPointToPoint) {
-        const bool misses_receive = absence.comm_rank == node.target;
-        return misses_receive ? fmt::format("never posted the receive for {}", call)
-                              : fmt::format("never posted the send for {}", call);
+        return absence.comm_rank == node.target
+                   ? fmt::format("never called the recv for {}", half_text(run, node, OpKind::kSend))
+                   : fmt::format("never called the send for {}", half_text(run, node, OpKind::kRecv));
     }
-    return fmt::format("never issued {}", call);
+    return fmt::format("never called {}", call);
+}
+
+// " (pid 4711 on node-3)": where to look for it.
+std::string process_text(const Process& process) {
+    return process.pid == 0 || process.host.empty() ? std::string()
+                                                    : fmt::format(" (pid {} on {})", process.pid, process.host);
 }
 
 std::string dead_summary(const Run& run, const Culprits& culprits) {
     const Absence& first = culprits.absences.front();
     const size_t count = culprits.absences.size();
-    const std::string who = absent_text(culprits.absences) + " " + verb(count, "is ", "are ") + death_text(run, first);
+    const std::string who = absent_text(culprits.absences) + " " + verb(count, "is ", "are ") + death_text(run, first) +
+                            (count == 1 ? process_text(run.processes[first.member.process]) : std::string());
     const bool arrived = std::any_of(culprits.node->waiting.begin(), culprits.node->waiting.end(),
                                      [&](const Waiter& waiter) { return waiter.member == first.member; });
     return arrived ? fmt::format("{}: {} process ended inside {}", who, verb(count, "its", "their"),
@@ -128,13 +205,12 @@ std::string dead_summary(const Run& run, const Culprits& culprits) {
 std::string unknown_summary(const Run& run, const Culprits& culprits) {
     const size_t count = culprits.absences.size();
     if (const Absence& first = culprits.absences.front(); first.member.known()) {
-        return fmt::format("{} had not issued {} when {} record ended, {} before the others', and may have left since",
+        return fmt::format("{} had not called {} when {} record ended, {} before the others', and may have left since",
                            absent_text(culprits.absences), node_text(run, *culprits.node), verb(count, "its", "their"),
                            duration_text(latest_end_ns(*culprits.node) - run.processes[first.member.process].now_ns));
     }
-    return fmt::format("{} left no dump and may be missing in {}: all the other members arrived",
-                       absent_text(culprits.absences), node_text(run, *culprits.node)) +
-           (count == 1 ? "; it may be dead" : "; they may be dead");
+    return fmt::format("{} left no dump and may be missing in {}: all other members arrived; {} may be dead",
+                       absent_text(culprits.absences), node_text(run, *culprits.node), count == 1 ? "it" : "they");
 }
 
 void add_position_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding) {
@@ -149,7 +225,7 @@ void add_position_evidence(const Run& run, const WaitNode& node, const Absence& 
                                                entry != nullptr ? entry->result : -1));
         return;
     }
-    std::string text = fmt::format("rank {} has issued {} collectives on {}", absence.global_rank,
+    std::string text = fmt::format("rank {} has called {} collectives on {}", absence.global_rank,
                                    grouped_digits(member.issued - (process.only_calls && member.issued != 0 ? 1 : 0)),
                                    communicator_text(run.communicators[node.communicator]));
     if (!member.calls.empty()) {
@@ -213,8 +289,8 @@ std::string absent_text(const std::vector<Absence>& absences) {
     }
     std::string text = global.empty() ? "" : ranks_text(global);
     if (!comm_ranks.empty()) {
-        text += (text.empty() ? "" : " and ") +
-                fmt::format("communicator rank{} {}", comm_ranks.size() == 1 ? "" : "s", rank_ranges(comm_ranks));
+        text += (text.empty() ? "" : " and ") + fmt::format("member{0} {1} (global rank{0} unknown)",
+                                                            comm_ranks.size() == 1 ? "" : "s", rank_ranges(comm_ranks));
     }
     return text;
 }
@@ -242,10 +318,7 @@ std::string node_text(const Run& run, const WaitNode& node) {
     const Communicator& communicator = run.communicators[node.communicator];
     switch (node.kind) {
         case WaitKind::kCollective: return call_text(communicator, node.op, node.sequence);
-        case WaitKind::kPointToPoint:
-            return fmt::format("{} #{} from {} to {} on {}", op_text(node.op), node.sequence,
-                               member_text(run, node, node.source), member_text(run, node, node.target),
-                               communicator_text(communicator));
+        case WaitKind::kPointToPoint: return half_text(run, node, waiting_half(node));
         case WaitKind::kCreation: break;
     }
     return node.sequence == kNoSequence
@@ -258,14 +331,13 @@ std::string waiting_text(const Run& run, const WaitNode& node) {
     if (ranks.empty()) {
         return {};
     }
-    const auto alive = std::find_if(node.waiting.begin(), node.waiting.end(),
-                                    [&](const Waiter& waiter) { return waiter.entry != nullptr; });
-    const Entry* entry = alive == node.waiting.end() ? nullptr : alive->entry;
-    const std::string arguments =
-        entry == nullptr ? std::string()
-                         : " (" + arguments_text(*entry) + site_text(run.process(alive->member), *entry) + ")";
-    return fmt::format("{} {} in {}{}, {}{}", ranks_text(run, ranks), verb(ranks.size(), "waits", "wait"),
-                       node_text(run, node), arguments, ranks.size() == 1 ? "for " : "the longest for ",
+    std::string text;
+    for (const WaitingSide& side : waiting_sides(run, node)) {
+        text += fmt::format("{}{} {} in {}{}", text.empty() ? "" : ", ", ranks_text(run, side.ranks),
+                            verb(side.ranks.size(), "waits", "wait"), side.call,
+                            side.arguments.empty() ? std::string() : " (" + side.arguments + side.site + ")");
+    }
+    return fmt::format("{}, {}{}", text, ranks.size() == 1 ? "for " : "the longest for ",
                        duration_text(longest_wait_ns(node)));
 }
 
@@ -319,7 +391,8 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
                           waiters_clause(run, node);
     }
     if (const std::string waiting = waiting_text(run, node); !waiting.empty()) {
-        finding.evidence.push_back(waiting);
+        const bool told = node.kind == WaitKind::kCollective && !unknown;
+        finding.evidence.push_back(waiting + (told ? "; missing: " + absent_text(node.absent) : std::string()));
     }
     constexpr size_t kShown = 4;
     for (size_t i = 0; i < std::min(kShown, culprits.absences.size()); ++i) {
@@ -327,8 +400,12 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
         add_replay_evidence(run, node, culprits.absences[i], finding);
     }
     if (unknown && !first.member.known()) {
-        finding.evidence.emplace_back("nothing was recorded that could be read for " + absent_text(culprits.absences) +
-                                      ": a dump of it, or its ring, would make this sure");
+        finding.evidence.emplace_back("there is no dump and no ring of " + absent_text(culprits.absences));
+        for (const Absence& absence : culprits.absences) {
+            if (const std::string host = likely_host_text(run, absence.global_rank); !host.empty()) {
+                finding.evidence.push_back(host);
+            }
+        }
     }
 }
 
@@ -336,12 +413,14 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const std::vector<int> waiting = waiting_ranks(run, node);
     const std::string what = node_text(run, node);
     if (node.kind == WaitKind::kCreation) {
-        finding.summary = fmt::format("all members are inside {} and it does not end", what);
+        finding.summary = fmt::format("{}, all members, are inside {}, which does not end", ranks_text(waiting), what);
     } else if (node.finished.empty() && !node.lost && members_started(node, node.waiting.size())) {
         finding.summary = fmt::format(
-            "all members have started {} on the GPU with equal arguments, and it does not finish: fabric or GPU", what);
+            "{}, all members, have started {} on the GPU with equal arguments, and it does not finish: fabric or GPU",
+            ranks_text(waiting), what);
     } else if (node.finished.empty()) {
-        finding.summary = fmt::format("all members issued {} with equal arguments, and it does not finish", what);
+        finding.summary = fmt::format("{}, all members, called {} with equal arguments, and it does not finish",
+                                      ranks_text(waiting), what);
     } else {
         finding.summary = fmt::format("{} does not finish on {}; it finished on {}", what, ranks_text(run, waiting),
                                       ranks_text(run, node.finished));
@@ -352,7 +431,7 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     add_device_evidence(run, node, finding);
     if (node.device_unknown) {
         finding.evidence.emplace_back(
-            "the progress on the GPU was not watched on all members: that it is unfinished is inferred from the hosts");
+            "how far the GPUs are was not recorded on all members: that it is unfinished is inferred from the hosts");
     }
 }
 

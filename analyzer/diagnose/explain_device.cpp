@@ -63,7 +63,7 @@ const char* where_text(const Process& process, const Blocked& blocked, const Str
 
 const char* witness_text(const Process& process) {
     return process.gpu_method == format::GpuProgressMethod::kWrites ? "its own stream reports it"
-                                                                    : "no event of its start has come";
+                                                                    : "the event of its start has not completed";
 }
 
 void add_sight_evidence(const Run& run, const Blocked& blocked, Finding& finding) {
@@ -73,8 +73,8 @@ void add_sight_evidence(const Run& run, const Blocked& blocked, Finding& finding
     const int64_t oldest =
         blocked.ahead.work.empty() ? blocked.entry->entered_ns : process.work[blocked.ahead.work.front()].entered_ns;
     if (sight.recorded == 0) {
-        finding.evidence.push_back(fmt::format(
-            "rank {}: kernels and copies were not recorded at all (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)", rank));
+        finding.evidence.push_back(fmt::format("rank {}: kernels and copies are not on record{}", rank,
+                                               process.only_calls ? "" : " (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)"));
     } else if (sight.sampled) {
         finding.evidence.push_back(fmt::format(
             "rank {}: only some of its kernels and copies were recorded, so others may be ahead: TITANTRACE_LAUNCHES=1 "
@@ -94,16 +94,15 @@ void add_blocked_evidence(const Run& run, const WaitNode& node, const Blocked& b
     const int rank = run.member(blocked.member).global_rank;
     const Ahead& ahead = blocked.ahead;
     finding.evidence.push_back(
-        fmt::format("rank {}: the GPU has not come to {} ({})", rank, node_text(run, node), witness_text(process)));
+        fmt::format("rank {}: the GPU has not reached {} ({})", rank, node_text(run, node), witness_text(process)));
     if (by.work != nullptr) {
         finding.evidence.push_back(fmt::format("rank {}: ahead of it{}: {}", rank,
                                                where_text(process, blocked, by.work), work_details(process, *by.work)));
     }
     if (by.by_comparison) {
         finding.evidence.push_back(
-            fmt::format("rank {}: of the {} pieces of work ahead that are not known to be done, it is the only one "
-                        "whose like has not "
-                        "ended before, here or on the ranks that wait",
+            fmt::format("rank {}: of the {} pieces of work ahead that are not known to be done, it is the only one of "
+                        "which none has ended before, here or on the ranks that wait",
                         rank, grouped_digits(ahead.size())));
     }
     if (ahead.size() > 1) {
@@ -234,7 +233,7 @@ void explain_blocked(const Run& run, const WaitNode& node, const std::vector<con
     std::erase_if(others, [&](int rank) {
         return std::find(finding.ranks.begin(), finding.ranks.end(), rank) != finding.ranks.end();
     });
-    finding.summary = fmt::format("{} issued {}, but {} never reached it: {}", ranks_text(finding.ranks),
+    finding.summary = fmt::format("{} called {}, but {} never reached it: {}", ranks_text(finding.ranks),
                                   node_text(run, node), one ? "its stream" : "their streams",
                                   blocker_text(run, *blocked.front(), find_blocker(run, node, *blocked.front())));
     if (!others.empty()) {
@@ -274,7 +273,7 @@ void add_device_evidence(const Run& run, const WaitNode& node, Finding& finding)
         };
         add(DeviceState::kStarted, "started, not finished");
         add(DeviceState::kGraphStarted,
-            "the graph launch that holds it has started; which of its collectives runs, the GPU does not tell");
+            "the graph launch that holds it has started; which of its collectives runs is not known");
         add(DeviceState::kNotReached, "not reached");
         add(DeviceState::kUnknown, "unknown");
     }

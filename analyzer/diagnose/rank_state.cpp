@@ -71,12 +71,13 @@ std::string by_calls(const Run& run, const Process& process, bool times) {
         return "no call recorded";
     }
     const Entry& entry = process.entries.back();
-    std::string text = fmt::format("what it does is not recorded; last call {} ({})", last,
+    std::string text = fmt::format("last call {} ({})", last,
                                    entry.state == CallState::kFinished  ? "finished"
                                    : entry.state == CallState::kGrouped ? "in a group that is not ended"
                                                                         : "not finished");
     text += site_text(process, entry);
-    return times ? text + fmt::format(", {} before its dump", duration_text(process.now_ns - entry.entered_ns)) : text;
+    return times ? text + fmt::format(", called {} before its dump", duration_text(process.now_ns - entry.entered_ns))
+                 : text;
 }
 
 std::string state(const Run& run, const Process& process, bool times, const std::string& awaited) {

@@ -28,6 +28,7 @@ enum class Tag : uint64_t {
     kStandingLibraries = 14,
     kFlightRecorder = 15,
     kHeld = 16,
+    kRecorderNumbers = 17,
 };
 
 template <typename A, typename T>

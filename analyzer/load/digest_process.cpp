@@ -92,6 +92,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
     visit(Tag::kStanding, [&](A& a) { digest::standing(a, p); });
+    visit(Tag::kRecorderNumbers, [&](A& a) { digest::column(a, p.entries, &Entry::recorder_number); });
     visit(Tag::kStandingLibraries, [&](A& a) { digest::standing_libraries(a, p); });
     visit(Tag::kFlightRecorder, [&](A& a) { digest::flight_recorder(a, p); });
 }

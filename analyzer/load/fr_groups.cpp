@@ -247,11 +247,9 @@ void warn_of_what_it_hides(Run& run) {
     run.warnings.push_back(
         {"flight_recorder", ranks,
          fmt::format(
-             "{} {} known from PyTorch Flight Recorder dumps: they hold calls of process groups and how far "
-             "PyTorch's watchdog saw them come; not what the hosts do, nor streams, roots, reductions and calls "
-             "in CUDA graphs{}",
-             ranks_text(ranks), ranks.size() == 1 ? "is" : "are",
-             by_file ? ". When they were written is taken from the files' times" : "")});
+             "Flight Recorder dumps of {} hold calls and how far PyTorch saw them come, not what the hosts do, nor "
+             "streams, roots, reductions, CUDA graphs{}",
+             ranks_text(ranks), by_file ? ". Their moment is the file's time" : "")});
 }
 
 }  // namespace titan::analyzer

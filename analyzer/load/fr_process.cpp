@@ -276,6 +276,7 @@ class ProcessMaker {
         const bool send = name.kind == OpKind::kSend;
         entry.peer = send ? name.target : name.source;
         entry.count = elements(dump_, raw.inputs.count != 0 ? raw.inputs : raw.outputs);
+        entry.recorder_number = static_cast<int32_t>(std::clamp<int64_t>(raw.p2p_seq_id, -1, INT32_MAX));
         const int self = send ? name.source : name.target;
         entry.sequence = entry.peer < 0 ? kNoSequence : p2p_counts_[{row, entry.peer, send}]++;
         // A single call runs on a communicator of the two alone.

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 
+#include "analyzer/hosts.h"
 #include "analyzer/text.h"
 
 namespace titan::analyzer {
@@ -21,6 +22,16 @@ constexpr auto kLossSentences = std::to_array<std::string_view>({
 #undef TITAN_LOSS_SENTENCE
 });
 
+std::string hosts_of_missing(const Run& run) {
+    constexpr size_t kTold = 4;
+    std::string text;
+    for (size_t i = 0; i < run.missing_ranks.size() && i < kTold; ++i) {
+        const std::string host = likely_host_text(run, run.missing_ranks[i]);
+        text += host.empty() ? "" : "; " + host;
+    }
+    return text;
+}
+
 void warn_of_missing(Run& run) {
     if (run.missing_ranks.empty()) {
         return;
@@ -30,14 +41,16 @@ void warn_of_missing(Run& run) {
         run.warnings.push_back(
             {"missing_dump", run.missing_ranks,
              fmt::format("no Flight Recorder file of {}: dead before it was written, or not gathered",
-                         ranks_text(run.missing_ranks))});
+                         ranks_text(run.missing_ranks)) +
+                 hosts_of_missing(run)});
         return;
     }
     const std::string why = run.partial_recording
                                 ? "TITANTRACE_RANKS was set, so they may not record at all"
                                 : "dead before they could dump, not reachable, or without the preload";
-    run.warnings.push_back({"missing_dump", run.missing_ranks,
-                            fmt::format("no dump and no ring of {}: {}", ranks_text(run.missing_ranks), why)});
+    run.warnings.push_back(
+        {"missing_dump", run.missing_ranks,
+         fmt::format("no dump and no ring of {}: {}{}", ranks_text(run.missing_ranks), why, hosts_of_missing(run))});
 }
 
 void warn_of_stale(Run& run) {

@@ -101,7 +101,7 @@ std::string no_stack_text(const ThreadStack& thread) {
             return "no stack: it took no signal in time and " + thread_state_text(thread);
         case format::StackOutcome::kBlocksSignal:
             return "no stack: it blocks all signals, and " + thread_state_text(thread);
-        case format::StackOutcome::kNotAsked: return "no stack: it was not asked";
+        case format::StackOutcome::kNotAsked: return "no native stack was taken";
         case format::StackOutcome::kOurs: return "a thread of titantrace";
         default: return "no stack";
     }

@@ -124,6 +124,21 @@ std::string printable(std::string_view text) {
     return clean;
 }
 
+std::string shell_quoted(const std::string& word) {
+    const bool plain = std::all_of(word.begin(), word.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("-_./:=,@%+").find(c) != std::string_view::npos;
+    });
+    if (plain && !word.empty()) {
+        return word;
+    }
+    std::string quoted = "'";
+    for (const char c : word) {
+        quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    return quoted + "'";
+}
+
 std::string safe_file_name(const std::string& name) {
     std::string part = name;
     for (char& c : part) {
@@ -164,9 +179,9 @@ std::string arguments_text(const Entry& entry) {
     if (entry.reduction != Reduction::kNoReduction) {
         text += ", " + reduction_text(entry.reduction);
     }
-    if (entry.peer >= 0) {
-        text += fmt::format(", {} {}", format::class_of(entry.kind) == format::OpClass::rooted ? "root" : "peer",
-                            entry.peer);
+    // The peer is said by who waits for whom, in ranks of the job; a root as the program passes it.
+    if (entry.peer >= 0 && format::class_of(entry.kind) == format::OpClass::rooted) {
+        text += fmt::format(", root {} of the communicator", entry.peer);
     }
     return text;
 }

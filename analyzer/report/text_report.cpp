@@ -3,19 +3,22 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <utility>
+#include <vector>
 
 #include "analyzer/fold_frames.h"
 #include "analyzer/layout.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/report.h"
+#include "analyzer/report_parts.h"
 #include "analyzer/text.h"
 
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kShownFindings = 8;
-constexpr size_t kShownEvidence = 10;
+constexpr size_t kShownFindings = 4;  // the verdict and three more
+constexpr size_t kShownEvidence = 8;
+constexpr size_t kShownEvidenceOfOthers = 2;
 constexpr size_t kShownStates = 12;
 constexpr size_t kShownWarnings = 12;
 constexpr size_t kShownSteps = 8;
@@ -61,8 +64,8 @@ class TextReport {
             finding(i);
         }
         if (diagnosis_.findings.size() > kShownFindings) {
-            out_ += fmt::format("\n{} more findings: --json lists all of them\n",
-                                diagnosis_.findings.size() - kShownFindings);
+            out_ += fmt::format("\nand {} more finding{} (--json)\n", diagnosis_.findings.size() - kShownFindings,
+                                diagnosis_.findings.size() == kShownFindings + 1 ? "" : "s");
         }
         warnings();
         next_steps();
@@ -78,29 +81,15 @@ class TextReport {
         out_ += wrap(text, style_.width, bullet, std::string(length_of(bullet), ' '));
     }
 
-    void header() {
-        std::string text = fmt::format("run {} attempt {}: ", run_.id.empty() ? "(unnamed)" : run_.id, run_.attempt);
-        text += run_.world_size > 0 ? fmt::format("{} of {} ranks", run_.ranks.size(), run_.world_size)
-                                    : fmt::format("{} ranks", run_.processes.size());
-        text += run_.hosts.empty() ? ""
-                                   : fmt::format(" on {} host{}", run_.hosts.size(), run_.hosts.size() == 1 ? "" : "s");
-        std::map<std::string, int> reasons;
-        for (const Process& process : run_.processes) {
-            ++reasons[process.source.is_ring          ? "ring read directly"
-                      : process.source.reason.empty() ? "unknown"
-                                                      : process.source.reason];
-        }
-        std::string list;
-        for (const auto& [reason, count] : reasons) {
-            list += fmt::format("{}{} {}", list.empty() ? "" : ", ", reason, count);
-        }
-        out_ += wrap(text + " (" + list + ")", style_.width, "", "  ");
-    }
+    void header() { out_ += wrap(outline_text(run_), style_.width, "", "  "); }
 
     void healthy() {
-        out_ += "\n" + paint("1;32", "NOTHING WRONG") +
-                "  nothing was pending for longer than usual at the moment of the dumps, and all calls on record "
-                "match\n";
+        const std::string label = "NOTHING WRONG";
+        const std::string text = wrap(
+            label +
+                "  nothing was pending for longer than usual at the moment of the dumps, and all calls on record match",
+            style_.width, "", "  ");
+        out_ += "\n" + paint("1;32", label) + text.substr(label.size());
         int64_t step = -1;
         for (const Process& process : run_.processes) {
             step = std::max(step, process.step);
@@ -116,13 +105,12 @@ class TextReport {
         const std::string label = fmt::format("{}  {} ({})", title, name_of(finding.kind), name_of(finding.confidence));
         out_ += "\n" + paint(index == 0 ? "1;31" : "1;33", label) + "\n";
         out_ += wrap(finding.summary, style_.width, "  ", "  ");
+        if (index != 0) {
+            evidence(finding, kShownEvidenceOfOthers);
+            return;
+        }
         section("  How we know");
-        for (size_t i = 0; i < std::min(kShownEvidence, finding.evidence.size()); ++i) {
-            item(finding.evidence[i], "   - ");
-        }
-        if (finding.evidence.size() > kShownEvidence) {
-            item(fmt::format("and {} more (--json)", finding.evidence.size() - kShownEvidence), "   - ");
-        }
+        evidence(finding, kShownEvidence);
         cycle(finding);
         if (!finding.to_be_sure.empty()) {
             section("  What would make it sure");
@@ -131,19 +119,31 @@ class TextReport {
             }
         }
         states(finding);
-        if (index == 0) {
-            stacks(finding);
+        stacks(finding);
+    }
+
+    void evidence(const Finding& finding, size_t most) {
+        for (size_t i = 0; i < std::min(most, finding.evidence.size()); ++i) {
+            item(finding.evidence[i], "   - ");
+        }
+        if (finding.evidence.size() > most) {
+            item(fmt::format("and {} more (--json)", finding.evidence.size() - most), "   - ");
         }
     }
 
     void stacks(const Finding& finding) {
-        size_t shown = 0;
+        std::vector<std::pair<std::vector<int>, std::vector<std::string>>> places;  // ranks that stand alike
         for (const auto& [rank, frames] : finding.stacks) {
-            if (shown++ == kShownStacks) {
-                return;
-            }
-            section(fmt::format("  Where rank {} stands, innermost first (titan-analyze stacks shows all)", rank));
-            for (const std::string& line : folded_frames(frames, kShownFrames)) {
+            std::vector<std::string> lines = folded_frames(frames, kShownFrames);
+            const auto known =
+                std::find_if(places.begin(), places.end(), [&](const auto& place) { return place.second == lines; });
+            known == places.end() ? places.push_back({{rank}, std::move(lines)}) : known->first.push_back(rank);
+        }
+        for (size_t i = 0; i < std::min(kShownStacks, places.size()); ++i) {
+            const auto& [ranks, lines] = places[i];
+            section(fmt::format("  Where {} {}, innermost first (titan-analyze stacks shows all)", ranks_text(ranks),
+                                ranks.size() == 1 ? "stands" : "stand"));
+            for (const std::string& line : lines) {
                 item(line, "     ");
             }
         }
@@ -233,22 +233,8 @@ class TextReport {
             return;
         }
         section("What next");
-        const Finding& head = diagnosis_.findings.front();
-        item(std::string(row_of(head.kind).remedy));
-        for (const int rank : head.ranks) {
-            const Process* process = process_of_rank(run_, rank);
-            if (process != nullptr && process->liveness == Liveness::kAlive && process->pid != 0 &&
-                head.ranks.size() <= 4) {
-                item(fmt::format("rank {} is pid {} on {}", rank, process->pid,
-                                 process->host.empty() ? "its host" : process->host));
-            }
-        }
-        if (head.communicator != kNoIndex && head.sequence != kNoSequence) {
-            item(fmt::format("titan-analyze show PATH --comm {} --seq {}-{}   the calls around it",
-                             run_.communicators[head.communicator].name.empty()
-                                 ? id_text(run_.communicators[head.communicator].id)
-                                 : run_.communicators[head.communicator].name,
-                             head.sequence > 2 ? head.sequence - 2 : 0, head.sequence + 1));
+        for (const std::string& step : titan::analyzer::next_steps(run_, diagnosis_.findings.front(), style_.input)) {
+            item(step);
         }
     }
 

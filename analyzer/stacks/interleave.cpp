@@ -136,10 +136,14 @@ MergedStack merge(const ThreadStack& thread) {
                 merged.native = static_cast<uint32_t>(merged.frames.size());
             }
             merged.frames.push_back(site_text(site));
-            merged.libraries.resize(merged.frames.size(), site.of_library ? site.module : "");
+            const bool of_library = site.of_library || site.function == "_start";
+            if (!of_library && !site.module.empty() && merged.caller == kNoIndex && thread.python.empty()) {
+                merged.caller = static_cast<uint32_t>(merged.libraries.size());
+            }
+            merged.libraries.resize(merged.frames.size(), of_library ? site.module : "");
         }
     }
-    if (merged.caller == merged.python) {
+    if (merged.caller == merged.python || merged.caller == merged.native) {
         merged.caller = kNoIndex;
     }
     return merged;

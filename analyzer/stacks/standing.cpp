@@ -95,11 +95,8 @@ std::string place_text(const Process& process, const Standing& standing) {
     if (standing.frames.empty()) {
         return {};
     }
-    if (!has(standing.python)) {
-        return frame(has(standing.native) ? standing.native : 0);
-    }
-    std::string text = frame(standing.python);
-    if (has(standing.native)) {
+    std::string text = frame(has(standing.python) ? standing.python : has(standing.native) ? standing.native : 0);
+    if (has(standing.python) && has(standing.native)) {
         text += ", inside " + frame(standing.native);
     }
     return has(standing.caller) ? text + ", called from " + frame(standing.caller) : text;

@@ -19,6 +19,13 @@ std::string key_text(const TimeAxis& axis, size_t key) {
     return axis.steps ? fmt::format("step {}", axis.keys[key]) : fmt::format("call #{}", axis.keys[key]);
 }
 
+// "every other", "every 3rd", "every 12th".
+std::string every_text(size_t every) {
+    const bool teen = every % 100 / 10 == 1;
+    const char* ending = teen ? "th" : every % 10 == 1 ? "st" : every % 10 == 2 ? "nd" : every % 10 == 3 ? "rd" : "th";
+    return every == 2 ? "every other" : fmt::format("every {}{}", every, ending);
+}
+
 std::string pattern_text(const RankTiming& rank, const TimeAxis& axis) {
     const LateShape& shape = rank.shape;
     const bool from_start = shape.first <= 1;
@@ -32,7 +39,7 @@ std::string pattern_text(const RankTiming& rank, const TimeAxis& axis) {
                 : to_end             ? " since " + key_text(axis, shape.first)
                          : fmt::format(" from {} to {}", key_text(axis, shape.first), key_text(axis, shape.last)));
         case LatePattern::kPeriodic:
-            return fmt::format("in every {}th {} since {}", shape.every, unit, key_text(axis, shape.first));
+            return fmt::format("in {} {} since {}", every_text(shape.every), unit, key_text(axis, shape.first));
         case LatePattern::kIrregular:
             return fmt::format("in {} of {} {}s, without a pattern, first in {}", shape.hits, axis.keys.size(), unit,
                                key_text(axis, shape.first));

@@ -69,7 +69,7 @@ def flight_recorder_costs(analyzer, python, ranks=1024, entries=2000):
         log = directory / "log"
         ours = min(run([analyzer, files, "--no-rings"], log) for _ in range(3))
         seconds, core_seconds, peak_bytes, exit_status = ours
-        if exit_status != 1 or not re.search(r"rank 1\b.*never issued", log.read_text().replace("\n", " ")):
+        if exit_status != 1 or not re.search(r"rank 1\b.*never called", log.read_text().replace("\n", " ")):
             raise RuntimeError(f"titan-analyze, status {exit_status}: {log.read_text()[-2000:]}")
         theirs = run([python, "-m", "torch.distributed.flight_recorder.fr_trace", files, "-p", PREFIX], log)
         if theirs[3] != 0 or "missing ranks: {1}" not in log.read_text():

@@ -17,9 +17,8 @@ namespace titan::analyzer {
 #define TITAN_FINDING_KINDS(X)                                                                                         \
     X(kRankDead, "rank_dead", finding, "a member's process is gone while others wait for it",                          \
       "look for the reason in that node's kernel log (OOM killer, Xid) and in the rank's own stderr")                  \
-    X(kRankNotArrived, "rank_not_arrived", finding, "a member never issued the collective that others wait in",        \
-      "find out why that rank is where its stack says (titan-analyze stacks PATH --rank N); while it lives, gdb or "   \
-      "py-spy on its pid tell more")                                                                                   \
+    X(kRankNotArrived, "rank_not_arrived", finding, "a member never called the collective that others wait in",        \
+      "find out why that rank stands where it stands, instead of making the call")                                     \
     X(kOpMismatch, "op_mismatch", finding, "members call different operations at the same sequence number",            \
       "compare the code paths that lead there: a branch that only some ranks take is the usual cause")                 \
     X(kSizeMismatch, "size_mismatch", finding, "members pass different counts at the same sequence number",            \
@@ -35,17 +34,18 @@ namespace titan::analyzer {
       "members issued collectives of different communicators in orders that wait for each other",                      \
       "make every rank issue the collectives of these communicators in the same order, or on different streams")       \
     X(kP2pUnmatched, "p2p_unmatched", finding, "a send without its receive, or a receive without its send",            \
-      "find out what the named rank does instead of the other half (titan-analyze stacks PATH --rank N)")              \
+      "find out what the named rank does instead of calling the other half")                                           \
     X(kP2pCycle, "p2p_cycle", finding, "point-to-point calls that wait for each other in a ring",                      \
-      "put the send and the receive into one ncclGroupStart/ncclGroupEnd (batch_isend_irecv), or order them "          \
-      "oddly/evenly")                                                                                                  \
+      "put the send and the receive into one ncclGroupStart/ncclGroupEnd (batch_isend_irecv), or let even "            \
+      "ranks send first and odd ranks receive first")                                                                  \
     X(kStuckInFlight, "stuck_in_flight", finding, "every member arrived with equal arguments, and it does not finish", \
       "suspect the fabric or a GPU: nvidia-smi, dmesg (Xid), the link counters of the nodes named, NCCL_DEBUG=INFO")   \
     X(kGpuQueueBlocked, "gpu_queue_blocked", finding,                                                                  \
       "a member issued the collective, but its stream never reached it: something ahead of it does not end",           \
       "look at the work that is named: a kernel that loops or waits for data, a copy, an event that is never "         \
-      "recorded; "                                                                                                     \
-      "cuda-gdb or a coredump on that rank shows where its kernel is")                                                 \
+      "recorded; cuda-gdb or a GPU core dump of that rank shows where its kernel is, its stacks where a host "         \
+      "function "                                                                                                      \
+      "is")                                                                                                            \
     X(kCaptureMismatch, "capture_mismatch", finding,                                                                   \
       "a member captured the collective into a CUDA graph that it never launched, the others ran it",                  \
       "launch the graph, or keep the collective out of the capture: all ranks must run it, each by whatever way")      \
@@ -56,7 +56,7 @@ namespace titan::analyzer {
       "a rank that the others wait for, step after step, and which part of its step is slow",                          \
       "look at the part that is named: py-spy or a profiler for host code, nvidia-smi (clocks, throttling) for the "   \
       "GPU, "                                                                                                          \
-      "the storage for loaders; titan-analyze stragglers PATH lists all ranks")                                        \
+      "the storage for loaders")                                                                                       \
     X(kSlowCollective, "slow_collective", finding, "the collective itself is slow on all members",                     \
       "compare the links of the hosts named (ibstat, link counters, NCCL_DEBUG=INFO for another path or protocol), "   \
       "and "                                                                                                           \

@@ -11,6 +11,7 @@ namespace titan::analyzer {
 struct TextStyle {
     bool colour = false;
     size_t width = 100;
+    std::string input = "PATH";  // what names the records on a command line, quoted for the shell
 };
 
 std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style);

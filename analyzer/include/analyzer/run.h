@@ -63,9 +63,10 @@ struct Entry {
     Reduction reduction = Reduction::kNoReduction;  // only where the operation reduces
     CallState state = CallState::kNone;
     DeviceState device = DeviceState::kUnknown;
-    bool captured = false;
-    bool arguments_lost = false;  // part of it was overwritten: that it was called is known, not with what
-    bool number_guessed = false;  // of a point-to-point call: counted from a beginning that is lost
+    bool captured : 1 = false;
+    bool arguments_lost : 1 = false;  // part of it was overwritten: that it was called is known, not with what
+    bool number_guessed : 1 = false;  // of a point-to-point call: counted from a beginning that is lost
+    int32_t recorder_number = -1;     // PyTorch's number of a send or receive, which counts all of the rank
 };
 static_assert(sizeof(Entry) == 120);
 

@@ -27,6 +27,8 @@ std::string clock_text(int64_t realtime_ns);
 std::string grouped_digits(uint64_t number);
 // Replaces control characters and bytes that are not UTF-8: names come from strangers' processes.
 std::string printable(std::string_view text);
+// As one word of a shell's command line.
+std::string shell_quoted(const std::string& word);
 // Letters, digits, '-', '_' and '.': a name that leads out of no directory.
 std::string safe_file_name(const std::string& name);
 // "all_reduce", or "op 99" for a kind that this build does not know.

@@ -98,7 +98,7 @@ TEST_CASE("digests give the report of the dumps, one file for each host, for its
     // Digests of digests, and digests beside the dumps they were made of.
     digest(place.digests(), place.path + "/again");
     CHECK(report_on({place.path + "/again"}) == report_on({place.dumps()}));
-    CHECK(says(report_on({place.dumps(), place.digests()}), "never issued all_gather #9"));
+    CHECK(says(report_on({place.dumps(), place.digests()}), "never called all_gather #9"));
 }
 
 TEST_CASE("a node takes the records of its own host") {

@@ -4,8 +4,11 @@
 #include <sstream>
 
 #include "analyzer/fold_frames.h"
+#include "analyzer/hosts.h"
 #include "analyzer/report.h"
+#include "analyzer/report_parts.h"
 #include "analyzer/stacks.h"
+#include "analyzer/text.h"
 #include "played.h"
 
 using namespace titan::test;
@@ -22,6 +25,8 @@ Played sleeping() {
     job.program(3).insert_before("world", 2, sleep);
     return play(job);
 }
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -161,4 +166,100 @@ TEST_CASE("what a frame came with is told by its file") {
     for (const char* own : {"/home/me/train", "/usr/bin/megatron", "/home/me/build/kernels.so"}) {
         CHECK_FALSE(is_library(own));
     }
+}
+
+TEST_CASE("evidence says each rank's own call where ranks disagree") {
+    Scenario job(2);
+    job.communicator("tp", {0, 1});
+    job.every_rank([](int rank, Program& program) {
+        for (int i = 0; i < 4; ++i) {
+            program.all_reduce("tp").all_gather("tp");
+        }
+        rank == 0 ? program.all_reduce("tp") : program.all_gather("tp");
+        program.sync();
+    });
+    const Played played = play(job);
+    REQUIRE(played.head().kind == FindingKind::kOpMismatch);
+    const std::string text = text_report(played.run, played.diagnosis, {.colour = false, .width = 400});
+    CHECK(contains(text, "rank 0 waits in all_reduce #8 on tp (float32 x 1,024, sum), rank 1 waits in all_gather #8"));
+    CHECK_FALSE(contains(text, "all_gather #8 on tp (float32 x 1,024, sum)"));
+}
+
+TEST_CASE("who waits in a receive is not said to wait in a send") {
+    Scenario job(2);
+    job.program(0).recv("world", 1).sync();
+    job.program(1).sleep();
+    const Played played = play(job);
+    REQUIRE(played.head().kind == FindingKind::kP2pUnmatched);
+    CHECK(contains(played.head().summary, "rank 1 never called the send for recv #0 from rank 1 to rank 0 on world"));
+    CHECK(contains(played.head().evidence.front(), "rank 0 waits in recv #0 from rank 1 to rank 0 on world"));
+    CHECK_FALSE(contains(played.head().evidence.front(), "peer"));
+}
+
+TEST_CASE("a headline names ranks: who hangs together, who arrived and who is missing") {
+    Scenario stuck(2);
+    stuck.every_rank([](int, Program& program) { program.hanging_kernel("ncclDevKernel").all_reduce("world").sync(); });
+    for (const Finding& finding : play(stuck).diagnosis.findings) {
+        CHECK_FALSE(contains(finding.summary, "all members issued"));
+    }
+    CHECK(contains(sleeping().head().evidence.front(), "; missing: rank 3"));
+}
+
+TEST_CASE("where a rank without a record ran is told by the others of its host") {
+    Run run;
+    for (int rank = 0; rank < 16; ++rank) {
+        if (rank != 11) {
+            Process process;
+            process.rank = rank;
+            process.host = rank < 8 ? "node-0" : "node-1";
+            run.processes.push_back(process);
+        }
+    }
+    CHECK(likely_host_text(run, 11) == "rank 11 probably ran on node-1, as ranks 8-10,12-15 did");
+    CHECK(likely_host_text(run, 16).empty());
+    run.processes[3].host = "node-1";
+    CHECK(likely_host_text(run, 11).empty());
+}
+
+TEST_CASE("what is next can be pasted, and counts of dumps accuse nobody") {
+    const Played played = sleeping();
+    const std::vector<std::string> steps = next_steps(played.run, played.head(), "dumps/");
+    CHECK(steps.back() == "titan-analyze show dumps/ --comm world --seq 0-3 --rank 0,3   the calls around it");
+    CHECK(contains(outline_text(played.run), "8 of 8 ranks on host node-0; records: 8 by their own watchdog"));
+    CHECK(shell_quoted("pp 0-1:7099c917") == "'pp 0-1:7099c917'");
+    CHECK(shell_quoted("it's") == "'it'\\''s'");
+    CHECK(shell_quoted("dumps/a,b") == "dumps/a,b");
+    CHECK(shell_quoted("") == "''");
+}
+
+TEST_CASE("advice fits the recorder: a Flight Recorder dump has no pid, no stacks and no variables of ours") {
+    Played played = sleeping();
+    for (Process& process : played.run.processes) {
+        process.only_calls = true;
+        process.source.is_flight_recorder = true;
+        process.source.label = "nccl_trace_rank_" + std::to_string(process.rank);
+        process.standing.clear();
+    }
+    const Diagnosis diagnosis = diagnose(played.run);
+    REQUIRE_FALSE(diagnosis.findings.empty());
+    const std::string text = text_report(played.run, diagnosis, {.colour = false, .width = 200});
+    CHECK_FALSE(contains(text, "titan-analyze stacks"));
+    CHECK_FALSE(contains(text, "TITANTRACE"));
+    CHECK_FALSE(contains(text, "pid "));
+    CHECK(contains(text, "rank 3 on node-0: its calls are in nccl_trace_rank_3; where it stands: py-spy dump"));
+}
+
+TEST_CASE("of many findings three follow the verdict in brief, the others are counted") {
+    Scenario job(12);
+    for (int pair = 0; pair < 6; ++pair) {
+        const std::string name = "c" + std::to_string(pair);
+        job.communicator(name, {2 * pair, 2 * pair + 1});
+        job.program(2 * pair).all_reduce(name).sync();
+        job.program(2 * pair + 1).sleep();
+    }
+    const Played played = play(job);
+    REQUIRE(played.diagnosis.findings.size() == 6);
+    const std::string text = text_report(played.run, played.diagnosis, {});
+    CHECK(contains(text, "\nand 2 more findings (--json)\n"));
+    CHECK(std::count(text.begin(), text.end(), '\n') < 60);
 }

@@ -287,7 +287,7 @@ TEST_CASE("a group that is never ended keeps its calls from being launched") {
     const Played played = play(job);
     CHECK(played.head().kind == FindingKind::kRankNotArrived);
     CHECK(played.head().ranks == ranks({2}));
-    CHECK(says(played.head().summary, "inside a group that it never ended"));
+    CHECK(says(played.head().summary, "inside ncclGroupStart and never called ncclGroupEnd"));
 }
 
 TEST_CASE("a call that failed on one rank is what the others wait for") {

@@ -1,0 +1,44 @@
+#include "analyzer/hosts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+
+std::string likely_host_text(const Run& run, int rank) {
+    std::map<std::string, std::vector<int>> ranks_of;
+    for (const Process& process : run.processes) {
+        if (process.rank >= 0 && !process.host.empty()) {
+            ranks_of[process.host].push_back(process.rank);
+        }
+    }
+    size_t per_host = 0;
+    for (const auto& [host, ranks] : ranks_of) {
+        per_host = std::max(per_host, ranks.size());
+    }
+    if (rank < 0 || per_host == 0) {
+        return {};
+    }
+    const auto place = [&](int of) { return static_cast<size_t>(of) / per_host; };
+    std::map<size_t, std::string> host_at;
+    for (const auto& [host, ranks] : ranks_of) {
+        for (const int known : ranks) {
+            if (host_at.try_emplace(place(known), host).first->second != host) {
+                return {};
+            }
+        }
+    }
+    const auto found = host_at.find(place(rank));
+    if (found == host_at.end()) {
+        return {};
+    }
+    const std::vector<int>& there = ranks_of[found->second];
+    return fmt::format("rank {} probably ran on {}, as {} did", rank, found->second, ranks_text(there));
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,148 @@
+// What to do next: advice that the records of this run allow, and commands that can be pasted.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analyzer/rank_state.h"
+#include "analyzer/report_parts.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kAdvisedRanks = 4;
+
+bool stands_elsewhere(FindingKind kind) {
+    return kind == FindingKind::kRankNotArrived || kind == FindingKind::kP2pUnmatched ||
+           kind == FindingKind::kCommInitStuck;
+}
+
+bool compares_calls(FindingKind kind) {
+    return kind == FindingKind::kOpMismatch || kind == FindingKind::kSizeMismatch ||
+           kind == FindingKind::kDtypeMismatch || kind == FindingKind::kRedopMismatch ||
+           kind == FindingKind::kRootMismatch || kind == FindingKind::kOrderInversion;
+}
+
+class Advice {
+  public:
+    Advice(const Run& run, const Finding& head, const std::string& input) : run_(run), head_(head), input_(input) {}
+
+    std::vector<std::string> write() {
+        steps_.emplace_back(row_of(head_.kind).remedy);
+        std::vector<int> with_stacks;
+        for (size_t i = 0; i < std::min(head_.ranks.size(), kAdvisedRanks); ++i) {
+            if (const Process* process = process_of_rank(run_, head_.ranks[i])) {
+                process->only_calls ? by_file(head_.ranks[i], *process) : by_pid(head_.ranks[i], *process);
+                if (!process->standing.empty()) {
+                    with_stacks.push_back(head_.ranks[i]);
+                }
+            }
+        }
+        if (head_.hangs && !with_stacks.empty()) {
+            steps_.push_back(
+                fmt::format("titan-analyze stacks {} --rank {}   every thread", input_, rank_ranges(with_stacks)));
+        }
+        if (compares_calls(head_.kind)) {
+            call_sites();
+        }
+        if (head_.kind == FindingKind::kStraggler) {
+            steps_.push_back(fmt::format("titan-analyze stragglers {}   all ranks", input_));
+        }
+        calls_around_it();
+        return std::move(steps_);
+    }
+
+  private:
+    void by_pid(int rank, const Process& process) {
+        if (process.liveness != Liveness::kAlive || process.pid == 0) {
+            return;
+        }
+        std::string text =
+            fmt::format("rank {} is pid {} on {}", rank, process.pid, process.host.empty() ? "its host" : process.host);
+        if (stands_elsewhere(head_.kind)) {
+            text += fmt::format(": while it lives, py-spy dump --pid {0} or gdb -p {0}", process.pid);
+        }
+        steps_.push_back(text);
+    }
+
+    // A Flight Recorder dump holds neither a pid nor stacks of threads.
+    void by_file(int rank, const Process& process) {
+        std::string text =
+            fmt::format("rank {}{}: its calls are in {}", rank,
+                        process.host.empty() ? std::string() : " on " + process.host, process.source.label);
+        if (head_.hangs && stands_elsewhere(head_.kind)) {
+            text += "; where it stands: py-spy dump on that rank's process";
+        }
+        steps_.push_back(text);
+    }
+
+    void call_sites() {
+        const bool foreign = std::any_of(run_.processes.begin(), run_.processes.end(),
+                                         [](const Process& process) { return process.only_calls; });
+        const bool known = std::any_of(run_.processes.begin(), run_.processes.end(), [](const Process& process) {
+            return std::any_of(process.entries.begin(), process.entries.end(),
+                               [](const Entry& entry) { return entry.site != 0; });
+        });
+        if (!known) {
+            steps_.emplace_back(foreign
+                                    ? "these dumps hold no stack frames: next time leave them in "
+                                      "(TORCH_INCLUDE_STACK_TRACE=1), to see the lines that made the calls"
+                                    : "TITANTRACE_STACKS=collective next time: then the report shows the lines that "
+                                      "made the calls");
+        }
+    }
+
+    // The named ranks and one that waits for them, of those that left calls.
+    std::vector<int> compared_ranks() const {
+        std::vector<int> ranks;
+        const auto add = [&](const std::vector<int>& from, size_t most) {
+            for (const int rank : from) {
+                if (most > 0 && process_of_rank(run_, rank) != nullptr && is_member(rank)) {
+                    ranks.push_back(rank);
+                    --most;
+                }
+            }
+        };
+        add(head_.ranks, kAdvisedRanks);
+        add(head_.victims, 1);
+        return ranks;
+    }
+
+    bool is_member(int rank) const {
+        const std::vector<MemberRef>& members = run_.communicators[head_.communicator].members;
+        return std::any_of(members.begin(), members.end(),
+                           [&](MemberRef ref) { return run_.member(ref).global_rank == rank; });
+    }
+
+    void calls_around_it() {
+        const bool only_digests = std::all_of(run_.processes.begin(), run_.processes.end(),
+                                              [](const Process& process) { return process.source.is_digest; });
+        if (head_.communicator == kNoIndex || head_.sequence == kNoSequence || only_digests) {
+            return;
+        }
+        const std::vector<int> ranks = compared_ranks();
+        const Communicator& communicator = run_.communicators[head_.communicator];
+        std::string command =
+            fmt::format("titan-analyze show {} --comm {}", input_,
+                        shell_quoted(communicator.name.empty() ? id_text(communicator.id) : communicator.name));
+        // The numbers of sends and receives are each rank's own: their newest calls are the ones that wait.
+        command += head_.op == "send" || head_.op == "recv"
+                       ? std::string(" --last 6")
+                       : fmt::format(" --seq {}-{}", head_.sequence > 2 ? head_.sequence - 2 : 0, head_.sequence + 1);
+        command += ranks.empty() ? std::string() : " --rank " + rank_ranges(ranks);
+        steps_.push_back(command + "   the calls around it");
+    }
+
+    const Run& run_;
+    const Finding& head_;
+    const std::string& input_;
+    std::vector<std::string> steps_;
+};
+
+}  // namespace
+
+std::vector<std::string> next_steps(const Run& run, const Finding& head, const std::string& input) {
+    return Advice(run, head, input).write();
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,71 @@
+// What the report is about: the run, its ranks and hosts, and why each record was made.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/report_parts.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+struct Origin {
+    std::string_view reason;
+    std::string_view words;
+};
+// Counts of a healthy rank's dumps must not read as accusations.
+constexpr auto kOrigins = std::to_array<Origin>({
+    {"timeout", "by their own watchdog"},
+    {"peer", "because another rank dumped"},
+    {"crash", "because a process crashed or was killed"},
+    {"abort", "at ncclCommAbort"},
+    {"exit", "at the end of the process"},
+    {"signal", "on a signal"},
+    {"request", "on request of titan-dump"},
+    {"api", "by the program itself"},
+    {"collected", "saved from the ring of an ended process"},
+});
+
+std::string_view origin_of(const Process& process) {
+    if (process.source.is_ring) {
+        return "read from the ring";
+    }
+    if (process.source.is_flight_recorder) {
+        return "by PyTorch's Flight Recorder";
+    }
+    const auto known = std::find_if(kOrigins.begin(), kOrigins.end(),
+                                    [&](const Origin& origin) { return origin.reason == process.source.reason; });
+    return known == kOrigins.end() ? std::string_view("for an unknown reason") : known->words;
+}
+
+std::string hosts_text(const Run& run) {
+    return run.hosts.empty()       ? std::string()
+           : run.hosts.size() == 1 ? fmt::format(" on host {}", run.hosts.front())
+                                   : fmt::format(" on {} hosts", run.hosts.size());
+}
+
+}  // namespace
+
+std::string outline_text(const Run& run) {
+    std::vector<std::pair<std::string_view, size_t>> counts;
+    for (const Process& process : run.processes) {
+        const std::string_view origin = origin_of(process);
+        const auto known =
+            std::find_if(counts.begin(), counts.end(), [&](const auto& count) { return count.first == origin; });
+        known == counts.end() ? counts.emplace_back(origin, 1) : * known = {origin, known->second + 1};
+    }
+    std::stable_sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::string list;
+    for (const auto& [origin, count] : counts) {
+        list += fmt::format("{}{} {}", list.empty() ? "" : ", ", count, origin);
+    }
+    const std::string ranks = run.world_size > 0 ? fmt::format("{} of {} ranks", run.ranks.size(), run.world_size)
+                                                 : fmt::format("{} ranks", run.processes.size());
+    return fmt::format("run {} attempt {}: {}{}; records: {}", run.id.empty() ? "(unnamed)" : run.id, run.attempt,
+                       ranks, hosts_text(run), list);
+}
+
+}  // namespace titan::analyzer
