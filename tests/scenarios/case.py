@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from typing import Callable, Dict, List, Optional
 
+import damage
 import moments
 from engine import MS, S, Engine
 from program import COMMUNICATION, Job, Op
@@ -37,6 +38,7 @@ class Case:
         self.dumps: Dict[int, int] = {}
         self.when = "timeout"
         self.apart_ns = 50 * MS
+        self.looks_back: List[Callable] = []  # what of the truth depends on the run
         self.after: List[Callable] = []  # damage: called with the case and the directory
         self.engine: Optional[Engine] = None
         self.sound: list = []  # the operations before they were edited
@@ -73,12 +75,16 @@ class Case:
     # Running.
     def run(self):
         self.engine = Engine(self.job, self.rng)
+        if self.rng.random() < 0.15:
+            self.engine.eager_bytes = 1 << 20  # NCCL's buffers hold a message that nobody has asked for yet
         for setup in self.prepare:
             setup(self.engine)
         self.engine.run(self.until_ns)
         self.when_dumped()
         if self.must_hang and not self.hangs():
             raise Retry
+        for look in self.looks_back:
+            look(self)
 
     def hangs(self) -> bool:
         return any(host.inside not in ("done", "exit") for host in self.engine.hosts) or any(
@@ -90,6 +96,11 @@ class Case:
             self.dumps = moments.own_timeout(engine, self.settings.timeout_ms * MS, self.settings.timing, rng)
             if rng.random() < 0.3:
                 self.dumps = {rank: at for rank, at in self.dumps.items() if rank not in engine.dead_ns}
+        elif self.when == "launcher":
+            self.dumps = moments.after_the_launcher(engine, rng)
+        elif self.when == "timeout" and rng.random() < 0.12:
+            self.when = "by_hand"
+            self.dumps = moments.by_hand(engine, rng, early=True)
         elif self.when == "timeout":
             self.dumps = moments.at_timeout(engine, self.settings.timeout_ms * MS, rng)
         elif self.when == "by_hand":
@@ -116,8 +127,10 @@ class Case:
         for rank in sorted(self.dumps):
             writer.write(directory, rank, self.dumps[rank], **self.reason(rank))
         self.wrapped = writer.lost > 0
-        for damage in self.after:
-            damage(self, directory, writer)
+        if not self.own and self.rng.random() < 0.08:
+            damage.mixed_formats(self, directory, writer)
+        for damages in self.after:
+            damages(self, directory, writer)
 
     def reason(self, rank: int) -> dict:
         """Why a dump of titantrace was made, which the dump says."""

@@ -124,6 +124,7 @@ class Engine:
         self.survives_mismatch = False
         self.frozen = None  # (group name, from its n-th collective): the network is stuck
         self.frozen_member: Optional[int] = None  # only this member does not finish
+        self.cut = None  # (rank, rank, from this step on): no message gets through between the two
         self.eager_bytes = 0
         self.jitter = 0.05
         self.work: List[List[tuple]] = [[] for _ in range(job.world)]  # (time, what, stream, other stream or item)
@@ -217,11 +218,14 @@ class Engine:
         me = item.rank
         item.open = len(call.op.messages)
         for direction, other, elements in call.op.messages:
+            if self.cut and {me, other} == set(self.cut[:2]) and call.op.step >= self.cut[2]:
+                continue
             key = (me, other) if direction == "send" else (other, me)
             waiting = call.comm.letters.setdefault(key, deque())
             if direction == "send" and elements * BYTES[call.op.dtype] <= self.eager_bytes:
                 self.push(self.now + 10 * US, self.delivered, item)
-                waiting.append((direction, None, elements)) if not self.taken(waiting, direction, elements) else None
+                if not self.taken(waiting, direction, elements):
+                    waiting.append((direction, None, elements))
                 continue
             if waiting and waiting[0][0] != direction:
                 _, twin, size = waiting.popleft()

@@ -129,7 +129,7 @@ def schedule(stage: int, stages: int, micro_batches: int):
 
 
 def megatron(rng, tp: int, pp: int, dp: int, cp: int = 1, steps: int = 4, micro_batches: int = 0, batched: bool = True,
-             syncs: bool = True, coalesced: bool = False) -> Job:
+             syncs: bool = True, coalesced: bool = False, chunks: int = 1, experts: bool = False) -> Job:
     """tp x cp x dp x pp with 1F1B: all_reduces within a layer, sends between stages, gradients over dp."""
     world = tp * pp * dp * cp
     job = Job("megatron", world)
@@ -159,16 +159,20 @@ def megatron(rng, tp: int, pp: int, dp: int, cp: int = 1, steps: int = 4, micro_
             _data(program, rng, 0.002)
             if tp > 1:
                 program.call(groups["tp"][rank], "broadcast", 2 * KI, "Long", site=("broadcast_data", 27))
-            for what in schedule(stage, pp, micro_batches):
+            units = schedule(stage, pp, micro_batches) if chunks == 1 else interleaved(stage, pp, micro_batches, chunks)
+            for what in units:
                 if isinstance(what, str):
                     for _ in range(2):
                         program.kernel(0.0004 if what == "forward" else 0.0008)
                         if cp > 1:
                             _ring_pass(program, groups["cp"][rank].ranks, groups["cp"][rank], hidden // cp)
+                        if experts:
+                            for site in (("dispatch", 93), ("combine", 99)):
+                                program.call(groups["dp"][rank], "all_to_all", hidden, "BFloat16", site=site)
                         if tp > 1:
                             program.call(groups["tp"][rank], "all_reduce", hidden, "BFloat16", site=(what, 112))
                     continue
-                messages = [(direction, ring[stage + way], hidden) for direction, way in what]
+                messages = [(direction, ring[(stage + way) % pp], hidden) for direction, way in what]
                 if batched:
                     program.batch(groups["pp"][rank], messages, site=("communicate", 141))
                 else:
@@ -193,6 +197,58 @@ def megatron(rng, tp: int, pp: int, dp: int, cp: int = 1, steps: int = 4, micro_
             if step % 2 == 1:
                 program.call(job.default, "all_reduce", 1, site=("training_log", 203))
     return job
+
+
+def interleaved(stage: int, stages: int, micro_batches: int, chunks: int):
+    """Interleaved 1F1B of one stage (Megatron's forward_backward_pipelining_with_interleaving): each stage holds several
+    chunks of layers, and what leaves the last stage goes round to the first. Yields like schedule()."""
+    total = micro_batches * chunks
+    warm = total if micro_batches == stages else min(total, (stages - stage - 1) * 2 + (chunks - 1) * stages)
+    first, last = stage == 0, stage == stages - 1
+
+    def chunk(unit: int, forward: bool) -> int:
+        place = unit % (stages * chunks) // stages
+        return place if forward else chunks - 1 - place
+
+    def out(unit: int):
+        return [] if last and chunk(unit, True) == chunks - 1 else [("send", 1)]
+
+    def back(unit: int):
+        return [] if first and chunk(unit, False) == 0 else [("send", -1)]
+    if not first:
+        yield [("recv", -1)]
+    for unit in range(warm):
+        yield "forward"
+        messages = out(unit)
+        if unit + 1 < total and not (first and chunk(unit + 1, True) == 0):
+            messages.append(("recv", -1))
+        if unit == warm - 1 and warm < total and not last:
+            messages.append(("recv", 1))
+        if messages:
+            yield messages
+    rest = total - warm
+    for unit in range(rest):
+        yield "forward"
+        yield "backward"
+        messages = out(unit + warm) + back(unit)
+        if unit + 1 < rest:
+            ahead = unit + warm - (stages - 1)
+            if not first or chunk(ahead, True) != chunks - 1:
+                messages.append(("recv", -1))
+        behind = unit - (stages - 1)
+        if unit + 1 < total and not (last and (behind < 0 or chunk(behind, False) == 0)):
+            messages.append(("recv", 1))
+        if messages:
+            yield messages
+    if warm == total and not last:
+        yield [("recv", 1)]
+    for unit in range(rest, total):
+        yield "backward"
+        messages = back(unit)
+        if unit + 1 < total and not (last and chunk(unit + 1, False) == chunks - 1):
+            messages.append(("recv", 1))
+        if messages:
+            yield messages
 
 
 def _single_messages(program: Program, group, messages, stage: int):
@@ -385,5 +441,7 @@ USUAL: Dict[str, Callable] = {
     "ring": lambda rng, steps: ring_attention(rng, rng.choice([4, 8]), steps),
     "coalesced": lambda rng, steps: coalesced(rng, rng.choice([4, 8]), steps),
     "context": lambda rng, steps: megatron(rng, 1, 2, 2, cp=2, steps=steps),
+    "interleaved": lambda rng, steps: megatron(rng, rng.choice([1, 2]), rng.choice([2, 4]), 1, steps=steps, chunks=2),
+    "experts": lambda rng, steps: megatron(rng, 1, 2, rng.choice([2, 4]), steps=steps, experts=True),
     "rollout": lambda rng, steps: rollout(rng, rng.choice([2, 4]), 4, steps),
 }

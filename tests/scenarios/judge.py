@@ -81,9 +81,12 @@ def _judge(truth: Truth, findings: list, answer: Answer):
     for cause in truth.causes:
         if tells(head, cause):
             named = set().union(*(f["ranks"] for f in findings))
-            if guilty <= named:
+            if guilty <= named or truth.one_is_enough:
                 return "right", ""
             return "partly", "%s is not named" % sorted(guilty - named)
+    together = [cause for cause in truth.causes if head["kind"] in cause.kinds and cause.ranks <= ranks]
+    if together and set().union(*(cause.ranks for cause in together)) == ranks:
+        return "right", ""
     if head["confidence"] != "certain":
         if any(tells(head, cause) for cause in truth.weaker):
             return "right", ""
@@ -93,6 +96,6 @@ def _judge(truth: Truth, findings: list, answer: Answer):
     if truth.causes and guilty:
         if any(tells(f, cause) for f in findings for cause in truth.causes):
             return "partly", "head: " + said
-        if guilty <= ranks:
+        if guilty <= ranks or (truth.one_is_enough and any(cause.ranks <= ranks for cause in truth.causes)):
             return "partly", said
     return "wrong", said

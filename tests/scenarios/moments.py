@@ -38,10 +38,21 @@ def at_timeout(engine: Engine, timeout_ns: int, rng) -> Dict[int, int]:
     return {rank: moment + rng.randrange(0, 1500 * MS) for rank in range(engine.job.world) if rank not in engine.dead_ns}
 
 
-def by_hand(engine: Engine, rng) -> Dict[int, int]:
+def by_hand(engine: Engine, rng, early: bool = False) -> Dict[int, int]:
     """Somebody noticed that the job stands still, and asked all for a dump (TORCH_NCCL_DEBUG_INFO_PIPE_FILE)."""
-    moment = engine.now + rng.randrange(200, 3000) * S
-    return {rank: moment + rng.randrange(0, 400 * MS) for rank in range(engine.job.world) if rank not in engine.dead_ns}
+    moment = engine.now + (rng.randrange(20, 110) if early else rng.randrange(200, 3000)) * S
+    apart = rng.choice([400 * MS, 400 * MS, 10 * S])
+    return {rank: moment + rng.randrange(0, apart) for rank in range(engine.job.world) if rank not in engine.dead_ns}
+
+
+def after_the_launcher(engine: Engine, rng) -> Dict[int, int]:
+    """The launcher ends all ranks within a second of the first death; later somebody collects what their rings hold."""
+    moment = min(engine.dead_ns.values()) + rng.randrange(300, 1200) * MS
+    for rank in range(engine.job.world):
+        if rank not in engine.dead_ns:
+            engine.dead_ns[rank] = moment + rng.randrange(0, 100 * MS)
+            engine.exits[rank] = "killed"
+    return {rank: moment + rng.randrange(2, 600) * S for rank in range(engine.job.world)}
 
 
 def in_the_middle(engine: Engine, rng, apart_ns: int) -> Dict[int, int]:

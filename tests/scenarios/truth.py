@@ -27,6 +27,7 @@ class Truth:
     weaker: stories that the same records fit as well. They are right, too, unless called certain.
     among: where the records cannot tell which ranks, any set of these that holds the guilty ones is right, unless certain.
     among_without_history: the same where the ring holds little more than a step: habits cannot be seen.
+    one_is_enough: of several causes; the others may be hidden by it.
     silent_is_right: the records hold nothing of it, so that "nothing wrong" cannot be held against the reader.
     """
 
@@ -39,6 +40,7 @@ class Truth:
         self.among_without_history = set(among_without_history)
         self.silent_is_right = silent_is_right
         self.note = note
+        self.one_is_enough = False
 
     def describe(self) -> dict:
         return {"outcome": self.outcome, "causes": [cause.describe() for cause in self.causes],

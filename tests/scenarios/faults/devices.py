@@ -3,7 +3,7 @@
 from case import Case
 from faults.table import fault, is_call
 from program import Op
-from truth import STUCK, hang
+from truth import STUCK, Cause, hang
 
 
 def gpu_hangs(case: Case, timing: bool):
@@ -52,3 +52,15 @@ def network_stuck(case: Case):
 def stuck_on_one_member(case: Case):
     group, who = frozen(case, True)
     case.truth = hang(STUCK, [who])
+
+
+@fault
+def message_stuck(case: Case):
+    """A send and its receive have both been called, and nothing moves between the two."""
+    case.use("megatron", "megatron_deep", "interleaved")
+    rank = case.rank()
+    place = case.place(rank, lambda op: op.messages is not None)
+    other = case.ops(rank)[place].messages[0][1]
+    step = case.ops(rank)[place].step
+    case.prepare.append(lambda engine: setattr(engine, "cut", (rank, other, step)))
+    case.truth = hang({"stuck_in_flight"}, [rank, other], weaker=[Cause(STUCK, [rank]), Cause(STUCK, [other])])

@@ -30,11 +30,11 @@ def one_in_its_data_loader(case: Case):
     case.truth = hang(ABSENT, [rank])
 
 
-def ends(case: Case) -> int:
+def ends(case: Case, how: str = "exit") -> int:
     case.use()
     rank = case.rank()
     place = case.place(rank)
-    case.ops(rank).insert(place, Op("exit", step=case.ops(rank)[place].step))
+    case.ops(rank).insert(place, Op("exit", what=how, step=case.ops(rank)[place].step))
     case.truth = hang(ABSENT, [rank])
     return rank
 
@@ -42,6 +42,20 @@ def ends(case: Case) -> int:
 @fault
 def exited_without_dump(case: Case):
     ends(case)
+
+
+@fault
+def killed_without_dump(case: Case):
+    """SIGKILL, as the kernel's OOM killer sends it."""
+    ends(case, "killed")
+
+
+@fault
+def launcher_ended_all(case: Case):
+    """Only rings are left: of the first to die, and of the others, which the launcher ended a second later."""
+    ends(case, case.rng.choice(["killed", "exit"]))
+    case.when = "launcher"
+    case.settings.ring = 512
 
 
 @fault
@@ -116,3 +130,14 @@ def lazy_group_stuck_in_init(case: Case):
         return
     case.truth = Truth("hang", [Cause(ABSENT, ranks)], weaker=[Cause(ABSENT, [rank])],
                        note="rank %d is the one that does not come; the records show that all members are away" % rank)
+
+
+@fault
+def checkpoint_thread_stuck(case: Case):
+    """A background thread with a group of its own does not come to its call; the training goes on."""
+    case.job = jobs.background(case.rng, case.rng.choice([3, 4, 8]), case.steps)
+    rank = case.rank()
+    program = next(program for of, program in case.job.threads if of == rank)
+    places = [i for i, op in enumerate(program.ops) if op.kind == "call" and 2 <= op.step <= case.steps - 3]
+    program.ops.insert(case.rng.choice(places), Op("stuck", what="python"))
+    case.truth = hang(ABSENT, [rank])

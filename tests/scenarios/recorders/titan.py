@@ -341,7 +341,7 @@ class Writer:
         for at, ns in ((480, 0), (512, max(last - 300 * MS, 1))):
             put(at, "QQQQ", 2, self.ticks(rank, ns), self.ticks(rank, ns), self.wall(rank, ns))
         steps = [(ns, n) for ns, n in engine.steps[rank] if ns <= last]
-        put(544, "QIi", self.ticks(rank, max(last - 400 * MS, 0)), 2 if dead and engine.exits.get(rank) == "exit" else 1, 0)
+        put(544, "QIi", self.ticks(rank, max(last - self.rng.randrange(S), 0)), 2 if dead and engine.exits.get(rank) == "exit" else 1, 0)
         put(560, "qQQQ", steps[-1][1] if steps and settings.steps else -1,
             self.ticks(rank, steps[-1][0]) if steps and settings.steps else 0, 0, settings.timeout_ms * MS)
         put(592, "IIiIQ", settings.method if settings.timing else 0, 22705, 12080, 1, 0)
