@@ -5,6 +5,7 @@ host blocks in, what is given to streams, and, where the GPU is observed, how fa
 """
 
 import hashlib
+import itertools
 import json
 import os
 import struct
@@ -20,7 +21,10 @@ ROOTED = (2, 3)
 DTYPES = {"Float": 7, "BFloat16": 9, "Half": 6, "Long": 4, "Int": 2, "Byte": 1}
 CALLS = {1: "ncclAllReduce", 2: "ncclReduce", 3: "ncclBroadcast", 4: "ncclAllGather", 5: "ncclReduceScatter",
          9: "ncclSend", 10: "ncclRecv"}
+COUNTED_BY_OUTPUT = ("_reduce_scatter_base", "reduce_scatter", "_broadcast_oop")
 COMM_INIT = 20
+CREATING, LIVE = 1, 2
+TIMING, WRITES = 2, 3  # methods of observing the GPU
 ENQUEUED, PENDING, STARTED, FINISHED, ENTERED, RETURNED = 4, 5, 6, 7, 1, 9
 KERNEL, EVENT_RECORD, EVENT_WAIT = 1, 5, 6
 NONE32 = 0xFFFFFFFF
@@ -40,7 +44,7 @@ PIECE = 1 << 20  # elements that an all_to_all moves between two ranks
 class Settings:
     def __init__(self, rng):
         self.timing = rng.random() < 0.7
-        self.method = rng.choice([3, 3, 3, 2, 1])  # of observing the GPU, where it is observed
+        self.method = rng.choice([WRITES, WRITES, WRITES, TIMING, 1])  # of observing the GPU, where it is observed
         self.work = rng.random() < 0.8  # TITANTRACE_LAUNCHES
         self.steps = rng.random() < 0.6
         self.ring = 512
@@ -96,6 +100,218 @@ def comm_id(group, key: str) -> int:
     return int.from_bytes(hashlib.sha256(("%s/%s" % (group.name, key)).encode()).digest()[:8], "little") | 1
 
 
+class Image:
+    """What the ring of one rank held at one moment."""
+
+    def __init__(self, writer: "Writer", rank: int, now: int):
+        self.writer, self.rank, self.now = writer, rank, now
+        self.engine, self.settings = writer.engine, writer.settings
+        self.device = rank % self.engine.job.per_host
+        self.tids = {"main": 4000 + rank, "background": 4500 + rank}
+        self.text = Texts()
+        self.calls = Table(1, 192, self.settings.ring, True)
+        self.cuda = Table(2, 64, 256, True)
+        self.markers = Table(3, 48, 256, True)
+        self.communicators = Table(4, 192, 64, False)
+        self.threads = Table(5, 192, 4, False)
+        self.work = Table(9, 64, 1024, True)
+        self.counters = b""
+        self.marks: Dict[int, bytes] = {}
+        self.groups = self.launches = 0
+        self.newest: Dict[str, tuple] = {}  # thread -> (name, returned) of its last call
+        self.comms = [comm for comm in self.engine.comms.values() if rank in comm.ranks and
+                      (comm.born_ready or self.key(comm) in self.engine.created)]
+        self.rows = {(comm.group.name, comm.key): i for i, comm in enumerate(self.comms)}
+        self.issued = [0] * len(self.comms)
+        self.finished = [0] * len(self.comms)
+        self.messages = [{"send": [0] * len(comm.ranks), "recv": [0] * len(comm.ranks)} for comm in self.comms]
+
+    # Helpers.
+    def key(self, comm) -> tuple:
+        return self.rank, comm.group.name, comm.key
+
+    def creation(self, comm) -> tuple:
+        """Entered, left (None: still inside) as seen now."""
+        entered, left = self.engine.created.get(self.key(comm), (0, 25 * MS))
+        return entered, None if left is None or left > self.now else left
+
+    def tick(self, ns: int) -> int:
+        return self.writer.ticks(self.rank, ns)
+
+    def stream_of(self, comm) -> int:
+        return 0x7f00_0000_8000 + 64 * self.rows[(comm.group.name, comm.key)]
+
+    def compute_of(self, thread: str) -> int:
+        return 0x7f00_0000_4000 + (64 if thread == "background" else 0)
+
+    def step_at(self, ns: int) -> int:
+        if not self.settings.steps:
+            return -1
+        return max((number for at, number in self.engine.steps[self.rank] if at <= ns), default=-1)
+
+    def returned(self, thread: str, name: str, ns: int):
+        if ns >= self.newest.get(thread, ("", -1))[1]:
+            self.newest[thread] = (name, ns)
+
+    # Regions.
+    def fill(self):
+        """Calls and creations of communicators, in the order of time; then the rest."""
+        creations = sorted(self.comms, key=lambda comm: self.creation(comm)[0])
+        records = [record for record in self.engine.records[self.rank] if record.created_ns <= self.now]
+        for _, of_one in itertools.groupby(records, key=lambda record: id(record.op)):
+            of_one = list(of_one)
+            while creations and self.creation(creations[0])[0] <= of_one[0].created_ns:
+                self.add_creation(creations.pop(0))
+            self.add_calls(of_one)
+        for comm in creations:
+            self.add_creation(comm)
+        if self.settings.work:
+            self.add_work()
+        for ns, number in self.engine.steps[self.rank]:
+            if self.settings.steps and ns <= self.now:
+                self.markers.rows.append(MARKER.pack(slot(len(self.markers.rows)), self.tick(ns), number, number, 0, 0,
+                                                     self.tids["main"], 1, 0, 0))
+        for host in self.engine.hosts:
+            if host.rank == self.rank:
+                self.add_thread(host)
+        for comm in self.comms:
+            self.add_communicator(comm)
+
+    def add_creation(self, comm):
+        entered, left = self.creation(comm)
+        if entered > self.now:
+            return
+        self.calls.rows.append(COLLECTIVE.pack(
+            slot(len(self.calls.rows)), 0, 0, 0, 0, 0, 0, 0, self.step_at(entered), self.tick(entered),
+            0 if left is None else self.tick(left), 0, 0, comm_id(comm.group, comm.key),
+            self.rows[(comm.group.name, comm.key)], self.tids["main"], 0, 0, -1, comm.ranks.index(self.rank), self.device, 0,
+            COMM_INIT, 255, 255, 0, ENTERED if left is None else RETURNED, 0, -1 if left is None else 0, *[0] * 9))
+
+    def parts(self, op, comm) -> list:
+        """(name, inputs, outputs, peer or root) of each NCCL call that one of PyTorch's makes."""
+        place = {member: i for i, member in enumerate(comm.ranks)}
+        if op.name == "all_to_all":
+            # A send and a receive for each member, in one NCCL group.
+            return [(way, [[PIECE]], [[PIECE]], member) for member in range(len(comm.ranks)) for way in ("send", "recv")]
+        if op.kind == "call":
+            return [(op.name, op.inputs, op.outputs, 0)]
+        if op.kind == "coalesced":
+            return [(name, inputs, outputs, i) for i, (name, inputs, outputs) in enumerate(op.parts)]
+        return [(direction, [[elements]], [[elements]], place[other]) for direction, other, elements in op.messages]
+
+    def add_calls(self, records):
+        """What one call of PyTorch's is for NCCL: calls of one launch."""
+        settings, record = self.settings, records[-1]
+        op, comm = record.op, record.comm
+        item = next(r.item for r in records if r.item is not None)
+        row = self.rows[(comm.group.name, comm.key)]
+        grouped = op.kind in ("coalesced", "batch") or op.name == "all_to_all"
+        self.groups += grouped
+        self.launches += 1
+        came = item.ready_ns is not None and item.ready_ns <= self.now
+        done = item.end_ns is not None and item.end_ns <= self.now
+        marked = settings.timing and settings.method == WRITES
+        if marked:
+            self.marks[self.launches - 1] = MARKS.pack(self.launches if came else 0, self.launches if done else 0)
+        state = ENQUEUED if not settings.timing else FINISHED if done else STARTED if came else PENDING
+        seen = self.writer.rng.randrange(0, 5 * MS) if settings.method != TIMING else 0
+        started = self.tick(min(item.ready_ns + seen, self.now)) if came and settings.timing else 0
+        finished = self.tick(min(item.end_ns + seen, self.now)) if done and settings.timing else 0
+        for i, (name, inputs, outputs, peer) in enumerate(self.parts(op, comm)):
+            kind = KINDS[name]
+            message = name in ("send", "recv")
+            if message:
+                sequence = self.messages[row][name][peer]
+                self.messages[row][name][peer] += 1
+            else:
+                sequence = self.issued[row]
+                self.issued[row] += 1
+                if finished:
+                    self.finished[row] = self.issued[row]
+            entered = record.created_ns + i * US
+            self.calls.rows.append(COLLECTIVE.pack(
+                slot(len(self.calls.rows)), comm_id(comm.group, comm.key), sequence,
+                numel(outputs) if name in COUNTED_BY_OUTPUT else numel(inputs), 0x7e0000000000, 0x7e1000000000,
+                self.stream_of(comm), self.groups if grouped else 0, self.step_at(entered), self.tick(entered),
+                self.tick(entered + 8 * US), started, finished, 0, row, self.tids[record.thread], 0, 0,
+                peer if message or kind in ROOTED else -1, comm.ranks.index(self.rank), self.device, i if grouped else 0, kind,
+                DTYPES[op.dtype], 0 if kind in REDUCES else 255, 1 if grouped else 0, state, 0, 0, 0,
+                self.launches if marked else 0, *[0] * 7))
+            self.returned(record.thread, CALLS[kind], entered + 8 * US)
+
+    def add_work(self):
+        """Kernels of the compute stream, and the events that make streams wait for each other."""
+        events: Dict[int, int] = {}
+
+        def add(ns, stream, thing, name, thread, call, kind):
+            self.work.rows.append(STREAM_WORK.pack(slot(len(self.work.rows)), self.tick(ns), stream, thing, 1, 0,
+                                                   self.text(name), self.tids[thread], self.text(call), kind, 0, 0))
+        for ns, what, thread, item in self.engine.work[self.rank]:
+            if ns > self.now:
+                break
+            compute = self.compute_of(thread)
+            if what in ("kernel", "gpu_hang"):
+                name = "sm90_xmma_gemm_bf16" if what == "kernel" else "spin_forever_kernel"
+                add(ns - 3 * US, compute, 0x5000, name, thread, "cudaLaunchKernel", KERNEL)
+                continue
+            event = events.setdefault(id(item), 0x6000 + 64 * len(events))
+            stream = self.stream_of(item.call.comm)
+            if what == "call":
+                add(ns - 2 * US, compute, event + 32, "cudaEventRecord", thread, "cudaEventRecord", EVENT_RECORD)
+                add(ns - US, stream, event + 32, "cudaStreamWaitEvent", thread, "cudaStreamWaitEvent", EVENT_WAIT)
+                add(ns + 9 * US, stream, event, "cudaEventRecord", thread, "cudaEventRecord", EVENT_RECORD)
+            else:
+                add(ns, compute, event, "cudaStreamWaitEvent", thread, "cudaStreamWaitEvent", EVENT_WAIT)
+
+    def add_thread(self, host):
+        inside = since = of = 0
+        stream, tid = self.compute_of(host.thread), self.tids[host.thread]
+        for _, _, begun, until in host.visits:
+            if begun > self.now:
+                break
+            over = until is not None and until <= self.now
+            self.cuda.rows.append(CUDA_CALL.pack(
+                slot(len(self.cuda.rows)), self.tick(begun), self.tick(until) if over else 0, stream, self.step_at(begun),
+                self.text("cudaStreamSynchronize"), tid, 0 if over else -1, 0, 0))
+            if over:
+                self.returned(host.thread, "cudaStreamSynchronize", until)
+            else:
+                inside, since, of = self.text("cudaStreamSynchronize"), begun, stream
+        for comm in self.comms:
+            entered, left = self.creation(comm)
+            if host.thread == "main" and entered <= self.now and left is None:
+                inside, since, of = self.text("ncclCommInitRank"), entered, comm_id(comm.group, comm.key)
+        last, returned = self.newest.get(host.thread, ("", -1))
+        launches = sum(ns <= self.now and thread == host.thread for ns, _, thread, _ in self.engine.work[self.rank])
+        self.threads.rows.append(THREAD.pack(
+            tid, inside, self.tick(since) if inside else 0, of, 0, 0, 0, self.text(last),
+            self.tick(returned) if returned >= 0 else 0, 0, *[0] * 8, 0, *[0] * 8,
+            b"python3" if host.thread == "main" else b"checkpoint", launches, 0))
+
+    def add_communicator(self, comm):
+        entered, left = self.creation(comm)
+        if entered > self.now:
+            return
+        i, size = self.rows[(comm.group.name, comm.key)], len(comm.ranks)
+        name = self.text(comm.group.desc) if self.settings.names and not comm.key else 0
+        self.communicators.rows.append(COMMUNICATOR.pack(
+            1, COMM_INIT, CREATING if left is None else LIVE, 0, comm_id(comm.group, comm.key), 0, 0, 0x7d0000000000 + 4096 * i,
+            self.issued[i], self.finished[i], self.tick(entered), 0 if left is None else self.tick(left), 0, len(self.counters),
+            size, comm.ranks.index(self.rank), self.device, 0, 0, 0, 0, name, -1 if left is None else 0, 0, -1,
+            self.tids["main"], 0, *[0] * 6))
+        self.counters += struct.pack("<%dQ" % (2 * size), *self.messages[i]["send"], *self.messages[i]["recv"])
+
+    def regions(self) -> list:
+        """(kind, stride, room, bytes, head)"""
+        room = 1 << self.launches.bit_length()
+        marks = b"".join(self.marks.get(i, bytes(16)) for i in range(room))
+        found = [(table.kind, table.stride, table.room, table.bytes(), len(table.rows)) for table in (
+            self.calls, self.cuda, self.markers, self.communicators, self.threads)]
+        return found + [(6, 16, 1024, self.text.index, len(self.text.ids) - 1), (7, 1, 65536, self.text.heap, len(self.text.heap)),
+                        (8, 1, max(len(self.counters), 8), self.counters, len(self.counters)),
+                        (9, 64, 1024, self.work.bytes(), len(self.work.rows)), (10, 16, room, marks, room)]
+
+
 class Writer:
     def __init__(self, engine: Engine, settings: Settings, rng, number: int):
         self.engine, self.settings, self.rng = engine, settings, rng
@@ -116,204 +332,12 @@ class Writer:
     def wall(self, rank: int, ns: int) -> int:
         return self.settings.epoch_ns + self.offsets[self.host(rank)] + ns
 
-    def image(self, rank: int, now: int):
-        """Ring header and regions as (offset, bytes)."""
-        engine, settings = self.engine, self.settings
-        tick = lambda ns: self.ticks(rank, ns)  # noqa: E731
-        text = Texts()
-        pid = 4000 + rank
-        main = {"main": pid, "background": pid + 500}
-        mine = [c for c in engine.comms.values() if rank in c.ranks and
-                (c.born_ready or (rank, c.group.name, c.key) in engine.created)]
-        rows = {(c.group.name, c.key): i for i, c in enumerate(mine)}
-        calls = Table(1, 192, settings.ring, True)
-        cuda = Table(2, 64, 256, True)
-        marks = Table(3, 48, 256, True)
-        work = Table(9, 64, 1024, True)
-        launch_marks: Dict[int, bytes] = {}
-        issued = [0] * len(mine)
-        finished = [0] * len(mine)
-        counters: List[Dict[str, List[int]]] = [{"send": [0] * len(c.ranks), "recv": [0] * len(c.ranks)} for c in mine]
-        state = {"group": 0, "launch": 0}
-        newest: Dict[str, tuple] = {}  # thread -> (name, returned) of its last call
-
-        def after(thread: str, name: str, ns: int):
-            if ns >= newest.get(thread, ("", -1))[1]:
-                newest[thread] = (name, ns)
-
-        def stream_of(comm) -> int:
-            return 0x7f00_0000_8000 + 64 * rows[(comm.group.name, comm.key)]
-
-        def compute_of(thread: str) -> int:
-            return 0x7f00_0000_4000 + (64 if thread != "main" else 0)
-
-        def step_at(ns: int) -> int:
-            if not settings.steps:
-                return -1
-            found = -1
-            for at, number in engine.steps[rank]:
-                if at > ns:
-                    break
-                found = number
-            return found
-
-        def add_lifecycle(comm):
-            entered, left = engine.created.get((rank, comm.group.name, comm.key), (0, 25 * MS))
-            if entered > now:
-                return
-            inside = left is None or left > now
-            ticket = len(calls.rows)
-            calls.rows.append(COLLECTIVE.pack(
-                slot(ticket), 0, 0, 0, 0, 0, 0, 0, step_at(entered), tick(entered), 0 if inside else tick(left), 0, 0,
-                comm_id(comm.group, comm.key), rows[(comm.group.name, comm.key)], pid, 0, 0, -1, comm.ranks.index(rank),
-                rank % engine.job.per_host, 0, COMM_INIT, 255, 255, 0, ENTERED if inside else RETURNED, 0, -1 if inside else 0, 0,
-                0, 0, 0, 0, 0, 0, 0, 0))
-
-        def add_calls(records):
-            record = records[-1]
-            op, comm, item = record.op, record.comm, next(r.item for r in records if r.item is not None)
-            row = rows[(comm.group.name, comm.key)]
-            place = {member: i for i, member in enumerate(comm.ranks)}
-            parts = []
-            if op.kind == "call":
-                parts = [(op.name, op.inputs, op.outputs, 0)]
-            elif op.kind == "coalesced":
-                parts = [(name, inputs, outputs, i) for i, (name, inputs, outputs) in enumerate(op.parts)]
-            else:
-                parts = [(direction, [[elements]], [[elements]], place[other]) for direction, other, elements in op.messages]
-            if op.name == "all_to_all":
-                # PyTorch makes it of a send and a receive for each member, in one NCCL group.
-                parts = [(way, [[PIECE]], [[PIECE]], member) for member in range(len(comm.ranks)) for way in ("send", "recv")]
-            grouped = op.kind in ("coalesced", "batch") or op.name == "all_to_all"
-            if grouped:
-                state["group"] += 1
-            state["launch"] += 1
-            launch = state["launch"]
-            came = item.ready_ns is not None and item.ready_ns <= now
-            done = item.end_ns is not None and item.end_ns <= now
-            marked = settings.timing and settings.method == 3
-            if marked:
-                launch_marks[launch - 1] = MARKS.pack(launch if came else 0, launch if done else 0)
-            said = (FINISHED if done else STARTED if came else PENDING) if settings.timing else ENQUEUED
-            seen = self.rng.randrange(0, 5 * MS) if settings.method != 2 else 0
-            for i, (name, inputs, outputs, peer) in enumerate(parts):
-                kind = KINDS[name]
-                p2p = name in ("send", "recv")
-                if p2p:
-                    sequence = counters[row][name][peer]
-                    counters[row][name][peer] += 1
-                else:
-                    sequence = issued[row]
-                    issued[row] += 1
-                    if done and settings.timing:
-                        finished[row] = issued[row]
-                count = numel(outputs) if kind == 5 else numel(inputs)
-                if kind == 3 and name == "_broadcast_oop":
-                    count = numel(outputs)
-                entered = record.created_ns + i * US
-                calls.rows.append(COLLECTIVE.pack(
-                    slot(len(calls.rows)), comm_id(comm.group, comm.key), sequence, count, 0x7e0000000000, 0x7e1000000000,
-                    stream_of(comm), state["group"] if grouped else 0, step_at(entered), tick(entered),
-                    tick(entered + 8 * US), tick(min(item.ready_ns + seen, now)) if came and settings.timing else 0,
-                    tick(min(item.end_ns + seen, now)) if done and settings.timing else 0, 0, row, main[record.thread], 0, 0,
-                    peer if p2p or kind in ROOTED else -1, place[rank], rank % engine.job.per_host, i if grouped else 0, kind,
-                    DTYPES[op.dtype], 0 if kind in REDUCES else 255, 1 if grouped else 0, said, 0, 0, 0,
-                    launch if marked else 0, 0, 0, 0, 0, 0, 0, 0))
-                after(record.thread, CALLS[kind], entered + 8 * US)
-
-        # Calls and creations of communicators, in the order of time.
-        creations = sorted(((engine.created.get((rank, c.group.name, c.key), (0, 0))[0], i, c) for i, c in enumerate(mine)),
-                           key=lambda x: x[:2])
-        records = [r for r in engine.records[rank] if r.created_ns <= now]
-        at = 0
-        while at < len(records):
-            upto = at + 1
-            while upto < len(records) and records[upto].op is records[at].op:
-                upto += 1
-            while creations and creations[0][0] <= records[at].created_ns:
-                add_lifecycle(creations.pop(0)[2])
-            add_calls(records[at:upto])
-            at = upto
-        for _, _, comm in creations:
-            add_lifecycle(comm)
-        self.lost += max(0, len(calls.rows) - settings.ring)
-        if settings.work:
-            self.stream_work(rank, now, work, text, main, stream_of, compute_of, step_at)
-        for ns, number in engine.steps[rank]:
-            if settings.steps and ns <= now:
-                marks.rows.append(MARKER.pack(slot(len(marks.rows)), tick(ns), number, number, 0, 0, pid, 1, 0, 0))
-        threads = []
-        for host in (h for h in engine.hosts if h.rank == rank):
-            inside, since, of = 0, 0, 0
-            for what, _, begun, until in host.visits:
-                if begun > now:
-                    break
-                over = until is not None and until <= now
-                cuda.rows.append(CUDA_CALL.pack(
-                    slot(len(cuda.rows)), tick(begun), tick(until) if over else 0, compute_of(host.thread), step_at(begun),
-                    text("cudaStreamSynchronize"), main[host.thread], 0 if over else -1, 0, 0))
-                if over:
-                    after(host.thread, "cudaStreamSynchronize", until)
-                else:
-                    inside, since, of = text("cudaStreamSynchronize"), begun, compute_of(host.thread)
-            for (member, group, key), (entered, left) in engine.created.items():
-                if member == rank and host.thread == "main" and entered <= now and (left is None or left > now):
-                    inside, since = text("ncclCommInitRank"), entered
-                    of = comm_id(engine.comms[(group, key)].group, key)
-            last, returned = newest.get(host.thread, ("", -1))
-            threads.append(THREAD.pack(main[host.thread], inside, tick(since) if inside else 0, of, 0, 0, 0, text(last),
-                                       tick(returned) if returned >= 0 else 0, 0, *[0] * 8, 0, *[0] * 8,
-                                       b"python3" if host.thread == "main" else b"checkpoint",
-                                       sum(ns <= now and thread == host.thread for ns, _, thread, _ in engine.work[rank]),
-                                       0))
-        comms, p2p = [], b""
-        for i, comm in enumerate(mine):
-            entered, left = engine.created.get((rank, comm.group.name, comm.key), (0, 25 * MS))
-            if entered > now:
-                continue
-            inside = left is None or left > now
-            comms.append(COMMUNICATOR.pack(
-                1, COMM_INIT, 1 if inside else 2, 0, comm_id(comm.group, comm.key), 0, 0, 0x7d0000000000 + 4096 * i, issued[i],
-                finished[i], tick(entered), 0 if inside else tick(left), 0, len(p2p), len(comm.ranks), comm.ranks.index(rank),
-                rank % engine.job.per_host, 0, 0, 0, 0, text(comm.group.desc) if settings.names and not comm.key else 0,
-                -1 if inside else 0, 0, -1, pid, 0, *[0] * 6))
-            p2p += struct.pack("<%dQ" % (2 * len(comm.ranks)), *counters[i]["send"], *counters[i]["recv"])
-        rows_of_marks = 1
-        while rows_of_marks < state["launch"] + 1:
-            rows_of_marks *= 2
-        regions = [
-            (1, 192, settings.ring, calls.bytes(), len(calls.rows)), (2, 64, 256, cuda.bytes(), len(cuda.rows)),
-            (3, 48, 256, marks.bytes(), len(marks.rows)), (4, 192, max(len(comms), 1), b"".join(comms), len(comms)),
-            (5, 192, 4, b"".join(threads), len(threads)), (6, 16, 1024, text.index, len(text.ids) - 1),
-            (7, 1, 65536, text.heap, len(text.heap)), (8, 1, max(len(p2p), 8), p2p, len(p2p)),
-            (9, 64, 1024, work.bytes(), len(work.rows)),
-            (10, 16, rows_of_marks, b"".join(launch_marks.get(i, MARKS.pack(0, 0)) for i in range(rows_of_marks)), rows_of_marks),
-        ]
-        return self.header(rank, now, regions)
-
-    def stream_work(self, rank, now, work, text, main, stream_of, compute_of, step_at):
-        """Kernels of the compute stream, and the events that make streams wait for each other."""
-        events: Dict[int, int] = {}
-
-        def add(ns, stream, thing, name, thread, call, kind):
-            work.rows.append(STREAM_WORK.pack(slot(len(work.rows)), self.ticks(rank, ns), stream, thing, 1, 0, text(name),
-                                              main[thread], text(call), kind, 0, 0))
-        for ns, what, thread, item in self.engine.work[rank]:
-            if ns > now:
-                break
-            compute = compute_of(thread if thread in main else "main")
-            if what in ("kernel", "gpu_hang"):
-                name = "sm90_xmma_gemm_bf16" if what == "kernel" else "spin_forever_kernel"
-                add(ns - 3 * US, compute, 0x5000, name, thread, "cudaLaunchKernel", KERNEL)
-                continue
-            event = events.setdefault(id(item), 0x6000 + 64 * len(events))
-            stream = stream_of(item.call.comm)
-            if what == "call":
-                add(ns - 2 * US, compute, event + 32, "cudaEventRecord", thread, "cudaEventRecord", EVENT_RECORD)
-                add(ns - US, stream, event + 32, "cudaStreamWaitEvent", thread, "cudaStreamWaitEvent", EVENT_WAIT)
-                add(ns + 9 * US, stream, event, "cudaEventRecord", thread, "cudaEventRecord", EVENT_RECORD)
-            else:
-                add(ns, compute, event, "cudaStreamWaitEvent", thread, "cudaStreamWaitEvent", EVENT_WAIT)
+    def image(self, rank: int, now: int) -> list:
+        """Pieces of the ring image as (offset, bytes), the header first."""
+        image = Image(self, rank, now)
+        image.fill()
+        self.lost += max(0, len(image.calls.rows) - self.settings.ring)
+        return self.header(rank, now, image.regions())
 
     def header(self, rank: int, now: int, regions):
         engine, settings = self.engine, self.settings
