@@ -55,7 +55,7 @@ def launcher_ended_all(case: Case):
     """Only rings are left: of the first to die, and of the others, which the launcher ended a second later."""
     ends(case, case.rng.choice(["killed", "exit"]))
     case.when = "launcher"
-    case.settings.ring = 512
+    case.settings.as_rings = case.rng.random() < 0.5  # nobody has collected them yet
 
 
 @fault

@@ -47,6 +47,7 @@ class Settings:
         self.method = rng.choice([WRITES, WRITES, WRITES, TIMING, 1])  # of observing the GPU, where it is observed
         self.work = rng.random() < 0.8  # TITANTRACE_LAUNCHES
         self.steps = rng.random() < 0.6
+        self.as_rings = False
         self.ring = 512
         self.timeout_ms = 300000
         self.clocks_off_ns = rng.choice([0, 2 * MS, 3 * S])
@@ -375,6 +376,8 @@ class Writer:
         return [(0, bytes(page))] + pieces
 
     def write(self, directory: str, rank: int, dump_ns: int, reason: str = "timeout", asked_by: int = -1) -> str:
+        if self.settings.as_rings:
+            return self.write_ring(directory, rank, dump_ns)
         died = self.engine.dead_ns.get(rank)
         dead = died is not None and died <= dump_ns
         meta = {"schema": 1, "dump": 1, "reason": "collected" if dead else reason, "detail": "", "requested_by_rank": asked_by,
@@ -393,6 +396,20 @@ class Writer:
         path = os.path.join(place, "rank%05d.1.titan" % rank)
         with open(path, "wb") as file:
             file.write(b"".join(out))
+        return path
+
+
+    def write_ring(self, directory: str, rank: int, now: int) -> str:
+        """The ring file itself, as it lies in /dev/shm."""
+        pieces = self.image(rank, now)
+        place = os.path.join(directory, "titantrace-1000")
+        os.makedirs(place, exist_ok=True)
+        path = os.path.join(place, "%d-%d.ring" % (4000 + rank, 100000 + rank))
+        with open(path, "wb") as file:
+            for offset, data in pieces:
+                file.seek(offset)
+                file.write(data)
+            file.truncate(struct.unpack_from("<Q", pieces[0][1], 24)[0])
         return path
 
 
