@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -270,10 +271,16 @@ void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
         return entry.second.absence.reason != AbsenceReason::kUnknown;
     });
     std::map<std::tuple<FindingKind, uint32_t, AbsenceReason, bool>, std::vector<const Cause*>> groups;
+    std::optional<uint32_t> first_unknown;
     for (auto& [key, cause] : causes) {
         put_first_place_first(cause);
-        groups[{kind_of(cause), place_of(cause.nodes.front()), cause.absence.reason, cause.absence.moved_on}].push_back(
-            &cause);
+        uint32_t place = place_of(cause.nodes.front());
+        // Of ranks without any record nothing tells which of them came first: they are suspects together.
+        if (!cause.absence.member.known() && graph_.nodes[place].kind == WaitKind::kCollective) {
+            place = first_unknown.value_or(place);
+            first_unknown = place;
+        }
+        groups[{kind_of(cause), place, cause.absence.reason, cause.absence.moved_on}].push_back(&cause);
     }
     for (const auto& [key, members] : groups) {
         const uint32_t primary = std::get<1>(key);

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "analyzer/deviation.h"
 #include "analyzer/diagnoser.h"
 #include "analyzer/doubts.h"
 #include "analyzer/rank_state.h"
@@ -42,6 +43,7 @@ void Diagnoser::add_cycle(const std::vector<uint32_t>& nodes) {
     Finding finding = finding_at(only_p2p ? FindingKind::kP2pCycle : FindingKind::kOrderInversion, oldest);
     explain_cycle(run_, graph_, cycle, finding);
     choose_culprits(cycle, only_p2p, finding);
+    break_tie(nodes, finding);
     for (const uint32_t node : nodes) {
         doubt_guesses(run_, graph_.nodes[node], finding);
         in_cycle_.insert(node);
@@ -49,6 +51,37 @@ void Diagnoser::add_cycle(const std::vector<uint32_t>& nodes) {
     }
     add_victims(nodes, finding);
     diagnosis_.findings.push_back(std::move(finding));
+}
+
+// Of ranks that wait for each other, the one whose calls part from those of its role, or from its own past, is the suspect.
+bool Diagnoser::break_tie(const std::vector<uint32_t>& nodes, Finding& finding) const {
+    // Our own dumps tell more than the order of calls: what is undecidable there is so for a reason.
+    const bool only_calls = std::all_of(finding.ranks.begin(), finding.ranks.end(), [&](int rank) {
+        const Process* process = process_of_rank_[rank];
+        return process != nullptr && process->only_calls;
+    });
+    if (finding.ranks.size() < 2 || !only_calls) {
+        return false;
+    }
+    std::set<uint32_t> communicators;
+    for (const uint32_t node : nodes) {
+        communicators.insert(graph_.nodes[node].communicator);
+    }
+    const auto odd = only_deviating(run_, finding.ranks, {communicators.begin(), communicators.end()});
+    if (!odd) {
+        return false;
+    }
+    const Process& process = run_.processes[odd->process];
+    const CallShape& made = process.history[odd->place];
+    finding.ranks = {process.rank};
+    finding.evidence.push_back(
+        odd->peers.empty() ? fmt::format("rank {} called {} where it always called {} after the same calls before",
+                                         process.rank, op_text(made.kind), op_text(odd->expected->kind))
+                           : fmt::format("rank {} called {} where {}, which {} the same part, called {}", process.rank,
+                                         op_text(made.kind), ranks_text(odd->peers),
+                                         is_plural(odd->peers) ? "play" : "plays", op_text(odd->expected->kind)));
+    finding.confidence = std::min(finding.confidence, odd->peers.empty() ? Confidence::kPossible : Confidence::kLikely);
+    return true;
 }
 
 // In a cycle every rank waits for another: the order of the few is called the wrong one, else the one that differs from

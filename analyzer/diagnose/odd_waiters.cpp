@@ -9,6 +9,17 @@
 
 namespace titan::analyzer {
 
+namespace {
+
+void add_vote(const Run& run, const WaitNode& node, const Passed& passed, int rank, Finding& finding) {
+    const OrderVote vote =
+        vote_on_order(run, {node.communicator, node.sequence}, {passed.communicator, passed.sequence});
+    finding.evidence.push_back(fmt::format("{} of {} ranks that make such calls have the order of rank {}",
+                                           vote.a_first.size(), vote.a_first.size() + vote.b_first.size(), rank));
+}
+
+}  // namespace
+
 void Diagnoser::add_odd_waiters() {
     std::map<uint32_t, std::vector<std::pair<uint32_t, const Absence*>>>
         odd;  // waiter's process -> node, who is absent
@@ -53,11 +64,9 @@ void Diagnoser::add_odd_waiters() {
             "made "
             "one too many",
             waiter.global_rank, node_text(run_, node), call, ranks_text(others), call, waiter.global_rank);
-        const OrderVote vote =
-            vote_on_order(run_, {node.communicator, node.sequence}, {passed.communicator, passed.sequence});
-        finding.evidence.push_back(fmt::format("{} of {} ranks that make such calls have the order of rank {}",
-                                               vote.a_first.size(), vote.a_first.size() + vote.b_first.size(),
-                                               waiter.global_rank));
+        if (node.kind == WaitKind::kCollective) {
+            add_vote(run_, node, passed, waiter.global_rank, finding);
+        }
         std::vector<uint32_t> nodes;
         for (uint32_t other = 0; other < graph_.nodes.size(); ++other) {
             const WaitNode& there = graph_.nodes[other];

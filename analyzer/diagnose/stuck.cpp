@@ -153,6 +153,10 @@ void Diagnoser::add_stuck() {
         doubt_guesses(run_, node, finding);
         finding.ranks = waiting_ranks(run_, node);
         explain_stuck(run_, node, finding);
+        if (node.kind == WaitKind::kPointToPoint && break_tie({index}, finding)) {
+            finding.kind = FindingKind::kP2pUnmatched;
+            finding.confidence = Confidence::kPossible;
+        }
         add_victims({index}, finding);
         diagnosis_.findings.push_back(std::move(finding));
     }

@@ -330,6 +330,9 @@ class GraphBuilder {
             absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
             if (member != nullptr) {
                 absence.passed = went_past(run_, graph_.orders, ref, node);
+                if (absence.passed.how == Passing::kNo) {
+                    absence.passed.how = ahead_in_messages(run_, ref, node);
+                }
             }
             absence.moved_on = went_to_a_later_step(process, node) || absence.passed.how == Passing::kSkipped ||
                                absence.passed.how == Passing::kUndecided ||

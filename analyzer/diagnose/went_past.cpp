@@ -69,9 +69,24 @@ bool comes_first_elsewhere(const Run& run, const Process& process, uint32_t plac
 
 std::string without_number(const std::string& name) { return name.substr(0, name.find_last_not_of("0123456789") + 1); }
 
+// Both have come to the same later call, so a pipeline's pair has exchanged as much one way as the other: of the four counts
+// the one that differs from the other three is the wrong one.
+Passing odd_of_pair(const Member& absent, const Member& waiter, const WaitNode& node) {
+    const bool waiter_sends = node.source == waiter.rank;
+    const uint64_t issued = waiter_sends ? waiter.sent_to(absent.rank) : waiter.received_from(absent.rank);
+    const uint64_t missing = waiter_sends ? absent.received_from(waiter.rank) : absent.sent_to(waiter.rank);
+    const uint64_t back = waiter_sends ? absent.sent_to(waiter.rank) : absent.received_from(waiter.rank);
+    const uint64_t back_issued = waiter_sends ? waiter.received_from(absent.rank) : waiter.sent_to(absent.rank);
+    if (!absent.p2p_counted || !waiter.p2p_counted || back != back_issued || issued != missing + 1) {
+        return Passing::kNo;
+    }
+    return issued == back ? Passing::kSkipped : missing == back ? Passing::kWaiterIsOdd : Passing::kNo;
+}
+
 // The absent member made `later`, which the waiter made only after the call it waits in.
-Passing who_is_odd(const Run& run, const Process& process, const Member& member, const WaitNode& node,
-                   const Waiter& waiter, CallPlace later) {
+Passing who_is_odd(const Run& run, MemberRef absent, const Member& member, const WaitNode& node, const Waiter& waiter,
+                   CallPlace later) {
+    const Process& process = run.process(absent);
     const auto made = process.recall(member, later.sequence);
     const Habit absent_habit = made ? habit_of(process, *made) : Habit::kUnknown;
     const Habit waiter_habit = habit_of(run.process(waiter.member), *waiter.entry);
@@ -82,7 +97,8 @@ Passing who_is_odd(const Run& run, const Process& process, const Member& member,
         return Passing::kWaiterIsOdd;
     }
     if (node.kind != WaitKind::kCollective) {
-        return absent_habit == Habit::kAsBefore ? Passing::kNo : Passing::kSkipped;
+        const Passing odd = odd_of_pair(run.member(absent), run.member(waiter.member), node);
+        return odd == Passing::kNo && absent_habit != Habit::kAsBefore ? Passing::kSkipped : odd;
     }
     const OrderVote vote = vote_on_order(run, {node.communicator, node.sequence}, later);
     return vote.a_first.size() > vote.b_first.size()   ? Passing::kSkipped
@@ -102,6 +118,24 @@ bool others_made_it_first(const Run& run, MemberRef absent, uint32_t place, cons
         vote_on_order(run, {node.communicator, node.sequence}, {member.communicator, sequence_at(member, place)});
     return std::any_of(vote.b_first.begin(), vote.b_first.end(),
                        [&](uint32_t voter) { return voter != absent.process; });
+}
+
+// How many sends, or receives, it made with the peer it made most with, before that place in its history. 0 where
+// older ones are overwritten: then their number is not known.
+uint64_t messages_of_a_pair(const Process& process, OpKind kind, uint32_t place) {
+    uint64_t most = 0;
+    if (process.overwritten != 0) {
+        return 0;
+    }
+    for (const PeerCalls& passed : process.passed_pairs) {
+        most = passed.kind == kind ? std::max(most, passed.last + 1) : most;
+    }
+    for (const Entry& entry : process.entries) {
+        if (entry.kind == kind && entry.place < place && entry.sequence != kNoSequence) {
+            most = std::max(most, entry.sequence + 1);
+        }
+    }
+    return most;
 }
 
 }  // namespace
@@ -297,12 +331,36 @@ Passed went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberR
                 step_at(process, *member, later.sequence) == later.step) {
                 const CallPlace made{member->communicator, later.sequence};
                 const Passing how =
-                    later.step >= 0 ? Passing::kSkipped : who_is_odd(run, process, *member, node, waiter, made);
+                    later.step >= 0 ? Passing::kSkipped : who_is_odd(run, absent, *member, node, waiter, made);
                 return {how, waiter.member, made.communicator, made.sequence};
             }
         }
     }
     return {};
+}
+
+Passing ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& node) {
+    constexpr size_t kLeastWitnesses = 2;
+    if (node.kind != WaitKind::kCollective || first_step(node) != INT32_MAX) {
+        return Passing::kNo;
+    }
+    for (const OpKind kind : {OpKind::kSend, OpKind::kRecv}) {
+        uint64_t before = 0;
+        size_t witnesses = 0;
+        bool agree = true;
+        for (const Waiter& waiter : node.waiting) {
+            const uint64_t made =
+                waiter.entry == nullptr ? 0 : messages_of_a_pair(run.process(waiter.member), kind, waiter.entry->place);
+            agree &= made == 0 || before == 0 || made == before;
+            before = std::max(before, made);
+            witnesses += made != 0 ? 1 : 0;
+        }
+        if (agree && witnesses >= kLeastWitnesses && witnesses >= node.absent.size() &&
+            messages_of_a_pair(run.process(absent), kind, UINT32_MAX) > before) {
+            return Passing::kSkipped;
+        }
+    }
+    return Passing::kNo;
 }
 
 }  // namespace titan::analyzer

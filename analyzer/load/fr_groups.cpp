@@ -139,9 +139,15 @@ Alignment align(const Side& sends, const Side& receives) {
         size_t compared = 0;
         for (size_t i = 0; i < sends.calls.size(); ++i) {
             const int64_t other = static_cast<int64_t>(i) + shift;
-            if (other >= 0 && other < static_cast<int64_t>(receives.calls.size())) {
+            if (other < 0 || other >= static_cast<int64_t>(receives.calls.size())) {
+                continue;
+            }
+            const Entry& send = sends.call(i);
+            const Entry& receive = receives.call(static_cast<size_t>(other));
+            // Two that both hang may be the ones that differ in size, and hang because of it.
+            if (send.state == CallState::kFinished || receive.state == CallState::kFinished) {
                 ++compared;
-                equal += sends.call(i).count == receives.call(static_cast<size_t>(other)).count ? 1 : 0;
+                equal += send.count == receive.count ? 1 : 0;
             }
         }
         // A candidate must be better by size than the likeliest one, not only longer or shorter.

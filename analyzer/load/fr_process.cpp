@@ -248,8 +248,8 @@ class ProcessMaker {
         entry.state = done                               ? CallState::kFinished
                       : raw.state == fr::State::kStarted ? CallState::kStarted
                                                          : CallState::kPending;
-        // A call that PyTorch has let go of is not looked at any more, and Gloo's never are.
-        const bool watched = !raw.retired && name.backend != "gloo";
+        // PyTorch looks at a call once more when it lets go of it (retire_id in FlightRecorderDetail.hpp); at Gloo's never.
+        const bool watched = name.backend != "gloo";
         entry.device = done                               ? DeviceState::kFinished
                        : raw.state == fr::State::kStarted ? DeviceState::kStarted
                        : watched                          ? DeviceState::kNotReached

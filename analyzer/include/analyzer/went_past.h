@@ -15,6 +15,9 @@ namespace titan::analyzer {
 // Without step markers the two may have counted apart before, and then it is the waiter whose numbers are off: what each
 // used to do tells, else the vote of all ranks that make such calls. `orders`: by process.
 Passed went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent, const WaitNode& node);
+// Without step markers: has the absent member made more sends, or receives, with a peer than any of those who wait had when
+// they came to the call? Then it is in a later step, and left the call out. What waits by other counts agrees on nothing.
+Passing ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& node);
 
 // Did the absent member make another call where it always made the missing one before?
 bool left_out(const Run& run, MemberRef absent, const WaitNode& node);

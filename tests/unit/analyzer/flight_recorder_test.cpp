@@ -329,14 +329,14 @@ TEST_CASE("a file of an earlier run is left out") {
     CHECK(warnings.empty());
 }
 
-TEST_CASE("a call that PyTorch let go of makes only itself unsure") {
+TEST_CASE("PyTorch looks at a call once more when it lets go of it") {
     const Process process =
         process_of(dump_text(entry("nccl:all_reduce", 1, 0, "started", seconds("time_discovered_started_ns", 5)) + "," +
                              entry("nccl:all_reduce", 2, 0, "scheduled", R"(, "retired": true)") + "," +
                              entry("nccl:all_reduce", 3, 0, "scheduled") + "," +
                              entry("gloo:all_reduce", 1, 0, "scheduled", R"(, "process_group": ["1", "cpu"])")));
     REQUIRE(process.entries.size() == 4);
-    CHECK(process.entries[1].device == DeviceState::kUnknown);
+    CHECK(process.entries[1].device == DeviceState::kNotReached);
     CHECK(process.entries[2].device == DeviceState::kNotReached);
     CHECK(process.entries[3].device == DeviceState::kUnknown);
 }
