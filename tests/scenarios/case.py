@@ -127,6 +127,8 @@ class Case:
         for rank in sorted(self.dumps):
             writer.write(directory, rank, self.dumps[rank], **self.reason(rank))
         self.wrapped = writer.lost > 0
+        if self.wrapped and not self.own and not writer.waits:
+            self.truth.silent_is_right = True  # what waits is overwritten
         if not self.own and self.rng.random() < 0.08:
             damage.mixed_formats(self, directory, writer)
         for damages in self.after:

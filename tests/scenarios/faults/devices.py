@@ -18,8 +18,11 @@ def gpu_hangs(case: Case, timing: bool):
 
 @fault
 def gpu_hangs_timed(case: Case):
-    rank, _ = gpu_hangs(case, True)
+    rank, group = gpu_hangs(case, True)
     case.truth = hang({"gpu_queue_blocked"}, [rank])
+    if not case.own and case.settings.retires_pending:
+        # What the watchdog has given up is not asked again at the dump.
+        case.truth.weaker.append(Cause(STUCK, group.ranks))
 
 
 @fault

@@ -35,7 +35,7 @@ class Settings:
         self.clocks_off_ns = rng.choice([0, 2 * MS, 2 * MS, 3 * S])
         self.timeout_ms = rng.choice([600000, 600000, 600000, 120000, 1800000])
         self.shuffled = False
-        self.retires_pending = rng.random() < 0.15
+        self.retires_pending = rng.random() < 0.05
         # 2025-11-20 and some hours: nothing depends on the day a case is made.
         self.epoch_ns = (1763625600 + rng.randrange(86400)) * S
         self.seed = rng.randrange(1 << 30)
@@ -55,6 +55,7 @@ class Writer:
         off = settings.clocks_off_ns
         self.offsets = [rng.randrange(-off, off + 1) if off else 0 for _ in range(hosts)]
         self.lost = 0  # entries that rings have overwritten
+        self.waits = 0  # unfinished calls that are on record
 
     def wall(self, rank: int, ns: int) -> int:
         return self.settings.epoch_ns + ns + self.offsets[rank // self.engine.job.per_host]
@@ -126,6 +127,7 @@ class Writer:
                 "time_discovered_completed_ns": null if completed is None else self.wall(rank, completed),
                 "retired": retired, "timeout_ms": settings.timeout_ms,
                 "is_p2p": record.is_p2p and not (batches_count and record.name == "coalesced"), "_op": record.op,
+                "_waits": item is not None and completed is None,
             }
             if duration is not None:
                 row["duration_ms"] = duration
@@ -138,9 +140,10 @@ class Writer:
                     frames[site] = stack(site, record.name)
                 row["frames"] = frames[site]
             rows.append(row)
-        for row in rows:
-            del row["_op"]
         kept = rows[-settings.ring:]
+        self.waits += sum(row["_waits"] for row in kept)
+        for row in kept:
+            del row["_op"], row["_waits"]
         self.lost += len(rows) - len(kept)
         if settings.shuffled:
             self.rng.shuffle(kept)
