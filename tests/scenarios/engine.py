@@ -56,12 +56,17 @@ class Call:
 class Record:
     """A row of a recorder: one logical operation that a rank issued."""
 
-    __slots__ = ("rank", "group", "comm", "kind", "name", "inputs", "outputs", "dtype", "collective_seq", "p2p_seq", "op_id",
-                 "created_ns", "item", "is_p2p", "part", "op", "thread", "peer")
+    __slots__ = ("rank", "thread", "group", "comm", "kind", "op", "dtype", "created_ns", "name", "inputs", "outputs",
+                 "is_p2p", "item", "peer", "collective_seq", "p2p_seq", "op_id")
 
-    def __init__(self, **fields):
-        for name, value in fields.items():
-            setattr(self, name, value)
+    def __init__(self, host, comm, op, created_ns, name, inputs, outputs, is_p2p, item, peer, counters):
+        self.rank, self.thread = host.rank, host.thread
+        self.group, self.comm, self.kind, self.op, self.dtype = op.group, comm, op.kind, op, op.dtype
+        self.created_ns = created_ns
+        self.name, self.inputs, self.outputs, self.is_p2p = name, inputs, outputs, is_p2p
+        self.item = item  # None: a member of an NCCL group, which nobody watches
+        self.peer = peer
+        self.collective_seq, self.p2p_seq, self.op_id = counters.collective, counters.p2p, counters.op
 
 
 class Communicator:
@@ -376,25 +381,21 @@ class Engine:
         item.call = Call(comm, op, number, signature(op))
         self.streams[stream] = item
         self.work[rank].append((self.now, "call", host.thread, item))
-        common = dict(rank=rank, group=op.group, comm=comm, dtype=op.dtype, created_ns=self.now, op=op, thread=host.thread,
-                      kind=op.kind, peer=None)
         rows = self.records[rank]
 
-        def add(name, inputs, outputs, is_p2p, part, of, peer=None):
-            rows.append(Record(**dict(common, name=name, inputs=inputs, outputs=outputs, is_p2p=is_p2p, part=part, item=of,
-                                      peer=peer, collective_seq=counters.collective, p2p_seq=counters.p2p,
-                                      op_id=counters.op)))
+        def add(name, inputs, outputs, is_p2p, of, peer=None):
+            rows.append(Record(host, comm, op, self.now, name, inputs, outputs, is_p2p, of, peer, counters))
 
         if op.kind == "call":
             counters.collective += 1
             counters.op += 1
-            add(op.name, op.inputs, op.outputs, False, False, item)
+            add(op.name, op.inputs, op.outputs, False, item)
         elif op.kind == "coalesced":
             counters.collective += 1
             for name, inputs, outputs in op.parts:
                 counters.op += 1
-                add(name, inputs, outputs, False, True, None)
-            add(op.name, [], [], False, False, item)
+                add(name, inputs, outputs, False, None)
+            add(op.name, [], [], False, item)
         else:
             counters.p2p += 1
             batch = op.kind == "batch"
@@ -402,10 +403,10 @@ class Engine:
             for direction, other, elements in op.messages:
                 counters.op += 1
                 arrow = "->" if direction == "send" else "<-"
-                add("%s %d%s%d" % (direction, place[rank], arrow, place[other]), [[elements]], [[elements]], True, batch,
+                add("%s %d%s%d" % (direction, place[rank], arrow, place[other]), [[elements]], [[elements]], True,
                     None if batch else item, other)
             if batch:
-                add("coalesced", [], [], True, False, item)
+                add("coalesced", [], [], True, item)
         if op.tag is not None:
             host.tags[op.tag] = item
         self.launch(item)

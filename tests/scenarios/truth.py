@@ -28,6 +28,7 @@ class Truth:
     among: where the records cannot tell which ranks, any set of these that holds the guilty ones is right, unless certain.
     among_without_history: the same where the ring holds little more than a step: habits cannot be seen.
     one_is_enough: of several causes; the others may be hidden by it.
+    any_member: of what all are in, naming some of them is right.
     silent_is_right: the records hold nothing of it, so that "nothing wrong" cannot be held against the reader.
     """
 
@@ -41,6 +42,7 @@ class Truth:
         self.silent_is_right = silent_is_right
         self.note = note
         self.one_is_enough = False
+        self.any_member = False
 
     def describe(self) -> dict:
         return {"outcome": self.outcome, "causes": [cause.describe() for cause in self.causes],

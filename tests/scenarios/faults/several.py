@@ -123,7 +123,7 @@ def one_of_128_3d(case: Case):
 @fault
 def one_of_512(case: Case):
     case.steps = 5
-    case.job = jobs.hsdp(case.rng, 512, 5)
+    case.job = jobs.ddp(case.rng, 512, 5, buckets=3)
     rank = case.rank()
     stop(case, rank, case.place(rank, first_step=1, last_step=3))
     case.truth = hang(ABSENT, [rank])
