@@ -235,8 +235,10 @@ void left_out_before(const Run& run, const WaitNode& node, const Entry& queued, 
     const bool collective = node.kind == WaitKind::kCollective && waiting != nullptr;
     absence.moved_on = queued.step > first_step(node) ||
                        (collective && find_capture(run, absence.member, *waiting, node.sequence) != nullptr);
-    absence.by_habit =
-        !absence.moved_on && first_step(node) == INT32_MAX && left_out_a_round(run.process(absence.member), queued);
+    // In a pipeline the first gap over a step's end is longer than all within it: files that hold few steps mislead.
+    const Process& process = run.process(absence.member);
+    absence.by_habit = !absence.moved_on && first_step(node) == INT32_MAX && !process.only_calls &&
+                       left_out_a_round(process, queued);
     absence.moved_on |= absence.by_habit;
 }
 

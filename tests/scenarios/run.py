@@ -108,11 +108,20 @@ def floor(rows: list) -> int:
     return 0 if met else 1
 
 
+def first_case(text: str) -> int:
+    if text != "fresh":
+        return int(text)
+    seed = 1000 + time.time_ns() // 1000 % 10**12
+    print("seed %d" % seed, flush=True)
+    return seed
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--analyzer", required=True, metavar="PATH", help="the titan-analyze to ask")
     parser.add_argument("--count", type=int, default=1000, help="how many cases (default: 1000)")
-    parser.add_argument("--seed", type=int, default=0, help="number of the first case (default: 0)")
+    parser.add_argument("--seed", type=first_case, default=0, metavar="SEED",
+                        help='number of the first case (default: 0); "fresh": one by the clock, which is printed')
     parser.add_argument("--class", dest="only", action="append", choices=sorted(faults.LABELS), metavar="NAME",
                         help="only this class (repeatable); --help-classes lists them")
     parser.add_argument("--keep", metavar="DIR", help="keep files, answer and truth of cases that are not right")

@@ -203,4 +203,119 @@ TEST_CASE("ranks that all fell idle at once, missing in unrelated groups, are on
     CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
 }
 
+// A pipeline of four, `replicas` times: per step four microbatches forward and back, then one call of all.
+class PipelineJob {
+  public:
+    explicit PipelineJob(int replicas) : replicas_(replicas), job(4 * replicas) {
+        for (int replica = 0; replica < replicas; ++replica) {
+            job.group(pipe(replica), "PIPELINE_MODEL_PARALLEL_GROUP",
+                      {rank(replica, 0), rank(replica, 1), rank(replica, 2), rank(replica, 3)});
+        }
+    }
+
+    void forward(int replica, int stage, FrState state = FrState::kDone) {
+        if (stage > 0) {
+            job.receive(rank(replica, stage), pipe(replica), rank(replica, stage - 1), state);
+        }
+        if (stage < 3) {
+            job.send(rank(replica, stage), pipe(replica), rank(replica, stage + 1), state);
+        }
+    }
+    void backward(int replica, int stage, FrState state = FrState::kDone) {
+        if (stage < 3) {
+            job.receive(rank(replica, stage), pipe(replica), rank(replica, stage + 1), state);
+        }
+        if (stage > 0) {
+            job.send(rank(replica, stage), pipe(replica), rank(replica, stage - 1), state);
+        }
+    }
+    void step(FrState end = FrState::kDone) {
+        for (int replica = 0; replica < replicas_; ++replica) {
+            for (int stage = 0; stage < 4; ++stage) {
+                for (int microbatch = 0; microbatch < 4; ++microbatch) {
+                    forward(replica, stage);
+                    backward(replica, stage);
+                }
+            }
+        }
+        for (int one = 0; end == FrState::kDone && one < 4 * replicas_; ++one) {
+            job.call(one, "world", "all_reduce");
+        }
+    }
+    int rank(int replica, int stage) const { return stage * replicas_ + replica; }
+    static std::string pipe(int replica) { return std::to_string(replica + 1); }
+
+  private:
+    int replicas_;
+
+  public:
+    FrJob job;
+};
+
+TEST_CASE("a pipeline stage that left a call out is in a later step by its messages") {
+    PipelineJob pipeline(2);
+    pipeline.step();
+    pipeline.step();
+    pipeline.step(FrState::kPending);  // without the call at its end
+    for (int replica = 0; replica < 2; ++replica) {
+        for (int stage = 0; stage < 3; ++stage) {
+            pipeline.job.call(pipeline.rank(replica, stage), "world", "all_reduce", FrState::kPending);
+        }
+        pipeline.forward(replica, 3, FrState::kPending);
+    }
+    const Diagnosis diagnosis = diagnose(pipeline.job);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().ranks == std::vector<int>{6, 7});
+    CHECK(diagnosis.findings.front().kind == FindingKind::kRankNotArrived);
+    CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
+}
+
+TEST_CASE("a call that is on record was not skipped, however long the gap before it") {
+    // Four sends one after the other, then, over the end of the step, a long way to the next.
+    FrJob job(4);
+    job.group("1", "PIPELINE_MODEL_PARALLEL_GROUP", {0, 1});
+    job.group("2", "TENSOR_MODEL_PARALLEL_GROUP", {0, 2});
+    for (int i = 0; i < 5; ++i) {
+        job.call(0, "2", "all_reduce");
+        job.call(2, "2", "all_reduce");
+        job.send(0, "1", 1);
+        job.receive(1, "1", 0);
+    }
+    for (int i = 0; i < 4; ++i) {
+        job.call(0, "2", "all_reduce", FrState::kPending);
+    }
+    job.send(0, "1", 1, FrState::kPending);
+    job.receive(1, "1", 0, FrState::kPending);
+    for (const Finding& finding : diagnose(job).findings) {
+        CHECK(finding.ranks == std::vector<int>{2});  // it never came to the all_reduce
+        CHECK(finding.summary.find("skipped") == std::string::npos);
+    }
+}
+
+TEST_CASE("of two that wait for each other, the one that parts from the ranks of its role is named") {
+    PipelineJob pipeline(4);
+    pipeline.step();
+    pipeline.step();
+    for (int replica = 0; replica < 4; ++replica) {
+        for (int stage = 0; stage < 4; ++stage) {
+            pipeline.forward(replica, stage);
+        }
+    }
+    // Stage 1 of replica 2 sends its gradient before it has received one; stage 2 sends to it meanwhile.
+    const int odd = pipeline.rank(2, 1);
+    const int next = pipeline.rank(2, 2);
+    pipeline.job.send(odd, PipelineJob::pipe(2), next, FrState::kPending);
+    pipeline.job.receive(next, PipelineJob::pipe(2), pipeline.rank(2, 3));
+    pipeline.job.send(next, PipelineJob::pipe(2), odd, FrState::kPending);
+    for (const int replica : {0, 1, 3}) {
+        for (int stage = 0; stage < 4; ++stage) {
+            pipeline.backward(replica, stage);
+        }
+    }
+    const Diagnosis diagnosis = diagnose(pipeline.job);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().ranks == std::vector<int>{odd});
+    CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
+}
+
 }  // namespace
