@@ -57,8 +57,9 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     candidate.size_bytes = static_cast<uint64_t>(status.st_size);
     candidate.modified_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
     const bool foreign = !candidate.is_ring && !candidate.is_digest && !name.ends_with(".titan");
-    candidate.is_flight_recorder = foreign && is_flight_recorder(candidate.path);
-    if (!named && foreign && !candidate.is_flight_recorder) {
+    candidate.is_archive = foreign && is_archive_name(name) && (named || holds_flight_recorder(candidate.path));
+    candidate.is_flight_recorder = foreign && !candidate.is_archive && is_flight_recorder(candidate.path);
+    if (!named && foreign && !candidate.is_flight_recorder && !candidate.is_archive) {
         return;
     }
     if (status.st_size == 0) {
@@ -67,7 +68,7 @@ void add_file(const files::path& path, bool named, Collected& collected) {
         return;
     }
     split_name(name, candidate);
-    if (candidate.is_flight_recorder) {
+    if (candidate.is_flight_recorder || candidate.is_archive) {
         candidate.stem = name;
     }
     const files::path absolute = files::absolute(path).lexically_normal();

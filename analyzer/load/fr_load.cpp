@@ -1,9 +1,12 @@
 // Files of PyTorch's Flight Recorder: which they are, whose they are, what they say.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <filesystem>
 
+#include "analyzer/archive.h"
+#include "analyzer/condense.h"
 #include "analyzer/flight_recorder.h"
 #include "analyzer/text.h"
 #include "formats/file_bytes.h"
@@ -18,6 +21,114 @@ using format::Result;
 constexpr size_t kLookBytes = 4096;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 29;
 
+bool looks_like_one(std::span<const std::byte> first_bytes) {
+    switch (format::fr::guess_encoding(first_bytes)) {
+        case format::fr::Encoding::kPickle: return true;
+        case format::fr::Encoding::kUnknown: return false;
+        case format::fr::Encoding::kJson: break;
+    }
+    const std::string_view text(reinterpret_cast<const char*>(first_bytes.data()), first_bytes.size());
+    constexpr std::string_view kKeys[] = {"\"pg_config\"", "\"pg_status\"", "\"collective_seq_id\""};
+    return std::any_of(std::begin(kKeys), std::end(kKeys),
+                       [&](std::string_view key) { return text.find(key) != std::string_view::npos; });
+}
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// The name without an extension and without the digits that it ends in.
+std::string_view without_rank(std::string_view name) {
+    // An extension, but not the rank of a name such as trace.3.
+    if (const size_t dot = name.rfind('.');
+        dot != std::string_view::npos && name.find_first_not_of("0123456789", dot + 1) != std::string_view::npos) {
+        name = name.substr(0, dot);
+    }
+    while (!name.empty() && name.back() >= '0' && name.back() <= '9') {
+        name.remove_suffix(1);
+    }
+    return name;
+}
+
+Result<format::fr::Dump> dump_of(FlightRecorderScratch& scratch) {
+    if (scratch.bytes.size() > kMaxBytes) {
+        return Error("larger than any Flight Recorder dump");
+    }
+    if (const auto error = format::fr::read(scratch.bytes, scratch.tree)) {
+        return *error;
+    }
+    return format::fr::to_dump(scratch.tree, scratch.bytes.size());
+}
+
+// What the scratch holds. `name`: that of the file, or of the member of an archive.
+Result<Process> load_bytes(Source source, std::string_view name, FlightRecorderScratch& scratch, GroupRanks& groups) {
+    const Result<format::fr::Dump> dump = dump_of(scratch);
+    if (!dump) {
+        return Error(printable(dump.error().text())).within(source.label);
+    }
+    const int rank = dump->rank >= 0 ? static_cast<int>(dump->rank) : rank_in_name(name);
+    if (rank < 0) {
+        return Error(source.label +
+                     ": whose dump it is cannot be told: its name does not end in a rank, and it holds none");
+    }
+    Process process = process_of_dump(*dump, rank, source.written_ns, groups);
+    process.host = process.host.empty() ? printable(std::string(host_in_name(name))) : process.host;
+    process.source.path = std::move(source.path);
+    process.source.member = std::move(source.member);
+    process.source.label = std::move(source.label);
+    process.source.is_flight_recorder = true;
+    // Pairs whose beginning is lost are numbered when all processes are there, by their full entries.
+    if (process.overwritten == 0) {
+        condense(process);
+    }
+    return process;
+}
+
+// Reads the member that follows, as far as it may be a dump; false: it is none.
+Result<bool> read_member(Archive& archive, FlightRecorderScratch& scratch) {
+    scratch.bytes.clear();
+    if (const auto error = archive.read(scratch.bytes, kLookBytes)) {
+        return *error;
+    }
+    if (!looks_like_one(scratch.bytes)) {
+        return false;
+    }
+    if (const auto error = archive.read(scratch.bytes, kMaxBytes + 1)) {
+        return *error;
+    }
+    return true;
+}
+
+std::optional<Error> read_file(const Source& source, FlightRecorderScratch& scratch) {
+    if (source.member.empty()) {
+        const Result<format::OpenFile> file = format::OpenFile::open(source.path);
+        if (!file) {
+            return file.error();
+        }
+        if (file->size_bytes() > kMaxBytes) {
+            return Error("larger than any Flight Recorder dump");
+        }
+        scratch.bytes.resize(file->size_bytes());
+        scratch.bytes.resize(file->read_at(0, scratch.bytes.data(), scratch.bytes.size()));
+        return std::nullopt;
+    }
+    Result<Archive> archive = Archive::open(source.path);
+    if (!archive) {
+        return archive.error();
+    }
+    for (;;) {
+        const auto member = archive->next();
+        if (!member) {
+            return member.error();
+        }
+        if (!*member) {
+            return Error("it is not in the archive any more");
+        }
+        if ((*member)->name == source.member) {
+            const Result<bool> done = read_member(*archive, scratch);
+            return done ? std::nullopt : std::optional(done.error());
+        }
+    }
+}
+
 }  // namespace
 
 bool is_flight_recorder(const std::string& path) {
@@ -27,67 +138,106 @@ bool is_flight_recorder(const std::string& path) {
     }
     std::array<std::byte, kLookBytes> first{};
     const size_t size = file->read_at(0, first.data(), first.size());
-    const std::span<const std::byte> bytes(first.data(), size);
-    switch (format::fr::guess_encoding(bytes)) {
-        case format::fr::Encoding::kPickle: return true;
-        case format::fr::Encoding::kUnknown: return false;
-        case format::fr::Encoding::kJson: break;
+    return looks_like_one(std::span<const std::byte>(first.data(), size));
+}
+
+bool holds_flight_recorder(const std::string& path) {
+    constexpr int kMembers = 64;
+    Result<Archive> archive = Archive::open(path);
+    std::vector<std::byte> first;
+    for (int i = 0; archive && i < kMembers; ++i) {
+        const auto member = archive->next();
+        first.clear();
+        if (!member || !*member || archive->read(first, kLookBytes)) {
+            return false;
+        }
+        if (looks_like_one(first)) {
+            return true;
+        }
     }
-    const std::string_view text(reinterpret_cast<const char*>(first.data()), size);
-    constexpr std::string_view kKeys[] = {"\"pg_config\"", "\"pg_status\"", "\"collective_seq_id\""};
-    return std::any_of(std::begin(kKeys), std::end(kKeys),
-                       [&](std::string_view key) { return text.find(key) != std::string_view::npos; });
+    return false;
 }
 
 int rank_in_name(std::string_view name) {
-    // An extension, but not the rank of a name such as trace.3.
-    if (const size_t dot = name.rfind('.');
-        dot != std::string_view::npos && name.find_first_not_of("0123456789", dot + 1) != std::string_view::npos) {
-        name = name.substr(0, dot);
-    }
-    size_t begin = name.size();
-    while (begin > 0 && name[begin - 1] >= '0' && name[begin - 1] <= '9') {
-        --begin;
-    }
+    const std::string_view before = without_rank(name);
     int rank = -1;
-    const auto [end, error] = std::from_chars(name.data() + begin, name.data() + name.size(), rank);
+    const auto [end, error] = std::from_chars(name.data() + before.size(), name.data() + name.size(), rank);
     constexpr int kMaxRank = 1 << 20;
     return error == std::errc() && rank < kMaxRank ? rank : -1;
 }
 
-Result<format::fr::Dump> read_flight_recorder(const std::string& path, FlightRecorderScratch& scratch) {
-    const Result<format::OpenFile> file = format::OpenFile::open(path);
-    if (!file) {
-        return file.error();
+std::string_view host_in_name(std::string_view name) {
+    constexpr std::string_view kRank = "rank_";
+    std::string_view before = without_rank(name);
+    const size_t begin = before.find(kRank);
+    if (begin == std::string_view::npos || before.size() < begin + kRank.size() + 2) {
+        return {};
     }
-    if (file->size_bytes() > kMaxBytes) {
-        return Error("larger than any Flight Recorder dump");
-    }
-    scratch.bytes.resize(file->size_bytes());
-    scratch.bytes.resize(file->read_at(0, scratch.bytes.data(), scratch.bytes.size()));
-    if (const auto error = format::fr::read(scratch.bytes, scratch.tree)) {
+    before.remove_prefix(begin + kRank.size());
+    before.remove_suffix(1);  // what separates it from the rank
+    const bool is_name =
+        std::any_of(before.begin(), before.end(), [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; });
+    return is_name ? before : std::string_view();
+}
+
+Result<format::fr::Dump> read_flight_recorder(const Source& source, FlightRecorderScratch& scratch) {
+    if (const auto error = read_file(source, scratch)) {
         return *error;
     }
-    return format::fr::to_dump(scratch.tree, scratch.bytes.size());
+    return dump_of(scratch);
 }
 
 Result<Process> load_flight_recorder(const std::string& path, FlightRecorderScratch& scratch, GroupRanks& groups) {
-    const std::string name = std::filesystem::path(path).filename().string();
-    const std::string label = printable(name);
-    const Result<format::fr::Dump> dump = read_flight_recorder(path, scratch);
-    if (!dump) {
-        return Error(printable(dump.error().text())).within(label);
-    }
-    const int rank = dump->rank >= 0 ? static_cast<int>(dump->rank) : rank_in_name(name);
-    if (rank < 0) {
-        return Error(label + ": whose dump it is cannot be told: its name does not end in a rank, and it holds none");
+    Source source;
+    source.path = path;
+    source.label = printable(std::string(base_name(path)));
+    if (const auto error = read_file(source, scratch)) {
+        return Error(printable(error->text())).within(source.label);
     }
     const Result<format::OpenFile> file = format::OpenFile::open(path);
-    Process process = process_of_dump(*dump, rank, file ? file->modified_ns() : 0, groups);
-    process.source.path = path;
-    process.source.label = label;
-    process.source.is_flight_recorder = true;
-    return process;
+    source.written_ns = file ? file->modified_ns() : 0;
+    return load_bytes(source, base_name(path), scratch, groups);
+}
+
+void load_archive(const std::string& path, Archive& archive, FlightRecorderScratch& scratch, GroupRanks& groups,
+                  std::vector<Process>& processes, std::vector<std::string>& problems) {
+    const std::string name = printable(std::string(base_name(path)));
+    size_t dumps = 0;
+    size_t own = 0;
+    for (;;) {
+        const auto member = archive.next();
+        if (!member || !*member) {
+            if (!member) {
+                problems.push_back(fmt::format("{}: {}; what was read before is used", name, member.error().text()));
+            }
+            break;
+        }
+        const std::string& inner = (*member)->name;
+        own += inner.ends_with(".titan") || inner.ends_with(".ring") || inner.ends_with(".digest") ? 1 : 0;
+        const Result<bool> is_dump = read_member(archive, scratch);
+        Source source;
+        source.path = path;
+        source.member = inner;
+        source.label = name + ":" + printable(inner);
+        source.written_ns = (*member)->modified_ns;
+        if (!is_dump) {
+            problems.push_back(fmt::format("{}: {}; skipped", source.label, is_dump.error().text()));
+        } else if (*is_dump) {
+            ++dumps;
+            Result<Process> process = load_bytes(std::move(source), base_name(inner), scratch, groups);
+            if (process) {
+                processes.push_back(std::move(*process));
+            } else {
+                problems.push_back(process.error().text() + "; skipped");
+            }
+        }
+    }
+    if (own != 0) {
+        problems.push_back(
+            fmt::format("{}: {} of titantrace's own files in it are not read from an archive: unpack it", name, own));
+    } else if (dumps == 0) {
+        problems.push_back(name + ": no Flight Recorder dump is in it");
+    }
 }
 
 }  // namespace titan::analyzer

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <set>
@@ -128,6 +129,16 @@ struct Loader {
     FlightRecorderScratch scratch{};
 };
 
+void load_files_in(const Candidate& candidate, Loader& with, LoadOutcome& outcome) {
+    Result<Archive> archive = Archive::open(candidate.path);
+    if (!archive) {
+        const std::string name = std::filesystem::path(candidate.path).filename().string();
+        outcome.problems.push_back(printable(name) + ": " + archive.error().text() + "; skipped");
+        return;
+    }
+    load_archive(candidate.path, *archive, with.scratch, with.groups, outcome.processes, outcome.problems);
+}
+
 LoadOutcome load_one(LoadJob& job, const LoadOptions& options, Loader& with) {
     LoadOutcome outcome;
     std::erase_if(job.files, [&](const Candidate& candidate) { return is_of_another_host(candidate, options); });
@@ -135,15 +146,15 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, Loader& with) {
         sort_newest_first(job.files, with.memory, outcome.problems);
     }
     for (const Candidate& candidate : job.files) {
+        if (candidate.is_archive) {
+            load_files_in(candidate, with, outcome);
+            continue;
+        }
         if (candidate.is_flight_recorder) {
             Result<Process> process = load_flight_recorder(candidate.path, with.scratch, with.groups);
             if (!process) {
                 outcome.problems.push_back(process.error().text() + "; skipped");
                 continue;
-            }
-            // Pairs whose beginning is lost are numbered when all processes are there, by their full entries.
-            if (process->overwritten == 0) {
-                condense(*process);
             }
             outcome.processes.push_back(std::move(*process));
             break;

@@ -117,7 +117,7 @@ class Lister {
 void list_flight_recorder(const Process& process, const ShowOptions& options,
                           const std::function<void(const std::string&)>& write) {
     FlightRecorderScratch scratch;
-    if (const auto dump = read_flight_recorder(process.source.path, scratch)) {
+    if (const auto dump = read_flight_recorder(process.source, scratch)) {
         Lister(*dump, process, options).list(write);
     }
 }

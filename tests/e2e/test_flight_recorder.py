@@ -2,7 +2,9 @@
 """PyTorch's Flight Recorder dumps: invented ones of all kinds, and real ones that CPU PyTorch writes under torchrun."""
 
 import json
+import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import unittest
@@ -58,6 +60,32 @@ class Verdicts(Dumps):
                 job.everywhere("0", "all_reduce", [[1024]], without=(culprit,), state="scheduled")
                 self.check(job, "rank_not_arrived", [culprit], "all_reduce #11 on default_pg",
                            "called at train.py:212 in step", confidence="likely")
+
+    def test_archives_are_read_in_place(self):
+        job = self.trained()
+        job.everywhere("0", "all_reduce", [[1024]], without=(2,), state="scheduled")
+        files = self.place.path / "files"
+        job.write(files / "node1", prefix="nccl_trace_rank_gpu-node1_", without={2, 3})
+        job.write(files / "node2", prefix="nccl_trace_rank_gpu-node2_", without={0, 1}, as_json=True)
+        for kind, ending in (("gztar", "tar.gz"), ("tar", "tar"), ("zip", "zip")):
+            with self.subTest(ending):
+                archive = pathlib.Path(shutil.make_archive(str(self.place.path / kind / "job"), kind, files))
+                for path in (archive, archive.parent):  # named, and found in a directory
+                    analysis = self.place.analyze(path)
+                    head = analysis.json["findings"][0]
+                    self.assertEqual((head["kind"], head["ranks"], head["confidence"]), ("rank_not_arrived", [2], "likely"))
+                    self.assertEqual(analysis.json["run"]["hosts"], ["gpu-node1", "gpu-node2"])
+                shown = subprocess.run([harness.BUILD / "analyzer" / "titan-analyze", "show", archive, "--rank", "3", "--last", "1"],
+                                       capture_output=True, text=True, timeout=60, check=False)
+                self.assertIn("all_reduce", shown.stdout)
+        # A damaged member is named, and loses nothing else.
+        broken = self.place.path / "broken.tar"
+        (files / "node1" / "nccl_trace_rank_gpu-node1_0").write_bytes(b"\x80\x02}q\0(")
+        shutil.make_archive(str(broken.with_suffix("")), "tar", files)
+        analysis = self.place.analyze(broken)
+        self.assertEqual(analysis.json["run"]["ranks"], [1, 2, 3])
+        self.assertTrue(any("broken.tar:" in warning["summary"] and "nccl_trace_rank_gpu-node1_0" in warning["summary"]
+                            for warning in analysis.json["warnings"]), analysis.json["warnings"])
 
     def test_stragglers_say_what_is_not_seen(self):
         job = self.trained()

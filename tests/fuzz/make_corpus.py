@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT / "tests/synth")]
 sys.dont_write_bytecode = True
 
 import titan_decode  # noqa: E402
+from corpus_archives import archive_samples  # noqa: E402
 from corpus_containers import container, section, zstd_frame  # noqa: E402
 from corpus_flight_recorder import json_samples, pickle_samples  # noqa: E402
 from corpus_stacks import stacks_samples  # noqa: E402
@@ -310,7 +311,7 @@ def main():
         dumps, rings, digests = synthetic(arguments.build, pathlib.Path(scratch))
     layout = versions()
     for reader, samples in (("ring", ring_samples(rings)), ("dump", dump_samples(dumps, rings)), ("digest", digest_samples(digests)),
-                            ("pickle", pickle_samples()), ("json", json_samples()), ("stacks", stacks_samples())):
+                            ("pickle", pickle_samples()), ("json", json_samples()), ("archive", archive_samples()), ("stacks", stacks_samples())):
         write(arguments.into / reader, samples, layout)
 
 

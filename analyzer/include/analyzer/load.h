@@ -37,6 +37,7 @@ struct Candidate {
     uint64_t size_bytes = 0;
     bool is_ring = false;
     bool is_flight_recorder = false;
+    bool is_archive = false;
     bool is_digest = false;
 };
 

@@ -253,7 +253,8 @@ enum class Moment : uint8_t {
 // Where a process' record came from.
 struct Source {
     std::string path;
-    std::string label;  // file name, for messages
+    std::string member;  // of the archive at `path`
+    std::string label;   // file name, for messages
     bool is_ring = false;
     bool is_flight_recorder = false;  // PyTorch's
     bool is_digest = false;

@@ -54,6 +54,8 @@ TEST_CASE("names of calls") {
     CHECK(receive.kind == OpKind::kRecv);
     CHECK(receive.source == 0);
     CHECK(receive.target == 3);
+    CHECK(analyzer::parse_call_name("nccl2:all_reduce").kind == OpKind::kAllReduce);
+    CHECK(analyzer::parse_call_name("nccl2:all_reduce").backend == "nccl2");
     CHECK(analyzer::parse_call_name("gloo:send").source == -1);
     CHECK(analyzer::parse_call_name("nccl:send x->2").source == -1);
     CHECK(analyzer::parse_call_name("nccl:_all_gather_base").kind == OpKind::kAllGather);
@@ -75,6 +77,17 @@ TEST_CASE("whose file it is, by its name") {
     CHECK(analyzer::rank_in_name("trace") == -1);
     CHECK(analyzer::rank_in_name("trace_99999999999999") == -1);
     CHECK(analyzer::rank_in_name("") == -1);
+}
+
+TEST_CASE("a host, by the name of its file") {
+    CHECK(analyzer::host_in_name("nccl_trace_rank_container-node02_5") == "container-node02");
+    CHECK(analyzer::rank_in_name("nccl_trace_rank_container-node02_5") == 5);
+    CHECK(analyzer::host_in_name("nccl_trace_rank_gpu7.cluster_12.json") == "gpu7.cluster");
+    CHECK(analyzer::host_in_name("nccl_trace_rank_5").empty());
+    CHECK(analyzer::host_in_name("comm_lib_trace_rank_7").empty());
+    CHECK(analyzer::host_in_name("nccl_trace_rank_2026_7").empty());
+    CHECK(analyzer::host_in_name("rank_").empty());
+    CHECK(analyzer::host_in_name("").empty());
 }
 
 TEST_CASE("states") {

@@ -1,0 +1,52 @@
+// The files in a tar (plain or compressed) or zip archive, one after the other, as a job's dumps come from other machines.
+// Nothing is unpacked to disk, so names in it lead nowhere. What it may unpack to is bounded by its own size: who packs more
+// means harm. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/result.h"
+
+struct archive;
+
+namespace titan::analyzer {
+
+// By its name: .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz, .tar.zst, .zip.
+bool is_archive_name(std::string_view file_name);
+
+struct ArchiveMember {
+    std::string name;  // with its directories
+    int64_t modified_ns = 0;
+};
+
+class Archive {
+  public:
+    static format::Result<Archive> open(const std::string& path);
+    static format::Result<Archive> open(std::span<const std::byte> bytes);  // which must outlive it
+
+    // The next regular file. Empty at the end; an error ends it, too.
+    format::Result<std::optional<ArchiveMember>> next();
+    // Appends what follows of that file until `into` has `most` bytes or the file ends.
+    std::optional<format::Error> read(std::vector<std::byte>& into, size_t most);
+
+  private:
+    struct Close {
+        void operator()(archive* open) const;
+    };
+    Archive(std::unique_ptr<archive, Close> open, uint64_t size_bytes);
+
+    format::Error failure() const;
+
+    std::unique_ptr<archive, Close> open_;
+    uint64_t budget_bytes_;
+    uint64_t read_bytes_ = 0;
+};
+
+}  // namespace titan::analyzer
