@@ -55,7 +55,13 @@ Result<format::fr::Dump> dump_of(FlightRecorderScratch& scratch) {
     if (const auto error = format::fr::read(scratch.bytes, scratch.tree)) {
         return *error;
     }
-    return format::fr::to_dump(scratch.tree, scratch.bytes.size());
+    Result<format::fr::Dump> dump = format::fr::to_dump(scratch.tree, scratch.bytes.size());
+    if (dump) {
+        if (const auto error = number_by_group(*dump)) {
+            return *error;
+        }
+    }
+    return dump;
 }
 
 // What the scratch holds. `name`: that of the file, or of the member of an archive.

@@ -76,7 +76,7 @@ def archive_samples():
     yield "one-broken.tar", tar([*good, ("nccl_trace_rank_2", good[0][1][:500])]), "nccl_trace_rank_2"
     yield "no-dumps.zip", zipped([("README", b"hello")]), "no Flight Recorder dump"
     yield "links.tar", links(), "no Flight Recorder dump"
-    yield "empty.tar", b"", "no Flight Recorder dump"
+    yield "empty.tar", b"", "no archive that can be read"
     yield "cut.tar", plain[:len(plain) // 2], "read"
     yield "cut.tar.gz", gzip.compress(plain, mtime=0)[:400], "no archive that can be read"
     yield "no-archive.zip", b"PK\3\4" + bytes(range(256)), "no archive that can be read"

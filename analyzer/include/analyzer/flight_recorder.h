@@ -34,6 +34,8 @@ struct CallName {
     bool sizes_may_differ = false;  // members rightly pass different sizes
 };
 CallName parse_call_name(std::string_view profiling_name);
+// Dumps of torchcomms get the numbers that PyTorch would give: by group, from 1. An error where nothing tells them.
+std::optional<format::Error> number_by_group(format::fr::Dump& dump);
 Datatype datatype_of(std::string_view torch_name);
 // The other way round, in PyTorch's C++ words ("Float"); "Undefined" where it has none.
 std::string_view torch_name_of(Datatype datatype);

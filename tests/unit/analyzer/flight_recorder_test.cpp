@@ -387,4 +387,47 @@ TEST_CASE("pairs whose beginning is lost are sure of their numbers only where th
     CHECK(!guessed({1, 2, 3, 4, 5, 6}, {2, 3, 4, 5, 6}));
 }
 
+TEST_CASE("torchcomms numbers all communicators together") {
+    // name, communicator, retired
+    using Call = std::tuple<std::string, std::string, bool>;
+    const auto dump = [](int first, const std::vector<Call>& calls) {
+        std::string entries;
+        for (size_t i = 0; i < calls.size(); ++i) {
+            const auto& [name, group, retired] = calls[i];
+            const int number = first + static_cast<int>(i);
+            entries +=
+                (i == 0 ? "" : ",") + entry("ncclx:" + name, number, 0, "scheduled",
+                                            R"(, "process_group": [")" + group + R"(", "ncclx"], "record_id": )" +
+                                                std::to_string(number) + (retired ? R"(, "retired": true)" : ""));
+        }
+        return dump_of(dump_text(entries, "2.10", R"("main": {"desc": "ncclx", "ranks": "[0, 1]"},
+                                                    "tp": {"desc": "ncclx", "ranks": "[0, 1]"})"));
+    };
+    auto whole = dump(0, {{"all_reduce", "main", true},
+                          {"send", "main", true},
+                          {"all_gather_single", "tp", true},
+                          {"all_reduce", "main", true},
+                          {"barrier", "tp", false}});
+    REQUIRE(!analyzer::number_by_group(whole));
+    analyzer::GroupRanks groups;
+    const Process process = analyzer::process_of_dump(whole, 0, kNow, groups);
+    REQUIRE(process.entries.size() == 5);
+    CHECK(process.entries[0].sequence == 1);
+    CHECK(process.entries[1].sequence == analyzer::kNoSequence);
+    CHECK(process.entries[2].sequence == 1);
+    CHECK(process.entries[3].sequence == 2);
+    CHECK(process.entries[3].state == CallState::kFinished);
+    CHECK(process.entries[4].sequence == 2);
+    CHECK(process.entries[4].state == CallState::kPending);
+    auto wrapped_one = dump(7, {{"all_reduce", "main", true}, {"barrier", "tp", false}});
+    CHECK(analyzer::number_by_group(wrapped_one));
+    wrapped_one.groups.resize(1);
+    CHECK(!analyzer::number_by_group(wrapped_one));
+    CHECK(wrapped_one.entries[0].collective_seq_id == 8);
+    // PyTorch's own numbers stay.
+    auto torch = dump_of(dump_text(entry("nccl:all_reduce", 5, 0, "scheduled")));
+    CHECK(!analyzer::number_by_group(torch));
+    CHECK(torch.entries[0].collective_seq_id == 5);
+}
+
 }  // namespace
