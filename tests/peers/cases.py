@@ -1,6 +1,7 @@
 """The cases of tests/scenarios, as every tool can read them."""
 
 import glob
+import hashlib
 import json
 import os
 import pickle
@@ -37,6 +38,17 @@ def recorded(source: str) -> dict:
         found[os.path.basename(directory)] = (directory, truth.Truth(
             "hang", [truth.Cause(truth.HANGS, ranks)], weaker=[truth.Cause(truth.HANGS, [rank]) for rank in ranks]))
     return found
+
+
+def digest(directory: str) -> str:
+    """Of names and contents."""
+    whole = hashlib.sha256()
+    for name in sorted(os.listdir(directory)):
+        path = os.path.join(directory, name)
+        whole.update(f"{name} {os.path.getsize(path)}\n".encode())
+        with open(path, "rb") as file:
+            whole.update(file.read())
+    return whole.hexdigest()
 
 
 def as_pickles(directory: str, into: str) -> str:

@@ -14,6 +14,7 @@ from verdict import verdict
 HERE = os.path.dirname(os.path.abspath(__file__))
 OURS = "titan"
 asked = {}
+known = {}  # digest of files -> what the other tools have said of them before
 
 
 class Tool:
@@ -38,8 +39,9 @@ class Tool:
         self.process.communicate()
 
 
-def start(tools: dict):
+def start(tools: dict, before: dict):
     """In each process of the pool: workers of its own."""
+    known.update(before)
     for adapter, (python, options) in tools.items():
         asked[adapter] = Tool(adapter, python, options)
 
@@ -50,13 +52,16 @@ def one(work) -> dict:
     try:
         files = os.path.join(scratch, "files")
         case = cases.make(number, files)
-        row = {"number": number, "class": case.label, "ranks": case.job.world, "outcome": case.truth.outcome, "tools": {}}
+        row = {"number": number, "class": case.label, "ranks": case.job.world, "outcome": case.truth.outcome,
+               "files": "", "tools": {}}
         peers_too = peers_too and len(asked) > 1 and cases.for_all(case)
+        if peers_too:
+            row["files"] = cases.digest(files)
         pickles = cases.as_pickles(files, os.path.join(scratch, "pickles")) if peers_too else ""
         for adapter, tool in asked.items():
             if adapter != OURS and not peers_too:
                 continue
-            said = tool.ask(files if adapter == OURS else pickles, limit_s)
+            said = known.get(row["files"], {}).get(adapter) or tool.ask(files if adapter == OURS else pickles, limit_s)
             result = {"result": verdict(case.truth, said)}
             if adapter == OURS:
                 result.update(by_kind(case.truth, said))
@@ -86,11 +91,16 @@ def by_kind(truth, said: dict) -> dict:
     return {"kind": judged.result, "said": judged.said, "certain_wrong": judged.certain_wrong, "why": judged.why}
 
 
-def all_cases(tools: dict, numbers, peer_numbers, limit_s: float, jobs: int, progress=None) -> list:
+def others(rows: list) -> dict:
+    """What rows of an earlier comparison tell of the other tools, by files."""
+    return {row["files"]: {adapter: said for adapter, said in row["tools"].items() if adapter != OURS} for row in rows if row["files"]}
+
+
+def all_cases(tools: dict, numbers, peer_numbers, limit_s: float, jobs: int, before=None, progress=None) -> list:
     """`tools`: adapter -> (python, options). Asks ours about all `numbers`, the others about `peer_numbers`."""
     work = [(number, number in peer_numbers, limit_s) for number in numbers]
     rows = []
-    with multiprocessing.Pool(jobs, start, (tools,)) as pool:
+    with multiprocessing.Pool(jobs, start, (tools, before or {})) as pool:
         for row in pool.imap_unordered(one, work):
             rows.append(row)
             if progress:
