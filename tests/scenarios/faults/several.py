@@ -28,6 +28,16 @@ def two_causes(case: Case):
     stop(case, second, case.rng.choice(other))
     case.truth = Truth("hang", [Cause(ABSENT, [first]), Cause(ABSENT, [second])])
 
+    def both_came(case: Case):
+        hosts = [case.engine.hosts[rank] for rank in (first, second)]
+        if any(host.ops[host.at - 1].kind != "stuck" for host in hosts):
+            raise Retry
+        last = [case.engine.records[rank][-1].item for rank in (first, second)]
+        if not case.own and any(item is None or item.end_ns is None for item in last):
+            # Its newest call waits for the other rank: its host may wait in there, for all that is recorded.
+            case.truth.one_is_enough = True
+    case.looks_back.append(both_came)
+
 
 @fault
 def culprit_and_a_lost_file(case: Case):
