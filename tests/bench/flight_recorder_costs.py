@@ -42,10 +42,10 @@ def job_of(rank, ranks, entries):
     return job
 
 
-def write(directory, ranks, entries):
-    """Files as PyTorch's own pickler writes them; returns their bytes."""
+def write(directory, ranks, entries, as_json=False):
+    """Files as PyTorch writes them, by its pickler or as JSON; returns their bytes."""
     for rank in range(ranks):
-        job_of(rank, ranks, entries).write(directory, without=set(range(ranks)) - {rank}, prefix=PREFIX)
+        job_of(rank, ranks, entries).write(directory, without=set(range(ranks)) - {rank}, prefix=PREFIX, as_json=as_json)
     return sum(path.stat().st_size for path in directory.iterdir())
 
 
@@ -71,6 +71,12 @@ def flight_recorder_costs(analyzer, python, ranks=1024, entries=2000):
         seconds, core_seconds, peak_bytes, exit_status = ours
         if exit_status != 1 or not re.search(r"rank 1\b.*never called", log.read_text().replace("\n", " ")):
             raise RuntimeError(f"titan-analyze, status {exit_status}: {log.read_text()[-2000:]}")
+        as_json = directory / "json"
+        as_json.mkdir()
+        write(as_json, ranks, entries, as_json=True)
+        json_seconds, _, json_peak_bytes, json_status = min(run([analyzer, as_json, "--no-rings"], log) for _ in range(3))
+        if json_status != 1:
+            raise RuntimeError(f"titan-analyze of JSON, status {json_status}: {log.read_text()[-2000:]}")
         theirs = run([python, "-m", "torch.distributed.flight_recorder.fr_trace", files, "-p", PREFIX], log)
         if theirs[3] != 0 or "missing ranks: {1}" not in log.read_text():
             raise RuntimeError(f"fr_trace, status {theirs[3]}: {log.read_text()[-2000:]}")
@@ -79,6 +85,8 @@ def flight_recorder_costs(analyzer, python, ranks=1024, entries=2000):
     what = f"Flight Recorder, {ranks} ranks x {entries} entries"
     return [row(f"{what}: fr_trace", theirs[0], None, "s"), row(f"{what}: titan-analyze", seconds, None, "s"),
             row("titan-analyze reads", size_bytes / seconds / 1e6, None, "MB/s"),
+            row("time, titan-analyze of JSON / of pickles", json_seconds / seconds, 2, ""),
+            row("titan-analyze's peak memory, JSON", json_peak_bytes / 1e6, 300, "MB"),
             row("time, titan-analyze / fr_trace", seconds / theirs[0], 0.01, ""),
             row("time on a core, titan-analyze / fr_trace", core_seconds / theirs[1], None, ""),
             row("fr_trace's peak memory", theirs[2] / 1e6, None, "MB"), row("titan-analyze's peak memory", peak_bytes / 1e6, None, "MB"),

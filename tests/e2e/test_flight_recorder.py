@@ -61,6 +61,32 @@ class Verdicts(Dumps):
                 self.check(job, "rank_not_arrived", [culprit], "all_reduce #11 on default_pg",
                            "called at train.py:212 in step", confidence="likely")
 
+    def test_newer_backends(self):
+        for backend, prefix in (("nccl2", "nccl_trace_rank_container-node02_"), ("xccl", "comm_lib_trace_rank_")):
+            with self.subTest(backend):
+                job = self.trained(backend=backend)
+                job.everywhere("0", "all_reduce", [[1024]], without=(2,), state="scheduled")
+                shutil.rmtree(self.place.path / "fr", ignore_errors=True)
+                analysis = self.check(job, "rank_not_arrived", [2], "all_reduce #11 on default_pg", prefix=prefix)
+                self.assertEqual(analysis.json["run"]["hosts"], ["container-node02"] if backend == "nccl2" else [])
+
+    def test_torchcomms(self):
+        job = fr_files.Job(4, backend="ncclx")
+        job.groups = {"main": {"name": "main", "desc": "ncclx", "ranks": [0, 1, 2, 3]},
+                      "tp": {"name": "tp", "desc": "ncclx", "ranks": [0, 1]}}
+        for _ in range(3):
+            job.everywhere("tp", "all_gather_single", [[4]], [[8]])
+            job.everywhere("main", "all_reduce", [[1024]])
+        job.everywhere("main", "all_reduce", [[1024]], without=(3,), state="scheduled")
+        for rank in job.ranks:  # one counter for all communicators
+            for entry in job.rank[rank].entries:
+                entry["collective_seq_id"] = entry["record_id"]
+        self.check(job, "rank_not_arrived", [3], "all_reduce #4", as_json=True, prefix="comm_lib_trace_rank_")
+        job.first_record = dict.fromkeys(job.ranks, 1)
+        analysis = self.diagnose(job, as_json=True, prefix="comm_lib_trace_rank_")
+        refused = [warning["summary"] for warning in analysis.json["warnings"] if "TORCHCOMM_FR_BUFFER_SIZE" in warning["summary"]]
+        self.assertEqual([summary.split(":")[0] for summary in refused], ["comm_lib_trace_rank_0.json", "comm_lib_trace_rank_1.json"])
+
     def test_archives_are_read_in_place(self):
         job = self.trained()
         job.everywhere("0", "all_reduce", [[1024]], without=(2,), state="scheduled")
