@@ -61,6 +61,28 @@ class Verdicts(Dumps):
                 self.check(job, "rank_not_arrived", [culprit], "all_reduce #11 on default_pg",
                            "called at train.py:212 in step", confidence="likely")
 
+    def test_files_copied_without_their_times(self):
+        job = self.trained(waited_s=3 * 3600)
+        job.everywhere("0", "all_reduce", [[1024]], without=(2,), state="scheduled")
+        analysis = self.check(job, "rank_not_arrived", [2], confidence="possible")
+        self.assertTrue(any("cp -p" in what for what in analysis.json["findings"][0]["to_be_sure"]), analysis.json["findings"])
+
+    def test_file_of_an_earlier_run(self):
+        yesterday = self.trained()
+        yesterday.everywhere("0", "all_reduce", [[1024]], state="scheduled")
+        for rank in yesterday.ranks:
+            for entry in yesterday.rank[rank].entries:
+                for key in ("time_created_ns", "time_discovered_completed_ns"):
+                    entry[key] = entry[key] and entry[key] - 86400 * 10**9
+        yesterday.now_ns -= 86400 * 10**9
+        yesterday.write(self.place.path / "fr", without={0, 1, 2})
+        job = self.trained()
+        job.everywhere("0", "all_reduce", [[1024]], without=(3,), state="scheduled")
+        analysis = self.check(job, "rank_not_arrived", [3], "left no dump", without={3})
+        left_out = [warning for warning in analysis.json["warnings"] if warning["kind"] == "other_run"]
+        self.assertEqual([warning["ranks"] for warning in left_out], [[3]])
+        self.assertIn("nccl_trace_rank_3 is left out", left_out[0]["summary"])
+
     def test_newer_backends(self):
         for backend, prefix in (("nccl2", "nccl_trace_rank_container-node02_"), ("xccl", "comm_lib_trace_rank_")):
             with self.subTest(backend):
