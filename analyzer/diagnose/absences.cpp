@@ -261,6 +261,22 @@ void Diagnoser::report_idle_together(const std::map<CulpritKey, Cause>& causes) 
     diagnosis_.findings.push_back(std::move(finding));
 }
 
+// Whether the one left a call out or the other made one too many, neither votes nor habits tell.
+void Diagnoser::name_both_sides(const std::vector<Absence>& absences, Finding& finding) const {
+    for (const Absence& absence : absences) {
+        if (absence.passed.how != Passing::kUndecided) {
+            continue;
+        }
+        const int waiter = run_.member(absence.passed.waiter).global_rank;
+        finding.ranks.push_back(waiter);
+        finding.confidence = Confidence::kPossible;
+        finding.evidence.push_back(fmt::format(
+            "or rank {} made one call too many, or left another one out: which of them is wrong is undecidable",
+            waiter));
+    }
+    sort_unique(finding.ranks);
+}
+
 void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
     if (are_idle_together(causes)) {
         report_idle_together(causes);
@@ -307,6 +323,7 @@ void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
             }
         }
         doubt_absence(run_, culprits, finding);
+        name_both_sides(culprits.absences, finding);
         doubt_guesses(run_, *culprits.node, finding);
         if (proven && culprits.absences.front().reason == AbsenceReason::kUnknown) {
             finding.confidence = Confidence::kPossible;

@@ -45,6 +45,16 @@ bool is_confirmed(const Run& run, const WaitNode& node) {
     });
 }
 
+// A slow rank may still come as long as nobody who waits has waited for nearly its whole timeout.
+int64_t certain_after_ns(const Run& run, const WaitNode& node) {
+    int64_t after_ns = kCertainAfterNs;
+    for (const Waiter& waiter : node.waiting) {
+        const uint64_t timeout_ns = std::min<uint64_t>(run.process(waiter.member).timeout_ns, INT64_MAX);
+        after_ns = std::max(after_ns, static_cast<int64_t>(timeout_ns / 10 * 9));
+    }
+    return after_ns;
+}
+
 }  // namespace
 
 std::string missing_dumps_text(const std::vector<int>& ranks, const std::string& what) {
@@ -120,8 +130,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
         finding.doubt(never_seen && process.overwritten != 0,
                       "a larger TORCH_FR_BUFFER_SIZE: its older entries were overwritten");
     }
-    const bool brief =
-        longest_wait_ns(node) < kCertainAfterNs && !is_confirmed(run, node) && process.liveness != Liveness::kExited;
+    const bool brief = longest_wait_ns(node) < certain_after_ns(run, node) && !is_confirmed(run, node) &&
+                       process.liveness != Liveness::kExited;
     finding.doubt(
         brief, fmt::format("a later dump: the wait lasts only {} so far{}", duration_text(longest_wait_ns(node)),
                            process.only_calls ? ", and PyTorch's watchdog has not ended it"

@@ -44,11 +44,31 @@ void Diagnoser::add_pairs_of_other_size() {
     }
 }
 
+// Calls of one group end together: where one of them lacks a member, that is why the others do not end.
+bool Diagnoser::lacks_a_member_together(uint32_t index) const {
+    std::set<uint32_t> seen{index};
+    std::vector<uint32_t> queue{index};
+    while (!queue.empty()) {
+        const uint32_t node = queue.back();
+        queue.pop_back();
+        if (node != index && (!graph_.nodes[node].absent.empty() || !graph_.nodes[node].blocked.empty())) {
+            return true;
+        }
+        for (const uint32_t next : graph_.together[node]) {
+            if (seen.insert(next).second) {
+                queue.push_back(next);
+            }
+        }
+    }
+    return false;
+}
+
 std::vector<uint32_t> Diagnoser::find_stuck() const {
     std::vector<bool> is_candidate(graph_.nodes.size(), false);
     std::vector<uint32_t> candidates;
     for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
-        is_candidate[index] = !is_cause_[index] && (all_arrived(index) || is_blocked_there(index));
+        is_candidate[index] =
+            !is_cause_[index] && ((all_arrived(index) && !lacks_a_member_together(index)) || is_blocked_there(index));
         if (is_candidate[index]) {
             candidates.push_back(index);
         }

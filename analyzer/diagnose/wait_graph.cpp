@@ -592,6 +592,7 @@ class GraphBuilder {
 
     void add_program_order() {
         graph_.may_follow.resize(graph_.nodes.size());
+        graph_.together.resize(graph_.nodes.size());
         for (uint32_t process = 0; process < run_.processes.size(); ++process) {
             std::map<uint32_t, uint32_t> in_order(node_of_entry_[process].begin(), node_of_entry_[process].end());
             const std::vector<Entry>& entries = run_.processes[process].entries;
@@ -610,6 +611,8 @@ class GraphBuilder {
                     }
                     if (together) {
                         graph_.may_follow[earlier].push_back(node);
+                        graph_.together[earlier].push_back(node);
+                        graph_.together[node].push_back(earlier);
                     }
                 }
                 previous = index;

@@ -237,8 +237,8 @@ void left_out_before(const Run& run, const WaitNode& node, const Entry& queued, 
                        (collective && find_capture(run, absence.member, *waiting, node.sequence) != nullptr);
     // In a pipeline the first gap over a step's end is longer than all within it: files that hold few steps mislead.
     const Process& process = run.process(absence.member);
-    absence.by_habit = !absence.moved_on && first_step(node) == INT32_MAX && !process.only_calls &&
-                       left_out_a_round(process, queued);
+    absence.by_habit =
+        !absence.moved_on && first_step(node) == INT32_MAX && !process.only_calls && left_out_a_round(process, queued);
     absence.moved_on |= absence.by_habit;
 }
 
@@ -332,8 +332,7 @@ Passed went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberR
             if (same != nullptr && same->thread == last->thread && same_arguments(*same, other.history[later.place]) &&
                 step_at(process, *member, later.sequence) == later.step) {
                 const CallPlace made{member->communicator, later.sequence};
-                const Passing how =
-                    later.step >= 0 ? Passing::kSkipped : who_is_odd(run, absent, *member, node, waiter, made);
+                const Passing how = who_is_odd(run, absent, *member, node, waiter, made);
                 return {how, waiter.member, made.communicator, made.sequence};
             }
         }

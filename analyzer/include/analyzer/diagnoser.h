@@ -86,6 +86,7 @@ class Diagnoser {
     void put_first_place_first(Cause& cause) const;
     // Creations of communicators of one name (every tp group, every dp group) are one place in the program.
     uint32_t place_of(uint32_t index) const;
+    void name_both_sides(const std::vector<Absence>& absences, Finding& finding) const;
     bool are_idle_together(const std::map<CulpritKey, Cause>& causes) const;
     void report_idle_together(const std::map<CulpritKey, Cause>& causes);
     void report_causes(std::map<CulpritKey, Cause>& causes);
@@ -139,6 +140,7 @@ class Diagnoser {
 
     // stuck.cpp
     bool all_arrived(uint32_t index) const;
+    bool lacks_a_member_together(uint32_t index) const;
     void add_pairs_of_other_size();
     // Everybody is there and it does not finish, or a stream never came to it: either the cause is there, or that stream
     // waits for another one. So only waits that can follow from no other cause count, and of those the first.

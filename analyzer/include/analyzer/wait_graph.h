@@ -99,6 +99,8 @@ struct WaitGraph {
     // node -> nodes that a waiter issued before it (on other streams) or together with it. Used where the waits between
     // streams are not recorded: no proof of waiting, but what may follow from something else is no cause.
     std::vector<std::vector<uint32_t>> may_follow;
+    // node -> nodes whose calls run together with a call of it, as one NCCL group or graph launch: none ends before all do.
+    std::vector<std::vector<uint32_t>> together;
     std::vector<StreamOrder> orders;  // by process
 };
 
