@@ -41,6 +41,12 @@ std::function<void(size_t, size_t)> progress_bar(std::string what) {
     };
 }
 
+CLI::Validator not_negative() {
+    return {
+        [](std::string& text) { return text.starts_with('-') ? std::string("must not be negative") : std::string(); },
+        ""};
+}
+
 void add_path(CLI::App& app, CommonOptions& common) {
     app.add_option("PATH", common.paths,
                    "dump directories, dump files, ring files or ring directories; Flight Recorder files of PyTorch");
@@ -48,8 +54,7 @@ void add_path(CLI::App& app, CommonOptions& common) {
 
 void add_run(CLI::App& app, CommonOptions& common) {
     app.add_option("--run", common.run, "the run to look at (default: the newest)");
-    app.add_option("--attempt", common.attempt, "the attempt of the run (default: the newest)")
-        ->check(CLI::NonNegativeNumber);
+    app.add_option("--attempt", common.attempt, "the attempt of the run (default: the newest)")->check(not_negative());
     add_ring_directory(app, common);
     app.add_flag("--no-rings", common.no_rings, "do not look for rings of missing ranks on this node");
 }
@@ -86,7 +91,13 @@ TextStyle terminal_style() {
     TextStyle style;
     const char* no_colour = std::getenv("NO_COLOR");
     const bool terminal = ::isatty(STDOUT_FILENO) != 0;
-    style.colour = terminal && (no_colour == nullptr || *no_colour == '\0');
+    const char* kind = std::getenv("TERM");
+    const bool is_dumb = kind != nullptr && std::string_view(kind) == "dumb";
+    style.colour = terminal && !is_dumb && (no_colour == nullptr || *no_colour == '\0');
+    const char* columns = std::getenv("COLUMNS");
+    if (const int wanted = columns == nullptr ? 0 : std::atoi(columns); wanted > 0) {
+        style.width = static_cast<size_t>(std::clamp(wanted, 60, 200));
+    }
     winsize size{};
     if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) {
         style.width = std::clamp<size_t>(size.ws_col, 60, 120);

@@ -28,6 +28,7 @@ struct CommonOptions {
     std::string ring_directory_or_default() const;
 };
 
+CLI::Validator not_negative();
 void add_path(CLI::App& app, CommonOptions& common);
 void add_run(CLI::App& app, CommonOptions& common);
 void add_ring_directory(CLI::App& app, CommonOptions& common);
@@ -51,6 +52,9 @@ Command digest_command(CLI::App& app);
 Command stacks_command(CLI::App& app);
 Command rings_command(CLI::App& app);
 Command collect_command(CLI::App& app);
+
+// What a command line that cannot be understood probably means, as a sentence to follow the error; empty: no idea.
+std::string what_was_meant(const CLI::App& app, const std::vector<std::string>& arguments);
 
 // One line that is drawn over, and only when somebody has been kept waiting. Empty where standard error is no terminal.
 std::function<void(size_t done, size_t total)> progress_bar(std::string what);

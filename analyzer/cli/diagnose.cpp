@@ -78,7 +78,7 @@ Command diagnose_command(CLI::App& app) {
     app.add_flag("--list-runs", arguments->only_list, "list the runs found instead of a diagnosis");
     app.add_option("--hang-after-s", arguments->options.hang_after_s,
                    "call a wait a hang after this long (default: from the run's own habits, at least 1 s)")
-        ->check(CLI::NonNegativeNumber);
+        ->check(not_negative());
     return {&app, [arguments] {
                 if (arguments->common.paths.empty()) {
                     return fail("no PATH given; try: titan-analyze dumps/   (--help shows more)");

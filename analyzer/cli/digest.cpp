@@ -37,9 +37,17 @@ int run_digest(DigestArguments& arguments) {
     if (arguments.options.into.empty() == arguments.options.file.empty()) {
         return fail("say where to: either --into DIR or --output FILE");
     }
+    if (!arguments.options.file.empty() && !arguments.options.file.ends_with(".digest")) {
+        return fail("the name of a digest ends in .digest, or nobody recognizes it: --output " +
+                    shell_quoted(printable(arguments.options.file)) + ".digest");
+    }
     const auto result = write_digests(arguments.options);
     if (!result) {
-        return fail(result.error().text());
+        // A node that has nothing must not end the others' work.
+        const auto found = discover(arguments.options.load.paths);
+        const bool nothing_here = arguments.options.only_this_node && found && found->groups.empty();
+        fmt::print(stderr, "titan-analyze: {}\n", result.error().text());
+        return nothing_here ? kExitHealthy : kExitUnusable;
     }
     for (const std::string& problem : result->problems) {
         fmt::print(stderr, "titan-analyze: {}\n", problem);

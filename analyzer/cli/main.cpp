@@ -1,8 +1,13 @@
 // The command line: which command, and what becomes of an exception.
+#include <unistd.h>
 #include <CLI/CLI.hpp>
+
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "analyzer/program.h"
+#include "analyzer/text.h"
 #include "commands.h"
 #include "formats/ring_layout.h"
 
@@ -37,15 +42,23 @@ int run_command_line(int argc, char** argv) {
                                    stacks_command(app), export_command(app), digest_command(app),
                                    rings_command(app),  collect_command(app)};
     app.require_subcommand(0, 1);
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? kExitHealthy : kExitUnusable;
+        if (error.get_exit_code() == 0) {
+            return app.exit(error);
+        }
+        return fail(std::string(error.what()) + what_was_meant(app, arguments) + " (--help shows how)");
     }
     for (const Command& command : subcommands) {
         if (command.app->parsed()) {
             return command.run();
         }
+    }
+    // A path that is not there may be a command.
+    if (const std::string meant = what_was_meant(app, arguments); !meant.empty() && ::access(argv[1], F_OK) != 0) {
+        return fail(printable(argv[1]) + " is neither a file nor a command" + meant);
     }
     return diagnose.run();
 }

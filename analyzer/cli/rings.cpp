@@ -44,7 +44,7 @@ int run_collect(const CommonOptions& common, CollectOptions& options) {
     for (const std::string& problem : result.problems) {
         fmt::print(stderr, "titan-analyze: {}\n", problem);
     }
-    if (result.written.empty()) {
+    if (result.written.empty() && result.problems.empty()) {
         fmt::print(stderr, "titan-analyze: no ring of a dead process to collect in {}\n",
                    printable(options.ring_directory));
     }
@@ -60,7 +60,9 @@ struct CollectArguments {
 
 Command rings_command(CLI::App& app) {
     const auto common = std::make_shared<CommonOptions>();
-    CLI::App& command = *app.add_subcommand("rings", "List the rings that lie on this node.");
+    CLI::App& command =
+        *app.add_subcommand("rings", "List the rings that lie on this node.")
+             ->footer("examples:\n  titan-analyze rings\n  titan-analyze rings --ring-dir /scratch/rings");
     add_ring_directory(command, *common);
     return {&command, [common] { return run_rings(*common); }};
 }
@@ -69,7 +71,11 @@ Command collect_command(CLI::App& app) {
     const auto arguments = std::make_shared<CollectArguments>();
     CollectOptions& options = arguments->options;
     options.into = "dumps";
-    CLI::App& command = *app.add_subcommand("collect", "Save rings of dead processes on this node as dumps.");
+    CLI::App& command =
+        *app.add_subcommand("collect", "Save rings of dead processes on this node as dumps.")
+             ->footer(
+                 "examples:\n  titan-analyze collect --into dumps\n"
+                 "  srun --overlap --ntasks-per-node=1 titan-analyze collect --into dumps --run job-17");
     command.add_option("--run", arguments->common.run, "only this run");
     command.add_option("--into", options.into, "the dump directory")->capture_default_str();
     command.add_flag("--alive", options.include_alive, "rings of living processes too");

@@ -21,7 +21,9 @@ constexpr const char* kShowFooter = R"(examples:
   titan-analyze show dumps/ --state pending --op all_reduce
   titan-analyze show dumps/ --work --rank 3 --last 20      what was handed to the streams
   titan-analyze show dumps/ --channels --rank 3
-  titan-analyze show dumps/ --step 12 --json | jq -c '[.rank,.seq,.op]')";
+  titan-analyze show dumps/ --step 12 --json | jq -c '[.rank,.seq,.op]'
+
+Exit status: 0 calls were listed, 1 no call fits, 2 unusable input or arguments.)";
 
 template <typename T>
 std::optional<std::pair<T, T>> parse_range(const std::string& text) {
@@ -53,6 +55,11 @@ int run_show(ShowArguments& arguments) {
     if (!arguments.steps.empty() && !(arguments.options.steps = parse_range<int64_t>(arguments.steps))) {
         return fail("--step takes a number or a range such as 10-12, not '" + printable(arguments.steps) + "'");
     }
+    const ShowOptions& options = arguments.options;
+    if ((options.work || options.channels) && (!options.op.empty() || !options.state.empty() || options.sequences ||
+                                               options.steps || !options.communicator.empty())) {
+        return fail("--work and --channels list no calls: of the filters only --rank and --last apply");
+    }
     const auto run = load_run(arguments.common.load_options());
     if (!run) {
         return fail(run.error().text());
@@ -61,11 +68,15 @@ int run_show(ShowArguments& arguments) {
     if (std::all_of(run->processes.begin(), run->processes.end(), is_digest)) {
         return fail("digests do not hold all calls in full: show the dumps");
     }
-    show(*run, arguments.options, [](const std::string& line) { write_out(line); });
+    const std::string nothing = show(*run, arguments.options, [](const std::string& line) { write_out(line); });
     for (const Warning& warning : run->warnings) {
         if (warning.kind == "damaged_file") {
             fmt::print(stderr, "titan-analyze: {}\n", warning.summary);
         }
+    }
+    if (!nothing.empty()) {
+        fmt::print(stderr, "titan-analyze: {}\n", nothing);
+        return kExitFindings;
     }
     return kExitHealthy;
 }
@@ -83,7 +94,7 @@ Command show_command(CLI::App& app) {
     command.add_option("--step", arguments->steps, "step or range");
     command.add_option("--state", arguments->options.state,
                        "entered, grouped, launching, enqueued, pending, started, finished, failed, returned, captured");
-    command.add_option("--op", arguments->options.op, "operation, such as all_reduce");
+    command.add_option("--op", arguments->options.op, "operation, such as all_reduce or AllReduce");
     command.add_option("--last", arguments->options.last, "only the newest N of each rank");
     CLI::Option* work = command.add_flag("--work", arguments->options.work,
                                          "kernels, copies and events on the streams, instead of calls");

@@ -102,6 +102,7 @@ void Diagnoser::finish() {
         return found->second;
     };
     for (Finding& finding : diagnosis_.findings) {
+        finding.summary = with_members(finding.summary, run_, finding.communicator);
         if (run_.layout != nullptr) {
             finding.summary = with_places(finding.summary, finding.ranks, *run_.layout);
         }

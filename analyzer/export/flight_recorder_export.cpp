@@ -2,8 +2,10 @@
 // torch/distributed/flight_recorder/components of PyTorch 2.13.
 #include "analyzer/flight_recorder_export.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -235,8 +237,16 @@ class Exporter {
             result_.problems.push_back(problem->within(path).text());
             return;
         }
+        set_time(path, loaded.now_ns);
         ++result_.files;
         result_.calls += static_cast<size_t>(calls);
+    }
+
+    // Readers take a file's time for the moment of the dump, and so for how long calls have waited.
+    static void set_time(const std::string& path, int64_t moment_ns) {
+        const timespec moment{static_cast<time_t>(moment_ns / 1'000'000'000), moment_ns % 1'000'000'000};
+        const timespec times[] = {moment, moment};
+        ::utimensat(AT_FDCWD, path.c_str(), times, 0);
     }
 
     static void write_groups(PickleWriter& out, const std::map<std::string, ProcessGroup>& groups) {

@@ -221,4 +221,49 @@ std::string with_places(const std::string& sentence, const std::vector<int>& ran
     return sentence;
 }
 
+namespace {
+
+bool tells_by_name(const Run& run, uint32_t index) {
+    const std::string& name = run.communicators[index].name;
+    return !name.empty() && std::count_if(run.communicators.begin(), run.communicators.end(),
+                                          [&](const auto& other) { return other.name == name; }) == 1;
+}
+
+std::vector<int> member_ranks(const Run& run, const Communicator& communicator) {
+    std::vector<int> ranks;
+    for (int comm_rank = 0; comm_rank < communicator.size; ++comm_rank) {
+        if (const int global = run.global_rank(communicator, comm_rank); global >= 0) {
+            ranks.push_back(global);
+        }
+    }
+    return ranks;
+}
+
+}  // namespace
+
+std::string distinct_text(const Run& run, uint32_t index) {
+    const Communicator& communicator = run.communicators[index];
+    const std::vector<int> ranks = tells_by_name(run, index) ? std::vector<int>() : member_ranks(run, communicator);
+    return communicator_text(communicator) + (ranks.empty() ? "" : " (" + ranks_text(run, ranks) + ")");
+}
+
+std::string with_members(const std::string& sentence, const Run& run, uint32_t index) {
+    if (index == kNoIndex || tells_by_name(run, index)) {
+        return sentence;
+    }
+    const Communicator& communicator = run.communicators[index];
+    const std::vector<int> ranks = member_ranks(run, communicator);
+    const std::string name = " on " + communicator_text(communicator);
+    if (ranks.empty() || sentence.find(ranks_text(ranks)) != std::string::npos) {
+        return sentence;
+    }
+    for (size_t at = sentence.find(name); at != std::string::npos; at = sentence.find(name, at + 1)) {
+        const size_t end = at + name.size();
+        if (end == sentence.size() || std::string_view(" ,;:").find(sentence[end]) != std::string_view::npos) {
+            return sentence.substr(0, end) + " (" + ranks_text(run, ranks) + ")" + sentence.substr(end);
+        }
+    }
+    return sentence;
+}
+
 }  // namespace titan::analyzer

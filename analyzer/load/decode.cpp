@@ -141,7 +141,7 @@ void decode_entries(const format::RingImage& image, const std::unordered_map<uin
     const auto losses = image.for_each_collective([&](uint64_t ticket, const CollectiveEntry& raw) {
         Entry entry = decode_entry(raw, image.clock());
         entry.span = texts.use(raw.span);
-        entry.site = raw.stack == 0 ? 0 : texts.add(sites.place(raw.stack));
+        entry.site = raw.stack == 0 ? 0 : texts.add(sites.way(raw.stack));
         entry.device = device_state(raw, image);
         if (raw.channels != 0 && entry.device != DeviceState::kFinished) {
             process.channel_counts.push_back({static_cast<uint32_t>(process.entries.size()), raw.channels,

@@ -118,23 +118,49 @@ bool is_framework_file(std::string_view file) {
            file.find("/contextlib.py") != std::string_view::npos || file.find(".so") != std::string_view::npos;
 }
 
+namespace {
+
+// A program's author looks for Python first, where there are frames of both; for PyTorch's own last.
+int likeness(const format::fr::Dump& dump, uint32_t frame) {
+    const std::string& file = dump.text(dump.frames[frame].file);
+    return is_framework_file(file) ? 0 : file.ends_with(".py") ? 2 : 1;
+}
+
+// Innermost first; where all frames are PyTorch's own, the innermost of those.
+std::vector<uint32_t> program_frames(const format::fr::Dump& dump, const format::fr::Entry& entry, size_t most) {
+    const auto frame_at = [&](uint32_t i) { return dump.stacks[entry.stack.begin + i]; };
+    int best = 0;
+    for (uint32_t i = 0; i < entry.stack.count; ++i) {
+        best = std::max(best, likeness(dump, frame_at(i)));
+    }
+    std::vector<uint32_t> frames;
+    for (uint32_t i = 0; i < entry.stack.count && frames.size() < (best == 0 ? 1 : most); ++i) {
+        if (likeness(dump, frame_at(i)) == best) {
+            frames.push_back(frame_at(i));
+        }
+    }
+    return frames;
+}
+
+std::string joined_places(const format::fr::Dump& dump, const format::fr::Entry& entry, size_t most) {
+    std::string text;
+    for (const uint32_t number : program_frames(dump, entry, most)) {
+        const format::fr::Frame& frame = dump.frames[number];
+        const std::string& file = dump.text(frame.file);
+        text += (text.empty() ? "" : ", from ") +
+                fmt::format("{}:{} in {}", file.substr(file.rfind('/') + 1), frame.line, dump.text(frame.name));
+    }
+    return printable(text);
+}
+
+}  // namespace
+
 std::string call_site(const format::fr::Dump& dump, const format::fr::Entry& entry) {
-    if (entry.stack.count == 0) {
-        return {};
-    }
-    // A program's author looks for Python first, where there are frames of both.
-    const auto rank = [&](uint32_t frame) {
-        const std::string& file = dump.text(dump.frames[frame].file);
-        return is_framework_file(file) ? 0 : file.ends_with(".py") ? 2 : 1;
-    };
-    uint32_t chosen = dump.stacks[entry.stack.begin];
-    for (uint32_t i = 1; i < entry.stack.count && rank(chosen) < 2; ++i) {
-        const uint32_t frame = dump.stacks[entry.stack.begin + i];
-        chosen = rank(frame) > rank(chosen) ? frame : chosen;
-    }
-    const format::fr::Frame& frame = dump.frames[chosen];
-    const std::string& file = dump.text(frame.file);
-    return printable(fmt::format("{}:{} in {}", file.substr(file.rfind('/') + 1), frame.line, dump.text(frame.name)));
+    return joined_places(dump, entry, 1);
+}
+
+std::string call_way(const format::fr::Dump& dump, const format::fr::Entry& entry) {
+    return joined_places(dump, entry, 3);
 }
 
 std::string shapes_text(const format::fr::Dump& dump, const format::fr::Entry& entry) {

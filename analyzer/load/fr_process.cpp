@@ -473,7 +473,7 @@ class ProcessMaker {
         }
         const auto [found, fresh] = sites_.try_emplace(hash.value(), 0);
         if (fresh) {
-            found->second = use_text(call_site(dump_, raw));
+            found->second = use_text(call_way(dump_, raw));
         }
         return found->second;
     }

@@ -65,7 +65,7 @@ ordered_json communicators_json(const Run& run) {
 std::string names_text(const Run& run, const std::vector<uint32_t>& communicators) {
     std::string text;
     for (size_t i = 0; i < std::min(kShownNames, communicators.size()); ++i) {
-        text += (text.empty() ? "" : ", ") + communicator_text(run.communicators[communicators[i]]);
+        text += (text.empty() ? "" : ", ") + distinct_text(run, communicators[i]);
     }
     return communicators.size() > kShownNames ? text + fmt::format(" and {} more", communicators.size() - kShownNames)
                                               : text;
@@ -101,7 +101,7 @@ std::string others_table(const Run& run) {
 }
 
 std::string hosts_table(const Run& run) {
-    std::map<std::string, std::vector<int>> hosts;
+    std::map<std::string, std::vector<int>, NumbersByValue> hosts;
     for (const auto& [rank, place] : run.layout->places()) {
         hosts[place.host].push_back(rank);
     }

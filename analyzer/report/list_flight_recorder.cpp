@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/flight_recorder.h"
+#include "analyzer/listing.h"
+#include "analyzer/show_filter.h"
 #include "analyzer/text.h"
 
 namespace titan::analyzer {
@@ -27,14 +29,20 @@ class Lister {
     Lister(const fr::Dump& dump, const Process& process, const ShowOptions& options)
         : dump_(dump), process_(process), options_(options) {}
 
-    void list(const std::function<void(const std::string&)>& write) const {
+    void list(ShowFilter& filter, Listing& listing, const std::function<void(const std::string&)>& write) const {
         NewestLines lines(options_.last, write);
         for (const fr::Entry& entry : dump_.entries) {
             const CallName name = parse_call_name(dump_.text(entry.name));
-            if (wanted(entry, name)) {
-                lines.add(options_.json ? json_line(entry, name) : text_line(entry, name));
+            if (!filter.fits(words_of(entry, name, group_of(entry)))) {
+                continue;
+            }
+            if (options_.json) {
+                lines.add(json_line(entry, name));
+            } else {
+                listing.add(cells(entry, name));
             }
         }
+        listing.write_rows();
     }
 
   private:
@@ -44,20 +52,21 @@ class Lister {
 
     static bool is_p2p(const CallName& name) { return name.kind == OpKind::kSend || name.kind == OpKind::kRecv; }
 
+    // The closing entry of a batch has no operation of its own that tells.
     static int64_t number_of(const fr::Entry& entry, const CallName& name) {
-        return is_p2p(name) ? entry.p2p_seq_id : entry.collective_seq_id;
+        return is_p2p(name) || entry.is_p2p ? entry.p2p_seq_id : entry.collective_seq_id;
     }
 
-    bool wanted(const fr::Entry& entry, const CallName& name) const {
+    CallWords words_of(const fr::Entry& entry, const CallName& name, const std::string& group) const {
         const int64_t number = number_of(entry, name);
-        const bool sequence_fits =
-            !options_.sequences || (number >= 0 && static_cast<uint64_t>(number) >= options_.sequences->first &&
-                                    static_cast<uint64_t>(number) <= options_.sequences->second);
-        return sequence_fits && !options_.steps && !options_.work && !options_.channels &&
-               (options_.communicator.empty() || group_of(entry) == options_.communicator ||
-                dump_.text(entry.group) == options_.communicator) &&
-               (options_.state.empty() || options_.state == state_name(entry.state)) &&
-               (options_.op.empty() || options_.op == name.op || options_.op == format::name_of(name.kind));
+        CallWords words;
+        words.communicator = group;
+        words.other_communicator = dump_.text(entry.group);
+        words.op = name.op;
+        words.other_op = format::name_of(name.kind);
+        words.state = state_name(entry.state);
+        words.number = number < 0 ? kNoSequence : static_cast<uint64_t>(number);
+        return words;
     }
 
     std::string dtype_of(const fr::Entry& entry) const {
@@ -65,18 +74,21 @@ class Lister {
         return tensors.count == 0 ? std::string() : dump_.text(dump_.tensors[tensors.begin].dtype);
     }
 
-    std::string text_line(const fr::Entry& entry, const CallName& name) const {
+    std::vector<std::string> cells(const fr::Entry& entry, const CallName& name) const {
         const int64_t number = number_of(entry, name);
-        const std::string place = call_site(dump_, entry);
         const bool timed = entry.time_completed_ns > entry.time_created_ns && entry.time_created_ns > 0;
         const std::string peer =
             is_p2p(name) && name.source >= 0 ? fmt::format(" {}->{}", name.source, name.target) : std::string();
-        return fmt::format("{:>5}  {}  {:<12} {:>7}  {:<22} {:<36} {:<9}{} {:>8}  {}\n", process_.rank,
-                           clock_text(entry.time_created_ns), group_of(entry),
-                           number < 0 ? "-" : fmt::format("#{}", number), printable(name.op) + peer,
-                           printable(dtype_of(entry)) + " " + shapes_text(dump_, entry), state_name(entry.state),
-                           entry.retired && entry.state != fr::State::kCompleted ? ", retired" : "",
-                           timed ? duration_text(entry.time_completed_ns - entry.time_created_ns) : "", place);
+        const bool retired = entry.retired && entry.state != fr::State::kCompleted;
+        return {std::to_string(process_.rank),
+                clock_text(entry.time_created_ns),
+                group_of(entry),
+                number < 0 ? "-" : fmt::format("#{}", number),
+                printable(name.op) + peer,
+                printable(dtype_of(entry)) + " " + shapes_text(dump_, entry),
+                std::string(state_name(entry.state)) + (retired ? ", retired" : ""),
+                timed ? duration_text(entry.time_completed_ns - entry.time_created_ns) : "",
+                call_site(dump_, entry)};
     }
 
     static ordered_json number_or_null(int64_t number) {
@@ -114,11 +126,11 @@ class Lister {
 
 }  // namespace
 
-void list_flight_recorder(const Process& process, const ShowOptions& options,
+void list_flight_recorder(const Process& process, const ShowOptions& options, ShowFilter& filter, Listing& listing,
                           const std::function<void(const std::string&)>& write) {
     FlightRecorderScratch scratch;
     if (const auto dump = read_flight_recorder(process.source, scratch)) {
-        Lister(*dump, process, options).list(write);
+        Lister(*dump, process, options).list(filter, listing, write);
     }
 }
 

@@ -8,7 +8,9 @@
 #include "analyzer/decode_device.h"
 #include "analyzer/flight_recorder.h"
 #include "analyzer/kernel_name.h"
+#include "analyzer/listing.h"
 #include "analyzer/load.h"
+#include "analyzer/show_filter.h"
 #include "analyzer/text.h"
 
 namespace titan::analyzer {
@@ -41,31 +43,33 @@ class CallLister {
   public:
     CallLister(const Run& run, const ShowOptions& options) : run_(run), options_(options) {}
 
-    void list(const OpenedSource& opened, const std::function<void(const std::string&)>& write) {
+    void list(const OpenedSource& opened, ShowFilter& filter, Listing& listing,
+              const std::function<void(const std::string&)>& write) {
         image_ = &opened.image;
         sites_ = std::make_unique<CallSites>(opened.image, &symbols_);
         NewestLines lines(options_.last, write);
+        const auto add = [&](const auto& json, const auto& cells) {
+            options_.json ? lines.add(json()) : listing.add(cells());
+        };
         if (options_.work) {
             opened.image.for_each_stream_work([&](uint64_t ticket, const StreamWorkEntry& entry) {
-                lines.add(options_.json ? work_json(ticket, entry) : work_line(entry));
+                add([&] { return work_json(ticket, entry); }, [&] { return work_cells(entry); });
             });
-        }
-        if (options_.channels) {
+        } else if (options_.channels) {
             opened.image.for_each_channel([&](uint64_t ticket, const ChannelEntry& entry) {
-                lines.add(options_.json ? channel_json(ticket, entry) : channel_line(entry));
+                add([&] { return channel_json(ticket, entry); }, [&] { return channel_cells(entry); });
+            });
+        } else {
+            for (const std::string& problem : options_.json ? std::vector<std::string>() : sites_->problems()) {
+                write(fmt::format("{:>5}  {}\n", image_->header().rank, problem));
+            }
+            opened.image.for_each_collective([&](uint64_t ticket, const CollectiveEntry& entry) {
+                if (fits(entry, filter)) {
+                    add([&] { return json_line(ticket, entry); }, [&] { return call_cells(entry); });
+                }
             });
         }
-        if (options_.work || options_.channels) {
-            return;
-        }
-        for (const std::string& problem : options_.json ? std::vector<std::string>() : sites_->problems()) {
-            write(fmt::format("{:>5}  {}\n", image_->header().rank, problem));
-        }
-        opened.image.for_each_collective([&](uint64_t ticket, const CollectiveEntry& entry) {
-            if (wanted(entry)) {
-                lines.add(options_.json ? json_line(ticket, entry) : text_line(entry));
-            }
-        });
+        listing.write_rows();
     }
 
   private:
@@ -85,13 +89,17 @@ class CallLister {
         return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
     }
 
-    std::string work_line(const StreamWorkEntry& entry) const {
+    using Cells = std::vector<std::string>;
+
+    Cells work_cells(const StreamWorkEntry& entry) const {
         const std::string name = printable(image_->text(entry.name));
-        return fmt::format("{:>5}  {}  {:<22} {:#016x}  {:>12}  {}{}\n", image_->header().rank,
-                           clock_text(image_->clock().realtime_ns(entry.entered_ticks)), format::name_of(entry.kind),
-                           entry.stream, grouped_digits(entry.amount),
-                           entry.kind == WorkKind::kKernel ? short_kernel_name(name) : name,
-                           (entry.flags & format::kWorkCaptured) != 0 ? " (captured)" : "");
+        return {std::to_string(image_->header().rank),
+                clock_text(image_->clock().realtime_ns(entry.entered_ticks)),
+                std::string(format::name_of(entry.kind)),
+                fmt::format("{:#x}", entry.stream),
+                grouped_digits(entry.amount),
+                (entry.kind == WorkKind::kKernel ? short_kernel_name(name) : name) +
+                    ((entry.flags & format::kWorkCaptured) != 0 ? " (captured)" : "")};
     }
 
     std::string channel_json(uint64_t ticket, const ChannelEntry& entry) const {
@@ -110,11 +118,15 @@ class CallLister {
         return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
     }
 
-    std::string channel_line(const ChannelEntry& entry) const {
-        return fmt::format("{:>5}  {}  {:>10} {:>8}  {:<7} {:>6}  {:<17} {:>6}/{}\n", image_->header().rank,
-                           clock_text(image_->clock().realtime_ns(entry.started_ticks)), entry.collective,
-                           entry.channel, format::name_of(entry.role), entry.peer, format::name_of(entry.state),
-                           entry.steps_done, entry.steps);
+    Cells channel_cells(const ChannelEntry& entry) const {
+        return {std::to_string(image_->header().rank),
+                clock_text(image_->clock().realtime_ns(entry.started_ticks)),
+                entry.collective == 0 ? "-" : std::to_string(entry.collective - 1),
+                std::to_string(entry.channel),
+                std::string(format::name_of(entry.role)),
+                std::to_string(entry.peer),
+                std::string(format::name_of(entry.state)),
+                fmt::format("{}/{}", entry.steps_done, entry.steps)};
     }
 
     // "replay 12 of graph 2, 3 of 8 channels stopped": what a call has of graphs and channels.
@@ -143,16 +155,28 @@ class CallLister {
                                                                  : id_text(entry.communicator_id).substr(0, 8);
     }
 
-    bool wanted(const CollectiveEntry& entry) const {
-        const auto within = [](const auto& range, auto value) {
-            return !range || (value >= range->first && value <= range->second);
-        };
-        const std::string& communicator = options_.communicator;
-        const bool communicator_fits = communicator.empty() || communicator_name(entry) == communicator ||
-                                       id_text(entry.communicator_id).starts_with(communicator);
-        return communicator_fits && within(options_.sequences, entry.sequence) && within(options_.steps, entry.step) &&
-               (options_.state.empty() || format::name_of(entry.state) == options_.state) &&
-               (options_.op.empty() || format::name_of(entry.kind) == options_.op);
+    // A peer by its rank in the job, as in the findings; a root as the program passes it.
+    std::string peer_text(const CollectiveEntry& entry) const {
+        if (format::class_of(entry.kind) == format::OpClass::rooted) {
+            return fmt::format(" root {} of the communicator", entry.peer);
+        }
+        const auto index = run_.find_communicator(entry.communicator_id);
+        const int global = index ? run_.global_rank(run_.communicators[*index], entry.peer) : -1;
+        return (entry.kind == OpKind::kRecv ? " from " : " to ") +
+               (global >= 0 ? fmt::format("rank {}", global) : fmt::format("member {}", entry.peer));
+    }
+
+    bool fits(const CollectiveEntry& entry, ShowFilter& filter) const {
+        const std::string communicator = communicator_name(entry);
+        const std::string id = id_text(entry.communicator_id);
+        CallWords words;
+        words.communicator = communicator;
+        words.communicator_id = id;
+        words.op = format::name_of(entry.kind);
+        words.state = format::name_of(entry.state);
+        words.number = entry.sequence;
+        words.step = entry.step;
+        return filter.fits(words);
     }
 
     // One object per entry with the raw values of the ring: the independent decoder of the tests prints the same.
@@ -222,7 +246,7 @@ class CallLister {
         json["native_cut"] = stack.native_cut;
     }
 
-    std::string text_line(const CollectiveEntry& entry) const {
+    Cells call_cells(const CollectiveEntry& entry) const {
         const format::RingClock& clock = image_->clock();
         const std::string number = entry.sequence == kNoSequence ? "-" : fmt::format("#{}", entry.sequence);
         std::string arguments =
@@ -233,18 +257,23 @@ class CallLister {
             arguments += " " + reduction_text(entry.reduction);
         }
         if (entry.peer >= 0) {
-            arguments += fmt::format(
-                " {} {}", format::class_of(entry.kind) == format::OpClass::rooted ? "root" : "peer", entry.peer);
+            arguments += peer_text(entry);
         }
         const bool finished = entry.gpu_finished_ticks != 0;
         const std::string took =
             finished ? duration_text(clock.span_ns(entry.entered_ticks, entry.gpu_finished_ticks)) : "";
         const std::string span = printable(image_->text(entry.span));
-        return fmt::format("{:>5}  {}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}{}{}{}\n", image_->header().rank,
-                           clock_text(clock.realtime_ns(entry.entered_ticks)), communicator_name(entry), number,
-                           op_text(entry.kind), arguments, format::name_of(entry.state), took,
-                           entry.step >= 0 ? fmt::format("step {}", entry.step) : "", span.empty() ? "" : " " + span,
-                           device_details(entry), called_at(entry));
+        std::string where = entry.step >= 0 ? fmt::format("step {}", entry.step) : "";
+        where += (span.empty() ? "" : " " + span) + device_details(entry) + called_at(entry);
+        return {std::to_string(image_->header().rank),
+                clock_text(clock.realtime_ns(entry.entered_ticks)),
+                communicator_name(entry),
+                number,
+                op_text(entry.kind),
+                arguments,
+                std::string(format::name_of(entry.state)),
+                took,
+                where};
     }
 
     const Run& run_;
@@ -254,19 +283,24 @@ class CallLister {
     std::unique_ptr<CallSites> sites_;
 };
 
+std::vector<ListColumn> columns_of(const ShowOptions& options) {
+    if (options.work) {
+        return {{"rank", 5, true},    {"handed over", 15}, {"work", 12},
+                {"stream", 8, false}, {"amount", 6, true}, {"name", 0}};
+    }
+    if (options.channels) {
+        return {{"rank", 5, true}, {"started", 15},   {"call", 6, true}, {"channel", 7, true},
+                {"role", 4},       {"peer", 4, true}, {"state", 5},      {"steps", 5}};
+    }
+    return {{"rank", 5, true}, {"entered", 15}, {"communicator", 12}, {"seq", 5, true}, {"operation", 10},
+            {"arguments", 20}, {"state", 8},    {"took", 6, true},    {"where", 0}};
+}
+
 }  // namespace
 
-void show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write) {
-    if (!options.json && options.work) {
-        write(fmt::format("{:>5}  {:<15}  {:<22} {:<16}  {:>12}  {}\n", "rank", "handed over", "work", "stream",
-                          "amount", "name"));
-    } else if (!options.json && options.channels) {
-        write(fmt::format("{:>5}  {:<15}  {:>10} {:>8}  {:<7} {:>6}  {:<17} {:>6}\n", "rank", "started", "call + 1",
-                          "channel", "role", "peer", "state", "steps"));
-    } else if (!options.json) {
-        write(fmt::format("{:>5}  {:<15}  {:<12} {:>7}  {:<14} {:<28} {:<9} {:>8}  {}\n", "rank", "entered",
-                          "communicator", "seq", "operation", "arguments", "state", "took", "where"));
-    }
+std::string show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write) {
+    ShowFilter filter(options);
+    Listing listing(columns_of(options), options.last, write);
     format::ImageBuffer memory;
     CallLister lister(run, options);
     for (const Process& process : run.processes) {
@@ -274,14 +308,21 @@ void show(const Run& run, const ShowOptions& options, const std::function<void(c
             continue;
         }
         if (process.source.is_flight_recorder) {
-            list_flight_recorder(process, options, write);
+            if (!options.work && !options.channels) {
+                list_flight_recorder(process, options, filter, listing, write);
+            }
             continue;
         }
         const auto opened = open_source(process.source.path, memory);
         if (opened) {
-            lister.list(*opened, write);
+            lister.list(*opened, filter, listing, write);
         }
     }
+    if (!options.json && listing.rows() == 0 && (options.work || options.channels)) {
+        return options.work ? "no stream work is on record (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)"
+                            : "no channels are on record (TITANTRACE_NCCL_PLUGIN=progress)";
+    }
+    return options.work || options.channels ? std::string() : filter.nothing_fits(run);
 }
 
 }  // namespace titan::analyzer

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "analyzer/stack_tree.h"
@@ -32,8 +33,12 @@ void write_tree(const StackNode& node, size_t depth, std::string& out) {
 }
 
 void write_process(const ProcessStacks& process, const TextStyle& style, std::string& out) {
-    out += bold(fmt::format("rank {} (pid {} on {}): {} threads in {}", process.rank, process.pid, process.host,
-                            process.threads.size(), fine_duration_text(static_cast<double>(process.took_ns))),
+    const std::string who = process.pid == 0
+                                ? fmt::format("rank {}", process.rank)
+                                : fmt::format("rank {} (pid {} on {})", process.rank, process.pid, process.host);
+    out += bold(process.threads.empty() ? who + ": no stacks"
+                                        : fmt::format("{}: {} threads in {}", who, process.threads.size(),
+                                                      fine_duration_text(static_cast<double>(process.took_ns))),
                 style) +
            "\n";
     for (const ThreadStack& thread : process.threads) {
@@ -121,10 +126,14 @@ std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vect
         write_tree(merge_stacks(all, view.all_threads), 0, out);
     }
     std::vector<std::string> notes = problems;
+    std::map<std::string, std::vector<int>> ranks_of;
     for (const ProcessStacks& process : all) {
         for (const std::string& note : process.notes) {
-            notes.push_back(fmt::format("rank {}: {}", process.rank, note));
+            ranks_of[note].push_back(process.rank);
         }
+    }
+    for (const auto& [note, ranks] : ranks_of) {
+        notes.push_back(ranks_text(ranks) + ": " + note);
     }
     if (!notes.empty()) {
         out += "\n" + bold("What could not be seen", style) + "\n";

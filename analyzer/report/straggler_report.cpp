@@ -112,6 +112,9 @@ std::string straggler_table(const Run& run, const Timing& timing, const Straggle
     if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
         text += clocks + "\n";
     }
+    const bool anybody = std::any_of(timing.ranks.begin(), timing.ranks.end(),
+                                     [](const RankTiming& rank) { return rank.shape.pattern != LatePattern::kNone; });
+    text += anybody ? "" : "no rank is a straggler: what the table shows is chance\n";
     text += fmt::format("\n{:>6}  {:<16} {:>10} {:>10} {:>10}  {:<11} {:>8}  {:<5} {}\n", "rank", "host", "median",
                         "p99", "lost", "pattern", "since", "seen", "slow part");
     const std::vector<const RankTiming*> ranks = by_cost(timing);

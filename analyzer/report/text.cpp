@@ -124,6 +124,35 @@ std::string printable(std::string_view text) {
     return clean;
 }
 
+bool NumbersByValue::operator()(const std::string& a, const std::string& b) const {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+        if (is_digit(a[i]) && is_digit(b[j])) {
+            const auto number = [&](const std::string& text, size_t& at) {
+                const size_t begin = std::min(text.find_first_not_of('0', at), text.size());
+                at = begin;
+                while (at < text.size() && is_digit(text[at])) {
+                    ++at;
+                }
+                return text.substr(begin, at - begin);
+            };
+            const std::string left = number(a, i);
+            const std::string right = number(b, j);
+            if (left != right) {
+                return left.size() != right.size() ? left.size() < right.size() : left < right;
+            }
+        } else if (a[i++] != b[j++]) {
+            return a[i - 1] < b[j - 1];
+        }
+    }
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
+
+size_t characters(std::string_view text) {
+    return static_cast<size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
 std::string shell_quoted(const std::string& word) {
     const bool plain = std::all_of(word.begin(), word.end(), [](char c) {
         return std::isalnum(static_cast<unsigned char>(c)) != 0 ||

@@ -25,12 +25,6 @@ constexpr size_t kShownSteps = 8;
 constexpr size_t kShownStacks = 2;
 constexpr size_t kShownFrames = 20;
 
-// Characters, not bytes: names may be in any language.
-size_t length_of(const std::string& text) {
-    return static_cast<size_t>(
-        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
 std::string wrap(const std::string& text, size_t width, const std::string& first, const std::string& rest) {
     std::string result;
     std::string line = first;
@@ -38,7 +32,7 @@ std::string wrap(const std::string& text, size_t width, const std::string& first
     for (size_t begin = 0; begin <= text.size();) {
         const size_t end = std::min(text.find(' ', begin), text.size());
         const std::string word = text.substr(begin, end - begin);
-        if (!empty_line && length_of(line) + 1 + length_of(word) > width) {
+        if (!empty_line && characters(line) + 1 + characters(word) > width) {
             result += line + "\n";
             line = rest;
             empty_line = true;
@@ -78,7 +72,7 @@ class TextReport {
     }
     void section(const std::string& title) { out_ += "\n" + paint("1", title) + "\n"; }
     void item(const std::string& text, const std::string& bullet = "  - ") {
-        out_ += wrap(text, style_.width, bullet, std::string(length_of(bullet), ' '));
+        out_ += wrap(text, style_.width, bullet, std::string(characters(bullet), ' '));
     }
 
     void header() { out_ += wrap(outline_text(run_), style_.width, "", "  "); }

@@ -41,6 +41,20 @@ std::string place_in(const std::vector<Site>& sites, IsFramework is_library) {
     return sites.empty() ? std::string() : place_of(own != sites.end() ? *own : sites.front());
 }
 
+// ", from train.py:157 in step": what of the program called the innermost frame of it.
+template <typename Site, typename IsFramework>
+std::string way_to(const std::vector<Site>& sites, IsFramework is_library) {
+    constexpr int kShownCallers = 2;
+    std::string text;
+    int own = 0;
+    for (const Site& site : sites) {
+        if (!is_library(site) && own++ > 0 && own <= kShownCallers + 1) {
+            text += ", from " + place_of(site);
+        }
+    }
+    return text;
+}
+
 CallFrame frame_of(const PythonSite& site) { return {site.function, site.file, site.line}; }
 
 CallFrame frame_of(const StackSite& site) {
@@ -97,9 +111,12 @@ const CallSites::Known& CallSites::known(uint32_t number) {
         }
         known.stack.python_cut = raw->python_cut;
         known.stack.native_cut = raw->native_cut;
-        known.place = place_in(known.stack.python, [](const PythonSite& site) { return is_framework_file(site.file); });
+        const auto is_framework_site = [](const PythonSite& site) { return is_framework_file(site.file); };
+        known.place = place_in(known.stack.python, is_framework_site);
+        known.way = known.place + way_to(known.stack.python, is_framework_site);
         if (known.place.empty()) {
             known.place = place_in(known.stack.native, is_framework_code);
+            known.way = known.place + way_to(known.stack.native, is_framework_code);
         }
     }
     return known;
@@ -108,6 +125,8 @@ const CallSites::Known& CallSites::known(uint32_t number) {
 const CallStack& CallSites::stack(uint32_t number) { return known(number).stack; }
 
 const std::string& CallSites::place(uint32_t number) { return known(number).place; }
+
+const std::string& CallSites::way(uint32_t number) { return known(number).way; }
 
 std::vector<CallFrame> CallSites::frames(uint32_t number) {
     const CallStack& stack = known(number).stack;

@@ -6,6 +6,7 @@ import collections
 import pickle
 import re
 import sys
+import time
 import unittest
 
 import fault_cases
@@ -71,7 +72,10 @@ class Files(Export):
 
     def test_files_are_private_and_a_used_directory_is_refused(self):
         self.train("--ranks", "2")
+        begun_ns = time.time_ns()
         self.export()
+        times = [path.stat().st_mtime_ns for path in self.into.iterdir()]
+        self.assertLess(max(times), begun_ns, "readers take a file's time for the moment of the dump")
         self.assertEqual({path.stat().st_mode & 0o777 for path in self.into.iterdir()}, {0o600})
         again = self.export(status=harness.UNUSABLE)
         self.assertIn("not empty", again.stderr)

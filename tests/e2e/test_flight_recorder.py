@@ -408,6 +408,36 @@ class Files(Dumps):
         only = self.place.show(self.place.path / "fr", "--rank", "1", "--seq", "3-4", "--op", "all_reduce")
         self.assertEqual([line["collective_seq_id"] for line in only], [3])
 
+    def say(self, *arguments):
+        return subprocess.run([harness.BUILD / "analyzer" / "titan-analyze", *arguments], capture_output=True, text=True,
+                              timeout=60, check=False)
+
+    def test_show_says_what_there_is_where_nothing_fits(self):
+        path = self.place.path / "fr"
+        self.trained(2).write(path)
+        for filters, status, words in ((["--op", "AllReduce"], harness.HEALTHY, ""),
+                                       (["--op", "bogus"], harness.FINDINGS, "operations _all_gather_base, all_reduce"),
+                                       (["--rank", "99"], harness.FINDINGS, "there are ranks 0-1"),
+                                       (["--comm", "nope"], harness.FINDINGS, "communicators default_pg"),
+                                       (["--work", "--op", "all_reduce"], harness.UNUSABLE, "only --rank and --last apply")):
+            with self.subTest(filters=filters):
+                told = self.say("show", path, *filters)
+                self.assertEqual(told.returncode, status, told.stderr)
+                self.assertIn(words, told.stderr)
+
+    def test_misplaced_and_misspelt_commands(self):
+        path = str(self.place.path / "fr")
+        self.trained(2).write(path)
+        for arguments, words in ((["shwo", path], f"did you mean: titan-analyze show {path}"),
+                                 ([path, "stacks"], f"the command comes first: titan-analyze stacks {path}"),
+                                 ([path, "--rank", "1"], f"titan-analyze show {path} --rank 1"),
+                                 ([path, "--attempt", "-1"], "must not be negative")):
+            with self.subTest(arguments=arguments):
+                told = self.say(*arguments)
+                self.assertEqual(told.returncode, harness.UNUSABLE, told.stderr)
+                self.assertTrue(told.stderr.startswith("titan-analyze: "), told.stderr)
+                self.assertIn(words, told.stderr)
+
 
 @unittest.skipUnless(TORCHRUN.exists(), f"no PyTorch: {TORCHRUN} is missing (scripts/setup installs it)")
 class RealDumps(Dumps):

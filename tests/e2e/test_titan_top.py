@@ -103,7 +103,7 @@ class Top(node_jobs.NodeCase):
         self.assertEqual(job["calls"][0]["pending_ns"], max(call["pending_ns"] or 0 for call in job["calls"]))
         text = self.titan_top().stdout
         self.assertRegex(text, r" 3 +\d+  running +5 +[0-9.]+  rank 2 +inside cudaStreamSynchronize for")
-        self.assertRegex(text, r"all_reduce #\d+ on tp +rank 3 has come; not rank 2")
+        self.assertRegex(text, r"all_reduce #\d+ on tp +arrived: rank 3; missing: rank 2")
 
     def test_creation(self):
         pids = self.start_job(SIMGPU_FAULTS="no-init rank=3 comm=dp")

@@ -85,14 +85,14 @@ std::string rank_line(const FoldedRow& fold) {
 }
 
 std::string attendance(const CallRow& row) {
-    std::string text = analyzer::ranks_text(row.arrived) + (row.arrived.size() > 1 ? " have come" : " has come");
+    std::string text = "arrived: " + analyzer::ranks_text(row.arrived);
     if (!row.missing.empty()) {
-        text += "; not " + analyzer::ranks_text(row.missing);
+        text += "; missing: " + analyzer::ranks_text(row.missing);
     } else if (row.elsewhere == 0) {
-        text += ", all of them";
+        text += " (all)";
     }
     if (!row.queued.empty()) {
-        text += fmt::format("; the GPU of {} has not", analyzer::ranks_text(row.queued));
+        text += "; not yet on the GPU: " + analyzer::ranks_text(row.queued);
     }
     return text + (row.elsewhere != 0 ? fmt::format("; {} on other nodes", row.elsewhere) : "");
 }

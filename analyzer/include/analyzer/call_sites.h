@@ -40,6 +40,8 @@ class CallSites {
     // "train.py:212 in step": the innermost frame that is not a framework's, of Python where there is one. Empty where
     // there is none.
     const std::string& place(uint32_t number);
+    // That and up to two frames of the program around it: "train.py:9 in call, from train.py:157 in step".
+    const std::string& way(uint32_t number);
     // Both kinds as one, innermost first: the Python frames of one run of the interpreter stand in its place.
     std::vector<CallFrame> frames(uint32_t number);
 
@@ -47,6 +49,7 @@ class CallSites {
     struct Known {
         CallStack stack;
         std::string place;
+        std::string way;
     };
     const Known& known(uint32_t number);
     StackSite native_site(uint64_t address);

@@ -23,6 +23,9 @@
 
 namespace titan::analyzer {
 
+class Listing;
+class ShowFilter;
+
 // "nccl:send 1->2": who, what, and of what kind it is.
 struct CallName {
     std::string_view backend;
@@ -44,6 +47,8 @@ std::string_view torch_name_of(Datatype datatype);
 bool is_framework_file(std::string_view file);
 // "train.py:212 in step": the innermost frame that is not PyTorch's own. Empty where there are no frames.
 std::string call_site(const format::fr::Dump& dump, const format::fr::Entry& entry);
+// That and up to two frames of the program around it: "train.py:9 in call, from train.py:157 in step".
+std::string call_way(const format::fr::Dump& dump, const format::fr::Entry& entry);
 // "[[16]] -> [[2, 16]]"
 std::string shapes_text(const format::fr::Dump& dump, const format::fr::Entry& entry);
 std::string group_text(std::string_view name, std::string_view description);
@@ -97,7 +102,7 @@ void complete_flight_recorder(Run& run, GroupRanks& groups);
 void warn_of_what_it_hides(Run& run);
 
 // `titan-analyze show` of one such file.
-void list_flight_recorder(const Process& process, const ShowOptions& options,
+void list_flight_recorder(const Process& process, const ShowOptions& options, ShowFilter& filter, Listing& listing,
                           const std::function<void(const std::string&)>& write);
 
 }  // namespace titan::analyzer

@@ -122,4 +122,9 @@ std::string ranks_text(const Run& run, const std::vector<int>& ranks);
 // Puts the layout's words to the first mention of these ranks in a sentence.
 std::string with_places(const std::string& sentence, const std::vector<int>& ranks, const Layout& layout);
 
+// "tp (ranks 4-5)" where several communicators are called tp, or where it has no name.
+std::string distinct_text(const Run& run, uint32_t communicator);
+// Puts those members to the first mention of the communicator in a sentence that does not name them.
+std::string with_members(const std::string& sentence, const Run& run, uint32_t communicator);
+
 }  // namespace titan::analyzer

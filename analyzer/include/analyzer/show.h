@@ -48,7 +48,7 @@ class NewestLines {
     std::deque<std::string> lines_;
 };
 
-// Calls write(text) with whole lines.
-void show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write);
+// Calls write(text) with whole lines. Answers why none was listed, empty where some were.
+std::string show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write);
 
 }  // namespace titan::analyzer

@@ -27,6 +27,12 @@ std::string clock_text(int64_t realtime_ns);
 std::string grouped_digits(uint64_t number);
 // Replaces control characters and bytes that are not UTF-8: names come from strangers' processes.
 std::string printable(std::string_view text);
+// Orders "node-2" before "node-10".
+struct NumbersByValue {
+    bool operator()(const std::string& a, const std::string& b) const;
+};
+// How many there are, not bytes: names may be in any language.
+size_t characters(std::string_view text);
 // As one word of a shell's command line.
 std::string shell_quoted(const std::string& word);
 // Letters, digits, '-', '_' and '.': a name that leads out of no directory.

@@ -44,6 +44,19 @@ Process process_of(const std::string& json, int rank = 0) {
     return analyzer::process_of_dump(dump_of(json), rank, kNow, groups);
 }
 
+TEST_CASE("where a call was made: the innermost frame outside PyTorch, and what called it") {
+    const auto dump = dump_of(dump_text(entry("nccl:all_reduce", 1, 0, "completed", R"(, "frames": [
+        {"name": "all_reduce", "filename": "/x/site-packages/torch/distributed/distributed_c10d.py", "line": 9},
+        {"name": "call", "filename": "/job/train.py", "line": 125},
+        {"name": "_call_impl", "filename": "/x/torch/nn/modules/module.py", "line": 7},
+        {"name": "step", "filename": "/job/train.py", "line": 157},
+        {"name": "main", "filename": "/job/train.py", "line": 186},
+        {"name": "<module>", "filename": "/job/train.py", "line": 194}])")));
+    CHECK(analyzer::call_site(dump, dump.entries.front()) == "train.py:125 in call");
+    CHECK(analyzer::call_way(dump, dump.entries.front()) ==
+          "train.py:125 in call, from train.py:157 in step, from train.py:186 in main");
+}
+
 TEST_CASE("names of calls") {
     const auto send = analyzer::parse_call_name("nccl:send 1->2");
     CHECK(send.backend == "nccl");

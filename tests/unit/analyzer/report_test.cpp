@@ -5,8 +5,11 @@
 
 #include "analyzer/fold_frames.h"
 #include "analyzer/hosts.h"
+#include "analyzer/layout.h"
+#include "analyzer/listing.h"
 #include "analyzer/report.h"
 #include "analyzer/report_parts.h"
+#include "analyzer/show_filter.h"
 #include "analyzer/stacks.h"
 #include "analyzer/text.h"
 #include "played.h"
@@ -262,4 +265,107 @@ TEST_CASE("of many findings three follow the verdict in brief, the others are co
     const std::string text = text_report(played.run, played.diagnosis, {});
     CHECK(contains(text, "\nand 2 more findings (--json)\n"));
     CHECK(std::count(text.begin(), text.end(), '\n') < 60);
+}
+
+TEST_CASE("a listing has columns as wide as its rows, in any language") {
+    std::string text;
+    const Listing::Write write = [&](const std::string& line) { text += line; };
+    Listing listing({{"seq", 3, true}, {"state", 5}, {"where", 0}}, 2, write);
+    listing.add({"#1", "left out: only the newest two", "x"});
+    listing.add({"#2", "scheduled, retired", "a.py:1 in f"});
+    listing.add({"#1000", "\u00e9", ""});
+    listing.write_rows();
+    CHECK(text ==
+          "  seq  state               where\n"
+          "   #2  scheduled, retired  a.py:1 in f\n"
+          "#1000  \u00e9\n");
+    CHECK(listing.rows() == 2);
+    listing.write_rows();
+    CHECK(listing.rows() == 2);
+}
+
+TEST_CASE("calls are chosen by any usual spelling, and where none fits it is said what there is") {
+    const auto chosen = [](const ShowOptions& options) {
+        ShowFilter filter(options);
+        bool fits = false;
+        for (const uint64_t number : {7, 8}) {
+            CallWords call;
+            call.communicator = "TP";
+            call.communicator_id = "7099c917aa";
+            call.op = "all_reduce";
+            call.state = "finished";
+            call.number = number;
+            call.step = 3;
+            fits |= filter.fits(call);
+        }
+        Run run;
+        run.processes.resize(1);
+        run.processes.front().rank = 4;
+        CHECK(filter.nothing_fits(run).empty() == fits);
+        return fits ? std::string() : filter.nothing_fits(run);
+    };
+    const auto by = [](auto member, auto value) {
+        ShowOptions options;
+        options.*member = value;
+        return options;
+    };
+    for (const char* op : {"all_reduce", "AllReduce", "ncclAllReduce", "allreduce"}) {
+        CHECK(chosen(by(&ShowOptions::op, op)).empty());
+    }
+    CHECK(chosen(by(&ShowOptions::communicator, "tp")).empty());
+    CHECK(chosen(by(&ShowOptions::communicator, "7099")).empty());
+    CHECK(chosen(by(&ShowOptions::state, "Finished")).empty());
+    CHECK(chosen({}).empty());
+    const std::string nothing = chosen(by(&ShowOptions::op, "allgather"));
+    CHECK(nothing ==
+          "no call on record fits; there are rank 4; of the ranks chosen: communicators TP; operations all_reduce; "
+          "states finished; numbers 7-8; steps 3-3");
+    CHECK_FALSE(chosen(by(&ShowOptions::communicator, "dp")).empty());
+    CHECK_FALSE(chosen(by(&ShowOptions::sequences, std::pair<uint64_t, uint64_t>(9, 12))).empty());
+}
+
+TEST_CASE("communicators of one name are told apart by their ranks") {
+    Run run;
+    run.communicators.resize(3);
+    for (size_t i = 0; i < 3; ++i) {
+        Communicator& communicator = run.communicators[i];
+        communicator.name = i < 2 ? "tp" : "world";
+        communicator.size = 2;
+        for (int rank = 0; rank < 2; ++rank) {
+            Process process;
+            process.rank = static_cast<int>(2 * i) + rank;
+            process.members.resize(1);
+            process.members.front().global_rank = process.rank;
+            process.members.front().rank = rank;
+            communicator.by_rank.push_back({static_cast<uint32_t>(run.processes.size()), 0});
+            run.processes.push_back(process);
+        }
+        communicator.members = communicator.by_rank;
+    }
+    CHECK(distinct_text(run, 1) == "tp (ranks 2-3)");
+    CHECK(distinct_text(run, 2) == "world");
+    CHECK(with_members("rank 3 never called all_reduce #5 on tp; rank 2 waits", run, 1) ==
+          "rank 3 never called all_reduce #5 on tp (ranks 2-3); rank 2 waits");
+    CHECK(with_members("ranks 2-3, all members, called all_reduce #5 on tp", run, 1) ==
+          "ranks 2-3, all members, called all_reduce #5 on tp");
+    CHECK(with_members("on tpx, on tp", run, 1) == "on tpx, on tp (ranks 2-3)");
+}
+
+TEST_CASE("node-2 comes before node-10") {
+    const NumbersByValue before;
+    CHECK(before("node-2", "node-10"));
+    CHECK_FALSE(before("node-10", "node-2"));
+    CHECK(before("a", "b"));
+    CHECK(before("node", "node-1"));
+    CHECK_FALSE(before("node-1", "node-1"));
+}
+
+TEST_CASE("what could not be seen of many ranks in the same way is one line") {
+    std::vector<ProcessStacks> all(3);
+    for (int rank = 0; rank < 3; ++rank) {
+        all[static_cast<size_t>(rank)].rank = rank;
+        all[static_cast<size_t>(rank)].notes = {"its dump has no stacks"};
+    }
+    CHECK(contains(stacks_report(all, {}, {}, {}), "\n  - ranks 0-2: its dump has no stacks\n"));
+    CHECK(contains(stacks_report(all, {}, {.list = true}, {}), "rank 1: no stacks\n"));
 }

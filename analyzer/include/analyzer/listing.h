@@ -1,0 +1,42 @@
+// A listing in columns that are as wide as what one rank has in them; the newest rows only, where that is asked for.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace titan::analyzer {
+
+struct ListColumn {
+    std::string title;
+    size_t width;  // at least
+    bool right = false;
+};
+
+class Listing {
+  public:
+    using Write = std::function<void(const std::string&)>;
+    // Most 0: all.
+    Listing(std::vector<ListColumn> columns, size_t most, const Write& write)
+        : columns_(std::move(columns)), most_(most), write_(write) {}
+
+    // As many cells as columns.
+    void add(std::vector<std::string> cells);
+    // What was added since the last time, under the titles where nothing was written before.
+    void write_rows();
+    size_t rows() const { return written_; }
+
+  private:
+    std::string line(const std::vector<std::string>& cells) const;
+    void widen(const std::vector<std::string>& cells);
+
+    std::vector<ListColumn> columns_;
+    size_t most_;
+    const Write& write_;
+    std::deque<std::vector<std::string>> rows_;
+    size_t written_ = 0;
+};
+
+}  // namespace titan::analyzer

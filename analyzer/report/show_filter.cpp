@@ -1,0 +1,110 @@
+#include "analyzer/show_filter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+std::string lower_case(std::string_view text) {
+    std::string lower(text);
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+    return lower;
+}
+
+template <typename T>
+bool is_within(const std::optional<std::pair<T, T>>& range, T value) {
+    return !range || (value >= range->first && value <= range->second);
+}
+
+std::string list_of(const std::set<std::string, std::less<>>& words) {
+    constexpr size_t kShown = 24;
+    std::string text;
+    size_t shown = 0;
+    for (const std::string& word : words) {
+        if (shown++ < kShown) {
+            text += (text.empty() ? "" : ", ") + word;
+        }
+    }
+    return shown > kShown ? text + fmt::format(" and {} more", shown - kShown) : text;
+}
+
+void insert(std::set<std::string, std::less<>>& words, std::string_view word) {
+    if (!words.contains(word)) {
+        words.emplace(word);
+    }
+}
+
+}  // namespace
+
+std::string plain_name(std::string_view name) {
+    std::string plain = lower_case(name);
+    std::erase(plain, '_');
+    return plain.starts_with("nccl") ? plain.substr(4) : plain;
+}
+
+ShowFilter::ShowFilter(const ShowOptions& options)
+    : options_(options),
+      op_(plain_name(options.op)),
+      communicator_(lower_case(options.communicator)),
+      chooses_(!options.op.empty() || !options.communicator.empty() || !options.state.empty() || options.sequences ||
+               options.steps || !options.ranks.empty()) {}
+
+void ShowFilter::note(const CallWords& call) {
+    insert(communicators_, call.communicator);
+    insert(ops_, call.op);
+    insert(states_, call.state);
+    if (call.number != kNoSequence) {
+        first_number_ = std::min(first_number_, call.number);
+        last_number_ = std::max(last_number_, call.number);
+    }
+    if (call.step >= 0) {
+        first_step_ = std::min(first_step_, call.step);
+        last_step_ = std::max(last_step_, call.step);
+    }
+}
+
+bool ShowFilter::fits(const CallWords& call) {
+    if (!chooses_) {
+        return true;
+    }
+    if (fitting_ == 0) {
+        note(call);
+    }
+    const bool communicator = communicator_.empty() || lower_case(call.communicator) == communicator_ ||
+                              (!call.other_communicator.empty() && call.other_communicator == options_.communicator) ||
+                              (!call.communicator_id.empty() && call.communicator_id.starts_with(communicator_));
+    const bool op = op_.empty() || plain_name(call.op) == op_ || plain_name(call.other_op) == op_;
+    const bool state = options_.state.empty() || lower_case(options_.state) == call.state;
+    const bool number =
+        !options_.sequences || (call.number != kNoSequence && is_within(options_.sequences, call.number));
+    const bool fits = communicator && op && state && number && is_within(options_.steps, call.step);
+    fitting_ += fits ? 1 : 0;
+    return fits;
+}
+
+std::string ShowFilter::nothing_fits(const Run& run) const {
+    if (!chooses_ || fitting_ != 0) {
+        return {};
+    }
+    std::vector<int> ranks;
+    for (const Process& process : run.processes) {
+        ranks.push_back(process.rank);
+    }
+    std::string text = "no call on record fits; there are " + ranks_text(ranks);
+    if (ops_.empty()) {
+        return text;
+    }
+    text += fmt::format("; of the ranks chosen: communicators {}; operations {}; states {}", list_of(communicators_),
+                        list_of(ops_), list_of(states_));
+    text += last_number_ >= first_number_ ? fmt::format("; numbers {}-{}", first_number_, last_number_) : "";
+    return text + (last_step_ >= first_step_ ? fmt::format("; steps {}-{}", first_step_, last_step_) : "");
+}
+
+}  // namespace titan::analyzer
