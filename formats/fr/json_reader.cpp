@@ -52,7 +52,7 @@ struct Scratch {
         }
         padded.resize(std::max(padded.size(), text.size() + 2 + simdjson::SIMDJSON_PADDING));
         padded[0] = '[';
-        std::memcpy(padded.data() + 1, text.data(), text.size());
+        std::copy(text.begin(), text.end(), padded.begin() + 1);
         padded[text.size() + 1] = ']';
         stack.clear();
     }
