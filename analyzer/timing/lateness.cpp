@@ -57,7 +57,7 @@ class Lateness {
             measure(c);
         }
         finish_axis(timing_.axes.front(), step_times_);
-        forget_held();
+        find_held();
         for (auto& [actor, found] : found_) {
             report(actor, found);
         }
@@ -77,6 +77,7 @@ class Lateness {
         double noise_ns = 0;
         bool by_device = true;
         bool by_durations = false;
+        bool held = false;
 
         const OfCommunicator& worst() const {
             return *std::max_element(in.begin(), in.end(),
@@ -289,7 +290,7 @@ class Lateness {
 
     // Streams that wait at the same time wait longer together than the job does, so that own time is not told apart from
     // it: who waits for a worse one in one communicator is late in the others because of that one.
-    void forget_held() {
+    void find_held() {
         std::map<uint32_t, std::pair<double, Actor>> latest;  // of each communicator
         std::map<Actor, double> cost_ns;
         for (const auto& [actor, found] : found_) {
@@ -305,15 +306,11 @@ class Lateness {
         for (auto& [actor, found] : found_) {
             const double own_ns = cost_ns[actor];
             const uint32_t late_in = found.worst().communicator;
-            const bool held = std::any_of(found.in.begin(), found.in.end(), [&](const OfCommunicator& one) {
-                const auto& [most_ns, who] = latest.at(one.communicator);
-                return one.communicator != late_in && cost_ns[who] > own_ns && most_ns > kExplains * own_ns;
-            });
-            for (OfCommunicator& one : found.in) {
-                if (held && found.by_durations) {
-                    one.costs.of_key.clear();
-                }
-            }
+            found.held =
+                found.by_durations && std::any_of(found.in.begin(), found.in.end(), [&](const OfCommunicator& one) {
+                    const auto& [most_ns, who] = latest.at(one.communicator);
+                    return one.communicator != late_in && cost_ns[who] > own_ns && most_ns > kExplains * own_ns;
+                });
         }
     }
 
@@ -327,6 +324,7 @@ class Lateness {
         rank.op = best.op;
         rank.rounds = found.late_ns.size();
         rank.by_device = found.by_device;
+        rank.held = found.held;
         rank.noise_ns = found.noise_ns;
         rank.p99_late_ns = quantile_of(found.late_ns, 0.99);
         rank.median_late_ns = median_of(std::move(found.late_ns));

@@ -221,7 +221,7 @@ void classify(Timing& timing) {
         limits.seen_ns = axis.seen_ns();
         limits.base_rate = std::max(limits.base_rate, other_keys > 0 ? (late_keys - own_late[i]) / other_keys : 0);
         limits.trials = static_cast<double>(timing.ranks.size());
-        rank.shape = shape_of(rank.costs, limits);
+        rank.shape = rank.held ? LateShape() : shape_of(rank.costs, limits);
     }
 }
 

@@ -55,6 +55,7 @@ struct RankTiming {
     OpKind op{};
     size_t rounds = 0;
     bool by_device = false;
+    bool held = false;          // its lateness is another rank's, for which it waits elsewhere
     double median_late_ns = 0;  // behind its peers, what others made it lose left out
     double p99_late_ns = 0;
     double lost_ns = 0;   // that others waited for it alone
