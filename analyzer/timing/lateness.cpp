@@ -40,7 +40,8 @@ struct Late {
 
 class Lateness {
   public:
-    Lateness(const Run& run, Timing& timing) : run_(run), timing_(timing), roles_(roles_of(run)) {
+    Lateness(const Run& run, const std::vector<bool>& left_out, Timing& timing)
+        : run_(run), left_out_(left_out), timing_(timing), roles_(roles_of(run)) {
         for (uint32_t p = 0; p < run.processes.size(); ++p) {
             int first = INT32_MIN;
             several_.push_back(false);
@@ -85,8 +86,16 @@ class Lateness {
         }
     };
 
+    // As if the files of those that are left out were lost.
+    Communicator known_of(const Communicator& whole) const {
+        Communicator known;
+        std::copy_if(whole.members.begin(), whole.members.end(), std::back_inserter(known.members),
+                     [&](const MemberRef ref) { return left_out_.empty() || !left_out_[ref.process]; });
+        return known;
+    }
+
     void measure(uint32_t index) {
-        const Communicator& communicator = run_.communicators[index];
+        const Communicator communicator = known_of(run_.communicators[index]);
         const bool by_durations =
             !communicator.members.empty() && run_.process(communicator.members.front()).only_calls;
         const std::vector<Round> rounds = rounds_of(run_, communicator, by_durations ? kMostStretches : SIZE_MAX);
@@ -351,6 +360,7 @@ class Lateness {
     }
 
     const Run& run_;
+    const std::vector<bool>& left_out_;  // by process; empty: none
     Timing& timing_;
     std::vector<uint32_t> roles_;
     std::vector<bool> several_;  // the process is several ranks: its time is nobody's own
@@ -360,13 +370,16 @@ class Lateness {
 
 }  // namespace
 
-void measure_lateness(const Run& run, Timing& timing) { Lateness(run, timing).measure(); }
+void measure_lateness(const Run& run, Timing& timing, const std::vector<bool>& left_out) {
+    Lateness(run, left_out, timing).measure();
+}
 
 Timing analyze_timing(const Run& run) {
     Timing timing;
     timing.clocks = align_clocks(run);
     measure_lateness(run, timing);
     classify(timing);
+    find_contradictions(run, timing);
     find_slow_parts(run, timing);
     find_slow_collectives(run, timing);
     return timing;

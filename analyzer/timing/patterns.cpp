@@ -223,6 +223,14 @@ void classify(Timing& timing) {
         limits.trials = static_cast<double>(timing.ranks.size());
         rank.shape = rank.held ? LateShape() : shape_of(rank.costs, limits);
     }
+    for (RankTiming& rank : timing.ranks) {
+        for (const RankTiming& other : timing.ranks) {
+            if (rank.shape.pattern != LatePattern::kNone && other.shape.pattern == LatePattern::kNone && !other.held &&
+                other.axis == rank.axis) {
+                rank.others_ns = std::max(rank.others_ns, quantile_of(other.costs, 0.9));
+            }
+        }
+    }
 }
 
 }  // namespace titan::analyzer

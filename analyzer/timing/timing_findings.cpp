@@ -12,6 +12,8 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kMaxFindings = 8;
+constexpr double kStandsOut = 3;  // times what others are late by
+constexpr size_t kSureHits = 16;
 
 std::string time(double ns) { return fine_duration_text(ns); }
 
@@ -54,6 +56,49 @@ bool same_cause(const Run& run, const RankTiming& a, const RankTiming& b) {
            a.shape.every == b.shape.every && run.processes[a.process].host == run.processes[b.process].host;
 }
 
+// A record without some of a communicator's members may blame whom they held.
+bool any_missing(const Run& run, const RankTiming& rank) {
+    const std::vector<Member>& members = run.processes[rank.process].members;
+    return std::any_of(members.begin(), members.end(), [&](const Member& member) {
+        const int known = member.communicator == kNoIndex
+                              ? 1
+                              : static_cast<int>(run.communicators[member.communicator].members.size());
+        return !member.arrivals.empty() && known < member.size;
+    });
+}
+
+// By the weakest of the group: they are said to have one cause.
+void set_confidence(const Run& run, const std::vector<const RankTiming*>& group, Finding& finding) {
+    const RankTiming& head = *group.front();
+    const auto any = [&](auto&& holds) {
+        return std::find_if(group.begin(), group.end(), [&](const RankTiming* rank) { return holds(*rank); });
+    };
+    const auto shaky = any([](const RankTiming& rank) { return !rank.vanishes_without.empty(); });
+    const auto stands_out = [](double times) {
+        return [times](const RankTiming& rank) { return rank.shape.typical_ns <= times * rank.others_ns; };
+    };
+    finding.confidence = Confidence::kPossible;
+    if (shaky != group.end()) {
+        finding.to_be_sure.push_back("more steps on record: without " + (*shaky)->vanishes_without +
+                                     " it would not be called late");
+    } else if (any(stands_out(1)) != group.end()) {
+        finding.to_be_sure.emplace_back("more steps on record: others are late by as much at times");
+    } else if (any(stands_out(kStandsOut)) != group.end() && any_missing(run, head)) {
+        finding.to_be_sure.emplace_back("the files of all ranks: one that is missing may be what holds it");
+    } else if (!head.by_device) {
+        finding.confidence = Confidence::kLikely;
+        finding.to_be_sure.emplace_back(
+            "TITANTRACE_GPU_PROGRESS=timing: arrivals are told by the hosts, not by their GPUs");
+    } else if (head.shape.pattern != LatePattern::kPersistent || head.shape.hits < kSureHits ||
+               head.shape.typical_ns <= 6 * head.noise_ns || any(stands_out(kStandsOut)) != group.end()) {
+        finding.confidence = Confidence::kLikely;
+        finding.to_be_sure.emplace_back(
+            "more steps on record: the lateness is not constant, or small beside the noise");
+    } else {
+        finding.confidence = Confidence::kCertain;
+    }
+}
+
 Finding straggler(const Run& run, const Timing& timing, const std::vector<const RankTiming*>& group) {
     const RankTiming& head = *group.front();
     const TimeAxis& axis = timing.axes[head.axis];
@@ -74,14 +119,7 @@ Finding straggler(const Run& run, const Timing& timing, const std::vector<const 
             finding.victims.push_back(rank);
         }
     }
-    const bool sure = head.by_device && head.shape.typical_ns > 6 * head.noise_ns;
-    finding.confidence =
-        sure && head.shape.pattern == LatePattern::kPersistent ? Confidence::kCertain : Confidence::kLikely;
-    if (finding.confidence != Confidence::kCertain) {
-        finding.to_be_sure.emplace_back(
-            !head.by_device ? "TITANTRACE_GPU_PROGRESS=timing: arrivals are told by the hosts, not by their GPUs"
-                            : "more steps on record: the lateness is not constant, or small beside the noise");
-    }
+    set_confidence(run, group, finding);
     const double share = axis.seen_ns() > 0 ? 100 * head.shape.cost_ns / axis.seen_ns() : 0;
     finding.summary =
         fmt::format("{} {} {}: the others wait {} for {}{}, {} in all ({:.0f}% of the time seen)",

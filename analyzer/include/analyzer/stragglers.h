@@ -58,12 +58,14 @@ struct RankTiming {
     bool held = false;          // its lateness is another rank's, for which it waits elsewhere
     double median_late_ns = 0;  // behind its peers, what others made it lose left out
     double p99_late_ns = 0;
-    double lost_ns = 0;   // that others waited for it alone
-    double noise_ns = 0;  // below this nothing can be told
+    double lost_ns = 0;    // that others waited for it alone
+    double noise_ns = 0;   // below this nothing can be told
+    double others_ns = 0;  // what any other rank is late by in every tenth step
     LateShape shape;
     std::vector<double> costs;       // by key of the axis
     std::vector<double> host_costs;  // the part of it that its host was late with the call
     std::string slow_part;           // "span data", empty: nothing tells
+    std::string vanishes_without;    // "rank 3": nobody would call it late without that file; empty: it is late anyway
     std::vector<std::string> why;    // evidence for it
 };
 
@@ -94,10 +96,12 @@ struct Timing {
 
 Timing analyze_timing(const Run& run);
 
-// lateness.cpp: fills axes and ranks, but for shapes and parts.
-void measure_lateness(const Run& run, Timing& timing);
+// lateness.cpp: fills axes and ranks, but for shapes and parts. `left_out`: by process, as if its file were lost.
+void measure_lateness(const Run& run, Timing& timing, const std::vector<bool>& left_out = {});
 // patterns.cpp
 void classify(Timing& timing);
+// stability.cpp: for ranks with a pattern, whether they keep it without any one other rank or host.
+void find_contradictions(const Run& run, Timing& timing);
 // slow_part.cpp: for ranks with a pattern.
 void find_slow_parts(const Run& run, Timing& timing);
 // bandwidth.cpp

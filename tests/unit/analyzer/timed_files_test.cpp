@@ -70,3 +70,34 @@ TEST_CASE("files: what was not timed is not taken for having waited for nobody")
     }
     CHECK(findings_of(job.run()).empty());
 }
+
+TEST_CASE("files: sure is who is late whoever is left out, and stands out of what others are late by") {
+    FileOptions options;
+    options.slow_rank = 2;
+    const FileJob job(options);
+    const analyzer::Run run = job.run();
+    analyzer::Timing timing = analyzer::analyze_timing(run);
+    const auto confidence = [](const analyzer::Run& of, const analyzer::Timing& told) {
+        std::vector<Finding> findings;
+        analyzer::add_timing_findings(of, told, findings);
+        REQUIRE(findings.size() == 1);
+        return findings.front().confidence;
+    };
+    analyzer::RankTiming& slow = timing.ranks[2];
+    CHECK(slow.vanishes_without.empty());
+    CHECK(confidence(run, timing) == analyzer::Confidence::kCertain);
+    slow.others_ns = slow.shape.typical_ns / 2;
+    CHECK(confidence(run, timing) == analyzer::Confidence::kLikely);
+    slow.others_ns = slow.shape.typical_ns * 2;
+    CHECK(confidence(run, timing) == analyzer::Confidence::kPossible);
+    slow.others_ns = 0;
+    slow.vanishes_without = "rank 3";
+    CHECK(confidence(run, timing) == analyzer::Confidence::kPossible);
+
+    // Others are late by half of it: with a rank's file missing that is too little.
+    const analyzer::Run part = job.run({5});
+    timing = analyzer::analyze_timing(part);
+    CHECK(confidence(part, timing) == analyzer::Confidence::kCertain);
+    timing.ranks[2].others_ns = timing.ranks[2].shape.typical_ns / 2;
+    CHECK(confidence(part, timing) == analyzer::Confidence::kPossible);
+}

@@ -1,0 +1,118 @@
+// A straggler is one whichever other rank or host is left out: what hangs on a single file may be chance.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "analyzer/stragglers.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kMostLeftOut = 16;  // ranks, and as many hosts: each costs a comparison of all rounds
+constexpr double kLeastLeft = 0.3;   // of what it costs
+constexpr double kAbove = 2;         // times what any rank costs that is not called late
+
+struct LeftOut {
+    std::string name;
+    std::vector<bool> processes;
+};
+
+class Stability {
+  public:
+    Stability(const Run& run, Timing& timing) : run_(run), timing_(timing), late_(run.processes.size()) {}
+
+    void find() {
+        std::vector<RankTiming*> late;
+        for (RankTiming& rank : timing_.ranks) {
+            if (rank.shape.pattern != LatePattern::kNone) {
+                late.push_back(&rank);
+                late_[rank.process] = true;
+            }
+        }
+        if (late.empty()) {
+            return;
+        }
+        for (const LeftOut& without : choose(late)) {
+            Timing again;
+            again.clocks = timing_.clocks;
+            measure_lateness(run_, again, without.processes);
+            classify(again);
+            for (RankTiming* rank : late) {
+                judge(*rank, without, again);
+            }
+        }
+    }
+
+  private:
+    // Ranks that a late one is compared with and their hosts, evenly chosen where there are many.
+    std::vector<LeftOut> choose(const std::vector<RankTiming*>& late) const {
+        std::vector<bool> compared(run_.processes.size());
+        for (const RankTiming* rank : late) {
+            for (const Member& member : run_.processes[rank->process].members) {
+                if (member.communicator == kNoIndex) {
+                    continue;
+                }
+                for (const MemberRef ref : run_.communicators[member.communicator].members) {
+                    compared[ref.process] = true;
+                }
+            }
+        }
+        std::vector<LeftOut> ranks;
+        std::map<uint32_t, LeftOut> of_host;
+        for (size_t p = 0; p < compared.size(); ++p) {
+            if (!compared[p]) {
+                continue;
+            }
+            std::vector<bool> alone(compared.size());
+            alone[p] = true;
+            ranks.push_back({fmt::format("rank {}", run_.processes[p].rank), std::move(alone)});
+            LeftOut& host = of_host[timing_.clocks.host_of[p]];
+            host.name = "host " + run_.processes[p].host;
+            host.processes.resize(compared.size());
+            host.processes[p] = true;
+        }
+        std::vector<LeftOut> hosts;
+        for (auto& [number, host] : of_host) {
+            hosts.push_back(std::move(host));
+        }
+        std::vector<LeftOut> all;
+        thin(std::move(ranks), all);
+        thin(std::move(hosts), all);
+        return all;
+    }
+
+    static void thin(std::vector<LeftOut> from, std::vector<LeftOut>& into) {
+        const size_t count = std::min(from.size(), kMostLeftOut);
+        for (size_t i = 0; i < count; ++i) {
+            into.push_back(std::move(from[i * from.size() / count]));
+        }
+    }
+
+    // Without anybody to compare it with nothing is contradicted.
+    void judge(RankTiming& rank, const LeftOut& without, const Timing& again) const {
+        const RankTiming* own = nullptr;
+        double others_ns = 0;
+        for (const RankTiming& other : again.ranks) {
+            own = other.process == rank.process && other.rank == rank.rank ? &other : own;
+            others_ns = std::max(others_ns, late_[other.process] ? 0 : other.lost_ns);
+        }
+        if (without.processes[rank.process] || !rank.vanishes_without.empty() || own == nullptr) {
+            return;
+        }
+        const double least_ns = kLeastLeft * rank.shape.cost_ns;
+        const bool stays = (own->shape.pattern != LatePattern::kNone && own->shape.cost_ns >= least_ns) ||
+                           (own->lost_ns >= least_ns && own->lost_ns >= kAbove * others_ns);
+        rank.vanishes_without = stays ? "" : without.name;
+    }
+
+    const Run& run_;
+    Timing& timing_;
+    std::vector<bool> late_;  // by process
+};
+
+}  // namespace
+
+void find_contradictions(const Run& run, Timing& timing) { Stability(run, timing).find(); }
+
+}  // namespace titan::analyzer
