@@ -102,7 +102,9 @@ void Diagnoser::finish() {
         return found->second;
     };
     for (Finding& finding : diagnosis_.findings) {
-        finding.summary = with_members(finding.summary, run_, finding.communicator);
+        if (finding.kind != FindingKind::kSlowCollective) {  // which is of several communicators, and names their ranks
+            finding.summary = with_members(finding.summary, run_, finding.communicator);
+        }
         if (run_.layout != nullptr) {
             finding.summary = with_places(finding.summary, finding.ranks, *run_.layout);
         }

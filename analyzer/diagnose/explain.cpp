@@ -134,7 +134,11 @@ int64_t latest_end_ns(const WaitNode& node) {
 
 // "never called all_reduce #41 on dp:0", after the name of the ranks.
 std::string what_is_missing(const Run& run, const WaitNode& node, const Absence& absence, size_t count) {
-    const std::string call = node_text(run, node);
+    // Of a pair, its own half, not the one that the other waits in.
+    const std::string call =
+        node.kind != WaitKind::kPointToPoint
+            ? node_text(run, node)
+            : half_text(run, node, absence.comm_rank == node.target ? OpKind::kRecv : OpKind::kSend);
     const std::string replay = replay_of(run, node);
     const std::string what = replay.empty() ? call : replay + ",";
     const Process* process = absence.member.known() ? &run.processes[absence.member.process] : nullptr;
