@@ -31,28 +31,6 @@ int64_t typical_p2p_ns(const Run& run, MemberRef ref) {
     return typical_of(std::move(durations));
 }
 
-int64_t threshold_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options) {
-    if (options.hang_after_s > 0) {
-        return static_cast<int64_t>(std::min(options.hang_after_s, 1e9) * 1e9);
-    }
-    const MemberRef first = node.waiting.front().member;
-    const int64_t typical =
-        node.kind == WaitKind::kPointToPoint ? typical_p2p_ns(run, first) : run.member(first).typical_ns;
-    // The first call of a communicator, and the first of a pair, sets connections up. PyTorch's first number is 1.
-    const bool sets_up = node.kind == WaitKind::kCreation || node.sequence <= (run.process(first).only_calls ? 1U : 0U);
-    int64_t threshold = sets_up ? kLeastCreationHangNs : kLeastHangNs;
-    threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
-    for (const Waiter& waiter : node.waiting) {
-        const Process& process = run.process(waiter.member);
-        if (process.source.reason == "timeout" && process.timeout_ns != 0) {
-            // The tracer itself found it too long.
-            threshold =
-                std::min(threshold, static_cast<int64_t>(std::min<uint64_t>(process.timeout_ns, INT64_MAX) / 10 * 9));
-        }
-    }
-    return threshold;
-}
-
 // How long we know the member to be missing: from the start of the wait to its own dump, by the clock of its host, or by
 // its own silence, which needs no common clock.
 int64_t missing_for_ns(const Run& run, const Absence& absence, int64_t since_ns) {
@@ -117,6 +95,32 @@ bool hangs_by_death(const Run& run, const WaitNode& node) {
 
 }  // namespace
 
+int64_t usual_wait_ns(const Run& run, const WaitNode& node) {
+    const MemberRef first = node.waiting.front().member;
+    return node.kind == WaitKind::kPointToPoint ? typical_p2p_ns(run, first) : run.member(first).typical_ns;
+}
+
+int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options) {
+    if (options.hang_after_s > 0) {
+        return static_cast<int64_t>(std::min(options.hang_after_s, 1e9) * 1e9);
+    }
+    const MemberRef first = node.waiting.front().member;
+    const int64_t typical = usual_wait_ns(run, node);
+    // The first call of a communicator, and the first of a pair, sets connections up. PyTorch's first number is 1.
+    const bool sets_up = node.kind == WaitKind::kCreation || node.sequence <= (run.process(first).only_calls ? 1U : 0U);
+    int64_t threshold = sets_up ? kLeastCreationHangNs : kLeastHangNs;
+    threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
+    for (const Waiter& waiter : node.waiting) {
+        const Process& process = run.process(waiter.member);
+        if (process.source.reason == "timeout" && process.timeout_ns != 0) {
+            // The tracer itself found it too long.
+            threshold =
+                std::min(threshold, static_cast<int64_t>(std::min<uint64_t>(process.timeout_ns, INT64_MAX) / 10 * 9));
+        }
+    }
+    return threshold;
+}
+
 bool waited_for_its_timeout(const Run& run, const Waiter& waiter) {
     const Process& process = run.process(waiter.member);
     return !process.is_gone() && process.timeout_ns != 0 && waiter.age_ns > kLeastCreationHangNs &&
@@ -127,7 +131,7 @@ std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const Diagn
     std::vector<Hang> hangs(graph.nodes.size(), Hang::kNone);
     std::vector<uint32_t> queue;
     for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
-        if (hangs_by_time(run, graph.nodes[node], threshold_ns(run, graph.nodes[node], options))) {
+        if (hangs_by_time(run, graph.nodes[node], hang_after_ns(run, graph.nodes[node], options))) {
             hangs[node] = Hang::kByTime;
             queue.push_back(node);
         } else if (hangs_by_death(run, graph.nodes[node])) {

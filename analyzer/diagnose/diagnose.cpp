@@ -28,6 +28,7 @@ Diagnosis Diagnoser::diagnose() {
     add_stuck();
     add_other_deaths();
     add_unexplained_waits();
+    add_pending();
     finish();
     return std::move(diagnosis_);
 }

@@ -59,6 +59,18 @@ ordered_json finding_json(const Run& run, const Finding& finding) {
     return json;
 }
 
+ordered_json pending_json(const Run& run, const Pending& pending) {
+    return {{"ranks", pending.ranks},
+            {"missing", pending.missing},
+            {"communicator", communicator_json(run, pending.communicator)},
+            {"seq", pending.sequence == kNoSequence ? ordered_json(nullptr) : ordered_json(pending.sequence)},
+            {"op", pending.op},
+            {"since_ns", pending.since_ns},
+            {"waited_ns", pending.waited_ns},
+            {"hang_after_ns", pending.hang_after_ns},
+            {"summary", pending.summary}};
+}
+
 ordered_json verdict_json(const Diagnosis& diagnosis) {
     if (diagnosis.findings.empty()) {
         return nullptr;
@@ -155,6 +167,10 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     json["findings"] = ordered_json::array();
     for (const Finding& finding : diagnosis.findings) {
         json["findings"].push_back(finding_json(run, finding));
+    }
+    json["waiting"] = ordered_json::array();
+    for (const Pending& pending : diagnosis.waiting) {
+        json["waiting"].push_back(pending_json(run, pending));
     }
     json["warnings"] = ordered_json::array();
     for (const Warning& warning : diagnosis.warnings) {

@@ -24,6 +24,7 @@ constexpr size_t kShownWarnings = 12;
 constexpr size_t kShownSteps = 8;
 constexpr size_t kShownStacks = 2;
 constexpr size_t kShownFrames = 20;
+constexpr size_t kShownWaits = 4;
 
 std::string wrap(const std::string& text, size_t width, const std::string& first, const std::string& rest) {
     std::string result;
@@ -51,9 +52,10 @@ class TextReport {
 
     std::string write() {
         header();
-        if (diagnosis_.findings.empty()) {
+        if (diagnosis_.findings.empty() && diagnosis_.waiting.empty()) {
             healthy();
         }
+        waiting();
         for (size_t i = 0; i < std::min(kShownFindings, diagnosis_.findings.size()); ++i) {
             finding(i);
         }
@@ -90,6 +92,19 @@ class TextReport {
         }
         if (step >= 0) {
             out_ += fmt::format("  newest step: {}\n", step);
+        }
+    }
+
+    void waiting() {
+        if (diagnosis_.waiting.empty()) {
+            return;
+        }
+        out_ += "\n" + paint("1;33", "WAITING") + "  nothing is overdue yet\n";
+        for (size_t i = 0; i < std::min(kShownWaits, diagnosis_.waiting.size()); ++i) {
+            item(diagnosis_.waiting[i].summary);
+        }
+        if (diagnosis_.waiting.size() > kShownWaits) {
+            item(fmt::format("and {} more such waits (--json)", diagnosis_.waiting.size() - kShownWaits));
         }
     }
 

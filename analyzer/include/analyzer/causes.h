@@ -16,6 +16,10 @@ enum class Hang : uint8_t { kNone, kByDeath, kByTime };
 // By node.
 std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options);
 
+// How long a wait in this call usually is on the rank that came first, 0 unknown; and after how long it is called a hang.
+int64_t usual_wait_ns(const Run& run, const WaitNode& node);
+int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options);
+
 // It has waited for nearly as long as its recorder, or PyTorch, allows: it hangs, whatever the others' records say.
 bool waited_for_its_timeout(const Run& run, const Waiter& waiter);
 

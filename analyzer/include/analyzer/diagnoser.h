@@ -24,6 +24,7 @@ class Diagnoser {
         : run_(run),
           mismatches_(find_mismatches(run)),
           graph_(build_wait_graph(run)),
+          options_(options),
           hangs_(find_hangs(run, graph_, options)),
           components_(find_components(graph_)),
           explained_(graph_.nodes.size(), false),
@@ -152,6 +153,12 @@ class Diagnoser {
     // A call on record has waited for nearly its whole timeout, and nothing above explains it.
     void add_unexplained_waits();
 
+    // pending.cpp
+    // Where nothing hangs: who waits for longer than usual because somebody has not come.
+    void add_pending();
+    bool is_pending(const WaitNode& node) const;
+    Pending pending_in(uint32_t index) const;
+
     // diagnose.cpp
     Finding finding_at(FindingKind kind, uint32_t index) const;
     void add_victims(const std::vector<uint32_t>& nodes, Finding& finding) const;
@@ -165,6 +172,7 @@ class Diagnoser {
     const Run& run_;
     std::vector<Mismatch> mismatches_;
     WaitGraph graph_;
+    DiagnoseOptions options_;
     std::vector<Hang> hangs_;
     std::vector<uint32_t> components_;
     std::vector<bool> explained_;  // by a mismatch

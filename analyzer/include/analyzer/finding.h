@@ -150,8 +150,22 @@ struct Finding {
     }
 };
 
+// A wait that is longer than usual and no hang yet.
+struct Pending {
+    std::vector<int> ranks;    // who waits
+    std::vector<int> missing;  // for whom: those whose global ranks are known
+    uint32_t communicator = kNoIndex;
+    uint64_t sequence = kNoSequence;  // of a call, not of a creation
+    std::string op;
+    int64_t since_ns = 0;
+    int64_t waited_ns = 0;
+    int64_t hang_after_ns = 0;
+    std::string summary;
+};
+
 struct Diagnosis {
     std::vector<Finding> findings;  // the head one first
+    std::vector<Pending> waiting;   // the longest first; only where no finding hangs
     Clocks clocks;                  // of the hosts
     std::vector<Warning> warnings;
 };
