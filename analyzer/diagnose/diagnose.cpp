@@ -17,6 +17,7 @@ namespace titan::analyzer {
 
 Diagnosis Diagnoser::diagnose() {
     add_mismatches();
+    lead_with_mismatches_ahead();
     add_uneven_exchanges();
     add_misdirected();
     add_odd_waiters();
@@ -25,6 +26,7 @@ Diagnosis Diagnoser::diagnose() {
     add_opposite_orders();
     add_blocked();
     add_pairs_of_other_size();
+    add_odd_work();
     add_stuck();
     add_other_deaths();
     add_unexplained_waits();

@@ -183,6 +183,21 @@ void keep_unfinished(const std::vector<RawWork>& raw, const format::RingClock& c
     std::sort(process.work_done.begin(), process.work_done.end());
 }
 
+// Calls whose end nobody watched, on streams that the host waited for since.
+void finish_unwatched_calls(const format::RingImage& image, const DoneStreams& done, Process& process) {
+    image.for_each_collective([&](uint64_t ticket, const CollectiveEntry& raw) {
+        if (raw.state != CallState::kEnqueued || raw.returned_ticks == 0 ||
+            !done.is_done(raw.stream, raw.returned_ticks)) {
+            return;
+        }
+        if (const Entry* entry = process.entry_of_ticket(ticket); entry != nullptr && !entry->captured) {
+            Entry& ended = process.entries[static_cast<size_t>(entry - process.entries.data())];
+            ended.state = CallState::kFinished;
+            ended.device = DeviceState::kFinished;
+        }
+    });
+}
+
 }  // namespace
 
 DeviceState device_state(const CollectiveEntry& raw, const format::RingImage& image) {
@@ -245,6 +260,7 @@ void decode_stream_work(const OpenedSource& opened, TextTable& texts, Process& p
     note_calls(image, done);
     note_synchronisations(image, work, has_several_devices(process), done);
     find_done(work, done);
+    finish_unwatched_calls(image, done, process);
     keep_unfinished(work, image.clock(), texts, process);
 }
 

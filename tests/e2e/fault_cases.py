@@ -34,6 +34,7 @@ class FaultCase:
 
 
 STRICT = {"SIMGPU_STRICT_MATCHING": "1"}  # else another reduction computes nonsense and hangs nobody
+UNWATCHED = {"TITANTRACE_GPU_PROGRESS": "off"}
 
 CASES = [
     # A call too few, a call too many. The rest of the sequence is shifted: one finding, not one per call.
@@ -115,8 +116,13 @@ CASES = [
               "all_reduce", words=("simgpu_hang_kernel", "event")),
     FaultCase("host_function_hangs", DP4, "hang-host rank=3 comm=dp step=5", ("gpu_queue_blocked",), (3,), "dp", 10,
               "reduce_scatter", words=("host function",)),
-    FaultCase("kernel_hangs_unwatched", DP4, "hang-kernel rank=5 comm=dp step=5", ("stuck_in_flight",), None, None, None,
-              None, ("possible",), settings={"TITANTRACE_GPU_PROGRESS": "off"}),
+    # Nobody sees the GPU: what one rank alone handed over is named, and what is certain and ahead leads.
+    FaultCase("kernel_hangs_unwatched", DP4, "hang-kernel rank=5 comm=dp step=5", ("gpu_queue_blocked",), (5,), None, None,
+              None, ("possible",), words=("simgpu_hang_kernel",), settings=UNWATCHED),
+    FaultCase("other_datatype_unwatched", DP4, "dtype rank=5 comm=dp step=5 type=float64", ("dtype_mismatch",), (5,), "dp",
+              10, "reduce_scatter", ("certain",), settings=UNWATCHED),
+    FaultCase("other_reduction_unwatched", DP4, "redop rank=5 comm=dp step=5 op=max", ("redop_mismatch",), (5,), "dp", 10,
+              "reduce_scatter", ("certain",), settings={**STRICT, **UNWATCHED}),
     FaultCase("channel_hangs", DP4, "stuck-channel rank=5 comm=dp step=5", ("stuck_in_flight",), (1, 3, 5, 7), "dp", 10,
               "reduce_scatter", settings={"TITANTRACE_NCCL_PLUGIN": "progress"}, evidence=("channel",)),
     # Graphs: replayed, skipped, captured and never run.

@@ -51,6 +51,16 @@ class Healthy(harness.Case):
         self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
         self.assertEqual((analysis.json["run"]["ranks"], analysis.json["run"]["missing_ranks"]), ([0, 1, 2, 3], []))
 
+    def test_dump_before_anything_is_overdue(self):
+        """Three ranks wait in the creation of a communicator, which is no hang yet: neither a finding nor nothing wrong."""
+        self.start_job("--ranks", "4", SIMGPU_FAULTS="no-init rank=1 comm=dp")
+        time.sleep(1.5)
+        os.kill(self.pids[0], signal.SIGUSR1)
+        harness.wait_for(lambda: len(self.place.dump_files()) == 4, 20, "all ranks dump")
+        analysis = self.place.analyze(self.place.dumps)
+        self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
+        self.assertEqual([(wait["ranks"], wait["missing"]) for wait in analysis.json["waiting"]], [([0, 2, 3], [1])])
+
     def test_rings_of_a_running_job(self):
         self.start_job("--ranks", "4", "--tp", "2")
         analysis = self.place.analyze(self.place.rings)

@@ -130,6 +130,14 @@ class Diagnoser {
     void doubt_blocker(const WaitNode& node, const Blocked& blocked, const BlockedBy& by, Finding& finding) const;
     void report_blocked(const std::map<CulpritKey, BlockedCause>& causes);
 
+    // unseen_gpu.cpp
+    // A mismatch that is ahead of what waits, on the same streams, and not known to be survived, is why it waits.
+    void lead_with_mismatches_ahead();
+    bool is_behind(const Waiter& waiter, const Mismatch& mismatch) const;
+    // What one rank alone handed to its stream ahead of the call that all wait in is a possible cause.
+    void add_odd_work();
+    const Waiter* find_odd_work(const WaitNode& node, std::vector<uint32_t>& odd) const;
+
     // exchanges.cpp
     void add_uneven_exchanges();
 
