@@ -55,6 +55,22 @@ int64_t median(std::vector<int64_t> numbers) {
     return *middle;
 }
 
+// The first timeout of the job makes all ranks dump, so that the guess for one is that for all: timeouts differ between
+// groups, and no rank was left behind because it waits in one with a shorter timeout.
+void guess_together(Run& run) {
+    int64_t first_ns = INT64_MAX;
+    for (const Process& process : run.processes) {
+        if (process.only_calls && process.moment == Moment::kGuessed) {
+            first_ns = std::min(first_ns, process.now_ns);
+        }
+    }
+    for (Process& process : run.processes) {
+        if (process.only_calls && process.moment == Moment::kGuessed) {
+            process.now_ns = std::max(first_ns, newest_ns(process));
+        }
+    }
+}
+
 // Of one process: when its oldest call was made, and when the newest thing of it happened.
 struct Span {
     size_t process = 0;
@@ -122,6 +138,7 @@ void compare_moments(Run& run) {
         }
     }
     if (moments.empty()) {
+        guess_together(run);
         return;
     }
     const int64_t moment_ns = median(moments);

@@ -430,9 +430,11 @@ class ProcessMaker {
 
     void finish_members() {
         set_group_status();
-        for (Member& member : process_.members) {
+        for (uint32_t row = 0; row < process_.members.size(); ++row) {
+            Member& member = process_.members[row];
             member.issued = member.finished = 1;  // PyTorch's first number is 1
             member.p2p_counted = process_.overwritten == 0;
+            set_finished(member, row);
         }
         index_calls(process_);
         if (std::ssize(process_.exchanges) > kExchanges) {
@@ -460,6 +462,19 @@ class ProcessMaker {
                 member.last_started = status.last_started;
                 member.last_completed = status.last_completed;
             }
+        }
+    }
+
+    // With TORCH_INCLUDE_ONLY_ACTIVE, files hold what has not finished only: what is not there, and is older than what PyTorch calls
+    // its last completed collective, has finished. Not in a group that has sends and receives, which have their own numbers.
+    void set_finished(Member& member, uint32_t row) const {
+        const auto of_row = [&](const Entry& entry) { return entry.row == row; };
+        const auto first = std::find_if(process_.entries.begin(), process_.entries.end(), of_row);
+        if (first != process_.entries.end() && first->sequence != kNoSequence && member.last_completed > 0 &&
+            static_cast<uint64_t>(member.last_completed) + 1 == first->sequence &&
+            std::all_of(first, process_.entries.end(),
+                        [&](const Entry& entry) { return !of_row(entry) || format::is_collective(entry.kind); })) {
+            member.finished = first->sequence;
         }
     }
 

@@ -257,6 +257,24 @@ class Verdicts(Dumps):
         analysis = self.check(job, "rank_not_arrived", [0])
         self.assertIn("TORCH_FR_BUFFER_SIZE", json.dumps(analysis.json["warnings"]))
 
+    def test_only_what_is_active(self):
+        """TORCH_INCLUDE_ONLY_ACTIVE: what a rank has finished is not in its file, but PyTorch's numbers tell of it."""
+        job = self.trained()
+        for rank in job.ranks:
+            for _ in range(2):
+                job.call(rank, "0", "all_reduce", [[1024]], state="scheduled" if rank == 2 else "completed")
+            if rank != 2:
+                job.call(rank, "0", "all_reduce", [[1024]], state="scheduled")
+            active = [entry for entry in job.rank[rank].entries if entry["state"] == "scheduled"]
+            numbers = {"last_enqueued_collective": active[-1]["collective_seq_id"], "last_started_collective": -1,
+                       "last_completed_collective": active[0]["collective_seq_id"] - 1}
+            job.rank[rank].entries = active
+            job.rank[rank].extra = {"pg_status": {"0": numbers}}
+        analysis = self.diagnose(job)
+        findings = analysis.json["findings"]
+        self.assertTrue(findings and all(finding["ranks"] == [2] for finding in findings), findings)
+        self.assertNotIn("too small", findings[0]["summary"])
+
     def test_old_versions_and_what_they_lack(self):
         job = self.trained(version="2.2")
         job.everywhere("0", "all_reduce", [[1024]], without=(0,), state="scheduled")
