@@ -40,7 +40,7 @@ class GraphBuilder {
         for (uint32_t process = 0; process < run_.processes.size(); ++process) {
             add_blocked(process);
         }
-        move_early_records();
+        set_early_records_aside(run_, graph_);
         // Nodes are all there: now who is missing in each, and what holds them.
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
             switch (graph_.nodes[node].kind) {
@@ -161,33 +161,6 @@ class GraphBuilder {
                     {{process, row}, nullptr, member.created_ns, owner.now_ns - member.created_ns});
                 creations_[process].push_back(node);
             }
-        }
-    }
-
-    // A Flight Recorder file that was written long before the others', after a short wait, is no witness of the rest of it:
-    // its rank may have raised an exception, written the file and left.
-    void move_early_records() {
-        constexpr int64_t kEarlyNs = 10'000'000'000;
-        for (WaitNode& node : graph_.nodes) {
-            int64_t latest_ns = 0;
-            int64_t longest_ns = 0;
-            for (const Waiter& waiter : node.waiting) {
-                latest_ns = std::max(latest_ns, waiter.since_ns + waiter.age_ns);
-                longest_ns = std::max(longest_ns, waiter.age_ns);
-            }
-            const auto is_early = [&](const Waiter& waiter) {
-                const int64_t early_ns = latest_ns - (waiter.since_ns + waiter.age_ns);
-                return run_.process(waiter.member).only_calls && early_ns > kEarlyNs && waiter.age_ns < early_ns / 2 &&
-                       longest_ns > early_ns / 2;
-            };
-            for (const Waiter& waiter : node.waiting) {
-                if (is_early(waiter)) {
-                    const Member& member = run_.member(waiter.member);
-                    node.absent.push_back(
-                        {waiter.member, member.rank, member.global_rank, AbsenceReason::kLeft, {}, false});
-                }
-            }
-            std::erase_if(node.waiting, is_early);
         }
     }
 
@@ -529,26 +502,6 @@ class GraphBuilder {
         }
     }
 
-    bool entered_split(const WaitNode& node, MemberRef parent) const {
-        const Process& process = run_.process(parent);
-        const uint64_t parent_id = run_.communicators[node.communicator].id;
-        for (const Member& member : process.members) {
-            if (member.parent_id == parent_id && member.origin == node.op && member.ordinal == node.sequence) {
-                return true;
-            }
-        }
-        // A member that asks for no communicator leaves only its call.
-        const History& history = process.history;
-        const auto is_it = [&](const CallShape& shape) { return shape.kind == node.op && shape.row == parent.row; };
-        uint64_t calls = 0;
-        if (std::any_of(history.shapes.begin(), history.shapes.end(), is_it)) {
-            for (uint32_t i = 0; i < history.size(); ++i) {
-                calls += is_it(history[i]) ? 1 : 0;
-            }
-        }
-        return calls > node.sequence || process.overwritten != 0;
-    }
-
     void look_at_split(WaitNode& node) {
         const Communicator& parent = run_.communicators[node.communicator];
         for (const MemberRef ref : parent.members) {
@@ -558,7 +511,7 @@ class GraphBuilder {
             if (waits) {
                 continue;
             }
-            if (entered_split(node, ref)) {
+            if (entered_split(run_, node, ref)) {
                 node.finished.push_back(member.global_rank);
             } else {
                 node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));

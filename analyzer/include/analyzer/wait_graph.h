@@ -106,6 +106,11 @@ struct WaitGraph {
 
 WaitGraph build_wait_graph(const Run& run);
 
+// Takes Flight Recorder files that were written long before the others' out of those who wait.
+void set_early_records_aside(const Run& run, WaitGraph& graph);
+// Did this member of the parent come to a split (or shrink, or grow) of it?
+bool entered_split(const Run& run, const WaitNode& node, MemberRef parent);
+
 // Nodes that are reached from `start` over edges and may_follow, itself included.
 std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start);
 

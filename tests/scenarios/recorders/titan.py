@@ -262,7 +262,7 @@ class Image:
                 add(ns - US, stream, event + 32, "cudaStreamWaitEvent", thread, "cudaStreamWaitEvent", EVENT_WAIT)
                 add(ns + 9 * US, stream, event, "cudaEventRecord", thread, "cudaEventRecord", EVENT_RECORD)
             else:
-                add(ns, compute, event, "cudaStreamWaitEvent", thread, "cudaStreamWaitEvent", EVENT_WAIT)
+                add(ns - 4 * US, compute, event, "cudaStreamWaitEvent", thread, "cudaStreamWaitEvent", EVENT_WAIT)
 
     def add_thread(self, host):
         inside = since = of = 0
