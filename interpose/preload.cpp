@@ -32,10 +32,10 @@ __attribute__((constructor)) void enter_process() {
     offer_plugins();
 }
 
-__attribute__((destructor)) void leave_process() { tracer::on_process_exit(); }
+__attribute__((destructor)) void leave_process() { tracer::on_process_exit(-1); }
 
 [[noreturn]] void leave_at_once(const char* name, int status) {
-    tracer::on_process_exit();
+    tracer::on_process_exit(status);
     if (auto* const real = reinterpret_cast<void (*)(int)>(dlsym(RTLD_NEXT, name)); real != nullptr) {
         real(status);
     }

@@ -231,8 +231,8 @@ bool parse_sample(const char* text, uint32_t& value) {
 
 bool parse_dump_on(const char* text, uint32_t& value) {
     static constexpr format::DumpReason kChoices[] = {format::DumpReason::kSignal, format::DumpReason::kTimeout,
-                                                      format::DumpReason::kAbort, format::DumpReason::kCrash,
-                                                      format::DumpReason::kExit};
+                                                      format::DumpReason::kAbort,  format::DumpReason::kCrash,
+                                                      format::DumpReason::kEnd,    format::DumpReason::kExit};
     value = 0;
     if (same_text(text, "none") || same_text(text, "off")) {
         return true;

@@ -26,9 +26,9 @@ struct RequestPlace {
 };
 
 // The gravest first.
-constexpr DumpReason kByGravity[] = {DumpReason::kCrash,  DumpReason::kAbort, DumpReason::kTimeout,
-                                     DumpReason::kSignal, DumpReason::kApi,   DumpReason::kRequest,
-                                     DumpReason::kExit,   DumpReason::kPeer};
+constexpr DumpReason kByGravity[] = {DumpReason::kCrash,   DumpReason::kAbort,  DumpReason::kTimeout,
+                                     DumpReason::kEnd,     DumpReason::kSignal, DumpReason::kApi,
+                                     DumpReason::kRequest, DumpReason::kExit,   DumpReason::kPeer};
 constinit RequestPlace places[16]{};  // by number of the reason
 constinit std::atomic<uint32_t> asked{0};
 constinit std::atomic<uint32_t> copied{0};

@@ -223,9 +223,9 @@ bool find_kernel_name(FunctionKind kind, const void* function, const void* real,
 
 int find_nccl_version() { return bindings.nccl_version != nullptr ? bindings.nccl_version() : 0; }
 
-void on_process_exit() {
+void on_process_exit(int status) {
     if (session() != nullptr) {
-        session_exit();
+        session_exit(status);
     }
 }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "ending.h"
 #include "session.h"
 #include "text.h"
 #include "watch.h"
@@ -16,7 +17,10 @@ namespace {
 
 constexpr int kSignals = 65;
 constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr int kEnding[] = {SIGTERM, SIGINT};
 constexpr uint64_t kCrashWait_ns = 5'000'000'000;
+constexpr uint64_t kEndWait_ns = 3'000'000'000;
+constexpr uint64_t kEndSnapshotWait_ns = 1'000'000'000;
 constexpr uintptr_t kNearbyStack_bytes = 1 << 20;
 
 // The program's action. Written with all signals blocked, so that no handler on the writer's own thread finds it odd.
@@ -35,13 +39,23 @@ constinit std::atomic<int> handled_tid{0};
 constinit std::atomic<int> handled_number{0};
 constinit std::atomic<uintptr_t> handled_frame{0};
 
-bool is_fatal(int number) {
-    for (int fatal : kFatal) {
-        if (fatal == number) {
+template <size_t N>
+bool is_one_of(const int (&numbers)[N], int number) {
+    for (int one : numbers) {
+        if (one == number) {
             return true;
         }
     }
     return false;
+}
+
+bool is_fatal(int number) { return is_one_of(kFatal, number); }
+
+// The signal that asks for a dump, 0 none. It may be one that ends programs.
+constinit std::atomic<int> dump_signal{0};
+
+bool is_ending(int number) {
+    return is_one_of(kEnding, number) && number != dump_signal.load(std::memory_order_relaxed);
 }
 
 const char* signal_name(int number) {
@@ -51,6 +65,8 @@ const char* signal_name(int number) {
         case SIGFPE: return "SIGFPE";
         case SIGILL: return "SIGILL";
         case SIGABRT: return "SIGABRT";
+        case SIGTERM: return "SIGTERM";
+        case SIGINT: return "SIGINT";
         case SIGUSR1: return "SIGUSR1";
         case SIGUSR2: return "SIGUSR2";
         default: return "signal";
@@ -119,6 +135,9 @@ bool is_ours(const struct sigaction& action) {
 // The kernel's entry: our handler, with the mask and the flags that the program's handler counts on. Only SA_RESETHAND is
 // played by us.
 int install(int number, const struct sigaction& program) {
+    if (is_ending(number) && (program.sa_flags & SA_SIGINFO) == 0 && program.sa_handler == SIG_IGN) {
+        return __sigaction(number, &program, nullptr);  // an ignored signal interrupts no system call
+    }
     struct sigaction kernel {};
     kernel.sa_sigaction = handle;
     if (has_handler(program)) {
@@ -226,9 +245,41 @@ void handle_dump_signal(int number, siginfo_t* info, void* context) {
     }
 }
 
+// Asked to end: what every thread does now is worth a dump. A handler of the program goes on only when its thread's stack is
+// taken, as it may be the place where the program hangs; without one the process ends when its dump is written.
+void handle_end_signal(int number, siginfo_t* info, void* context) {
+    struct sigaction program {};
+    read_action(number, program);
+    Session* current = session();
+    const bool handled = has_handler(program);
+    if (current != nullptr && !in_vfork_child()) {
+        const int32_t sender = info != nullptr && info->si_code <= 0 ? info->si_pid : 0;
+        note_end_signal(*current->ring_file.header, number, sender);
+        char detail[96];
+        TextWriter text(detail, sizeof(detail));
+        text.text(signal_name(number));
+        if (sender != 0) {
+            text.format(" from pid %d", sender);
+        }
+        request_dump(format::DumpReason::kEnd, detail);
+        if (handled) {
+            wait_for_snapshot(kEndSnapshotWait_ns);
+        } else {
+            wait_for_dump(kEndWait_ns);
+        }
+    }
+    if (handled) {
+        call_program(number, program, info, context);
+    } else {
+        take_default(number, info);
+    }
+}
+
 void handle(int number, siginfo_t* info, void* context) {
     const int saved_errno = errno;
-    if (is_fatal(number)) {
+    if (is_ending(number)) {
+        handle_end_signal(number, info, context);
+    } else if (is_fatal(number)) {
         handle_fatal(number, info, context);
     } else {
         handle_dump_signal(number, info, context);
@@ -281,7 +332,15 @@ void install_signals(const Config& config) {
     crashing_tid.store(0, std::memory_order_relaxed);
     handled_tid.store(0, std::memory_order_relaxed);
     if ((config.dump_on & dump_bit(format::DumpReason::kSignal)) != 0 && config.dump_signal != 0) {
+        dump_signal.store(config.dump_signal, std::memory_order_relaxed);
         own(config.dump_signal);
+    }
+    if (config.dump_signal != 0) {  // also where they cause no dump: that they came is noted
+        for (int number : kEnding) {
+            if (is_ending(number)) {
+                own(number);
+            }
+        }
     }
     if ((config.dump_on & dump_bit(format::DumpReason::kCrash)) != 0) {
         for (int number : kFatal) {

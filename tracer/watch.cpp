@@ -10,6 +10,7 @@
 #include "call_sites_setup.h"
 #include "clock.h"
 #include "dumper.h"
+#include "ending.h"
 #include "log.h"
 #include "outside_request.h"
 #include "own_thread.h"
@@ -93,8 +94,28 @@ JobRequest request_of(const Session& session, const PendingDump& pending) {
 // Who else is to dump, too.
 enum class Tell { kNobody, kOtherNodes, kAll };
 
-Tell who_to_tell(DumpReason reason) {
-    return reason == DumpReason::kPeer || reason == DumpReason::kExit ? Tell::kNobody : Tell::kAll;
+// Whoever ends one rank by a signal ends the others, too; of a failure the others must learn.
+Tell who_to_tell(const Session& session, DumpReason reason) {
+    const bool own_affair = reason == DumpReason::kPeer || reason == DumpReason::kExit ||
+                            (reason == DumpReason::kEnd && !exited_in_failure(*session.ring_file.header));
+    return own_affair ? Tell::kNobody : Tell::kAll;
+}
+
+void collect_gone(Session& session) {
+    if (crashed_itself(session)) {
+        return;  // this process is about to die itself: leave them to the living
+    }
+    claim_gone([](const JobProcess& process, int ring_dir) {
+        Session* current = tracer::session();
+        return current != nullptr && write_dump_of_gone(*current, process, ring_dir);
+    });
+}
+
+// The last chance: once a launcher ends this process, too, nobody is left to save the ring of the one that died first.
+void save_the_dead(Session& session) {
+    const JobProcess* dead = nullptr;
+    notice_dead(dead);
+    collect_gone(session);
 }
 
 // Peers first, then the copy: all ranks should be seen at the same moment; the slow part, the files, comes last.
@@ -118,20 +139,14 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell t
     }
     const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
     const bool written = write_dump(session, {pending.reason, asked_by, pending.detail});
-    if (written && crashed_itself(session)) {
+    const bool ends = pending.reason == DumpReason::kEnd;
+    if (written && (ends || crashed_itself(session))) {
         set_job_state(JobState::kCrashed);  // what it had to say is said
     }
-    mark_complete(covered, written);
-}
-
-void collect_gone(Session& session) {
-    if (crashed_itself(session)) {
-        return;  // this process is about to die itself: leave them to the living
+    if (ends) {
+        save_the_dead(session);
     }
-    claim_gone([](const JobProcess& process, int ring_dir) {
-        Session* current = tracer::session();
-        return current != nullptr && write_dump_of_gone(*current, process, ring_dir);
-    });
+    mark_complete(covered, written);
 }
 
 void report_dead(const Session& session) {
@@ -164,7 +179,7 @@ void serve(Session& session) {
     const bool peer_asked = next_request(request);
     const bool asked_outside = take_outside_request(*session.ring_file.header, outside_request);
     if (asked && !joins_last_dump(session, pending.reason)) {
-        dump(session, pending, covered, who_to_tell(pending.reason));
+        dump(session, pending, covered, who_to_tell(session, pending.reason));
     } else if (asked_outside) {
         dump_for_outside(session, outside_request, covered);
     } else if (peer_asked && !peer_joins_last_dump(request)) {
@@ -240,6 +255,7 @@ bool start_watch() {
     left.store(false, std::memory_order_relaxed);
     reset_requests();
     prepare_dumper(*current);
+    watch_exit_status();
     if (current->config.stacks.dump && !prepare_stacks()) {
         warn_once("no memory for stacks: dumps go without");
     }
@@ -276,7 +292,7 @@ bool wait_for_dump(uint64_t timeout_ns) { return someone_answers() && await_comp
 
 bool wait_for_snapshot(uint64_t timeout_ns) { return someone_answers() && await_snapshot(timeout_ns); }
 
-void session_exit() {
+void session_exit(int status) {
     Session* current = session();
     // A vfork child shares our memory, and ends with _exit when its exec fails.
     if (current == nullptr || current->identity.pid != getpid() || left.exchange(true, std::memory_order_relaxed)) {
@@ -285,10 +301,21 @@ void session_exit() {
     if (exiting_from_crash()) {
         return;
     }
-    std::atomic_ref(current->ring_file.header->state).store(format::ProcessState::kExited, std::memory_order_release);
+    format::RingHeader& header = *current->ring_file.header;
+    note_exit(header, status);
+    std::atomic_ref(header.state).store(format::ProcessState::kExited, std::memory_order_release);
     request_dump(DumpReason::kExit, "");
-    wait_for_dump(kExitWait_ns);
-    leave_job();
+    if (exited_in_failure(header)) {
+        char detail[32];
+        format_text(detail, sizeof(detail), "exit status %d", header.exit_status_next - 1);
+        request_dump(DumpReason::kEnd, detail);
+    }
+    const bool dumped = wait_for_dump(kExitWait_ns);
+    if (exited_in_failure(header)) {
+        set_job_state(dumped ? JobState::kCrashed : JobState::kDead);  // its ring stays
+    } else {
+        leave_job();
+    }
 }
 
 }  // namespace titan::tracer

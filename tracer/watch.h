@@ -23,7 +23,8 @@ void request_peer_dump(const JobRequest& request);  // of another rank, for a pr
 bool wait_for_dump(uint64_t timeout_ns);
 bool wait_for_snapshot(uint64_t timeout_ns);
 
-// The process ends in order: finishes what is being dumped (bounded), dumps if asked to, leaves the job. cold.
-void session_exit();
+// The process ends in order: finishes what is being dumped (bounded), dumps if asked to, leaves the job. `status`: that it
+// exits with, -1 unknown; one other than 0 is a failure that all ranks dump for. cold.
+void session_exit(int status = -1);
 
 }  // namespace titan::tracer

@@ -15,6 +15,7 @@ namespace titan::analyzer {
 inline constexpr int kExitHealthy = 0;
 inline constexpr int kExitFindings = 1;
 inline constexpr int kExitUnusable = 2;
+inline constexpr int kExitCannotTell = 3;
 
 // Which records to look at.
 struct CommonOptions {

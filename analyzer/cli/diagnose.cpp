@@ -36,7 +36,9 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
     if (!written || std::fflush(stdout) != 0) {
         return fail("cannot write the report to standard output");
     }
-    return diagnosis.findings.empty() ? kExitHealthy : kExitFindings;
+    return !diagnosis.findings.empty()      ? kExitFindings
+           : !diagnosis.cannot_tell.empty() ? kExitCannotTell
+                                            : kExitHealthy;
 }
 
 int list_runs(const CommonOptions& common) {

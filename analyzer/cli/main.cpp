@@ -29,7 +29,7 @@ constexpr const char* kMainFooter = R"(examples:
   titan-analyze rings                    rings on this node, and whether their processes live
   titan-analyze collect --into dumps     save rings of dead processes as dumps
 
-Exit status: 0 nothing wrong, 1 findings, 2 unusable input or arguments.)";
+Exit status: 0 nothing wrong, 1 findings, 2 unusable input or arguments, 3 cannot tell: too little of the job is there.)";
 
 int run_command_line(int argc, char** argv) {
     CLI::App app{"Says which rank a distributed GPU job waits for, and why, from the dumps and rings of titantrace."};

@@ -6,7 +6,9 @@
 #include <set>
 #include <tuple>
 
+#include "analyzer/cannot_tell.h"
 #include "analyzer/diagnoser.h"
+#include "analyzer/halted.h"
 #include "analyzer/host_wait.h"
 #include "analyzer/layout.h"
 #include "analyzer/rank_state.h"
@@ -74,6 +76,7 @@ std::string Diagnoser::awaited_work(const Process& process) const {
 }
 
 void Diagnoser::finish() {
+    name_the_halted(run_, diagnosis_);
     std::map<std::string, bool> first;
     for (const Finding& finding : diagnosis_.findings) {
         first[finding.summary] = finding.hangs || leads_to_a_hang(finding);
@@ -95,6 +98,7 @@ void Diagnoser::finish() {
     Timing timing = analyze_timing(run_);
     add_timing_findings(run_, timing, diagnosis_.findings);
     diagnosis_.clocks = std::move(timing.clocks);
+    admit_ignorance(run_, diagnosis_);
     std::map<const Process*, std::pair<std::string, std::string>> states;  // with times and without
     const auto state_of = [&](const Process& process) -> const auto& {
         auto [found, fresh] = states.try_emplace(&process);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyzer/ends.h"
 #include "analyzer/graph_calls.h"
 #include "analyzer/hosts.h"
 #include "analyzer/layout.h"
@@ -106,6 +107,9 @@ bool is_dead(const Run& run, const Absence& absence) {
 
 std::string death_text(const Run& run, const Absence& absence) {
     const Process& process = run.processes[absence.member.process];
+    if (process.liveness == Liveness::kExited) {
+        return fmt::format("dead (exited with status {})", process.ending.exit_status);
+    }
     if (process.liveness != Liveness::kCrashed) {
         return "dead";
     }
@@ -160,7 +164,7 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
     if (arrived) {
         return fmt::format("ended while {} was in flight", call);
     }
-    if (process != nullptr && process->liveness == Liveness::kExited) {
+    if (process != nullptr && process->liveness == Liveness::kExited && !process->died()) {
         return fmt::format("exited without calling {}", call);
     }
     if (absence.moved_on) {
@@ -246,6 +250,23 @@ void add_position_evidence(const Run& run, const WaitNode& node, const Absence& 
     const std::string shift = shift_by_step_text(run, node.communicator, absence.member);
     if (!shift.empty()) {
         finding.evidence.push_back(shift);
+    }
+}
+
+// When it ended, against the others; the end of one that hung is no more than a note.
+void add_end_evidence(const Run& run, const Absence& absence, Finding& finding) {
+    const Process* process = absence.member.known() ? &run.processes[absence.member.process] : nullptr;
+    if (process == nullptr || (!process->is_gone() && process->liveness != Liveness::kEnded)) {
+        return;
+    }
+    if (process->is_gone()) {
+        if (const std::string text = end_order_text(run, *process); !text.empty()) {
+            finding.evidence.push_back(text);
+        }
+        finding.doubt(process->ending.guessed,
+                      "what the launcher says: all processes were killed within about a second");
+    } else if (const std::string text = end_text(*process); !text.empty()) {
+        finding.evidence.push_back(fmt::format("rank {} hung first: it {}", process->rank, text));
     }
 }
 
@@ -400,6 +421,7 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
     }
     constexpr size_t kShown = 4;
     for (size_t i = 0; i < std::min(kShown, culprits.absences.size()); ++i) {
+        add_end_evidence(run, culprits.absences[i], finding);
         add_position_evidence(run, node, culprits.absences[i], finding);
         add_replay_evidence(run, node, culprits.absences[i], finding);
     }

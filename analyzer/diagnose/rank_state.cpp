@@ -60,7 +60,12 @@ std::string gone(const Run& run, const Process& process) {
                                process.fatal_signal != 0 ? signal_text(process.fatal_signal) : "fatal signal",
                                process.pid, recorded);
         case Liveness::kKilled: return fmt::format("dead (pid {} gone){}", process.pid, recorded);
-        default: return fmt::format("exited (pid {}){}", process.pid, recorded);
+        default:
+            return fmt::format("exited{} (pid {}){}",
+                               process.ending.exit_status >= 0
+                                   ? fmt::format(" with status {}", process.ending.exit_status)
+                                   : std::string(),
+                               process.pid, recorded);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -105,6 +106,26 @@ void Diagnoser::tell_parting(const StackNode& tree, Finding& finding) const {
                                            way(*parting->others), way(*parting->culprits)));
 }
 
+// The stack of a dead rank went with it. Where those stand that wait for it is the place in the program that it was going to.
+void Diagnoser::tell_where_victims_stand(Finding& finding) const {
+    std::map<std::string, std::vector<int>> ranks_at;
+    for (const int rank : finding.victims) {
+        const Process* const process = process_of_rank_[rank];
+        const Standing* const standing = process == nullptr ? nullptr : main_thread(*process);
+        if (standing != nullptr) {
+            ranks_at[place_text(*process, *standing)].push_back(rank);
+        }
+    }
+    constexpr size_t kShownPlaces = 3;
+    size_t shown = 0;
+    for (const auto& [place, ranks] : ranks_at) {
+        if (shown++ < kShownPlaces) {
+            finding.evidence.push_back(
+                fmt::format("{} {} for it in {}", ranks_text(ranks), ranks.size() == 1 ? "waits" : "wait", place));
+        }
+    }
+}
+
 void Diagnoser::add_standing() {
     std::optional<StackNode> tree;
     for (Finding& finding : diagnosis_.findings) {
@@ -128,6 +149,9 @@ void Diagnoser::add_standing() {
             if (!place.empty() && finding.stacks.size() < kMaxStacks) {
                 finding.stacks[rank] = frames_of(*process, standing);
             }
+        }
+        if (finding.kind == FindingKind::kRankDead && finding.stacks.empty()) {
+            tell_where_victims_stand(finding);
         }
         if (is_absence(finding.kind)) {
             if (places.size() == 1 && !places.begin()->empty()) {

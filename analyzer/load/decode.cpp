@@ -128,6 +128,23 @@ void decode_header(const format::RingHeader& header, Process& process) {
     std::copy_n(header.losses, format::kLossCount, process.losses);
 }
 
+Ending decode_ending(const OpenedSource& opened) {
+    const format::RingHeader& header = opened.image.header();
+    const format::RingClock& clock = opened.image.clock();
+    Ending ending;
+    ending.seen_ns = clock.realtime_ns(opened.seen_ticks);
+    ending.asked_ns = header.end_signal > 0 ? clock.realtime_ns(header.end_ticks) : 0;
+    ending.signal = ending.asked() ? header.end_signal : 0;
+    ending.sender = ending.asked() ? std::max(header.end_sender, 0) : 0;
+    if (header.state == format::ProcessState::kExited) {
+        ending.left_ns = clock.realtime_ns(header.exit_ticks);
+        ending.exit_status =
+            header.exit_status_next > 0 && header.exit_status_next <= 256 ? header.exit_status_next - 1 : -1;
+    }
+    ending.halt = opened.halt;
+    return ending;
+}
+
 void decode_entries(const format::RingImage& image, const std::unordered_map<uint32_t, uint32_t>& row_of,
                     TextTable& texts, Symbols* symbols, Process& process) {
     std::vector<uint64_t> tickets;
@@ -193,6 +210,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     process.partial_recording = opened.partial_recording;
     decode_header(image.header(), process);
     process.now_ns = image.clock().realtime_ns(opened.now_ticks);
+    process.ending = decode_ending(opened);
     process.started_ns = image.clock().realtime_ns(image.header().first_anchor.ticks);
     TextTable texts(image, process.texts);
     std::unordered_map<uint32_t, uint32_t> row_of;

@@ -29,6 +29,7 @@ enum class Tag : uint64_t {
     kFlightRecorder = 15,
     kHeld = 16,
     kRecorderNumbers = 17,
+    kEnding = 18,
 };
 
 template <typename A, typename T>
@@ -164,6 +165,13 @@ void threads(A& a, Process& p) {
             t.launches, t.queries);
         numbers(a, t.spans);
     }
+}
+
+template <typename A>
+void ending(A& a, Process& p) {
+    const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+    Ending& e = p.ending;
+    all(e.seen_ns, e.asked_ns, e.left_ns, e.signal, e.sender, e.exit_status, e.halt);
 }
 
 template <typename A>

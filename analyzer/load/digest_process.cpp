@@ -94,6 +94,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kStanding, [&](A& a) { digest::standing(a, p); });
     visit(Tag::kRecorderNumbers, [&](A& a) { digest::column(a, p.entries, &Entry::recorder_number); });
     visit(Tag::kStandingLibraries, [&](A& a) { digest::standing_libraries(a, p); });
+    visit(Tag::kEnding, [&](A& a) { digest::ending(a, p); });
     visit(Tag::kFlightRecorder, [&](A& a) { digest::flight_recorder(a, p); });
 }
 
@@ -166,7 +167,8 @@ void bound_numbers(Process& p) {
     const auto bound = [](int64_t most_ns, auto&... times) { ((times = std::clamp<int64_t>(times, 0, most_ns)), ...); };
     const auto moments = [&](auto&... times) { bound(format::kLatestNs, times...); };
     const auto lengths = [&](auto&... times) { bound(format::kLatestNs >> 16, times...); };  // they are added up
-    moments(p.now_ns, p.started_ns, p.sight.oldest_ns, p.source.written_ns);
+    moments(p.now_ns, p.started_ns, p.sight.oldest_ns, p.source.written_ns, p.ending.seen_ns, p.ending.asked_ns,
+            p.ending.left_ns);
     for (int64_t& mark_ns : p.history.marks_ns) {
         moments(mark_ns);
     }

@@ -420,17 +420,58 @@ std::optional<RunKey> key_of_run(const std::vector<Process>& processes, const st
     return RunKey(groups.front().run, static_cast<int32_t>(std::strtol(groups.front().attempt.c_str(), nullptr, 10)));
 }
 
+std::string ask_for_dumps(const RingRun& run) { return fmt::format("titan-dump --job {} asks for dumps", run.run); }
+
+// Nothing of it was dumped: its rings are read, as they lie on this node.
+LoadedRun only_rings(const RingRun& run) {
+    LoadedRun loaded;
+    loaded.key = RunKey(run.run, run.attempt);
+    loaded.found.warnings.push_back(
+        {"no_dumps",
+         {},
+         fmt::format("run {} has no dumps there: {} ring{} of this node {} read{}", run.run, run.rings,
+                     run.rings == 1 ? "" : "s", run.rings == 1 ? "is" : "are",
+                     run.alive ? "; it is alive here, " + ask_for_dumps(run) : std::string())});
+    return loaded;
+}
+
+// A run of this node that ended, or goes on, after everything that was dumped.
+bool is_newer(const RingRun& run, const std::vector<CandidateGroup>& groups) {
+    constexpr int64_t kLaterNs = 5'000'000'000;
+    return std::all_of(groups.begin(), groups.end(), [&](const CandidateGroup& group) {
+        const bool same = group.run == safe_file_name(run.run) && group.attempt == std::to_string(run.attempt);
+        return !same && !group.attempt.empty() && group.newest_ns + kLaterNs < run.newest_ns;
+    });
+}
+
 Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks) {
     Result<Discovery> discovery = discover(options.paths);
+    const std::optional<RingRun> ring_run =
+        options.ring_directory.empty()
+            ? std::nullopt
+            : newest_ring_run(options.ring_directory, options.paths, options.run, options.attempt);
     if (!discovery) {
-        return discovery.error();
+        return ring_run ? Result<LoadedRun>(only_rings(*ring_run)) : discovery.error();
     }
     const Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
     if (!groups) {
-        return groups.error();
+        return ring_run ? Result<LoadedRun>(only_rings(*ring_run)) : groups.error();
+    }
+    const bool newer = ring_run && is_newer(*ring_run, *groups);
+    if (newer && !ring_run->alive) {
+        LoadedRun loaded = only_rings(*ring_run);
+        loaded.found.warnings.push_back(
+            {"other_run", {}, "the dumps there are of earlier runs (--list-runs shows them)"});
+        return loaded;
     }
     LoadedRun loaded;
     loaded.found.warnings = std::move(discovery->warnings);
+    if (newer) {
+        loaded.found.warnings.push_back({"other_run",
+                                         {},
+                                         fmt::format("run {} is alive on this node and has not dumped: {}",
+                                                     ring_run->run, ask_for_dumps(*ring_run))});
+    }
     std::vector<LoadJob> jobs = jobs_of(*groups);
     std::vector<Process> processes;
     for (LoadOutcome& outcome : load_all(jobs, options, group_ranks)) {
@@ -478,10 +519,10 @@ Result<Run> load_run(const LoadOptions& options) {
     run.warnings = std::move(loaded->found.warnings);
     leave_out_stale(loaded->found.processes, run.warnings);
     run.processes = choose_incarnation(std::move(loaded->found.processes), run.warnings);
+    add_node_rings(loaded->key, run.processes, options);
     if (run.processes.empty()) {
         return nothing_usable(*loaded);
     }
-    add_node_rings(loaded->key, run.processes, options);
     run.id = run.processes.front().run;
     run.attempt = run.processes.front().attempt;
     complete_flight_recorder(run, group_ranks);

@@ -13,6 +13,7 @@
 #include "analyzer/text.h"
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
+#include "formats/stacks_image.h"
 
 namespace titan::analyzer {
 namespace {
@@ -74,7 +75,8 @@ std::optional<Meta> parse_meta(const std::string& text) {
 // The latest moment that the ring itself knows of.
 uint64_t newest_tick(const RingImage& image) {
     const format::RingHeader& header = image.header();
-    uint64_t newest = std::max({header.heartbeat_ticks, header.last_anchor.ticks, header.step_ticks});
+    uint64_t newest = std::max(
+        {header.heartbeat_ticks, header.last_anchor.ticks, header.step_ticks, header.end_ticks, header.exit_ticks});
     image.for_each_collective([&](uint64_t, const format::CollectiveEntry& entry) {
         newest = std::max({newest, entry.entered_ticks, entry.returned_ticks, entry.gpu_finished_ticks});
     });
@@ -84,6 +86,20 @@ uint64_t newest_tick(const RingImage& image) {
         newest = std::max({newest, thread.entered_ticks, thread.last_call_ticks});
     }
     return newest;
+}
+
+// A process that is stopped is dumped from outside, and what the system told of its threads is there.
+Halt halt_by_stacks(std::span<const std::byte> stacks, int32_t pid) {
+    const auto image = format::StacksImage::open(stacks);
+    if (!image) {
+        return Halt::kNone;
+    }
+    for (const format::StackThread& thread : image->threads()) {
+        if (thread.tid == pid && thread.outcome != format::StackOutcome::kUnwound) {
+            return halt_of(thread.state, image->text(thread.wait_channel));
+        }
+    }
+    return Halt::kNone;
 }
 
 Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuffer& memory, OpenedSource opened) {
@@ -109,7 +125,9 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
     opened.source.detail = meta->detail;
     opened.partial_recording = meta->partial_recording;
     opened.launch_sample = meta->launch_sample;
-    opened.now_ticks = meta->ticks != 0         ? meta->ticks
+    opened.seen_ticks = newest_tick(*image);
+    opened.now_ticks = !meta->process_alive     ? opened.seen_ticks  // what saved it came later
+                       : meta->ticks != 0       ? meta->ticks
                        : meta->realtime_ns != 0 ? image->clock().ticks_at_realtime(meta->realtime_ns)
                                                 : newest_tick(*image);
     const format::RingHeader& header = image->header();
@@ -121,8 +139,11 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
         opened.liveness = Liveness::kCrashed;
     } else if (meta->reason == "exit" || header.state == format::ProcessState::kExited) {
         opened.liveness = Liveness::kExited;
+    } else if (meta->reason == "end") {
+        opened.liveness = Liveness::kEnded;
     } else {
         opened.liveness = Liveness::kAlive;
+        opened.halt = halt_by_stacks(opened.stacks, header.pid);
     }
     return opened;
 }
@@ -144,16 +165,18 @@ Result<OpenedSource> from_ring(const format::OpenFile& file, format::ImageBuffer
     opened.image = *image;
     opened.source.is_ring = true;
     const format::RingHeader& header = image->header();
+    opened.seen_ticks = newest_tick(*image);
     const ProcessPresence presence = check_process(header, image->clock());
     if (presence == ProcessPresence::kAlive) {
         opened.liveness = header.state == format::ProcessState::kExited ? Liveness::kExited : Liveness::kAlive;
+        opened.halt = halt_of_process(header);
         opened.now_ticks = image->clock().ticks_now();
     } else {
         opened.liveness = presence == ProcessPresence::kGone || header.state == format::ProcessState::kExited ||
                                   header.state == format::ProcessState::kCrashed
                               ? dead_how(header)
                               : Liveness::kUnknown;
-        opened.now_ticks = newest_tick(*image);
+        opened.now_ticks = opened.seen_ticks;
     }
     return opened;
 }

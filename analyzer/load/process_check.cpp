@@ -22,6 +22,18 @@ std::string boot_id() {
     return id;
 }
 
+std::string read_proc(int32_t pid, const char* what) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/" + what);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Of the main thread; empty where there is no such process.
+std::string state_of(int32_t pid) {
+    const std::string text = read_proc(pid, "stat");
+    const size_t close = text.rfind(')');
+    return close == std::string::npos || close + 2 >= text.size() ? std::string() : text.substr(close + 2, 1);
+}
+
 // Field 22 of /proc/PID/stat, 0 where there is no such process or it is a zombie.
 uint64_t start_ticks(int32_t pid) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -47,6 +59,23 @@ uint64_t start_ticks(int32_t pid) {
 uint64_t own_pid_namespace() {
     struct stat status {};
     return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+Halt halt_of(char state, std::string_view wait_channel) {
+    return state == 'T'   ? Halt::kStopped
+           : state == 't' ? Halt::kTraced
+           : wait_channel.find("freezer") != std::string_view::npos ||
+                   wait_channel.find("refrigerator") != std::string_view::npos
+               ? Halt::kFrozen
+               : Halt::kNone;
+}
+
+Halt halt_of_process(const format::RingHeader& header) {
+    if (header.pid <= 0 || header.pid_namespace != own_pid_namespace()) {
+        return Halt::kNone;
+    }
+    const std::string state = state_of(header.pid);
+    return state.empty() ? Halt::kNone : halt_of(state.front(), read_proc(header.pid, "wchan"));
 }
 
 Liveness dead_how(const format::RingHeader& header) {

@@ -34,25 +34,6 @@ bool is_private_directory(const std::string& path) {
     return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
 }
 
-std::vector<std::string> ring_paths(const std::string& ring_directory) {
-    std::vector<std::string> paths;
-    const std::string directory = fmt::format("{}/titantrace-{}", ring_directory, ::geteuid());
-    if (!is_private_directory(directory)) {
-        return paths;
-    }
-    std::error_code failed;
-    for (const auto& item : files::directory_iterator(directory, failed)) {
-        struct stat status {};
-        const std::string path = item.path().string();
-        if (path.ends_with(".ring") && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-            status.st_uid == ::geteuid()) {
-            paths.push_back(path);
-        }
-    }
-    std::sort(paths.begin(), paths.end());
-    return paths;
-}
-
 NodeRing describe(const std::string& path, const OpenedSource& opened, size_t size_bytes) {
     const format::RingHeader& header = opened.image.header();
     NodeRing ring;
@@ -126,9 +107,29 @@ const char* liveness_text(Liveness liveness) {
         case Liveness::kExited: return "exited";
         case Liveness::kCrashed: return "crashed";
         case Liveness::kKilled: return "dead";
+        case Liveness::kEnded: return "ended";
         case Liveness::kUnknown: break;
     }
     return "unknown";
+}
+
+std::vector<std::string> ring_paths(const std::string& ring_directory) {
+    std::vector<std::string> paths;
+    const std::string directory = fmt::format("{}/titantrace-{}", ring_directory, ::geteuid());
+    if (!is_private_directory(directory)) {
+        return paths;
+    }
+    std::error_code failed;
+    for (const auto& item : files::directory_iterator(directory, failed)) {
+        struct stat status {};
+        const std::string path = item.path().string();
+        if (path.ends_with(".ring") && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+            status.st_uid == ::geteuid()) {
+            paths.push_back(path);
+        }
+    }
+    std::sort(paths.begin(), paths.end());
+    return paths;
 }
 
 std::vector<NodeRing> list_rings(const std::string& ring_directory) {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "analyzer/ends.h"
 #include "analyzer/layout.h"
 
 namespace titan::analyzer {
@@ -162,32 +163,6 @@ void find_missing_ranks(Run& run) {
         }
     }
     run.hosts.assign(hosts.begin(), hosts.end());
-}
-
-bool was_killed(const Process& process) {
-    return process.liveness == Liveness::kKilled || process.liveness == Liveness::kUnknown;
-}
-
-// When a scheduler ends a hanging job, every process is killed at once: that is the end of the story, not its cause. Then
-// only those count as dead that went silent before the others.
-void forget_common_death(Run& run) {
-    constexpr int64_t kSameMomentNs = 3'000'000'000;
-    int64_t latest = 0;
-    for (const Process& process : run.processes) {
-        if (!was_killed(process)) {
-            return;
-        }
-        latest = std::max(latest, process.now_ns);
-    }
-    if (run.processes.size() < 2) {
-        return;
-    }
-    for (Process& process : run.processes) {
-        if (process.now_ns > latest - kSameMomentNs) {
-            process.liveness = Liveness::kUnknown;
-        }
-    }
-    run.warnings.push_back({"job_ended", {}, "every process is gone: what they did in their last moment is analyzed"});
 }
 
 // Two known members give the line; it must fit all of them. Of the world one is enough.
@@ -353,8 +328,8 @@ void link(Run& run) {
     for (Communicator& communicator : run.communicators) {
         communicator.rank_line = fit_line(run, communicator);
     }
-    forget_common_death(run);
     run.layout = std::make_shared<const Layout>(layout_of(run));
+    judge_ends(run);
 }
 
 }  // namespace titan::analyzer

@@ -164,6 +164,9 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
         json["run"]["layout"] = layout_json(run, &named);
     }
     json["verdict"] = verdict_json(diagnosis);
+    if (!diagnosis.cannot_tell.empty()) {
+        json["cannot_tell"] = diagnosis.cannot_tell;
+    }
     json["findings"] = ordered_json::array();
     for (const Finding& finding : diagnosis.findings) {
         json["findings"].push_back(finding_json(run, finding));

@@ -52,7 +52,9 @@ class TextReport {
 
     std::string write() {
         header();
-        if (diagnosis_.findings.empty() && diagnosis_.waiting.empty()) {
+        if (!diagnosis_.cannot_tell.empty()) {
+            cannot_tell();
+        } else if (diagnosis_.findings.empty() && diagnosis_.waiting.empty()) {
             healthy();
         }
         waiting();
@@ -78,6 +80,11 @@ class TextReport {
     }
 
     void header() { out_ += wrap(outline_text(run_), style_.width, "", "  "); }
+
+    void cannot_tell() {
+        const std::string title = "CANNOT TELL";
+        out_ += "\n" + paint("1;33", title) + "\n" + wrap(diagnosis_.cannot_tell, style_.width, "  ", "  ");
+    }
 
     void healthy() {
         const std::string label = "NOTHING WRONG";

@@ -175,6 +175,7 @@ class Diagnoser {
     std::string awaited_work(const Process& process) const;
     void finish();
     void add_standing();
+    void tell_where_victims_stand(Finding& finding) const;
     void tell_parting(const StackNode& tree, Finding& finding) const;
 
     const Run& run_;

@@ -17,6 +17,10 @@ namespace titan::analyzer {
 #define TITAN_FINDING_KINDS(X)                                                                                         \
     X(kRankDead, "rank_dead", finding, "a member's process is gone while others wait for it",                          \
       "look for the reason in that node's kernel log (OOM killer, Xid) and in the rank's own stderr")                  \
+    X(kRankStopped, "rank_stopped", finding, "a rank's process lives and does not run: stopped, held or frozen",       \
+      "let it go on (kill -CONT PID, scontrol resume, detach the debugger, thaw the cgroup), and find out who "        \
+      "stopped "                                                                                                       \
+      "it")                                                                                                            \
     X(kRankNotArrived, "rank_not_arrived", finding, "a member never called the collective that others wait in",        \
       "find out why that rank stands where it stands, instead of making the call")                                     \
     X(kOpMismatch, "op_mismatch", finding, "members call different operations at the same sequence number",            \
@@ -168,6 +172,8 @@ struct Diagnosis {
     std::vector<Pending> waiting;   // the longest first; only where no finding hangs
     Clocks clocks;                  // of the hosts
     std::vector<Warning> warnings;
+    std::string
+        cannot_tell;  // why there is no verdict, neither a finding nor "nothing wrong"; empty where there is one
 };
 
 struct DiagnoseOptions {

@@ -14,6 +14,10 @@ enum class ProcessPresence {
 };
 
 // Of a process that is gone, by what it wrote at its end.
+// What keeps a process from running, by the state of its main thread and the kernel's function that it waits in.
+Halt halt_of(char state, std::string_view wait_channel);
+Halt halt_of_process(const format::RingHeader& header);  // of one that lives
+
 Liveness dead_how(const format::RingHeader& header);
 
 // The namespace that this process' pids belong to; 0 unknown.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,21 @@ struct NodeRing {
 std::string default_ring_directory();
 // Only the private directory of this user below `ring_directory`, and no links.
 std::vector<NodeRing> list_rings(const std::string& ring_directory);
+
+// Paths of all that is named like a ring there, in order.
+std::vector<std::string> ring_paths(const std::string& ring_directory);
+
+// A run that has rings on this node.
+struct RingRun {
+    std::string run;
+    int32_t attempt = 0;
+    bool alive = false;
+    int64_t newest_ns = 0;
+    size_t rings = 0;
+};
+// The newest one whose dumps would lie in one of the paths, whether or not there are any.
+std::optional<RingRun> newest_ring_run(const std::string& ring_directory, const std::vector<std::string>& paths,
+                                       const std::string& run, std::optional<int32_t> attempt);
 
 struct CollectOptions {
     std::string ring_directory;

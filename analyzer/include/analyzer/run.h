@@ -241,7 +241,26 @@ struct Standing {
     uint32_t native = kNoIndex;
 };
 
-enum class Liveness { kUnknown, kAlive, kExited, kCrashed, kKilled };
+// kEnded: gone or about to go, but only because something else had ended or hung before: what it did last is analyzed.
+enum class Liveness { kUnknown, kAlive, kExited, kCrashed, kKilled, kEnded };
+
+// What keeps a process that lives from running.
+enum class Halt : uint8_t { kNone, kStopped, kTraced, kFrozen };
+
+// What is known of a process' end. Times are CLOCK_REALTIME of its host, 0 unknown or not yet.
+struct Ending {
+    int64_t seen_ns = 0;       // newest sign of life in its record
+    int64_t asked_ns = 0;      // when a signal asked it to end
+    int64_t left_ns = 0;       // when it left by itself
+    int32_t signal = 0;        // that asked
+    int32_t sender = 0;        // pid, 0 the kernel
+    int32_t exit_status = -1;  // -1 unknown
+    Halt halt = Halt::kNone;
+    bool guessed = false;  // that it ended before the others follows from their waits alone
+
+    bool asked() const { return asked_ns != 0; }
+    bool failed() const { return exit_status > 0; }
+};
 
 // How it is known when a dump was made, Process::now_ns.
 enum class Moment : uint8_t {
@@ -297,7 +316,8 @@ struct Process {
     Liveness liveness = Liveness::kUnknown;
     int32_t fatal_signal = 0;
     uint32_t fatal_thread = 0;  // that got it, 0 unknown
-    int64_t now_ns = 0;         // the moment of the dump
+    Ending ending;
+    int64_t now_ns = 0;  // the moment of the dump
     Moment moment = Moment::kRecorded;
     int64_t started_ns = 0;  // the tracer's first anchor
     int64_t step = -1;
@@ -343,7 +363,11 @@ struct Process {
     std::optional<Entry> recall(const Member& member, uint64_t sequence) const;
     const CallShape* shape_at(const Member& member, uint64_t sequence) const;
     bool has_passed_pair(uint32_t row, OpKind kind, int32_t peer, uint64_t sequence) const;
-    bool died() const { return liveness == Liveness::kCrashed || liveness == Liveness::kKilled; }  // against its will
+    // Against its will, or in failure.
+    bool died() const {
+        return liveness == Liveness::kCrashed || liveness == Liveness::kKilled ||
+               (liveness == Liveness::kExited && ending.failed());
+    }
     bool is_gone() const { return died() || liveness == Liveness::kExited; }
     // Newest thing that this process is known to have done.
     int64_t last_activity_ns() const;
@@ -401,6 +425,7 @@ struct Run {
     std::vector<int> missing_ranks;
     std::vector<std::string> hosts;
     std::vector<Warning> warnings;
+    std::string end_unclear;  // why nothing tells which process ended first; empty where that is clear, or none did
     bool partial_recording = false;
     std::shared_ptr<const Layout> layout;  // made by link()
 

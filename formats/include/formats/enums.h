@@ -161,7 +161,8 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(6, kExit, "exit")           \
     X(7, kPeer, "peer")           \
     X(8, kCollected, "collected") \
-    X(9, kRequest, "request")
+    X(9, kRequest, "request")     \
+    X(10, kEnd, "end")
 
 // X(number, identifier, "name")
 #define TITAN_PROCESS_STATES(X) \

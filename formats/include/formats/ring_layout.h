@@ -135,12 +135,20 @@ struct RingHeader {
     uint32_t dumps_kept;       // TITANTRACE_KEEP
     char dump_directory[768];  // TITANTRACE_DIR, absolute; empty when too long
     char last_dump[896];  // (later) path of the newest dump; empty: it could not be written, or the path is too long
-    char reserved_tail[376];            // pads the cursors to the end of the page
+    // (later) How the program was told to end, and how it left by itself.
+    uint64_t end_ticks;        // of end_signal
+    int32_t end_signal;        // SIGTERM or SIGINT, as it came first; 0 none came
+    int32_t end_sender;        // pid of who sent it, 0 the kernel (a terminal's Ctrl-C)
+    uint64_t exit_ticks;       // of kExited, 0 unknown
+    int32_t exit_status_next;  // exit status + 1, 0 unknown
+    uint32_t reserved32;
+    char reserved_tail[344];            // pads the cursors to the end of the page
     RegionCursor cursors[kMaxRegions];  // same order as `regions`
 };
 static_assert(sizeof(RingHeader) == kHeaderBytes);
 static_assert(offsetof(RingHeader, cursors) % 64 == 0);
 static_assert(offsetof(RingHeader, dump_request) == 1256);
+static_assert(offsetof(RingHeader, end_ticks) == 2952);
 
 // RingHeader::dump_request: a number that nobody used before, above its lowest bits. Below: who asks, and the lowest bit
 // tells whether the job's other nodes are to be asked, too.

@@ -37,6 +37,7 @@ namespace simgpu {
     X(kSleep, "sleep", kAnywhere, "ms")          \
     X(kSpin, "spin", kAnywhere, "")              \
     X(kKill, "kill", kAnywhere, "")              \
+    X(kStop, "stop", kAnywhere, "")              \
     X(kSegv, "segv", kAnywhere, "")              \
     X(kExit, "exit", kAnywhere, "code")          \
     X(kDump, "dump", kAnywhere, "")              \

@@ -82,6 +82,7 @@ void RankState::act(const Fault& fault) {
         case FaultAction::kSleep: std::this_thread::sleep_for(std::chrono::milliseconds(fault.ms)); break;
         case FaultAction::kSpin: stuck_in_user_code(); break;
         case FaultAction::kKill: raise(SIGKILL); break;
+        case FaultAction::kStop: raise(SIGSTOP); break;
         case FaultAction::kSegv: raise(SIGSEGV); break;
         case FaultAction::kExit: exit(fault.code);  // with destructors, as a program that leaves its loop early
         case FaultAction::kDump: titan_dump("fault script"); break;

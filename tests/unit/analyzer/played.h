@@ -46,7 +46,7 @@ inline Run run_of(Scenario& job, const std::set<int>& without = {}, const std::s
         opened.source.label = "rank" + std::to_string(rank);
         opened.source.reason = reason;
         opened.image = *format::RingImage::open(job.ring(rank).bytes());
-        opened.now_ticks = job.now_ticks(rank);
+        opened.now_ticks = opened.seen_ticks = job.now_ticks(rank);
         opened.liveness = liveness_of(job, rank);
         run.processes.push_back(analyzer::decode_process(opened));
     }

@@ -193,7 +193,7 @@ void note_async_error(const void* comm, int call_result, int async_error);
 // ncclCommGetUniqueId: the id that ranks joining by ncclCommGrow will be given.
 void note_grow_id(const void* comm, const void* unique_id);
 
-// The process ends: marks the ring as left in order, dumps if asked to. cold.
-void on_process_exit();
+// The process ends: marks the ring as left in order, dumps if asked to. `status`: that it exits with, -1 unknown. cold.
+void on_process_exit(int status);
 
 }  // namespace titan::tracer

@@ -1,0 +1,51 @@
+// Where there is too little to say that nothing is wrong, and too little to say what is.
+#include "analyzer/cannot_tell.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Of most ranks nothing is known, and not because nobody wanted them recorded.
+bool mostly_missing(const Run& run) { return !run.partial_recording && run.missing_ranks.size() > run.ranks.size(); }
+
+// That a rank left no record is all that speaks against it.
+bool only_blames_the_missing(const Run& run, const Finding& finding) {
+    return finding.confidence != Confidence::kCertain && !finding.ranks.empty() &&
+           std::all_of(finding.ranks.begin(), finding.ranks.end(), [&](int rank) {
+               return std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), rank);
+           });
+}
+
+std::string too_few_text(const Run& run, const std::vector<Finding>& left_out) {
+    std::string text = fmt::format("{} of {} ranks", run.ranks.size(), run.world_size);
+    if (left_out.empty()) {
+        return text + ": nothing is wrong in what is there, and of the others nothing is known";
+    }
+    const std::vector<std::string>& evidence = left_out.front().evidence;
+    return text + (evidence.empty() ? std::string() : ": " + evidence.front()) +
+           "; who is missing there only the others' dumps can tell";
+}
+
+}  // namespace
+
+void admit_ignorance(const Run& run, Diagnosis& diagnosis) {
+    std::vector<Finding>& findings = diagnosis.findings;
+    if (mostly_missing(run)) {
+        const auto rest = std::stable_partition(findings.begin(), findings.end(), [&](const Finding& finding) {
+            return !only_blames_the_missing(run, finding);
+        });
+        const std::vector<Finding> left_out(rest, findings.end());
+        findings.erase(rest, findings.end());
+        diagnosis.cannot_tell = findings.empty() ? too_few_text(run, left_out) : std::string();
+    }
+    if (findings.empty() && !run.end_unclear.empty()) {
+        diagnosis.cannot_tell += (diagnosis.cannot_tell.empty() ? "" : "; ") + run.end_unclear;
+    }
+}
+
+}  // namespace titan::analyzer

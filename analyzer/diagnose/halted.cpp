@@ -1,0 +1,106 @@
+// Processes that live and do not run: stopped, held by a debugger, frozen. What their GPUs and peers show follows from that.
+#include "analyzer/halted.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "analyzer/ends.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+using Halted = std::map<int, const Process*>;
+
+bool names(const std::vector<int>& ranks, const Halted& halted) {
+    return std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return halted.contains(rank); });
+}
+
+std::string halted_text(const Halted& halted) {
+    std::map<Halt, std::vector<int>> by_halt;
+    for (const auto& [rank, process] : halted) {
+        by_halt[process->ending.halt].push_back(rank);
+    }
+    std::string text;
+    for (const auto& [halt, ranks] : by_halt) {
+        text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", ranks_text(ranks), ranks.size() == 1 ? "is" : "are",
+                            halt_text(halt));
+    }
+    return text;
+}
+
+void add_evidence_of_halt(const Halted& halted, Finding& finding) {
+    constexpr size_t kShown = 4;
+    size_t shown = 0;
+    for (const auto& [rank, process] : halted) {
+        if (shown++ < kShown) {
+            finding.evidence.push_back(fmt::format(
+                "the system says that rank {} (pid {}) is {}; its last sign of life is {} old", rank, process->pid,
+                halt_text(process->ending.halt), duration_text(process->now_ns - process->ending.seen_ns)));
+        }
+    }
+}
+
+void take_over(Finding&& other, Finding& finding) {
+    if (finding.evidence.empty() || finding.communicator == kNoIndex) {
+        finding.communicator = other.communicator;
+        finding.sequence = other.sequence;
+        finding.op = other.op;
+        finding.since_ns = other.since_ns;
+    }
+    finding.since_ns = std::min(finding.since_ns, other.since_ns);
+    finding.evidence.push_back("what follows from it: " + other.summary);
+    std::move(other.evidence.begin(), other.evidence.end(), std::back_inserter(finding.evidence));
+    finding.victims.insert(finding.victims.end(), other.victims.begin(), other.victims.end());
+    finding.victims.insert(finding.victims.end(), other.ranks.begin(), other.ranks.end());
+}
+
+}  // namespace
+
+void name_the_halted(const Run& run, Diagnosis& diagnosis) {
+    Halted halted;
+    for (const Process& process : run.processes) {
+        if (process.ending.halt != Halt::kNone && process.liveness == Liveness::kAlive && process.rank >= 0) {
+            halted.emplace(process.rank, &process);
+        }
+    }
+    if (halted.empty()) {
+        return;
+    }
+    // One that waits for a rank that runs is no cause: somebody looks at it with a debugger.
+    std::vector<Finding>& findings = diagnosis.findings;
+    for (const Finding& finding : findings) {
+        if (finding.hangs && !names(finding.ranks, halted)) {
+            std::erase_if(halted, [&](const auto& one) {
+                return std::binary_search(finding.victims.begin(), finding.victims.end(), one.first);
+            });
+        }
+    }
+    if (halted.empty()) {
+        return;
+    }
+    Finding finding;
+    finding.kind = FindingKind::kRankStopped;
+    finding.since_ns = INT64_MAX;
+    for (const auto& [rank, process] : halted) {
+        finding.ranks.push_back(rank);
+        finding.since_ns = std::min(finding.since_ns, process->ending.seen_ns);
+    }
+    add_evidence_of_halt(halted, finding);
+    const auto rest = std::stable_partition(findings.begin(), findings.end(), [&](const Finding& other) {
+        return !other.hangs || !names(other.ranks, halted);
+    });
+    std::for_each(rest, findings.end(), [&](Finding& other) { take_over(std::move(other), finding); });
+    findings.erase(rest, findings.end());
+    sort_unique(finding.victims);
+    std::erase_if(finding.victims, [&](int rank) { return halted.contains(rank); });
+    const size_t waiting = finding.victims.size();
+    finding.summary = halted_text(halted) + (waiting == 0 ? "; no other rank is known to wait yet"
+                                                          : fmt::format("; {} {}", ranks_text(finding.victims),
+                                                                        waiting == 1 ? "waits" : "wait"));
+    findings.push_back(std::move(finding));
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Ways in which a job ends under real torchrun, and what is said of it afterwards: with dumps, and from the rings alone.
+
+    test_ends.py --build DIR --rounds 20    each way twenty times (one round of each way otherwise)
+"""
+
+import os
+import re
+import signal
+import sys
+import time
+import unittest
+
+import harness
+from test_torchrun import TORCHRUN, python_ranks
+
+VICTIM = 2
+ROUNDS = 1
+
+
+@unittest.skipUnless(TORCHRUN.exists(), f"no PyTorch: {TORCHRUN} is missing (scripts/setup installs it)")
+class Ends(harness.Case):
+    def start(self, faults="", **settings):
+        return self.place.start(
+            [TORCHRUN, "--nproc-per-node=4", "--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0",
+             harness.ROOT / "tests" / "simgpu" / "train.py", "--tp", "2", "--steps", "100000", "--step-ms", "2"],
+            self.place.env(SIMGPU_DIR=harness.stand_ins(), LD_LIBRARY_PATH=None, OMP_NUM_THREADS="1", SIMGPU_FAULTS=faults,
+                           TITANTRACE_RUN_ID=None, **settings))
+
+    def wait_for_steps(self, job, step):
+        harness.wait_for(lambda: len(self.place.ring_files()) == 4 or job.status is not None, 90, "four ranks record")
+
+        def newest():
+            calls = [self.place.show(self.place.rings, "--rank", rank, "--last", 1) for rank in range(4)]
+            return min((call["step"] for last in calls for call in last), default=-1)
+        harness.wait_for(lambda: newest() >= step, 60, f"step {step}")
+
+    def expect(self, kind, *, of_ranks=(VICTIM,), line=True, sources=None):
+        """The same verdict from what lies in the dump directory and from the rings alone; a line of the program with dumps."""
+        for source in sources or (self.place.dumps, self.place.rings):
+            analysis = self.place.analyze(source, *(["--no-rings"] if source == self.place.dumps else []))
+            self.assertEqual(analysis.status, harness.FINDINGS, analysis.stdout + analysis.stderr)
+            verdict = analysis.json["verdict"]
+            self.assertEqual((verdict["kind"], verdict["ranks"]), (kind, list(of_ranks)), analysis.stdout)
+            if line and source == self.place.dumps:
+                self.assertRegex(analysis.stdout, r"train\.py:\d+")
+        return analysis.json["findings"][0]
+
+    def each_round(self, once):
+        for number in range(ROUNDS):
+            if number:
+                self.place = self.new_place()
+            once()
+
+    def test_kill_9(self):
+        def once():
+            self.start("kill rank=2 step=40").wait(90)
+            finding = self.expect("rank_dead")
+            self.assertTrue(any(re.search(r"rank 2 showed its last sign of life at .* before the first of the others ended", line)
+                                for line in finding["evidence"]), finding["evidence"])
+        self.each_round(once)
+
+    def test_kill_9_without_dumps(self):
+        def once():
+            self.start("kill rank=2 step=40", TITANTRACE_DUMP_ON="none").wait(90)
+            self.expect("rank_dead", sources=[self.place.rings])
+            for there in (True, False):
+                analysis = self.place.analyze(self.place.dumps)
+                self.assertEqual((analysis.status, analysis.json["verdict"]["kind"]), (harness.FINDINGS, "rank_dead"), there)
+                self.assertIn("has no dumps there: 4 rings of this node are read", analysis.json["warnings"][0]["summary"])
+                if there:
+                    self.place.dumps.rmdir()
+            self.place.dumps.mkdir()
+        self.each_round(once)
+
+    def test_out_of_memory(self):
+        """As the OOM killer does it: from outside, at any moment of a step."""
+        def once():
+            job = self.start()
+            self.wait_for_steps(job, 20)
+            os.kill(python_ranks(job.pid)[VICTIM], signal.SIGKILL)
+            job.wait(90)
+            self.expect("rank_dead")
+        self.each_round(once)
+
+    def test_exit_status(self):
+        def once():
+            self.start("exit rank=2 step=40 code=3").wait(90)
+            self.assertIn("exited with status 3", self.expect("rank_dead")["summary"])
+        self.each_round(once)
+
+    def test_segmentation_fault(self):
+        def once():
+            self.start("segv rank=2 step=40").wait(90)
+            self.assertIn("SIGSEGV", self.expect("rank_dead")["summary"])
+        self.each_round(once)
+
+    def test_stopped(self):
+        def once():
+            job = self.start()
+            self.wait_for_steps(job, 20)
+            victim = python_ranks(job.pid)[VICTIM]
+            os.kill(victim, signal.SIGSTOP)
+            try:
+                harness.wait_for(self.stands_still, 20, "the others wait")
+                from_rings = self.expect("rank_stopped", sources=[self.place.rings])
+                self.assertIn("is stopped", from_rings["summary"])
+                self.place.run([harness.BUILD / "tools" / "titan-dump", "--job", self.run_id(), "--ring-dir", self.place.rings],
+                               self.place.env(preload=False))
+                self.assertIn("is stopped", self.expect("rank_stopped", sources=[self.place.dumps])["summary"])
+            finally:
+                os.kill(victim, signal.SIGCONT)
+                job.end()
+        self.each_round(once)
+
+    def stands_still(self):
+        waits = [call for rank in range(4) for call in self.place.show(self.place.rings, "--rank", rank, "--last", 1)]
+        now_ns = time.time_ns()
+        return waits and all(now_ns - call["entered_realtime_ns"] > 1.5e9 for call in waits)
+
+    def run_id(self):
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "rings", "--ring-dir", self.place.rings],
+                              self.place.env(preload=False))
+        return done.stdout.splitlines()[1].split()[-2].rsplit("/", 1)[0]
+
+    def test_interrupted_hang(self):
+        def once():
+            job = self.start("spin rank=2 step=40")
+            self.wait_for_steps(job, 39)
+            harness.wait_for(self.stands_still, 20, "the others wait")
+            job.signal(signal.SIGINT)
+            harness.wait_for(lambda: len(list(self.place.dumps.glob("*/0/*.titan"))) == 4, 30, "all dump")
+            finding = self.expect("rank_not_arrived", sources=[self.place.dumps])
+            self.assertIn("stuck_in_python at train.py:", finding["summary"])
+            for pid in python_ranks(job.pid).values():
+                os.kill(pid, signal.SIGKILL)  # what torchrun does 30 s later
+            job.wait(60)
+            finding = self.expect("rank_not_arrived")
+            self.assertTrue(any("hung first: it was told to end by SIGINT" in line for line in finding["evidence"]),
+                            finding["evidence"])
+        self.each_round(once)
+
+
+if __name__ == "__main__":
+    if "--rounds" in sys.argv:
+        place = sys.argv.index("--rounds")
+        ROUNDS = int(sys.argv[place + 1])
+        del sys.argv[place:place + 2]
+    harness.main(at_once=2)

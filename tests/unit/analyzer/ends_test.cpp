@@ -1,0 +1,176 @@
+// What is left after a launcher has cleaned up: who ended first, and who was only ended with the others.
+#include <csignal>
+
+#include "played.h"
+
+#include "analyzer/ends.h"
+
+using namespace titan;
+using namespace titan::test;
+using analyzer::Liveness;
+using analyzer::Process;
+
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+bool tells(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+// Rank 2 of four ends, or hangs, before its third step; the others wait for it, and are ended by `end`.
+template <typename End>
+Played ended(End end, bool hung = false) {
+    Scenario job(4);
+    write_training(job, 4);
+    job.program(2).insert_before("tp:1", 2, hung ? Program().sleep() : Program().die());
+    job.play();
+    Played played{run_of(job), {}};
+    for (Process& process : played.run.processes) {
+        process.liveness = Liveness::kKilled;
+        process.ending.seen_ns = process.last_activity_ns();
+        end(process, process.rank == 2);
+    }
+    analyzer::link(played.run);
+    played.diagnosis = analyzer::diagnose(played.run);
+    return played;
+}
+
+void tell_to_end(Process& process, int64_t at_ns, int sender = 77) {
+    process.ending.asked_ns = at_ns;
+    process.ending.signal = SIGTERM;
+    process.ending.sender = sender;
+    process.ending.seen_ns = std::max(process.ending.seen_ns, at_ns);
+    process.now_ns = process.ending.seen_ns;
+}
+
+int64_t newest_ns(const Process& process) { return process.last_activity_ns(); }
+
+}  // namespace
+
+TEST_CASE("a rank that died first is dead, those that the launcher told to end are not") {
+    const Played played = ended([](Process& process, bool culprit) {
+        if (!culprit) {
+            tell_to_end(process, newest_ns(process) + 100 * kMs);
+        }
+    });
+    REQUIRE(played.diagnosis.findings.size() == 1);
+    CHECK(played.head().kind == FindingKind::kRankDead);
+    CHECK(played.head().ranks == ranks({2}));
+    CHECK(played.head().confidence == Confidence::kCertain);
+    CHECK(played.head().victims == ranks({0, 1, 3}));
+}
+
+TEST_CASE("a status other than 0 is a failure, one of 0 is not") {
+    for (const int status : {0, 3}) {
+        const Played played = ended([&](Process& process, bool culprit) {
+            if (culprit) {
+                process.liveness = Liveness::kExited;
+                process.ending.exit_status = status;
+                process.ending.left_ns = newest_ns(process);
+            } else {
+                tell_to_end(process, newest_ns(process) + 100 * kMs);
+            }
+        });
+        REQUIRE(played.diagnosis.findings.size() == 1);
+        CHECK(played.head().ranks == ranks({2}));
+        CHECK((played.head().kind == FindingKind::kRankDead) == (status != 0));
+        CHECK((status == 0 || tells(played.head().summary, "exited with status 3")));
+    }
+}
+
+TEST_CASE("a rank that ignores the signal and is killed 30 s later did not die first") {
+    const Played played = ended([](Process& process, bool culprit) {
+        if (culprit) {
+            return;
+        }
+        tell_to_end(process, newest_ns(process) + 100 * kMs);
+        if (process.rank == 1) {
+            process.ending = {.seen_ns = newest_ns(process) + 30'000 * kMs};
+        }
+    });
+    REQUIRE(played.diagnosis.findings.size() == 1);
+    CHECK(played.head().kind == FindingKind::kRankDead);
+    CHECK(played.head().ranks == ranks({2}));
+}
+
+TEST_CASE("a rank that somebody ended by hand ended first, though by the same signal") {
+    const Played played = ended([](Process& process, bool culprit) {
+        tell_to_end(process, newest_ns(process) + (culprit ? 1 : 200) * kMs, culprit ? 4711 : 77);
+    });
+    REQUIRE(played.diagnosis.findings.size() == 1);
+    CHECK(played.head().kind == FindingKind::kRankDead);
+    CHECK(played.head().ranks == ranks({2}));
+}
+
+TEST_CASE("a hang that was ended is a hang; the end is a note") {
+    for (const bool by_abort : {false, true}) {
+        const Played played = ended(
+            [&](Process& process, bool culprit) {
+                const int64_t end_ns = process.now_ns;
+                if (by_abort && !culprit) {
+                    process.liveness = Liveness::kCrashed;  // its watchdog
+                    process.ending.seen_ns = end_ns;
+                } else {
+                    tell_to_end(process, end_ns + (by_abort ? 100 * kMs : 0));
+                }
+            },
+            true);
+        REQUIRE(played.diagnosis.findings.size() == 1);
+        CHECK(played.head().kind == FindingKind::kRankNotArrived);
+        CHECK(played.head().ranks == ranks({2}));
+        const auto& evidence = played.head().evidence;
+        CHECK(std::any_of(evidence.begin(), evidence.end(), [](const std::string& line) {
+            return tells(line, "hung first: it was told to end by SIGTERM");
+        }));
+    }
+}
+
+TEST_CASE("all told to end in mid-step: nobody is accused, however long the slowest took to go") {
+    const Played played = ended(
+        [](Process& process, bool culprit) {
+            tell_to_end(process, newest_ns(process) + 3 * kMs);
+            if (!culprit) {
+                process.ending.seen_ns += 30'000 * kMs;
+                process.now_ns = process.ending.seen_ns;
+            }
+        },
+        true);
+    CHECK(played.healthy());
+    CHECK(played.diagnosis.cannot_tell.empty());
+}
+
+TEST_CASE(
+    "all killed within a second: the one that all had waited for is likely, with nobody waited for it is not known") {
+    const auto kill_all = [](int64_t waited_ns) {
+        return ended([&](Process& process, bool culprit) {
+            process.ending.seen_ns = newest_ns(process) + (culprit ? 0 : waited_ns);
+            process.now_ns = process.ending.seen_ns;
+        });
+    };
+    const Played waited = kill_all(600 * kMs);
+    REQUIRE(waited.diagnosis.findings.size() == 1);
+    CHECK(waited.head().kind == FindingKind::kRankDead);
+    CHECK(waited.head().ranks == ranks({2}));
+    CHECK(waited.head().confidence == Confidence::kLikely);
+    const Played at_once = kill_all(1 * kMs);
+    CHECK(at_once.healthy());
+    CHECK(tells(at_once.diagnosis.cannot_tell, "nothing tells which was first"));
+}
+
+TEST_CASE("one record of eight is no verdict, whatever that rank did") {
+    Scenario job(8);
+    write_training(job, 4);
+    job.program(5).insert_before("world", 2, Program().sleep());
+    job.play();
+    for (const int rank : {0, 5}) {
+        std::set<int> others{0, 1, 2, 3, 4, 5, 6, 7};
+        others.erase(rank);
+        for (const bool dead : {false, true}) {
+            Run run = run_of(job, others);
+            run.processes.front().liveness = dead ? Liveness::kKilled : Liveness::kAlive;
+            analyzer::link(run);
+            const Diagnosis diagnosis = analyzer::diagnose(run);
+            CHECK(diagnosis.findings.empty());
+            CHECK(tells(diagnosis.cannot_tell, "1 of 8 ranks"));
+        }
+    }
+}

@@ -1,0 +1,20 @@
+// How the process ends, written into the ring's header: the signal that asked it to, and the status that it left with. Who ended
+// first, and who was only ended by a launcher that cleans up, is told by this.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/ring_layout.h"
+
+namespace titan::tracer {
+
+// signal-safe. Signals that repeat themselves within a minute are one request.
+void note_end_signal(format::RingHeader& header, int number, int32_t sender);
+
+// Of a program that calls exit(); _exit() hands its status over itself. Once per process.
+void watch_exit_status();
+void note_exit(format::RingHeader& header, int status);
+// The program left by itself, with a status other than 0.
+bool exited_in_failure(const format::RingHeader& header);
+
+}  // namespace titan::tracer
