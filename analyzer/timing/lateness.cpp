@@ -77,7 +77,6 @@ class Lateness {
         std::vector<double> late_ns;
         double noise_ns = 0;
         bool by_device = true;
-        bool by_durations = false;
         bool held = false;
 
         const OfCommunicator& worst() const {
@@ -294,7 +293,6 @@ class Lateness {
         found.late_ns.push_back(std::max(0.0, late_ns));
         found.noise_ns = std::max(found.noise_ns, noise_ns);
         found.by_device &= round.on_device;
-        found.by_durations |= run_.processes[actor.second].only_calls;
     }
 
     // Streams that wait at the same time wait longer together than the job does, so that own time is not told apart from
@@ -315,11 +313,10 @@ class Lateness {
         for (auto& [actor, found] : found_) {
             const double own_ns = cost_ns[actor];
             const uint32_t late_in = found.worst().communicator;
-            found.held =
-                found.by_durations && std::any_of(found.in.begin(), found.in.end(), [&](const OfCommunicator& one) {
-                    const auto& [most_ns, who] = latest.at(one.communicator);
-                    return one.communicator != late_in && cost_ns[who] > own_ns && most_ns > kExplains * own_ns;
-                });
+            found.held = std::any_of(found.in.begin(), found.in.end(), [&](const OfCommunicator& one) {
+                const auto& [most_ns, who] = latest.at(one.communicator);
+                return one.communicator != late_in && cost_ns[who] > own_ns && most_ns > kExplains * own_ns;
+            });
         }
     }
 
