@@ -32,6 +32,19 @@ void set_early_records_aside(const Run& run, WaitGraph& graph) {
     }
 }
 
+void doubt_the_many(WaitNode& node) {
+    const auto went_on = std::count_if(node.absent.begin(), node.absent.end(),
+                                       [](const Absence& absence) { return absence.moved_on; });
+    if (static_cast<size_t>(went_on) <= node.waiting.size()) {
+        return;
+    }
+    for (Absence& absence : node.absent) {
+        if (absence.moved_on && absence.passed.how == Passing::kNo) {
+            absence.passed = {Passing::kUndecided, node.waiting.front().member};
+        }
+    }
+}
+
 bool entered_split(const Run& run, const WaitNode& node, MemberRef parent) {
     const Process& process = run.process(parent);
     const uint64_t parent_id = run.communicators[node.communicator].id;

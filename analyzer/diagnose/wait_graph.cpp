@@ -382,6 +382,7 @@ class GraphBuilder {
                 node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));
             }
         }
+        doubt_the_many(node);
         if (!communicator.identity_guessed) {
             add_unknown_members(node, communicator);
         }

@@ -98,7 +98,7 @@ Passing who_is_odd(const Run& run, MemberRef absent, const Member& member, const
     }
     if (node.kind != WaitKind::kCollective) {
         const Passing odd = odd_of_pair(run.member(absent), run.member(waiter.member), node);
-        return odd == Passing::kNo && absent_habit != Habit::kAsBefore ? Passing::kSkipped : odd;
+        return odd == Passing::kNo && absent_habit != Habit::kAsBefore ? Passing::kUndecided : odd;
     }
     const OrderVote vote = vote_on_order(run, {node.communicator, node.sequence}, later);
     return vote.a_first.size() > vote.b_first.size()   ? Passing::kSkipped

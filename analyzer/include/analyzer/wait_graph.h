@@ -35,7 +35,7 @@ enum class Passing : uint8_t {
 struct Passed {
     Passing how = Passing::kNo;
     MemberRef waiter;
-    uint32_t communicator = kNoIndex;  // of the later call
+    uint32_t communicator = kNoIndex;  // of the later call, where there is one
     uint64_t sequence = kNoSequence;
 };
 
@@ -108,6 +108,8 @@ WaitGraph build_wait_graph(const Run& run);
 
 // Takes Flight Recorder files that were written long before the others' out of those who wait.
 void set_early_records_aside(const Run& run, WaitGraph& graph);
+// More members went on without the call than wait in it: the few may have made one too many.
+void doubt_the_many(WaitNode& node);
 // Did this member of the parent come to a split (or shrink, or grow) of it?
 bool entered_split(const Run& run, const WaitNode& node, MemberRef parent);
 
