@@ -7,6 +7,7 @@
 #include <set>
 
 #include "analyzer/causes.h"
+#include "analyzer/explain.h"
 #include "analyzer/text.h"
 #include "analyzer/wait_graph.h"
 
@@ -139,8 +140,12 @@ class EndJudge {
         std::set<uint32_t> waiting;
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
             if (hangs_[node] == Hang::kByTime && !graph_.nodes[node].absent.empty()) {
+                // One that ended soon after it had come was not ended because of the wait.
+                const int64_t longest_ns = longest_wait_ns(graph_.nodes[node]);
                 for (const Waiter& waiter : graph_.nodes[node].waiting) {
-                    waiting.insert(waiter.member.process);
+                    if (waiter.age_ns > longest_ns / 2) {
+                        waiting.insert(waiter.member.process);
+                    }
                 }
             }
         }
