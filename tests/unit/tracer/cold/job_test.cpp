@@ -26,10 +26,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A rank that records until it is told to end by SIGTERM.
+// A rank that records until it is told to end by SIGUSR2.
 volatile sig_atomic_t told = 0;
 int live() {
-    signal(SIGTERM, [](int) { told = 1; });
+    signal(SIGUSR2, [](int) { told = 1; });
     if (start_session() == nullptr) {
         return 1;
     }
@@ -57,7 +57,7 @@ struct Ranks {
     }
     void end_in_order() {
         for (pid_t pid : pids) {
-            kill(pid, SIGTERM);
+            kill(pid, SIGUSR2);
         }
         for (pid_t pid : pids) {
             CHECK(wait_child(pid) == 0);
@@ -129,7 +129,7 @@ TEST_CASE("a rank that ended in order is in the dump of the others") {
     Scratch scratch;
     Ranks ranks;
     ranks.start(scratch, 2);
-    kill(ranks.pids[1], SIGTERM);
+    kill(ranks.pids[1], SIGUSR2);
     CHECK(wait_child(ranks.pids[1]) == 0);
     ranks.pids.pop_back();
     kill(ranks.pids[0], SIGUSR1);
@@ -160,7 +160,7 @@ TEST_CASE("the page of an earlier run of the same name does not speak") {
     pid_t again = start_child(rank_environment(scratch, 1, 2), live);
     usleep(2'500'000);
     CHECK(scratch.dump_names().size() == 2);  // neither the old request nor the old dead
-    kill(again, SIGTERM);
+    kill(again, SIGUSR2);
     CHECK(wait_child(again) == 0);
 }
 
