@@ -10,6 +10,18 @@
 
 namespace titan::analyzer {
 
+namespace {
+
+// An event that is not known to have come stands ahead of the work on its own stream: the work may not have begun.
+bool waits_for_an_event(const Process& process, const StreamWork& work) {
+    return std::any_of(process.work.begin(), process.work.end(), [&](const StreamWork& other) {
+        return other.kind == WorkKind::kEventWait && !other.satisfied && other.stream == work.stream &&
+               other.entered_ns < work.entered_ns;
+    });
+}
+
+}  // namespace
+
 bool Diagnoser::may_follow_another_hang(uint32_t index) const {
     const std::vector<bool> behind = may_be_behind(graph_, index);
     for (uint32_t node = 0; node < behind.size(); ++node) {
@@ -121,6 +133,10 @@ void Diagnoser::doubt_blocker(const WaitNode& node, const Blocked& blocked, cons
         !process.only_calls && process.gpu_method != format::GpuProgressMethod::kWrites,
         "TITANTRACE_GPU_PROGRESS=writes: that its stream did not reach the call is inferred from an event that did "
         "not complete");
+    const bool waits_itself = by.work != nullptr && waits_for_an_event(process, *by.work);
+    finding.doubt(waits_itself && finding.confidence == Confidence::kCertain,
+                  fmt::format("what rank {}'s stream {:#x} waits for: an event stands ahead of that work", process.rank,
+                              by.work == nullptr ? 0 : by.work->stream));
 }
 
 }  // namespace titan::analyzer

@@ -71,12 +71,18 @@ bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
             std::min({shortest, age_ns, node.last_finished_ns == 0 ? INT64_MAX : end_ns - node.last_finished_ns});
         since = std::min(since, waiter.since_ns);
     }
+    const bool confirmed = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        const Process& process = run.process(waiter.member);
+        return process.only_calls || process.source.reason == "timeout" || process.source.reason == "abort";
+    });
     if (node.absent.empty()) {
         return shortest > threshold;
     }
     return longest > threshold && std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
-               return !absence.member.known() || absence.reason == AbsenceReason::kUnknown ||
-                      absence.reason == AbsenceReason::kLeft || missing_for_ns(run, absence, since) > threshold;
+               // A record that ends before the wait tells nothing of it: dumps may only have been made at different times.
+               const bool ends_before = absence.reason == AbsenceReason::kUnknown && absence.member.known();
+               return !absence.member.known() || (ends_before && confirmed) || absence.reason == AbsenceReason::kLeft ||
+                      missing_for_ns(run, absence, since) > threshold;
            });
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "analyzer/call_order.h"
 #include "analyzer/deviation.h"
 #include "analyzer/diagnoser.h"
 #include "analyzer/doubts.h"
@@ -43,7 +44,9 @@ void Diagnoser::add_cycle(const std::vector<uint32_t>& nodes) {
     Finding finding = finding_at(only_p2p ? FindingKind::kP2pCycle : FindingKind::kOrderInversion, oldest);
     explain_cycle(run_, graph_, cycle, finding);
     choose_culprits(cycle, only_p2p, finding);
-    break_tie(nodes, finding);
+    if (!break_tie_by_vote(cycle, finding)) {
+        break_tie(nodes, finding);
+    }
     for (const uint32_t node : nodes) {
         doubt_guesses(run_, graph_.nodes[node], finding);
         in_cycle_.insert(node);
@@ -53,14 +56,44 @@ void Diagnoser::add_cycle(const std::vector<uint32_t>& nodes) {
     diagnosis_.findings.push_back(std::move(finding));
 }
 
+// Two collectives made in opposite orders: all ranks that make such calls vote, also where few are in both communicators.
+bool Diagnoser::break_tie_by_vote(const std::vector<Edge>& cycle, Finding& finding) const {
+    const auto collective = [&](uint32_t node) { return graph_.nodes[node].kind == WaitKind::kCollective; };
+    if (finding.ranks.size() < 2 || cycle.size() != 2 || !collective(cycle[0].from) || !collective(cycle[1].from)) {
+        return false;
+    }
+    const WaitNode& a = graph_.nodes[cycle[0].from];
+    const WaitNode& b = graph_.nodes[cycle[1].from];
+    const OrderVote vote = vote_on_order(run_, {a.communicator, a.sequence}, {b.communicator, b.sequence});
+    if (vote.a_first.size() == vote.b_first.size()) {
+        return false;
+    }
+    const auto& few = vote.a_first.size() < vote.b_first.size() ? vote.a_first : vote.b_first;
+    std::vector<int> ranks;
+    for (const uint32_t process : few) {
+        ranks.push_back(run_.processes[process].rank);
+    }
+    std::erase_if(ranks,
+                  [&](int rank) { return !std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank); });
+    if (ranks.empty()) {
+        return false;
+    }
+    finding.ranks = std::move(ranks);
+    finding.confidence = std::min(finding.confidence, Confidence::kLikely);
+    finding.evidence.push_back(fmt::format("{} {} the order of the few: {} of {} ranks that make such calls",
+                                           ranks_text(finding.ranks), is_plural(finding.ranks) ? "have" : "has",
+                                           few.size(), vote.a_first.size() + vote.b_first.size()));
+    return true;
+}
+
 // Of ranks that wait for each other, the one whose calls part from those of its role, or from its own past, is the suspect.
 bool Diagnoser::break_tie(const std::vector<uint32_t>& nodes, Finding& finding) const {
-    // Our own dumps tell more than the order of calls: what is undecidable there is so for a reason.
+    // Our own dumps tell more than the order of calls: what is certain there needs no tie to be broken.
     const bool only_calls = std::all_of(finding.ranks.begin(), finding.ranks.end(), [&](int rank) {
         const Process* process = process_of_rank_[rank];
         return process != nullptr && process->only_calls;
     });
-    if (finding.ranks.size() < 2 || !only_calls) {
+    if (finding.ranks.size() < 2 || (!only_calls && finding.confidence == Confidence::kCertain)) {
         return false;
     }
     std::set<uint32_t> communicators;

@@ -5,6 +5,7 @@
 
 #include "analysis.h"
 #include "analyzer/flight_recorder.h"
+#include "analyzer/show.h"
 #include "formats/fr/read.h"
 
 namespace titan::fuzz {
@@ -23,7 +24,8 @@ inline std::string read_tree(const format::fr::Tree& tree, size_t file_bytes) {
     analyzer::link(run);
     analyzer::warn_of_what_it_hides(run);
     report(run);
-    analyzer::list_flight_recorder(run.processes[0], {}, [](const std::string&) {});
+    run.processes[0].source.is_flight_recorder = true;
+    analyzer::show(run, {}, [](const std::string&) {});
     return "read: " + std::to_string(dump->entries.size()) + " calls";
 }
 

@@ -105,6 +105,7 @@ class Diagnoser {
     // cycles.cpp
     void add_cycles();
     void add_cycle(const std::vector<uint32_t>& nodes);
+    bool break_tie_by_vote(const std::vector<Edge>& cycle, Finding& finding) const;
     bool break_tie(const std::vector<uint32_t>& nodes, Finding& finding) const;
     // In a cycle every rank waits for another: the order of the few is called the wrong one, else the one that differs from
     // what that rank did before. Where neither tells, all are named.
