@@ -27,7 +27,8 @@ import case as cases  # noqa: E402
 import faults  # noqa: E402
 import judge  # noqa: E402
 
-FLOOR_RIGHT = 0.97
+# Of each recorder: least share of right answers, most false alarms for each healthy run (one is always let pass).
+FLOOR = {"flight_recorder": (0.97, 0.001), "titan": (0.80, 0.06)}
 
 
 def class_of(number: int) -> str:
@@ -97,14 +98,19 @@ CONDITIONS = [
 
 
 def floor(rows: list) -> int:
-    """0 where the floor is met: no answer certain and wrong, and enough of them right."""
-    right = sum(row["result"] == "right" for row in rows) / len(rows)
-    certain = [row for row in rows if row["certain_wrong"]]
-    fine = [row for row in rows if row["truth"]["outcome"] == "healthy"]
-    alarms = sum(row["result"] != "right" for row in fine)
-    met = right >= FLOOR_RIGHT and not certain and alarms <= max(1, len(fine) // 1000)
-    print("floor %s: %.1f %% right (%.0f %% needed), %d certain and wrong, %d false alarms in %d" % (
-        "met" if met else "NOT met", 100 * right, 100 * FLOOR_RIGHT, len(certain), alarms, len(fine)))
+    """0 where the floor is met: no answer certain and wrong, enough of each recorder's right, few false alarms."""
+    met = not any(row["certain_wrong"] for row in rows)
+    for recorder, (least_right, most_alarms) in FLOOR.items():
+        some = [row for row in rows if row["recorder"] == recorder]
+        if not some:
+            continue
+        right = sum(row["result"] == "right" for row in some) / len(some)
+        fine = [row for row in some if row["truth"]["outcome"] == "healthy"]
+        alarms = sum(row["result"] != "right" for row in fine)
+        met = met and right >= least_right and alarms <= max(1, most_alarms * len(fine))
+        print("%s: %.1f %% right (%.0f %% needed), %d false alarms in %d" % (
+            recorder, 100 * right, 100 * least_right, alarms, len(fine)))
+    print("floor %s: %d certain and wrong" % ("met" if met else "NOT met", sum(row["certain_wrong"] for row in rows)))
     return 0 if met else 1
 
 
@@ -127,7 +133,7 @@ def main() -> int:
     parser.add_argument("--keep", metavar="DIR", help="keep files, answer and truth of cases that are not right")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one per processor)")
     parser.add_argument("--json", metavar="OUT", help="write every case with its answer as one JSON list")
-    parser.add_argument("--floor", action="store_true", help="exit status 1 unless 97 %% are right and no certain is wrong")
+    parser.add_argument("--floor", action="store_true", help="exit status 1 unless enough are right and no certain is wrong")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each case that is not right")
     parser.add_argument("--help-classes", action="version", version="\n".join(faults.LABELS), help="list the classes")
     args = parser.parse_args()
