@@ -229,7 +229,7 @@ class Image:
                 self.issued[row] += 1
                 if finished:
                     self.finished[row] = self.issued[row]
-            entered = record.created_ns + i * US
+            entered = record.created_ns + i * US // 100
             self.calls.rows.append(COLLECTIVE.pack(
                 slot(len(self.calls.rows)), comm_id(comm.group, comm.key), sequence,
                 numel(outputs) if name in COUNTED_BY_OUTPUT else numel(inputs), 0x7e0000000000, 0x7e1000000000,
@@ -260,7 +260,7 @@ class Image:
             if what == "call":
                 add(ns - 2 * US, compute, event + 32, "cudaEventRecord", thread, "cudaEventRecord", EVENT_RECORD)
                 add(ns - US, stream, event + 32, "cudaStreamWaitEvent", thread, "cudaStreamWaitEvent", EVENT_WAIT)
-                add(ns + 9 * US, stream, event, "cudaEventRecord", thread, "cudaEventRecord", EVENT_RECORD)
+                add(ns + US // 2, stream, event, "cudaEventRecord", thread, "cudaEventRecord", EVENT_RECORD)
             else:
                 add(ns - 4 * US, compute, event, "cudaStreamWaitEvent", thread, "cudaStreamWaitEvent", EVENT_WAIT)
 
