@@ -206,7 +206,7 @@ class Top(node_jobs.NodeCase):
         self.hung_job()
         for leave in (lambda top: top.type(b"q"), lambda top: top.type(b"\x03"), lambda top: os.kill(top.pid, signal.SIGTERM)):
             top = self.on_terminal("--interval", 0.2)
-            top.wait_says("not rank 2")
+            top.wait_says("missing: rank 2")
             self.assertTrue(top.said.startswith(ENTER), top.said[:40])
             self.assertNotEqual(termios.tcgetattr(top.terminal)[3], top.before[3], "keys come one by one")
             pages = top.said.count("\x1b[H")
@@ -232,7 +232,7 @@ class Top(node_jobs.NodeCase):
         self.hung_job()
         line = shlex.join(self.command("--interval", "0.2")) + "; sleep 1; fg > /dev/null; echo left with $?"
         top = OnTerminal([shutil.which("bash"), "-mc", line], self.place.env(preload=False, TERM="xterm"))
-        top.wait_says("not rank 2")
+        top.wait_says("missing: rank 2")
         top.type(b"\x1a")
         top.wait_says(LEAVE)
         self.assertEqual((top.said.count(ENTER), termios.tcgetattr(top.terminal)[3]), (1, top.before[3]))
