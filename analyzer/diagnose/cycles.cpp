@@ -109,10 +109,10 @@ bool Diagnoser::break_tie(const std::vector<uint32_t>& nodes, Finding& finding) 
     finding.ranks = {process.rank};
     finding.evidence.push_back(
         odd->peers.empty() ? fmt::format("rank {} called {} where it always called {} after the same calls before",
-                                         process.rank, op_text(made.kind), op_text(odd->expected->kind))
+                                         process.rank, op_text(made.kind), op_text(odd->expected))
                            : fmt::format("rank {} called {} where {}, which {} the same part, called {}", process.rank,
                                          op_text(made.kind), ranks_text(odd->peers),
-                                         is_plural(odd->peers) ? "play" : "plays", op_text(odd->expected->kind)));
+                                         is_plural(odd->peers) ? "play" : "plays", op_text(odd->expected)));
     finding.confidence = std::min(finding.confidence, odd->peers.empty() ? Confidence::kPossible : Confidence::kLikely);
     return true;
 }

@@ -154,13 +154,8 @@ std::optional<Deviation> from_siblings(const Run& run, const Comparison& compari
         }
         deviation.place = mine[*at].place;
         deviation.peers.push_back(other.rank);
-        if (!deviation.expected) {
-            Entry expected;
-            const CallShape& call = other.history[theirs[*at].place];
-            expected.kind = call.kind;
-            expected.peer = call.peer;
-            expected.row = call.row;
-            deviation.expected = expected;
+        if (deviation.peers.size() == 1) {
+            deviation.expected = theirs[*at].kind;
         }
     }
     return deviation;
@@ -197,12 +192,7 @@ std::optional<Deviation> from_own_past(const Run& run, const Comparison& compari
             }
         }
         if (other >= kLeastContext && other >= as_here + kClearly) {
-            Entry expected;
-            const CallShape& call = process.history[tokens[other_at].place];
-            expected.kind = call.kind;
-            expected.peer = call.peer;
-            expected.row = call.row;
-            return Deviation{index, tokens[at].place, {}, expected};
+            return Deviation{index, tokens[at].place, {}, tokens[other_at].kind};
         }
     }
     return std::nullopt;

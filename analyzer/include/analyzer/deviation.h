@@ -15,7 +15,7 @@ struct Deviation {
     uint32_t process = kNoIndex;
     uint32_t place = kNoIndex;  // in its history: the call that should have been another one
     std::vector<int> peers;     // ranks of the same role that all made another call there; empty: told by its own past
-    std::optional<Entry> expected;  // of the first peer, or of its own past: sequence number unknown
+    OpKind expected{};          // that the first peer made there, or its own past
 };
 
 // The one of `ranks` (global) that deviates in its calls on these communicators; none where several do or nobody does.
