@@ -10,13 +10,14 @@ import unittest
 class Tally(unittest.TestCase):
     root = None
 
-    def tally(self, results, status=0):
-        lines = [json.dumps({"name": f"t{i}", "result": result, "stdout": out}) for i, (result, out) in enumerate(results)]
+    def tally(self, results, status=0, *options):
+        lines = [json.dumps({"name": f"t{i}", "result": result, "stdout": out, "duration": 10.0 * i})
+                 for i, (result, out) in enumerate(results)]
         with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
             log.write("\n".join(lines))
             log.flush()
-            ran = subprocess.run([str(self.root / "scripts" / "test-tally"), log.name, str(status)], capture_output=True,
-                                 text=True)
+            ran = subprocess.run([str(self.root / "scripts" / "test-tally"), *options, log.name, str(status)],
+                                 capture_output=True, text=True)
         return ran.returncode, ran.stdout.splitlines()
 
     def test_all_good(self):
@@ -36,6 +37,11 @@ class Tally(unittest.TestCase):
     def test_a_status_without_a_failed_test(self):
         status, lines = self.tally([("OK", "")], 130)
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed"))
+
+    def test_times_come_longest_first(self):
+        status, lines = self.tally([("OK", ""), ("OK", "")], 0, "--times")
+        self.assertEqual((status, [line.split() for line in lines[-3:-1]]), (0, [["10.0", "s", "t1"], ["0.0", "s", "t0"]]))
+        self.assertEqual(lines[-1], "2 passed, 0 failed")
 
 
 if __name__ == "__main__":
