@@ -9,6 +9,7 @@
 #include "analyzer/flight_recorder.h"
 #include "analyzer/load.h"
 #include "analyzer/text.h"
+#include "analyzer/witness.h"
 
 namespace titan::analyzer {
 namespace {
@@ -39,6 +40,7 @@ void split_name(const std::string& name, Candidate& candidate) {
 
 struct Collected {
     std::map<std::pair<std::string, std::string>, CandidateGroup> groups;
+    std::vector<std::string> witnesses;
     size_t empty_files = 0;
     std::string first_empty;
 };
@@ -59,7 +61,12 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     const bool foreign = !candidate.is_ring && !candidate.is_digest && !name.ends_with(".titan");
     candidate.is_archive = foreign && is_archive_name(name) && (named || holds_flight_recorder(candidate.path));
     candidate.is_flight_recorder = foreign && !candidate.is_archive && is_flight_recorder(candidate.path);
-    if (!named && foreign && !candidate.is_flight_recorder && !candidate.is_archive) {
+    const bool unknown = foreign && !candidate.is_flight_recorder && !candidate.is_archive;
+    if (unknown && (named ? is_witness_file(candidate.path) : is_witness_name(name) && status.st_size != 0)) {
+        collected.witnesses.push_back(candidate.path);
+        return;
+    }
+    if (unknown && !named) {
         return;
     }
     if (status.st_size == 0) {
@@ -132,6 +139,8 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
         discovery.groups.push_back(std::move(group));
     }
     std::sort(discovery.groups.begin(), discovery.groups.end(), newer);
+    std::sort(collected.witnesses.begin(), collected.witnesses.end());
+    discovery.witnesses = std::move(collected.witnesses);
     if (collected.empty_files != 0) {
         discovery.warnings.push_back(
             {"damaged_file",

@@ -18,6 +18,7 @@
 #include "analyzer/rings.h"
 #include "analyzer/standing.h"
 #include "analyzer/text.h"
+#include "analyzer/witnessed.h"
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
 
@@ -454,18 +455,23 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
         return ring_run ? Result<LoadedRun>(only_rings(*ring_run)) : discovery.error();
     }
     const Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
-    if (!groups) {
-        return ring_run ? Result<LoadedRun>(only_rings(*ring_run)) : groups.error();
+    if (!groups && !ring_run) {
+        return groups.error();
     }
-    const bool newer = ring_run && is_newer(*ring_run, *groups);
-    if (newer && !ring_run->alive) {
+    const bool newer = ring_run && (!groups || is_newer(*ring_run, *groups));
+    if (newer && (!groups || !ring_run->alive)) {
         LoadedRun loaded = only_rings(*ring_run);
+        loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
+        if (!groups) {
+            return loaded;
+        }
         loaded.found.warnings.push_back(
             {"other_run", {}, "the dumps there are of earlier runs (--list-runs shows them)"});
         return loaded;
     }
     LoadedRun loaded;
     loaded.found.warnings = std::move(discovery->warnings);
+    loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
     if (newer) {
         loaded.found.warnings.push_back({"other_run",
                                          {},
@@ -531,6 +537,8 @@ Result<Run> load_run(const LoadOptions& options) {
             condense(process);
         }
     }
+    run.testimony = std::move(loaded->found.testimony);
+    keep_of_this_run(run);
     link(run);
     warn_of_gaps(run);
     warn_of_what_it_hides(run);

@@ -51,6 +51,7 @@ struct CandidateGroup {
 
 struct Discovery {
     std::vector<CandidateGroup> groups;  // newest first
+    std::vector<std::string> witnesses;  // paths of what may be one (analyzer/witness.h)
     std::vector<Warning> warnings;
 };
 
@@ -84,6 +85,7 @@ struct LoadedProcesses {
     std::vector<Process> processes;
     std::vector<std::string> problems;  // of files
     std::vector<Warning> warnings;
+    std::vector<Testimony> testimony;
     std::unordered_map<uint64_t, std::vector<int32_t>> group_ranks;  // of PyTorch's process groups, by id
 };
 format::Result<LoadedProcesses> load_processes(const LoadOptions& options);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analyzer/history.h"
+#include "analyzer/witness.h"
 #include "formats/enums.h"
 #include "formats/ring_layout.h"
 
@@ -425,6 +426,7 @@ struct Run {
     std::vector<int> missing_ranks;
     std::vector<std::string> hosts;
     std::vector<Warning> warnings;
+    std::vector<Testimony> testimony;  // of launchers, schedulers and NCCL, as far as it is of this run
     std::string end_unclear;  // why nothing tells which process ended first; empty where that is clear, or none did
     bool partial_recording = false;
     std::shared_ptr<const Layout> layout;  // made by link()

@@ -1,0 +1,13 @@
+// The readers of load/witness/: each recognises its witness' words and reads them.
+#pragma once
+
+#include <vector>
+
+#include "analyzer/witness.h"
+
+namespace titan::analyzer {
+
+bool is_torchrun_log(const WitnessFile& file);
+void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,132 @@
+// Which files are witnesses, and what all of them say.
+#include "analyzer/witness.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "analyzer/text.h"
+#include "formats/file_bytes.h"
+#include "readers.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::Result;
+
+constexpr WitnessReader kReaders[] = {
+    {"torchrun", is_torchrun_log, read_torchrun_log},
+};
+
+constexpr std::string_view kEndings[] = {".log", ".out", ".err", ".txt", ".json", ".stdout", ".stderr"};
+constexpr std::string_view kBeginnings[] = {"slurm-", "sacct", "stdout", "stderr", "ncclras"};
+
+// Witnesses speak at the end of a log, and of long ones the rest is the program's own.
+constexpr size_t kHeadBytes = size_t{1} << 20;
+constexpr size_t kTailBytes = size_t{3} << 20;
+constexpr size_t kMaxTotalBytes = size_t{512} << 20;
+
+std::optional<format::Error> read_ends(const std::string& path, std::string& text, int64_t& modified_ns) {
+    const Result<format::OpenFile> file = format::OpenFile::open(path);
+    if (!file) {
+        return file.error();
+    }
+    modified_ns = file->modified_ns();
+    const uint64_t size = file->size_bytes();
+    const size_t head =
+        static_cast<size_t>(std::min<uint64_t>(size, size > kHeadBytes + kTailBytes ? kHeadBytes : size));
+    text.resize(head);
+    text.resize(file->read_at(0, text.data(), head));
+    if (size > kHeadBytes + kTailBytes) {
+        std::string tail(kTailBytes, '\0');
+        tail.resize(file->read_at(size - kTailBytes, tail.data(), tail.size()));
+        text += "\n" + tail;
+    }
+    return std::nullopt;
+}
+
+// "attempt_0/2/error.json": torchrun calls each of them the same.
+std::string witness_label(const std::filesystem::path& path) {
+    std::filesystem::path label = path.filename();
+    if (label == "error.json" || label == "stderr.log" || label == "stdout.log") {
+        const std::filesystem::path rank = path.parent_path();
+        label = rank.parent_path().filename() / rank.filename() / label;
+    }
+    return printable(label.string());
+}
+
+}  // namespace
+
+std::span<const WitnessReader> witness_readers() { return kReaders; }
+
+bool is_witness_name(std::string_view name) {
+    return std::any_of(std::begin(kEndings), std::end(kEndings), [&](auto ending) { return name.ends_with(ending); }) ||
+           std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
+                       [&](auto beginning) { return name.starts_with(beginning); });
+}
+
+bool is_witness_file(const std::string& path) {
+    std::string text;
+    WitnessFile file;
+    if (read_ends(path, text, file.modified_ns)) {
+        return false;
+    }
+    file.path = path;
+    file.text = text;
+    return std::any_of(std::begin(kReaders), std::end(kReaders),
+                       [&](const WitnessReader& reader) { return reader.recognises(file); });
+}
+
+std::vector<Testimony> testimonies_of(const WitnessFile& file) {
+    std::vector<Testimony> all;
+    for (const WitnessReader& reader : kReaders) {
+        if (!reader.recognises(file)) {
+            continue;
+        }
+        const size_t before = all.size();
+        reader.read(file, all);
+        for (size_t i = before; i < all.size(); ++i) {
+            all[i].witness = reader.name;
+            all[i].file = file.label;
+            all[i].text = printable(all[i].text);
+            all[i].host = printable(all[i].host);
+        }
+    }
+    all.resize(std::min(all.size(), kMaxTestimonies));
+    return all;
+}
+
+std::vector<Testimony> read_witnesses(const std::vector<std::string>& paths, std::vector<std::string>& problems) {
+    std::vector<Testimony> all;
+    size_t total_bytes = 0;
+    size_t left_out = 0;
+    for (const std::string& path : paths) {
+        if (total_bytes > kMaxTotalBytes || all.size() > kMaxTestimonies) {
+            ++left_out;
+            continue;
+        }
+        std::string text;
+        WitnessFile file;
+        if (const auto error = read_ends(path, text, file.modified_ns)) {
+            problems.push_back(error->text() + "; skipped");
+            continue;
+        }
+        total_bytes += text.size();
+        file.path = path;
+        file.label = witness_label(path);
+        file.text = text;
+        std::vector<Testimony> said = testimonies_of(file);
+        std::move(said.begin(), said.end(), std::back_inserter(all));
+    }
+    if (left_out != 0) {
+        problems.push_back(
+            fmt::format("{} log files beside the dumps were not looked into: there are too many; name the "
+                        "one that matters",
+                        grouped_digits(left_out)));
+    }
+    return all;
+}
+
+}  // namespace titan::analyzer
