@@ -18,10 +18,12 @@ struct Communicator {
     uint64_t* sent;  // p2p counters by peer, null when the heap was full
     uint64_t* received;
     const CommQueries* queries;
-    std::atomic<bool> incomplete;     // size or rank must still be asked of NCCL
-    uint16_t call_flags;              // format::CollectiveFlags of every call on it
-    std::atomic<uint32_t> in_flight;  // calls handed to the device and not seen finished
-    void** pending_result;            // where NCCL will store the handle, null once it is known
+    std::atomic<bool> incomplete;  // size or rank must still be asked of NCCL
+    uint16_t call_flags;           // format::CollectiveFlags of every call on it
+    // As the device's marks told at that look (GpuProgress::unfinished): since when calls of it were unfinished.
+    std::atomic<uint32_t> unfinished_look;
+    std::atomic<uint64_t> unfinished_since_ticks;
+    void** pending_result;  // where NCCL will store the handle, null once it is known
     uint32_t splits;
     uint32_t grows;
     uint64_t grow_alias;      // identity that the next grow's new ranks will compute, 0 none

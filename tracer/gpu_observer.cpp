@@ -1,5 +1,8 @@
 // The thread that reads the marks of launches and tells the entries: the other half of gpu_progress.h.
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -14,16 +17,34 @@ namespace {
 using format::CallState;
 using format::GpuProgressMethod;
 
-constexpr long kBusyPause_ns = 2'000'000;
-constexpr long kIdlePause_ns = 20'000'000;
+constexpr uint64_t kBusyPause_ns = 2'000'000;
+constexpr uint64_t kIdlePause_ns = 20'000'000;
+constexpr uint64_t kLastLook_ns = 100'000'000;
+// How long an abort waits for calls that have only just begun: the end of a healthy job may overtake its last call. One
+// that is older than that hangs.
+constexpr uint64_t kEndingGrace_ns = 100'000'000;
+constexpr uint64_t kHanging_ns = 1'000'000'000;
+constexpr uint64_t kAnswer_ns = 1'000'000'000;
+constexpr uint64_t kAnswerOfSilent_ns = 10'000'000;
 // Event times are floats in milliseconds: far from their anchor they get coarse, and clocks drift.
 constexpr uint64_t kAnchorAge_ns = 2'000'000'000;
 constexpr uint64_t kDriftParts = 20'000;  // 50 ppm
 
-void pause_ns(long nanoseconds) {
-    const timespec pause{.tv_sec = 0, .tv_nsec = nanoseconds};
+void pause_ns(uint64_t nanoseconds) {
+    const timespec pause = timespec_of(nanoseconds);
     nanosleep(&pause, nullptr);
 }
+
+void wait_while(std::atomic<uint32_t>& word, uint32_t value, uint64_t limit_ns) {
+    const timespec limit = timespec_of(limit_ns);
+    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &limit, nullptr, 0);
+}
+
+void wake(std::atomic<uint32_t>& word) {
+    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+bool reached(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now - wanted) >= 0; }
 
 void note_finished(Session& session, format::CollectiveEntry& entry) {
     store_field(entry.state, CallState::kFinished);
@@ -31,7 +52,6 @@ void note_finished(Session& session, format::CollectiveEntry& entry) {
         return;
     }
     Communicator& communicator = session.communicators.at(entry.communicator);
-    communicator.in_flight.fetch_sub(1, std::memory_order_relaxed);
     if (format::is_collective(entry.kind) && entry.sequence != format::kNoSequence &&
         entry.sequence >= communicator.record->finished) {
         store_field(communicator.record->finished, entry.sequence + 1);
@@ -45,19 +65,91 @@ void GpuProgress::run() {
     int mode = kCaptureModeRelaxed;
     session_->driver.exchange_capture_mode(&mode);
     while (!stopping_.load(std::memory_order_acquire)) {
+        const uint32_t asked = asked_.load(std::memory_order_acquire);
         poll_once();
         publish_oldest();
-        pause_ns(outstanding_count_ > 0 ? kBusyPause_ns : kIdlePause_ns);
+        if (asked != looked_.load(std::memory_order_relaxed)) {
+            tell_unfinished(asked);
+            looked_.store(asked, std::memory_order_release);
+            wake(looked_);
+        }
+        wait_while(asked_, asked, outstanding_count_ > 0 ? kBusyPause_ns : kIdlePause_ns);
     }
     stopped_.store(true, std::memory_order_release);
 }
 
 void GpuProgress::stop() {
     constexpr int kMaxRounds = 50;  // of 2 ms: a thread that hangs in the driver must not keep the process
+    look_now(kLastLook_ns);
     active_.store(false, std::memory_order_release);
     stopping_.store(true, std::memory_order_release);
     for (int round = 0; round < kMaxRounds && !stopped_.load(std::memory_order_acquire); ++round) {
         pause_ns(kBusyPause_ns);
+    }
+}
+
+bool GpuProgress::look_now(uint64_t limit_ns, uint32_t* look) {
+    if (!active()) {
+        return false;
+    }
+    const uint32_t wanted = asked_.fetch_add(1, std::memory_order_acq_rel) + 1;
+    wake(asked_);
+    const uint64_t deadline_ns = monotonic_now_ns() + limit_ns;
+    for (;;) {
+        const uint32_t looked = looked_.load(std::memory_order_acquire);
+        const uint64_t now_ns = monotonic_now_ns();
+        if (reached(looked, wanted)) {
+            if (look != nullptr) {
+                *look = wanted;
+            }
+            return true;
+        }
+        if (now_ns >= deadline_ns || stopping_.load(std::memory_order_acquire)) {
+            return false;
+        }
+        wait_while(looked_, looked, deadline_ns - now_ns);
+    }
+}
+
+bool GpuProgress::unfinished(const Communicator& communicator) {
+    const uint64_t deadline_ns = monotonic_now_ns() + kEndingGrace_ns;
+    while (active()) {
+        uint32_t look = 0;
+        const bool silent = silent_.load(std::memory_order_relaxed);
+        const bool answered = look_now(silent ? kAnswerOfSilent_ns : kAnswer_ns, &look);
+        silent_.store(!answered, std::memory_order_relaxed);
+        if (!answered) {
+            return active();  // the thread hangs in the driver, and who hangs there has not finished
+        }
+        if (!reached(communicator.unfinished_look.load(std::memory_order_acquire), look)) {
+            return false;
+        }
+        const uint64_t since_ticks = communicator.unfinished_since_ticks.load(std::memory_order_relaxed);
+        if (ticks_to_ns(now_ticks() - since_ticks) > kHanging_ns || monotonic_now_ns() >= deadline_ns) {
+            return true;
+        }
+        pause_ns(kBusyPause_ns);
+    }
+    return false;
+}
+
+// Stamps the communicators whose calls the look has found unfinished. Calls whose entries were overwritten are behind
+// thousands of others, which speak for them.
+void GpuProgress::tell_unfinished(uint32_t look) {
+    for (uint32_t i = 0; i < outstanding_count_; ++i) {
+        const Watched& watched = outstanding_[i];
+        for (uint64_t ticket = watched.calls.first_ticket; ticket <= watched.calls.last_ticket; ++ticket) {
+            format::CollectiveEntry* const entry = session_->collectives.find(ticket);
+            if (entry == nullptr || load_field(entry->launch) != watched.launch.number_plus_one ||
+                entry->communicator == format::kNoIndex) {
+                continue;
+            }
+            Communicator& communicator = session_->communicators.at(entry->communicator);
+            if (communicator.unfinished_look.load(std::memory_order_relaxed) != look) {
+                communicator.unfinished_since_ticks.store(watched.calls.entered_ticks, std::memory_order_relaxed);
+                communicator.unfinished_look.store(look, std::memory_order_release);
+            }
+        }
     }
 }
 

@@ -19,6 +19,7 @@
 
 namespace titan::tracer {
 
+struct Communicator;
 struct Session;
 
 // The entries of the collectives ring that a launch stands for: those in [first, last] that carry its number.
@@ -51,6 +52,14 @@ class GpuProgress {
     // The oldest observed call that has not been seen finished. any-thread; never calls CUDA.
     bool oldest_pending(PendingCollective& pending) const;
 
+    // Are calls of this communicator on the device and not finished? As the marks tell now, not when the thread last
+    // looked; calls that have only just begun get a moment to finish. cold, any-thread, bounded.
+    bool unfinished(const Communicator& communicator);
+
+    // The thread looks at all marks at once, so that the entries tell how things stand; false when it did not get to it
+    // (it is not there, or the driver hangs). Calls no CUDA. any-thread.
+    bool look_now(uint64_t limit_ns, uint32_t* look = nullptr);
+
     // The observing thread's body.
     void run();
 
@@ -82,6 +91,7 @@ class GpuProgress {
     void add_event_times(Watched& watched, Sight& sight);
     void note(const Watched& watched, const Sight& sight);
     void publish_oldest();
+    void tell_unfinished(uint32_t look);
 
     Session* session_;
     std::atomic<format::GpuProgressMethod> method_;
@@ -89,6 +99,9 @@ class GpuProgress {
     std::atomic<bool> active_;
     std::atomic<bool> stopping_;
     std::atomic<bool> stopped_;
+    std::atomic<uint32_t> asked_;   // looks; the thread sleeps on it
+    std::atomic<uint32_t> looked_;  // up to which number they are done
+    std::atomic<bool> silent_;      // the thread did not answer the last time
     std::atomic<uint64_t> launches_;
     std::atomic<uint64_t> oldest_ticket_plus_one_;
     std::atomic<uint64_t> oldest_entered_ticks_;

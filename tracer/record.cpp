@@ -153,8 +153,7 @@ void fill_uncommon(const Call& call, Thread& thread, CollectiveEntry& entry, uin
     if (!ends_communicator(kind)) {
         return;
     }
-    const bool in_flight = communicator.in_flight.load(std::memory_order_relaxed) > 0;
-    if (kind == OpKind::kCommAbort && in_flight) {
+    if (kind == OpKind::kCommAbort && session.gpu_progress.unfinished(communicator)) {
         char detail[96];
         snprintf(detail, sizeof detail, "ncclCommAbort with unfinished calls on communicator %016llx",
                  static_cast<unsigned long long>(communicator.record->id));

@@ -24,14 +24,6 @@ void for_each_launched(Session& session, const Launch& launch, const LaunchedCal
     }
 }
 
-void add_in_flight(Session& session, const CollectiveEntry& entry, bool more) {
-    if (entry.communicator == format::kNoIndex) {
-        return;
-    }
-    std::atomic<uint32_t>& in_flight = session.communicators.at(entry.communicator).in_flight;
-    more ? in_flight.fetch_add(1, std::memory_order_relaxed) : in_flight.fetch_sub(1, std::memory_order_relaxed);
-}
-
 }  // namespace
 
 void end_launch(Session& session, const Launch& launch, const LaunchedCalls& calls, CallState from, int result,
@@ -42,18 +34,13 @@ void end_launch(Session& session, const Launch& launch, const LaunchedCalls& cal
     for_each_launched(session, launch, calls, from, [&](CollectiveEntry& entry) {
         store_field(entry.returned_ticks, now);
         store_field(entry.result, result);
-        if (watch) {
-            add_in_flight(session, entry, true);  // first: the observer may be quicker than we are
-        }
         store_field(entry.state, next);
     });
     if (!watch) {
         session.gpu_progress.cancel(launch);
     } else if (!session.gpu_progress.end(launch, calls)) {
-        for_each_launched(session, launch, calls, CallState::kPending, [&](CollectiveEntry& entry) {
-            store_field(entry.state, CallState::kEnqueued);
-            add_in_flight(session, entry, false);
-        });
+        for_each_launched(session, launch, calls, CallState::kPending,
+                          [&](CollectiveEntry& entry) { store_field(entry.state, CallState::kEnqueued); });
     }
 }
 

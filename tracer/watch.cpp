@@ -35,6 +35,7 @@ constexpr uint64_t kShortestTick_ns = 50'000'000;
 constexpr uint64_t kJoin_ns = 5'000'000'000;
 constexpr uint64_t kJoinOnPurpose_ns = 2'000'000'000;
 constexpr uint64_t kExitWait_ns = 5'000'000'000;
+constexpr uint64_t kLook_ns = 20'000'000;  // for the entries to tell what the device's marks do; a driver may hang
 
 // The watch thread's own memory.
 struct WatchState {
@@ -131,6 +132,7 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell t
     if (!on_purpose(pending.reason)) {
         state.watchdog.documented_ticks = now_ticks();
     }
+    session.gpu_progress.look_now(kLook_ns);
     take_snapshot(session);
     take_stacks(session);
     mark_snapshot(covered);
