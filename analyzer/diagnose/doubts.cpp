@@ -278,6 +278,12 @@ void doubt_guesses(const Run& run, const WaitNode& node, Finding& finding) {
         "a larger TORCH_FR_BUFFER_SIZE: which send belongs to which receive is counted from a beginning that is lost");
 }
 
+void doubt_end(const Process& process, Finding& finding) {
+    finding.doubt(
+        process.ending.guessed,
+        "what the launcher says: which of the processes ended first, all within about a second, is not recorded");
+}
+
 void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_habit, Finding& finding) {
     finding.confidence = std::min(finding.confidence, Confidence::kLikely);
     for (const int rank : ranks) {

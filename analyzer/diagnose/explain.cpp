@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyzer/doubts.h"
 #include "analyzer/ends.h"
 #include "analyzer/graph_calls.h"
 #include "analyzer/hosts.h"
@@ -263,8 +264,7 @@ void add_end_evidence(const Run& run, const Absence& absence, Finding& finding) 
         if (const std::string text = end_order_text(run, *process); !text.empty()) {
             finding.evidence.push_back(text);
         }
-        finding.doubt(process->ending.guessed,
-                      "what the launcher says: all processes were killed within about a second");
+        doubt_end(*process, finding);
     } else if (const std::string text = end_text(*process); !text.empty()) {
         finding.evidence.push_back(fmt::format("rank {} hung first: it {}", process->rank, text));
     }

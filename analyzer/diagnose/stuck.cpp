@@ -196,9 +196,11 @@ void Diagnoser::add_other_deaths() {
     Finding finding;
     finding.kind = FindingKind::kRankDead;
     finding.since_ns = INT64_MAX;
+    const Process* guessed = nullptr;
     for (const Process& process : run_.processes) {
         if (process.died() && !named.contains(process.rank)) {
             finding.ranks.push_back(process.rank);
+            guessed = process.ending.guessed ? &process : guessed;
             finding.since_ns = std::min(finding.since_ns, process.now_ns);
             finding.evidence.push_back(fmt::format("rank {}: {}", process.rank, rank_state(run_, process)));
         }
@@ -207,6 +209,9 @@ void Diagnoser::add_other_deaths() {
         const bool one = finding.ranks.size() == 1;
         finding.summary = fmt::format("{} {} dead; no other rank is known to wait for {} yet",
                                       ranks_text(finding.ranks), one ? "is" : "are", one ? "it" : "them");
+        if (guessed != nullptr) {
+            doubt_end(*guessed, finding);
+        }
         diagnosis_.findings.push_back(std::move(finding));
     }
 }

@@ -37,6 +37,7 @@ class EndJudge {
         find_own();
         if (own_.empty()) {
             tell_ended();
+            admit_missing();
             return;
         }
         find_hang();
@@ -44,6 +45,8 @@ class EndJudge {
         end_those_after_the_first();
         if (told_.empty()) {
             judge_common_death();
+        } else {
+            doubt_several();
         }
         tell_ended();
     }
@@ -159,22 +162,37 @@ class EndJudge {
 
     // Whoever shows life when the others were already being ended did not end first.
     void end_those_after_the_first() {
-        std::map<std::string, int64_t> first_asked;
         for (const uint32_t i : told_) {
             if (const Ending& ending = process(i).ending; ending.asked()) {
-                int64_t& first = first_asked.try_emplace(process(i).host, INT64_MAX).first->second;
+                int64_t& first = first_asked_.try_emplace(process(i).host, INT64_MAX).first->second;
                 first = std::min(first, ending.asked_ns);
             }
         }
         for (const uint32_t i : std::set<uint32_t>(own_)) {
             const Process& one = process(i);
-            const auto asked = first_asked.find(one.host);
-            const bool after_asked = asked != first_asked.end() && ended_ns(one) > asked->second + kNoteNs;
+            const auto asked = first_asked_.find(one.host);
+            const bool after_asked = asked != first_asked_.end() && ended_ns(one) > asked->second + kNoteNs;
             const bool with_the_hang =
-                first_asked.empty() && hung_until_ns_ != 0 && ended_ns(one) + kHeartbeatNs > hung_until_ns_;
+                first_asked_.empty() && hung_until_ns_ != 0 && ended_ns(one) + kHeartbeatNs > hung_until_ns_;
             if (after_asked || with_the_hang) {
                 end(i);
             }
+        }
+    }
+
+    // A process that is killed right after it was told to end has no time to note that. So where several ended without a note, and
+    // none of them long before, each may be one of those.
+    void doubt_several() {
+        std::vector<uint32_t> close;
+        for (const uint32_t i : own_) {
+            const auto asked = first_asked_.find(process(i).host);
+            if (process(i).liveness == Liveness::kKilled && asked != first_asked_.end() &&
+                process(i).ending.seen_ns + kHeartbeatNs > asked->second) {
+                close.push_back(i);
+            }
+        }
+        if (close.size() > 1) {
+            std::for_each(close.begin(), close.end(), [&](uint32_t i) { process(i).ending.guessed = true; });
         }
     }
 
@@ -288,11 +306,22 @@ class EndJudge {
         }
     }
 
+    // Everybody of whom there is a record was told to end. That can be because of one of whom there is none.
+    void admit_missing() {
+        if (!told_.empty() && all_over() && !run_.missing_ranks.empty() && !run_.partial_recording) {
+            run_.end_unclear =
+                fmt::format("{} {} told to end; {} left no record, and nothing tells whether {} ended first",
+                            ranks_text(run_.ranks), run_.ranks.size() == 1 ? "was" : "were",
+                            ranks_text(run_.missing_ranks), run_.missing_ranks.size() == 1 ? "it" : "one of them");
+        }
+    }
+
     Run& run_;
     WaitGraph graph_;
     std::vector<Hang> hangs_;
-    std::set<uint32_t> own_;   // ended, and were not told to
-    std::set<uint32_t> told_;  // Liveness::kEnded
+    std::set<uint32_t> own_;                      // ended, and were not told to
+    std::set<uint32_t> told_;                     // Liveness::kEnded
+    std::map<std::string, int64_t> first_asked_;  // of each host
     int64_t hung_until_ns_ = 0;
 };
 

@@ -24,6 +24,8 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding);
 void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding);
 // Waits whose length, and pairs whose numbers, the record leaves to be guessed.
 void doubt_guesses(const Run& run, const WaitNode& node, Finding& finding);
+// That this process ended before the others is a guess.
+void doubt_end(const Process& process, Finding& finding);
 // Nothing tells which of the ranks in the cycle has the wrong order, or only its own past does.
 void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_habit, Finding& finding);
 

@@ -101,6 +101,37 @@ TEST_CASE("a rank that somebody ended by hand ended first, though by the same si
     CHECK(played.head().ranks == ranks({2}));
 }
 
+TEST_CASE("of two that are gone without a note, one may have been killed before it could make one") {
+    const Played played = ended([](Process& process, bool culprit) {
+        process.now_ns = newest_ns(process);
+        if (!culprit && process.rank != 3) {
+            tell_to_end(process, newest_ns(process) + 500 * kMs);
+        }
+    });
+    REQUIRE(!played.diagnosis.findings.empty());
+    for (const analyzer::Finding& finding : played.diagnosis.findings) {
+        CHECK(finding.kind == FindingKind::kRankDead);
+        CHECK(finding.confidence == Confidence::kLikely);
+    }
+}
+
+TEST_CASE("all on record were told to end, and one left no record: that one may be the reason") {
+    Scenario job(4);
+    write_training(job, 4);
+    job.play();
+    Played played{run_of(job), {}};
+    auto& processes = played.run.processes;
+    std::erase_if(processes, [](const Process& process) { return process.rank == 1; });
+    for (Process& process : processes) {
+        process.liveness = Liveness::kKilled;
+        tell_to_end(process, newest_ns(process) + kMs);
+    }
+    analyzer::link(played.run);
+    played.diagnosis = analyzer::diagnose(played.run);
+    CHECK(played.diagnosis.findings.empty());
+    CHECK(tells(played.diagnosis.cannot_tell, "rank 1 left no record, and nothing tells whether it ended first"));
+}
+
 TEST_CASE("a hang that was ended is a hang; the end is a note") {
     for (const bool by_abort : {false, true}) {
         const Played played = ended(
