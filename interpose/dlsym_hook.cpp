@@ -7,7 +7,6 @@
 // May be called before any constructor, by malloc replacements and sanitizers that look their functions up: no allocation, no
 // lock, no thread-local, nothing that could call dlsym again.
 #include <dlfcn.h>
-#include <link.h>
 #include <string.h>
 
 #include <atomic>
@@ -39,29 +38,10 @@ using Dlvsym = void* (*)(void*, const char*, const char*);
 constinit std::atomic<void*> real_dlsym{nullptr};
 constinit std::atomic<void*> real_dlvsym{nullptr};
 
-// The next one behind us that has it, so that another tool's hook stays in the chain; else any but ours. The loader's list is
-// read without its lock: what is looked for stands in front of everything that could be closed meanwhile.
-void* find_behind_us(const char* name) {
-    bool passed = false;
-    void* before = nullptr;
-    for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
-        if (object->l_ld == _DYNAMIC) {  // the linker's name for this library's own dynamic section
-            passed = true;
-            continue;
-        }
-        void* const found = function_in(*object, name);
-        if (found != nullptr && passed) {
-            return found;
-        }
-        before = before != nullptr ? before : found;
-    }
-    return before;
-}
-
 void* real_function(std::atomic<void*>& known, const char* name) {
     void* real = known.load(std::memory_order_relaxed);
     if (real == nullptr) [[unlikely]] {
-        real = find_behind_us(name);
+        real = function_behind_us(name);  // so that another tool's hook stays in the chain
         known.store(real, std::memory_order_relaxed);
     }
     return real;

@@ -1,7 +1,5 @@
 #include "doors.h"
 
-#include <dlfcn.h>
-
 #include "elf_symbols.h"
 
 namespace titan::interpose {
@@ -20,10 +18,7 @@ const DoorSet& doors_of(Api api) {
 }
 
 // Its library was closed: whoever still has the pointer must not call it, so the door is free.
-bool is_gone(const void* real) {
-    Dl_info object;
-    return dladdr(real, &object) == 0;
-}
+bool is_gone(const void* real) { return object_of(real).bytes == 0; }
 
 // Is the door this function's, or can it be?
 bool take(std::atomic<void*>& door, void* real) {

@@ -2,7 +2,9 @@
 
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
-#include <dlfcn.h>
+
+#include "elf_symbols.h"
+#include "kept_libraries.h"
 
 namespace titan::interpose {
 
@@ -25,16 +27,16 @@ constexpr bool same_shape(CUresult (*)(A...), int (*)(B...)) {
 }
 
 template <typename Vendor, typename Ours>
-bool find(void* library, const char* name, Vendor, Ours& slot) {
-    slot = reinterpret_cast<Ours>(dlsym(library, name));
+bool find(const Object& library, const char* name, Vendor, Ours& slot) {
+    slot = reinterpret_cast<Ours>(function_in(library, name));
     return slot != nullptr;
 }
 
 }  // namespace
 
 bool find_driver_api(tracer::DriverApi& driver) {
-    void* const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (library == nullptr) {
+    const Object library = object_called("libcuda.so.1");
+    if (!library) {
         return false;
     }
     bool all = true;
@@ -61,7 +63,10 @@ bool find_driver_api(tracer::DriverApi& driver) {
     TITAN_FIND(mem_host_get_device_pointer, cuMemHostGetDevicePointer_v2)
 #undef TITAN_FIND
     // clang-format on
-    return required;  // the library stays open: the program needs it for as long as we do
+    if (required) {
+        keep_loaded(reinterpret_cast<void*>(driver.driver_version));
+    }
+    return required;
 }
 
 }  // namespace titan::interpose

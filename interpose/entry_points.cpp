@@ -49,10 +49,7 @@ constexpr Form forms[] = {
 #include "every_cuda_row.h"
 };
 
-bool is_exported_as(const Form& form, const void* real) {
-    const link_map* const driver = object_of(real);
-    return driver != nullptr && function_in(*driver, form.name) == real;
-}
+bool is_exported_as(const Form& form, const void* real) { return function_in(object_of(real), form.name) == real; }
 
 // The newest form not above the version, as cuGetProcAddress chooses; the twin for per-thread streams where there is one.
 const Form* form_of_version(const char* symbol, int version, bool per_thread) {

@@ -1,6 +1,5 @@
 #include "kernel_names.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
 #include "elf_symbols.h"
@@ -17,8 +16,8 @@ using FunctionOf = int(void** function, const void* symbol);
 using Error = int();
 
 template <typename Function>
-Function* find(const link_map* object, const char* name) {
-    return object != nullptr ? reinterpret_cast<Function*>(function_in(*object, name)) : nullptr;
+Function* find(const Object& object, const char* name) {
+    return reinterpret_cast<Function*>(function_in(object, name));
 }
 
 bool copy(const char* found, char* name, size_t bytes) {
@@ -32,7 +31,7 @@ bool copy(const char* found, char* name, size_t bytes) {
 }
 
 // A handle of the driver: a function, or a kernel of a library, which launches take in its place (CUDA 12).
-bool ask_driver(const link_map* driver, const void* function, char* name, size_t bytes) {
+bool ask_driver(const Object& driver, const void* function, char* name, size_t bytes) {
     for (const char* const question : {"cuFuncGetName", "cuKernelGetName"}) {  // CUDA 12.3
         const char* found = nullptr;
         NameOf* const ask = find<NameOf>(driver, question);
@@ -43,29 +42,20 @@ bool ask_driver(const link_map* driver, const void* function, char* name, size_t
     return false;
 }
 
-const link_map* loaded_driver() {
-    void* const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    void* const known = library != nullptr ? dlsym(library, "cuFuncGetName") : nullptr;
-    if (library != nullptr) {
-        dlclose(library);  // the runtime that was just called keeps it
-    }
-    return known != nullptr ? object_of(known) : nullptr;
-}
-
 // Runtimes before 12.3: through the driver's handle.
-bool ask_through_driver(const link_map* runtime, const void* symbol, char* name, size_t bytes) {
+bool ask_through_driver(const Object& runtime, const void* symbol, char* name, size_t bytes) {
     void* function = nullptr;
     FunctionOf* const ask = find<FunctionOf>(runtime, "cudaGetFuncBySymbol");
-    return ask != nullptr && ask(&function, symbol) == 0 && ask_driver(loaded_driver(), function, name, bytes);
+    return ask != nullptr && ask(&function, symbol) == 0 &&
+           ask_driver(object_called("libcuda.so.1"), function, name, bytes);
 }
 
 // The host's stub of a kernel carries the kernel's own mangled name, where the linker kept it.
-bool ask_loader(const void* symbol, char* name, size_t bytes) {
-    Dl_info info;
-    return dladdr(symbol, &info) != 0 && info.dli_saddr == symbol && copy(info.dli_sname, name, bytes);
+bool ask_symbols(const void* symbol, char* name, size_t bytes) {
+    return copy(Symbols(object_of(symbol)).name_of(symbol), name, bytes);
 }
 
-bool ask_runtime(const link_map* runtime, const void* symbol, char* name, size_t bytes) {
+bool ask_runtime(const Object& runtime, const void* symbol, char* name, size_t bytes) {
     const char* found = nullptr;
     NameOf* const ask = find<NameOf>(runtime, "cudaFuncGetName");  // CUDA 12.3
     if (ask != nullptr && ask(&found, symbol) == 0 && copy(found, name, bytes)) {
@@ -77,7 +67,7 @@ bool ask_runtime(const link_map* runtime, const void* symbol, char* name, size_t
 }  // namespace
 
 bool kernel_name(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes) {
-    const link_map* const library = object_of(real);
+    const Object library = object_of(real);
     if (kind == FunctionKind::kDriverHandle) {
         return ask_driver(library, function, name, bytes);
     }
@@ -91,7 +81,7 @@ bool kernel_name(FunctionKind kind, const void* function, const void* real, char
     if (may_ask && peek() != 0) {
         take();
     }
-    return ask_loader(function, name, bytes);
+    return ask_symbols(function, name, bytes);
 }
 
 }  // namespace titan::interpose

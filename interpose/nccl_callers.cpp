@@ -18,18 +18,18 @@ constinit std::atomic<uint32_t> next{0};
 }  // namespace
 
 bool is_nccl(const void* address) {
-    const link_map* const object = object_of(address);
-    if (object == nullptr) {
+    const Object object = object_of(address);
+    if (!object) {
         return false;
     }
-    const auto key = reinterpret_cast<uintptr_t>(object);
+    const auto key = reinterpret_cast<uintptr_t>(object.dynamic);
     for (const std::atomic<uintptr_t>& slot : remembered) {
         const uintptr_t known = slot.load(std::memory_order_relaxed);
         if ((known & ~uintptr_t{1}) == key) {
             return (known & 1) != 0;
         }
     }
-    const bool answer = function_in(*object, "ncclGetVersion") != nullptr;
+    const bool answer = function_in(object, "ncclGetVersion") != nullptr;
     remembered[next.fetch_add(1, std::memory_order_relaxed) % kRemembered].store(key | (answer ? 1 : 0),
                                                                                  std::memory_order_relaxed);
     return answer;

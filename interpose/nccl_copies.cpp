@@ -1,11 +1,9 @@
 #include "nccl_copies.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 
+#include "elf_symbols.h"
 #include "nccl_types.h"
-#include "real.h"
 
 namespace titan::interpose {
 
@@ -17,28 +15,25 @@ enum class Slot : uint32_t { kFree, kFilling, kReady };
 
 struct Copy {
     std::atomic<Slot> state;
-    const void* base;
+    const void* dynamic;  // names the library
     tracer::CommQueries queries;
     decltype(&::ncclGetVersion) version;
 };
 constinit Copy copies[kMaxCopies]{};
 
 template <typename Function>
-Function* question(const void* function, const char* name, const char* profiling_name) {
-    void* found = find_beside(function, profiling_name);
-    if (found == nullptr) {
-        found = find_beside(function, name);
-    }
-    return reinterpret_cast<Function*>(found);
+Function* question(const Object& library, const char* name, const char* profiling_name) {
+    void* const found = function_in(library, profiling_name);
+    return reinterpret_cast<Function*>(found != nullptr ? found : function_in(library, name));
 }
 
-void fill(Copy& copy, const void* function) {
+void fill(Copy& copy, const Object& library) {
     using Ask = int(const void*, int*);
     // The tracer asks with plain addresses and integers, which is what ncclComm_t and ncclResult_t are in the ABI.
-    copy.queries.size = question<Ask>(function, "ncclCommCount", "pncclCommCount");
-    copy.queries.rank = question<Ask>(function, "ncclCommUserRank", "pncclCommUserRank");
-    copy.queries.device = question<Ask>(function, "ncclCommCuDevice", "pncclCommCuDevice");
-    copy.version = question<decltype(::ncclGetVersion)>(function, "ncclGetVersion", "pncclGetVersion");
+    copy.queries.size = question<Ask>(library, "ncclCommCount", "pncclCommCount");
+    copy.queries.rank = question<Ask>(library, "ncclCommUserRank", "pncclCommUserRank");
+    copy.queries.device = question<Ask>(library, "ncclCommCuDevice", "pncclCommCuDevice");
+    copy.version = question<decltype(::ncclGetVersion)>(library, "ncclGetVersion", "pncclGetVersion");
 }
 
 const tracer::CommQueries* usable(const Copy& copy) {
@@ -49,19 +44,19 @@ const tracer::CommQueries* usable(const Copy& copy) {
 }  // namespace
 
 const tracer::CommQueries* queries_of(const void* function) {
-    Dl_info library;
-    if (function == nullptr || dladdr(function, &library) == 0) {
+    const Object library = function != nullptr ? object_of(function) : Object{};
+    if (!library) {
         return nullptr;
     }
     for (Copy& copy : copies) {
         Slot state = Slot::kFree;
         if (copy.state.compare_exchange_strong(state, Slot::kFilling, std::memory_order_acquire)) {
-            copy.base = library.dli_fbase;
-            fill(copy, function);
+            copy.dynamic = library.dynamic;
+            fill(copy, library);
             copy.state.store(Slot::kReady, std::memory_order_release);
             return usable(copy);
         }
-        if (state == Slot::kReady && copy.base == library.dli_fbase) {
+        if (state == Slot::kReady && copy.dynamic == library.dynamic) {
             return usable(copy);
         }
     }

@@ -1,14 +1,19 @@
 // Into the process and out of it. The constructor does next to nothing: most processes that inherit the preload never
 // touch NCCL, and must not notice us.
-#include <dlfcn.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <atomic>
 
 #include "api.h"
 #include "cupti_mode.h"
 #include "driver_api.h"
+#include "elf_symbols.h"
+#include "kept_libraries.h"
 #include "kernel_names.h"
 #include "nccl_copies.h"
 #include "plugin_env.h"
+#include "signal_wrappers.h"
 #include "tracer/record.h"
 
 namespace titan::interpose {
@@ -23,7 +28,19 @@ void start_ways_in(bool cupti) {
     }
 }
 
+// What stands behind us, so that another tool's ways out stay in the chain. Found before they are needed: who leaves at once
+// (a watchdog, a child of vfork) may do so because a thread hangs in dlopen, with the loader's lock held.
+using WayOut = std::atomic<void*>;
+constinit WayOut real_exit{nullptr};
+constinit WayOut real_Exit{nullptr};
+constinit WayOut real_quick_exit{nullptr};
+
 __attribute__((constructor)) void enter_process() {
+    note_loaded_at_start();
+    find_signal_functions();
+    real_exit = function_behind_us("_exit");
+    real_Exit = function_behind_us("_Exit");
+    real_quick_exit = function_behind_us("quick_exit");
     tracer::set_bindings({.apis = {api_names, kApiIds},
                           .kernel_name = kernel_name,
                           .find_driver = find_driver_api,
@@ -34,12 +51,18 @@ __attribute__((constructor)) void enter_process() {
 
 __attribute__((destructor)) void leave_process() { tracer::on_process_exit(-1); }
 
-[[noreturn]] void leave_at_once(const char* name, int status) {
-    tracer::on_process_exit(status);
-    if (auto* const real = reinterpret_cast<void (*)(int)>(dlsym(RTLD_NEXT, name)); real != nullptr) {
+[[noreturn]] void leave_by(const WayOut& way_out, int status) {
+    if (auto* const real = reinterpret_cast<void (*)(int)>(way_out.load(std::memory_order_relaxed)); real != nullptr) {
         real(status);
     }
-    __builtin_trap();  // libc without _exit
+    for (;;) {  // before our constructor
+        syscall(SYS_exit_group, status);
+    }
+}
+
+[[noreturn]] void leave_at_once(const WayOut& way_out, int status) {
+    tracer::on_process_exit(status);
+    leave_by(way_out, status);
 }
 
 }  // namespace
@@ -47,5 +70,5 @@ __attribute__((destructor)) void leave_process() { tracer::on_process_exit(-1); 
 }  // namespace titan::interpose
 
 // Programs that leave without destructors (Python's os._exit) still leave in order: their ring says so.
-extern "C" void _exit(int status) { titan::interpose::leave_at_once("_exit", status); }
-extern "C" void _Exit(int status) { titan::interpose::leave_at_once("_Exit", status); }
+extern "C" void _exit(int status) { titan::interpose::leave_at_once(titan::interpose::real_exit, status); }
+extern "C" void _Exit(int status) { titan::interpose::leave_at_once(titan::interpose::real_Exit, status); }

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "elf_symbols.h"
+#include "kept_libraries.h"
 #include "tracer/report.h"
 
 namespace titan::interpose {
@@ -13,13 +15,21 @@ constinit Callers callers[kApiIds][kCallersPerApi]{};
 
 namespace {
 
-const void* base_of(const void* address) {
-    Dl_info info;
-    return address != nullptr && dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+// NCCL exports every function twice, as ncclX (weak) and pncclX. The second cannot be somebody else's wrapper, so it is
+// taken when the object that we found has it; another tool's preloaded wrapper has none and stays in the chain.
+void* function_or_profiling_name(const Symbols& symbols, const SymbolName& name) {
+    void* const found = symbols.function(name);
+    if (found == nullptr || strncmp(name.text, "nccl", 4) != 0) {
+        return found;
+    }
+    char profiling_name[80] = "p";
+    strncat(profiling_name, name.text, sizeof profiling_name - 2);
+    void* const profiling = symbols.function(SymbolName(profiling_name));
+    return profiling != nullptr ? profiling : found;
 }
 
-// Any address of this library will do.
-const void* own_base() { return base_of(reinterpret_cast<const void*>(&find_real_slow)); }
+// ---- Where the loader must be asked: more than one library has the function, and which is meant hangs on scopes that only it
+// knows. It takes its lock, and clears the thread's dlerror.
 
 // `name` as seen from the object loaded from `path`: in itself, then in what it depends on. Never ours.
 void* find_in_scope_of(const char* path, const char* name) {
@@ -29,7 +39,7 @@ void* find_in_scope_of(const char* path, const char* name) {
     }
     void* const found = dlsym(handle, name);
     dlclose(handle);
-    return base_of(found) != own_base() ? found : nullptr;
+    return is_ours(found) ? nullptr : found;
 }
 
 void* find_in_scope_of_caller(const void* return_address, const char* name) {
@@ -40,85 +50,111 @@ void* find_in_scope_of_caller(const void* return_address, const char* name) {
     return find_in_scope_of(caller.dli_fname, name);
 }
 
-// Paths of all loaded objects, one after the other. They are collected first and opened later: dlopen inside
-// dl_iterate_phdr takes the loader's locks in the opposite order of a thread that is in dlopen.
-struct Paths {
-    static constexpr size_t kBytes = 256 * 1024;
-    char* text;
-    size_t used;
+void* ask_loader(const void* return_address, const char* name) {
+    void* real = dlsym(RTLD_NEXT, name);
+    if (real == nullptr) {
+        real = find_in_scope_of_caller(return_address, name);
+    }
+    void* const known =
+        real != nullptr ? function_or_profiling_name(Symbols(object_of(real)), SymbolName(name)) : nullptr;
+    return known != nullptr ? known : real;
+}
+
+// ---- Without the loader. All names of a table are looked up at once: so that later calls, an abort above all, find theirs
+// whatever the loader is busy with.
+
+struct Ids {
+    size_t first;
+    size_t end;
 };
 
-int collect_path(dl_phdr_info* object, size_t, void* opaque) {
-    auto& paths = *static_cast<Paths*>(opaque);
-    const size_t length = strlen(object->dlpi_name) + 1;
-    if (length > 1 && paths.used + length <= Paths::kBytes) {
-        memcpy(paths.text + paths.used, object->dlpi_name, length);
-        paths.used += length;
+Ids table_of(Api api) {
+    if (api < Api::kNcclEnd) {
+        return {1, number_of(Api::kNcclEnd)};
     }
-    return 0;
+    return api < Api::kRuntimeEnd ? Ids{number_of(Api::kRuntimeBegin) + 1, number_of(Api::kRuntimeEnd)}
+                                  : Ids{number_of(Api::kDriverBegin) + 1, number_of(Api::kDriverEnd)};
 }
+constexpr size_t kMostRows = number_of(Api::kDriverEnd) - number_of(Api::kDriverBegin);
+static_assert(number_of(Api::kRuntimeEnd) - number_of(Api::kRuntimeBegin) <= kMostRows);
+static_assert(number_of(Api::kNcclEnd) <= kMostRows);
 
-// The first loaded object that itself defines `name`, whoever loaded it and however privately.
-void* find_anywhere(const char* name) {
-    void* const memory = mmap(nullptr, Paths::kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        return nullptr;
-    }
-    Paths paths{static_cast<char*>(memory), 0};
-    dl_iterate_phdr(collect_path, &paths);
-    void* found = nullptr;
-    for (size_t at = 0; at < paths.used && found == nullptr; at += strlen(paths.text + at) + 1) {
-        found = find_in_scope_of(paths.text + at, name);
-    }
-    munmap(memory, Paths::kBytes);
-    return found;
-}
+// Who defines a name.
+struct Definitions {
+    void* in_program;  // the first behind us of what was loaded with the program: always meant
+    void* later;       // the first that was opened later
+    void* before_us;   // the first of those in front of us, which have handed the call on
+    bool many_later;
+    bool many_before;
 
-// NCCL exports every function twice, as ncclX (weak) and pncclX. The second cannot be somebody else's wrapper, so it is
-// taken when the object that we found has it; another tool's preloaded wrapper has none and stays in the chain.
-void* prefer_profiling_name(void* found, const char* name) {
-    if (strncmp(name, "nccl", 4) != 0) {
-        return found;
+    void add(void* function, bool behind_us, bool at_start) {
+        if (behind_us && at_start) {
+            in_program = in_program != nullptr ? in_program : function;
+        } else if (behind_us) {
+            many_later = later != nullptr;
+            later = later != nullptr ? later : function;
+        } else {
+            many_before = before_us != nullptr;
+            before_us = before_us != nullptr ? before_us : function;
+        }
     }
-    char profiling_name[80] = "p";
-    strncat(profiling_name, name, sizeof profiling_name - 2);
-    void* const profiling = find_beside(found, profiling_name);
-    return profiling != nullptr ? profiling : found;
-}
+    // Null when there is none, or a choice.
+    void* only() const {
+        if (in_program != nullptr) {
+            return in_program;
+        }
+        return later != nullptr ? (many_later ? nullptr : later) : (many_before ? nullptr : before_us);
+    }
+    void* any() const { return later != nullptr ? later : before_us; }
+};
 
 struct Range {
-    uintptr_t address;
     uintptr_t begin;
     uintptr_t bytes;
 };
 
-int find_range(dl_phdr_info* object, size_t, void* opaque) {
-    auto& range = *static_cast<Range*>(opaque);
-    for (uint16_t i = 0; i < object->dlpi_phnum; ++i) {
-        const ElfW(Phdr)& segment = object->dlpi_phdr[i];
-        const uintptr_t begin = object->dlpi_addr + segment.p_vaddr;
-        if (segment.p_type == PT_LOAD && range.address - begin < segment.p_memsz) {
-            range.begin = begin;
-            range.bytes = segment.p_memsz;
-            return 1;
-        }
-    }
-    return 0;
-}
+// Threads that call may have little stack.
+struct Lookup {
+    Ids ids;
+    Range range;  // the code around the caller, which shares the answers
+    Definitions of[kMostRows];
+    uint32_t hashes[kMostRows];
+};
 
-// The code around the caller that shares its answer. Generated code belongs to no object: a piece of it will do.
-Range range_of(const void* return_address) {
+void find_definitions(const void* return_address, Lookup& lookup) {
+    // Generated code belongs to no object: a piece of it will do.
     constexpr uintptr_t kGenerated_bytes = 64 * 1024;
-    const auto address = reinterpret_cast<uintptr_t>(return_address);
-    Range range{address, address & ~(kGenerated_bytes - 1), kGenerated_bytes};
-    dl_iterate_phdr(find_range, &range);
-    return range;
+    lookup.range = {reinterpret_cast<uintptr_t>(return_address) & ~(kGenerated_bytes - 1), kGenerated_bytes};
+    for (size_t id = lookup.ids.first; id < lookup.ids.end; ++id) {
+        lookup.hashes[id - lookup.ids.first] = api_names[id] != nullptr ? SymbolName(api_names[id]).hash : 0;
+    }
+    bool behind_us = false;
+    each_object(return_address, [&](const Object& object, size_t in_order) {
+        if (object.bytes != 0) {
+            lookup.range = {object.begin, object.bytes};
+        }
+        if (object.dynamic == _DYNAMIC) {
+            behind_us = true;
+            return false;
+        }
+        const Symbols symbols(object);
+        for (size_t id = lookup.ids.first; id < lookup.ids.end; ++id) {
+            const size_t row = id - lookup.ids.first;
+            void* const function =
+                api_names[id] != nullptr
+                    ? function_or_profiling_name(symbols, SymbolName(api_names[id], lookup.hashes[row]))
+                    : nullptr;
+            if (function != nullptr) {
+                lookup.of[row].add(function, behind_us, is_loaded_at_start(in_order));
+            }
+        }
+        return false;
+    });
 }
 
 // A process with more ranges than places looks the rest up at every call.
-void remember(Api api, const void* return_address, void* real) {
-    const Range range = range_of(return_address);
-    for (Callers& place : callers[number_of(api)]) {
+void remember(size_t id, const Range& range, void* real) {
+    for (Callers& place : callers[id]) {
         uintptr_t begin = 0;
         if (place.begin.compare_exchange_strong(begin, range.begin, std::memory_order_relaxed)) {
             place.real = real;
@@ -140,45 +176,48 @@ void* find_remembered(Api api, const void* return_address) {
     return nullptr;
 }
 
-// What is remembered must stay loaded, else a later call would jump into nothing. One reference per library is enough,
-// and its count does not matter: this one is never given back.
-void keep_loaded(void* real) {
-    Dl_info library;
-    if (dladdr(real, &library) != 0 && library.dli_fname != nullptr) {
-        dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+// The function of `api` that the caller means, with those of the other names of its table remembered on the way.
+void* find_table(Api api, const void* return_address) {
+    void* const memory = mmap(nullptr, sizeof(Lookup), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        return nullptr;
     }
+    auto* const lookup = static_cast<Lookup*>(memory);
+    const Ids ids = lookup->ids = table_of(api);
+    find_definitions(return_address, *lookup);
+    void* asked_for = nullptr;
+    Object kept{};
+    for (size_t id = ids.first; id < ids.end; ++id) {
+        const Definitions& definitions = lookup->of[id - ids.first];
+        void* real = definitions.only();
+        if (real == nullptr && definitions.any() != nullptr) {
+            real = ask_loader(return_address, api_names[id]);
+            real = real != nullptr ? real : definitions.any();
+        }
+        if (real == nullptr) {
+            continue;
+        }
+        if (reinterpret_cast<uintptr_t>(real) - kept.begin >= kept.bytes) {
+            kept = keep_loaded(real);
+        }
+        remember(id, lookup->range, real);
+        asked_for = id == number_of(api) ? real : asked_for;
+    }
+    munmap(memory, sizeof(Lookup));
+    return asked_for;
 }
 
 }  // namespace
-
-void* find_beside(const void* address, const char* name) {
-    Dl_info object;
-    if (address == nullptr || dladdr(address, &object) == 0 || object.dli_fname == nullptr) {
-        return nullptr;
-    }
-    void* const found = find_in_scope_of(object.dli_fname, name);
-    return base_of(found) == object.dli_fbase ? found : nullptr;
-}
 
 void* find_real_slow(Api api, const void* return_address) {
     if (void* const known = find_remembered(api, return_address); known != nullptr) {
         return known;
     }
-    const char* const name = api_names[number_of(api)];
-    void* real = dlsym(RTLD_NEXT, name);
+    void* const real = find_table(api, return_address);
     if (real == nullptr) {
-        real = find_in_scope_of_caller(return_address, name);
+        tracer::warn_once("%s was called, but no loaded library has it; it returns an error",
+                          api_names[number_of(api)]);
     }
-    if (real == nullptr) {
-        real = find_anywhere(name);
-    }
-    if (real == nullptr) {
-        tracer::warn_once("%s was called, but no loaded library has it; it returns an error", name);
-        return nullptr;
-    }
-    real = prefer_profiling_name(real, name);
-    keep_loaded(real);
-    remember(api, return_address, real);
     return real;
 }
 

@@ -1,9 +1,10 @@
 // From a call of our wrapper to the function that the caller would have reached without us.
 //
-// The answer depends on the caller: one process may hold several NCCL copies, each with its own users. It is looked up as
-// the dynamic linker would have done it, once per calling object, and remembered by the object's code range: a library may
-// launch from thousands of places. Ranges are only ever added, so a reader needs no lock. hot after an object's first call;
-// any-thread.
+// The answer depends on the caller: one process may hold several NCCL copies, each with its own users. It is what the dynamic
+// linker would have found. An object's first call finds all functions of the table, and remembers them by the object's code
+// range: a library may launch from thousands of places, and a call that is to save the job (ncclCommAbort) must not wait for the
+// loader, which a thread may hold up for ever. Ranges are only ever added, so a reader needs no lock. hot after an object's first
+// call; any-thread.
 #pragma once
 
 #include <atomic>
@@ -42,8 +43,5 @@ inline void* find_real(Api api, const void* return_address) {
     }
     return find_real_slow(api, return_address);
 }
-
-// The function called `name` in the very object that holds `address`; null when it is not there. cold.
-void* find_beside(const void* address, const char* name);
 
 }  // namespace titan::interpose

@@ -1,13 +1,14 @@
 // sigaction and its relatives: for a signal that the tracer owns the program's action is changed in the tracer's table,
 // for every other the real function is called. Before the session no signal is owned.
 //
-// signal-safe once a function was called; the first call of each looks the real one up.
-#include <dlfcn.h>
+// signal-safe, before our constructor, too: looking the real functions up takes no lock.
 #include <errno.h>
 #include <signal.h>
 
 #include <atomic>
 
+#include "elf_symbols.h"
+#include "signal_wrappers.h"
 #include "tracer/signal_actions.h"
 
 extern "C" int __sigaction(int number, const struct sigaction* action, struct sigaction* old) noexcept;
@@ -31,7 +32,7 @@ void* real_function(SignalApi api, const char* name) {
     void* found = real.load(std::memory_order_acquire);
     if (found == nullptr) {
         // bsd_signal and ssignal are gone from some libcs: their meaning is that of signal.
-        found = dlsym(RTLD_NEXT, name);
+        found = function_behind_us(name);
         real.store(found, std::memory_order_release);
     }
     return found;
@@ -104,6 +105,13 @@ int wrap_ignore(SignalApi api, const char* name, int flags, int number) {
 }
 
 }  // namespace
+
+void find_signal_functions() {
+#define SIGNAL(name, ...) real_function(SignalApi::k_##name, #name);
+#include "signals.def"
+#undef SIGNAL
+}
+
 }  // namespace titan::interpose
 
 #define TITAN_SIGNATURE_action(name) \

@@ -11,8 +11,8 @@ NEEDED_ALLOWED = re.compile(r"^(libc\.so|libm\.so|ld-linux[-\w]*\.so|lib(dl|pthr
 OWN = re.compile(r"^(titan_|ncclProfiler_)")
 # Intercepted by hand, because no row can say "does not return": a process that leaves without atexit must still be seen.
 # And the name under which NVTX looks for a tool. dlsym and dlvsym jump into the real ones, which look at the return
-# address: assembler.
-BY_HAND = {"_exit", "_Exit", "InitializeInjectionNvtx2", "dlsym", "dlvsym"}
+# address: assembler. dlclose keeps the libraries loaded whose functions are remembered.
+BY_HAND = {"_exit", "_Exit", "InitializeInjectionNvtx2", "dlsym", "dlvsym", "dlclose"}
 
 
 def needed(readelf, library):
