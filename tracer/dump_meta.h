@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "formats/enums.h"
+#include "processors.h"
 #include "text.h"
 
 namespace titan::tracer {
@@ -22,6 +23,7 @@ struct DumpMeta {
     int32_t saved_by_rank;  // of a dump in a gone process's name; -1 its own
     bool process_alive;
     const char* environment;  // JSON object, "{}" where it is not known
+    ProcessorSight processors{};
 };
 
 // Bytes of JSON written to `out`.

@@ -44,6 +44,12 @@ struct DumpMemory {
 };
 constinit DumpMemory memory{};
 
+// The ring's table of threads as it was copied: the one in use may change under the reader.
+std::span<const format::ThreadRecord> threads_in_copy(const Session& session) {
+    const auto offset = reinterpret_cast<const char*>(session.threads) - reinterpret_cast<const char*>(session.header);
+    return {reinterpret_cast<const format::ThreadRecord*>(memory.image + offset), session.thread_rows};
+}
+
 // The numbers of a process's own dumps go on without another look at the directory; for any other it is listed.
 bool write_file(DumpFile& file, bool opened, DumpContent& content, bool own, uint32_t keep) {
     if (!opened) {
@@ -137,11 +143,12 @@ bool write_dump(Session& session, const DumpOrder& order) {
         return false;
     }
     const Identity& identity = session.identity;
-    DumpContent content{{0, order.reason, order.detail, order.requested_by_rank, memory.snapshot_realtime_ns,
-                         memory.snapshot_ticks, -1, true, memory.environment},
-                        memory.image,
-                        memory.image_bytes,
-                        memory.stacks};
+    DumpContent content{
+        {0, order.reason, order.detail, order.requested_by_rank, memory.snapshot_realtime_ns, memory.snapshot_ticks, -1,
+         true, memory.environment, read_processors(0, threads_in_copy(session))},
+        memory.image,
+        memory.image_bytes,
+        memory.stacks};
     DumpOwner owner{identity.run, identity.attempt, identity.rank, identity.pid};
     DumpFile file;
     DumpFile fallback;

@@ -211,6 +211,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     decode_header(image.header(), process);
     process.now_ns = image.clock().realtime_ns(opened.now_ticks);
     process.ending = decode_ending(opened);
+    process.processors = opened.processors;
     process.started_ns = image.clock().realtime_ns(image.header().first_anchor.ticks);
     TextTable texts(image, process.texts);
     std::unordered_map<uint32_t, uint32_t> row_of;

@@ -30,6 +30,7 @@ enum class Tag : uint64_t {
     kHeld = 16,
     kRecorderNumbers = 17,
     kEnding = 18,
+    kProcessors = 19,
 };
 
 template <typename A, typename T>
@@ -172,6 +173,14 @@ void ending(A& a, Process& p) {
     const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
     Ending& e = p.ending;
     all(e.seen_ns, e.asked_ns, e.left_ns, e.signal, e.sender, e.exit_status, e.halt);
+}
+
+template <typename A>
+void processors(A& a, Process& p) {
+    const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+    Processors& s = p.processors;
+    all(s.online, s.allowed, s.quota_cent, s.load_cent[0], s.load_cent[1], s.load_cent[2], s.threads, s.run_ns,
+        s.run_delay_ns);
 }
 
 template <typename A>

@@ -95,6 +95,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kRecorderNumbers, [&](A& a) { digest::column(a, p.entries, &Entry::recorder_number); });
     visit(Tag::kStandingLibraries, [&](A& a) { digest::standing_libraries(a, p); });
     visit(Tag::kEnding, [&](A& a) { digest::ending(a, p); });
+    visit(Tag::kProcessors, [&](A& a) { digest::processors(a, p); });
     visit(Tag::kFlightRecorder, [&](A& a) { digest::flight_recorder(a, p); });
 }
 

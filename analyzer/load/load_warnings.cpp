@@ -7,6 +7,7 @@
 #include <map>
 
 #include "analyzer/hosts.h"
+#include "analyzer/processors.h"
 #include "analyzer/text.h"
 
 namespace titan::analyzer {
@@ -108,6 +109,13 @@ void warn_of_losses(Run& run) {
     }
 }
 
+void warn_of_overcommitted(Run& run) {
+    for (const OvercommittedHost& host : overcommitted_hosts(run)) {
+        run.warnings.push_back(
+            {"overcommitted_host", host.ranks, host.text + ": who is late there may only have waited for a processor"});
+    }
+}
+
 }  // namespace
 
 void warn_of_damage(const std::vector<std::string>& problems, std::vector<Warning>& warnings) {
@@ -126,6 +134,7 @@ void warn_of_gaps(Run& run) {
     warn_of_missing(run);
     warn_of_stale(run);
     warn_of_losses(run);
+    warn_of_overcommitted(run);
 }
 
 }  // namespace titan::analyzer

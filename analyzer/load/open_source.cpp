@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -32,6 +33,7 @@ struct Meta {
     bool process_alive = true;
     bool partial_recording = false;
     uint64_t launch_sample = 1;
+    Processors processors;
 };
 
 uint64_t unsigned_at(const json& object, const char* key) {
@@ -42,6 +44,31 @@ uint64_t unsigned_at(const json& object, const char* key) {
 std::string text_at(const json& object, const char* key) {
     const auto found = object.find(key);
     return found != object.end() && found->is_string() ? printable(found->get<std::string>()) : std::string();
+}
+
+// A load average or a quota: hundredths of a processor.
+uint32_t cent_at(const json& object, const char* key) {
+    const auto found = object.find(key);
+    const double value = found != object.end() && found->is_number() ? found->get<double>() : 0;
+    return value > 0 && value < 1e6 ? static_cast<uint32_t>(std::lround(value * 100)) : 0;
+}
+
+Processors processors_at(const json& object) {
+    constexpr uint64_t kMostProcessors = 1 << 20;
+    const auto count = [&](const char* key) {
+        return static_cast<uint32_t>(std::min(unsigned_at(object, key), kMostProcessors));
+    };
+    Processors processors;
+    processors.online = count("online");
+    processors.allowed = count("allowed");
+    processors.quota_cent = cent_at(object, "quota");
+    processors.load_cent[0] = cent_at(object, "load_1min");
+    processors.load_cent[1] = cent_at(object, "load_5min");
+    processors.load_cent[2] = cent_at(object, "load_15min");
+    processors.threads = count("threads");
+    processors.run_ns = unsigned_at(object, "run_ns");
+    processors.run_delay_ns = unsigned_at(object, "run_delay_ns");
+    return processors;
 }
 
 std::optional<Meta> parse_meta(const std::string& text) {
@@ -61,6 +88,9 @@ std::optional<Meta> parse_meta(const std::string& text) {
     meta.ticks = unsigned_at(object, "ticks");
     if (const auto alive = object.find("process_alive"); alive != object.end() && alive->is_boolean()) {
         meta.process_alive = alive->get<bool>();
+    }
+    if (const auto processors = object.find("processors"); processors != object.end() && processors->is_object()) {
+        meta.processors = processors_at(*processors);
     }
     if (const auto environment = object.find("environment"); environment != object.end() && environment->is_object()) {
         meta.partial_recording = !text_at(*environment, "TITANTRACE_RANKS").empty();
@@ -125,6 +155,7 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
     opened.source.detail = meta->detail;
     opened.partial_recording = meta->partial_recording;
     opened.launch_sample = meta->launch_sample;
+    opened.processors = meta->processors;
     opened.seen_ticks = newest_tick(*image);
     opened.now_ticks = !meta->process_alive     ? opened.seen_ticks  // what saved it came later
                        : meta->ticks != 0       ? meta->ticks

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "analyzer/processors.h"
 #include "analyzer/stragglers.h"
 #include "analyzer/text.h"
 
@@ -145,6 +146,7 @@ Finding straggler(const Run& run, const Timing& timing, const std::vector<const 
         : head.by_device
             ? fmt::format("arrival is when the GPU comes to the collective, known to {}", time(head.noise_ns))
             : "arrival is when the host makes the call: nobody saw the GPU; with its times it would be sure");
+    weigh_processors(run, finding);
     if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
         finding.evidence.push_back(clocks);
     }
@@ -203,6 +205,7 @@ Finding slow_collective(const Run& run, const Timing& timing, const SlowCollecti
     finding.evidence.push_back(slow.against_history ? "before, the same calls of the same communicators were faster"
                                                     : "communicators of the same size are faster with the same calls");
     finding.evidence.push_back(fmt::format("{} lost", time(slow.lost_ns)));
+    weigh_processors(run, finding);
     if (slow.hosts.size() > 2) {
         finding.evidence.push_back(
             fmt::format("{} hosts are in all slow communicators, and in no fast one together", slow.hosts.size()));

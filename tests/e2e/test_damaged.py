@@ -61,6 +61,11 @@ class Damaged(harness.Case):
     def warned(self, analysis, words):
         return [warning for warning in analysis.json["warnings"] if words in warning["summary"]]
 
+    def warning_kinds(self, analysis):
+        """Without what a machine that tests run on may rightly be told."""
+        kinds = [warning["kind"] for warning in analysis.json["warnings"]]
+        return [kind for kind in kinds if kind != "overcommitted_host"]
+
     def expect_unusable(self, *paths):
         analysis = self.place.analyze(*(paths or [self.place.dumps]))
         self.assertEqual((analysis.status, analysis.stdout), (harness.UNUSABLE, ""))
@@ -69,7 +74,7 @@ class Damaged(harness.Case):
         return analysis
 
     def test_undamaged(self):
-        self.assertEqual(self.expect_verdict().json["warnings"], [])
+        self.assertEqual(self.warning_kinds(self.expect_verdict()), [])
 
     def test_one_empty_file(self):
         self.files[3].write_bytes(b"")
@@ -164,7 +169,7 @@ class Damaged(harness.Case):
             shutil.copy2(path, flat / f"rank{number:05}.0.titan")
         analysis = self.place.analyze(flat)
         self.assertEqual((analysis.status, analysis.json["run"]["id"]), (harness.HEALTHY, "newer"))
-        self.assertEqual([warning["kind"] for warning in analysis.json["warnings"]], ["other_run"])
+        self.assertEqual(self.warning_kinds(analysis), ["other_run"])
 
     def test_two_dumps_of_one_rank(self):
         """The newer one counts, whatever its number; where it is damaged, the older one does."""

@@ -195,6 +195,7 @@ Result<OutsideResult> dump_from_outside(const NodeProcess& process, const std::s
         has_threads ? tracer::collect_outside_stacks(process.header.pid, note_of(process, why)) : std::vector<char>();
     tracer::OutsideDump dump = dump_of(process, why, *image);
     dump.stacks = stacks;
+    dump.threads_of = has_threads ? process.header.pid : 0;
     dump.environment = has_threads ? environment_of(process.header.pid) : std::vector<std::string>();
     Result<OutsideResult> result = write(process, dump, directory);
     if (result) {

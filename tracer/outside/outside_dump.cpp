@@ -25,7 +25,8 @@ std::string write_to(const OutsideDump& dump, bool opened, DumpFile& file) {
     const auto workspace = std::make_unique<uint64_t[]>(workspace_bytes / sizeof(uint64_t) + 1);
     std::vector<char> meta(kMetaBytes);
     DumpContent content{{0, format::DumpReason::kCollected, dump.detail.c_str(), -1, dump.realtime_ns, dump.ticks, -1,
-                         dump.process_alive, environment.data()},
+                         dump.process_alive, environment.data(),
+                         dump.threads_of != 0 ? read_processors(dump.threads_of, {}) : ProcessorSight{}},
                         dump.image.data(),
                         dump.image.size(),
                         dump.stacks};

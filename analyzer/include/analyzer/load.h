@@ -66,6 +66,7 @@ struct OpenedSource {
     uint64_t seen_ticks = 0;  // newest sign of life
     Liveness liveness = Liveness::kUnknown;
     Halt halt = Halt::kNone;
+    Processors processors;
     bool partial_recording = false;
     uint64_t launch_sample = 1;     // every n-th piece of stream work was recorded, 0: none; 1 also where nothing tells
     std::vector<std::byte> stacks;  // formats/stacks_layout.h, empty: none

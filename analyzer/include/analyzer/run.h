@@ -263,6 +263,19 @@ struct Ending {
     bool failed() const { return exit_status > 0; }
 };
 
+// Whether a process got the processors that it asked for, as its dump tells.
+struct Processors {
+    uint32_t online = 0;         // of the host, 0 nothing is known
+    uint32_t allowed = 0;        // that the process may run on, 0 unknown
+    uint32_t quota_cent = 0;     // hundredths of a processor that its cgroups leave it, 0 no limit known
+    uint32_t load_cent[3] = {};  // load averages of the host over 1, 5 and 15 minutes, in hundredths
+    uint32_t threads = 0;        // whose times these are: the main thread and those that call NCCL
+    uint64_t run_ns = 0;         // on a processor, since each thread began
+    uint64_t run_delay_ns = 0;   // ready to run, and without a processor
+
+    bool known() const { return online != 0; }
+};
+
 // How it is known when a dump was made, Process::now_ns.
 enum class Moment : uint8_t {
     kRecorded,  // the dump says so, in so many words or by what it found only then
@@ -318,6 +331,7 @@ struct Process {
     int32_t fatal_signal = 0;
     uint32_t fatal_thread = 0;  // that got it, 0 unknown
     Ending ending;
+    Processors processors;
     int64_t now_ns = 0;  // the moment of the dump
     Moment moment = Moment::kRecorded;
     int64_t started_ns = 0;  // the tracer's first anchor
@@ -409,7 +423,8 @@ struct Communicator {
 };
 
 struct Warning {
-    std::string kind;  // missing_dump, lost_entries, or damaged_file, stale_dump, other_run, flight_recorder
+    std::string kind;  // missing_dump, lost_entries, or damaged_file, stale_dump, other_run, flight_recorder,
+                       // overcommitted_host
     std::vector<int> ranks;
     std::string summary;
 };

@@ -65,7 +65,7 @@ TEST_CASE("a dump is complete, private and says what it is") {
     CHECK(dump.complete);
     CHECK(has(dump.meta,
               "{\"schema\":1,\"dump\":0,\"reason\":\"api\",\"detail\":\"for the test\",\"requested_by_rank\":3,"));
-    CHECK(has(dump.meta, "\"saved_by_rank\":-1,\"process_alive\":true,\"environment\":{"));
+    CHECK(has(dump.meta, "\"saved_by_rank\":-1,\"process_alive\":true,\"processors\":{\"online\":"));
     CHECK(has(dump.meta, "\"NCCL_DEBUG\":\"WARN\""));
     REQUIRE(dump.ring.size() >= sizeof(format::RingHeader));
     const auto& header = *reinterpret_cast<const format::RingHeader*>(dump.ring.data());

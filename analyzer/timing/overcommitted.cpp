@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "analyzer/processors.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr double kMuch = 0.25;              // of the time that threads wanted to run
+constexpr double kSome = 0.1;               // the same, where the load is high, too
+constexpr double kHighLoad = 1.5;           // runnable threads per processor
+constexpr uint64_t kLeastNs = 500'000'000;  // of delay: less tells nothing
+
+double delayed_share(const Processors& seen) {
+    const double wanted_ns = static_cast<double>(seen.run_ns) + static_cast<double>(seen.run_delay_ns);
+    return seen.run_delay_ns < kLeastNs ? 0 : static_cast<double>(seen.run_delay_ns) / wanted_ns;
+}
+
+bool load_is_high(const Processors& seen) { return seen.load_cent[0] > kHighLoad * 100 * seen.online; }
+
+// Threads that wait for a disk count in the load: alone it tells only where the kernel counts no delays.
+bool is_short(const Processors& seen) {
+    const double share = delayed_share(seen);
+    return seen.known() && (share >= kMuch || (load_is_high(seen) && (share >= kSome || seen.threads == 0)));
+}
+
+std::string figures(const Process& process) {
+    const Processors& seen = process.processors;
+    std::string text;
+    if (seen.threads != 0) {
+        text = fmt::format(
+            "threads of rank {} were ready and without a processor for {:.0f}% of the time that they "
+            "wanted one, {} in all; ",
+            process.rank, 100 * delayed_share(seen),
+            duration_text(static_cast<int64_t>(std::min<uint64_t>(seen.run_delay_ns, INT64_MAX))));
+    }
+    text += fmt::format("load average {:.1f} on {} processors", seen.load_cent[0] / 100.0, seen.online);
+    if (seen.allowed != 0 && seen.allowed < seen.online) {
+        text += fmt::format(", {} of them for it", seen.allowed);
+    }
+    if (seen.quota_cent != 0) {
+        text += fmt::format(", a cgroup quota of {:.2f}", seen.quota_cent / 100.0);
+    }
+    return text;
+}
+
+bool holds(const std::vector<int>& ranks, int rank) {
+    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+const char* why_unknown(const Process& process) {
+    return process.only_calls       ? "Flight Recorder files do not tell it"
+           : process.source.is_ring ? "its rings were read, only dumps tell it"
+                                    : "its dumps do not tell it (an older titantrace?)";
+}
+
+}  // namespace
+
+std::vector<OvercommittedHost> overcommitted_hosts(const Run& run) {
+    std::map<std::string, std::pair<const Process*, std::vector<int>>> by_host;  // the worst off
+    for (const Process& process : run.processes) {
+        auto& [worst, ranks] = by_host.try_emplace(process.host, nullptr, std::vector<int>()).first->second;
+        ranks.push_back(process.rank);
+        if (is_short(process.processors) &&
+            (worst == nullptr || delayed_share(process.processors) > delayed_share(worst->processors))) {
+            worst = &process;
+        }
+    }
+    std::vector<OvercommittedHost> hosts;
+    for (auto& [host, seen] : by_host) {
+        if (seen.first != nullptr) {
+            hosts.push_back(
+                {host, std::move(seen.second),
+                 fmt::format("the processors of host {} are overcommitted: {}", host, figures(*seen.first))});
+        }
+    }
+    return hosts;
+}
+
+void weigh_processors(const Run& run, Finding& finding) {
+    bool short_of = false;
+    for (const OvercommittedHost& host : overcommitted_hosts(run)) {
+        if (std::any_of(host.ranks.begin(), host.ranks.end(), [&](int rank) { return holds(finding.ranks, rank); })) {
+            finding.evidence.push_back(host.text);
+            short_of = true;
+        }
+    }
+    if (short_of) {
+        finding.confidence = Confidence::kPossible;
+        finding.to_be_sure.emplace_back("a run with a processor for every thread that wants one");
+        return;
+    }
+    const auto unknown = std::find_if(run.processes.begin(), run.processes.end(), [&](const Process& process) {
+        return holds(finding.ranks, process.rank) && !process.processors.known();
+    });
+    if (unknown != run.processes.end()) {
+        finding.evidence.push_back(fmt::format("whether the processors of host {} were overcommitted is not known: {}",
+                                               unknown->host, why_unknown(*unknown)));
+    }
+}
+
+}  // namespace titan::analyzer
