@@ -21,13 +21,14 @@ bool write_content(DumpFile& file, const DumpContent& content, const DumpRoom& r
 
 }  // namespace
 
-bool write_dump_file(DumpFile& file, DumpContent& content, const DumpRoom& room, uint64_t number, uint32_t keep) {
+bool write_dump_file(DumpFile& file, DumpContent& content, const DumpRoom& room, uint64_t number, uint32_t keep,
+                     const EvidenceNumbers& evidence) {
     content.meta.number = number;
     if (!write_content(file, content, room)) {
         errno = file.error_number() != 0 ? file.error_number() : EIO;
         return false;
     }
-    return file.commit(number, keep);
+    return file.commit(number, keep, evidence);
 }
 
 }  // namespace titan::tracer

@@ -25,6 +25,7 @@ struct DumpRoom {
 };
 
 // Gives the content that number and the file its name. False, with errno.
-bool write_dump_file(DumpFile& file, DumpContent& content, const DumpRoom& room, uint64_t number, uint32_t keep);
+bool write_dump_file(DumpFile& file, DumpContent& content, const DumpRoom& room, uint64_t number, uint32_t keep,
+                     const EvidenceNumbers& evidence);
 
 }  // namespace titan::tracer

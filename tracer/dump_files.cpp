@@ -2,9 +2,10 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+
+#include <algorithm>
 
 #include "text.h"
 
@@ -16,7 +17,7 @@ namespace titan::tracer {
 namespace {
 
 constexpr int kMaxNumberClashes = 1000;
-constexpr int kMaxRemovals = 64;
+constexpr uint64_t kMaxRemovals = 64;
 
 // "rank00003.12.titan" with the stem "rank00003" gives 12.
 bool dump_number(const char* name, const char* stem, uint64_t& number) {
@@ -46,11 +47,7 @@ DumpFile::~DumpFile() {
 
 bool DumpFile::open_in(const char* base, const DumpOwner& owner) { return open_at(open_user_path(base), base, owner); }
 
-bool DumpFile::open_fallback(const DumpOwner& owner) {
-    const char* temporary = getenv("TMPDIR");
-    if (temporary == nullptr || temporary[0] != '/') {
-        temporary = "/tmp";
-    }
+bool DumpFile::open_fallback(const char* temporary, const DumpOwner& owner) {
     Fd parent(open(temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!parent.valid()) {
         return false;
@@ -117,7 +114,7 @@ uint64_t DumpFile::next_number() {
 // another. What it would save us from, the node losing power within seconds of the dump, also loses the job's other ranks'
 // memory; a file that got its name without its bytes is found out by the end section and the checksums. close() is where
 // NFS and quota report late errors, so the file is closed before it gets its name.
-bool DumpFile::commit(uint64_t first_number, uint32_t keep) {
+bool DumpFile::commit(uint64_t first_number, uint32_t keep, const EvidenceNumbers& evidence) {
     if (!file_.close_now()) {
         return false;
     }
@@ -128,7 +125,7 @@ bool DumpFile::commit(uint64_t first_number, uint32_t keep) {
         if (rename_to(name)) {
             temporary_[0] = '\0';
             format_text(path_, sizeof(path_), "%s/%s", directory_, name);
-            remove_older(keep);
+            remove_older(keep, evidence);
             return true;
         }
         if (errno != EEXIST) {
@@ -158,18 +155,33 @@ bool DumpFile::rename_to(const char* name) {
     return claimed.valid() && renameat(dir_.get(), temporary_, dir_.get(), name) == 0;
 }
 
-void DumpFile::remove_older(uint32_t keep) {
+bool DumpFile::remove(uint64_t number) {
     char name[64];
-    for (int removed = 0; removed < kMaxRemovals; ++removed) {
-        uint64_t behind = keep + static_cast<uint64_t>(removed);
-        if (behind > number_) {
-            return;
-        }
-        format_text(name, sizeof(name), "%s.%lu.titan", stem_, number_ - behind);
-        if (unlinkat(dir_.get(), name, 0) != 0) {
+    format_text(name, sizeof(name), "%s.%lu.titan", stem_, number);
+    return unlinkat(dir_.get(), name, 0) == 0;
+}
+
+void DumpFile::remove_older(uint32_t keep, const EvidenceNumbers& evidence) {
+    for (uint64_t behind = keep; behind < keep + kMaxRemovals && behind <= number_; ++behind) {
+        if (!evidence.holds(number_ - behind) && !remove(number_ - behind)) {
             return;
         }
     }
+}
+
+bool EvidenceNumbers::holds(uint64_t number) const {
+    return std::find(numbers_, numbers_ + count_, number) != numbers_ + count_;
+}
+
+uint64_t EvidenceNumbers::add(uint64_t number, uint32_t keep) {
+    const bool full = count_ == std::min(keep, kMost);
+    const uint64_t oldest = full ? numbers_[0] : kNone;
+    if (full) {
+        std::move(numbers_ + 1, numbers_ + count_, numbers_);
+        --count_;
+    }
+    numbers_[count_++] = number;
+    return oldest;
 }
 
 }  // namespace titan::tracer

@@ -19,6 +19,21 @@ struct DumpOwner {
     int32_t pid;
 };
 
+// The numbers of a process's dumps that show a hang, a crash or an end: dumps for other reasons do not push those out.
+class EvidenceNumbers {
+  public:
+    static constexpr uint64_t kNone = UINT64_MAX;
+
+    bool holds(uint64_t number) const;
+    // The one that must make room, now that there are more than `keep`; kNone where none must.
+    uint64_t add(uint64_t number, uint32_t keep);
+
+  private:
+    static constexpr uint32_t kMost = 16;
+    uint64_t numbers_[kMost] = {};  // the oldest first
+    uint32_t count_ = 0;
+};
+
 // A dump file while it is being written. Dropped without commit() it leaves nothing behind.
 class DumpFile {
   public:
@@ -29,15 +44,17 @@ class DumpFile {
 
     // Below `base` (an absolute path of the user's). False, with errno.
     bool open_in(const char* base, const DumpOwner& owner);
-    // Below a private directory of TMPDIR or /tmp: the way out when the first is full or read-only.
-    bool open_fallback(const DumpOwner& owner);
+    // Below a private directory of `temporary`: the way out when the first is full or read-only.
+    bool open_fallback(const char* temporary, const DumpOwner& owner);
 
     bool write(const void* bytes, size_t size_bytes);
     int error_number() const { return error_number_; }  // of the write that failed
 
     // Gives the file its final name, with the first free number from `first_number` on, and removes this owner's files
-    // that are more than `keep` numbers older. False, with errno.
-    bool commit(uint64_t first_number, uint32_t keep);
+    // that are more than `keep` numbers older and not among `evidence`. False, with errno.
+    bool commit(uint64_t first_number, uint32_t keep, const EvidenceNumbers& evidence);
+    // After commit: this owner's file with that number goes.
+    bool remove(uint64_t number);
 
     // The number after the highest that this owner has in the directory. Lists it: once per process, not per dump.
     uint64_t next_number();
@@ -48,7 +65,7 @@ class DumpFile {
   private:
     bool open_at(Fd base, const char* base_path, const DumpOwner& owner);
     bool rename_to(const char* name);
-    void remove_older(uint32_t keep);
+    void remove_older(uint32_t keep, const EvidenceNumbers& evidence);
 
     Fd dir_;
     Fd file_;

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -41,6 +43,8 @@ struct DumpMemory {
     uint64_t snapshot_ticks;
     uint64_t next_number;
     bool numbers_known;
+    EvidenceNumbers evidence;  // of this process's own dumps
+    char temporary[PATH_MAX];  // TMPDIR
 };
 constinit DumpMemory memory{};
 
@@ -56,7 +60,8 @@ bool write_file(DumpFile& file, bool opened, DumpContent& content, bool own, uin
         return false;
     }
     const uint64_t number = own && memory.numbers_known ? memory.next_number : file.next_number();
-    return write_dump_file(file, content, {memory.workspace, memory.workspace_bytes, memory.meta}, number, keep);
+    return write_dump_file(file, content, {memory.workspace, memory.workspace_bytes, memory.meta}, number, keep,
+                           own ? memory.evidence : EvidenceNumbers());
 }
 
 void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner& owner, int failure, const char* dir) {
@@ -94,7 +99,7 @@ bool write_somewhere(Session& session, DumpContent& content, const DumpOwner& ow
         say_where(file, content, owner, 0, config.dir);
         return true;
     }
-    if (!write_file(fallback, fallback.open_fallback(owner), content, false, config.keep)) {
+    if (!write_file(fallback, fallback.open_fallback(memory.temporary, owner), content, false, config.keep)) {
         int second = errno;
         log_line("dump could not be written: %s: %s; fallback: %s", config.dir, error_text(failure),
                  error_text(second));
@@ -121,6 +126,9 @@ bool prepare_dumper(Session& session) {
         return false;
     }
     write_environment(memory.environment, kEnvironmentBytes, environ);
+    const char* const temporary = getenv("TMPDIR");
+    const bool usable = temporary != nullptr && temporary[0] == '/' && strlen(temporary) < sizeof(memory.temporary);
+    copy_text(memory.temporary, sizeof(memory.temporary), usable ? temporary : "/tmp");
     return true;
 }
 
@@ -158,6 +166,12 @@ bool write_dump(Session& session, const DumpOrder& order) {
                                                                        : file.path());
     if (!written) {
         return false;
+    }
+    if (order.is_evidence && *file.path() != 0) {
+        const uint64_t oldest = memory.evidence.add(file.number(), session.config.keep);
+        if (oldest != EvidenceNumbers::kNone && file.number() - oldest >= session.config.keep) {
+            file.remove(oldest);
+        }
     }
     std::atomic_ref(session.ring_file.header->dumps_written).fetch_add(1, std::memory_order_relaxed);
     note_dump_written();

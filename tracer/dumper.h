@@ -18,6 +18,7 @@ struct DumpOrder {
     format::DumpReason reason;
     int32_t requested_by_rank;
     const char* detail;
+    bool is_evidence;  // of a hang, a crash or an end, on whichever rank
 };
 
 // Maps the memory and remembers the environment, which is not safe to walk once the program runs on.

@@ -22,6 +22,7 @@ enum Place : uint32_t { kFree, kWriting, kReady };
 struct RequestPlace {
     std::atomic<uint32_t> state;
     int32_t rank;
+    DumpReason cause;
     char detail[sizeof(PendingDump::detail)];
 };
 
@@ -62,17 +63,24 @@ bool await(std::atomic<uint32_t>& word, uint32_t wanted, uint64_t timeout_ns) {
     return done;
 }
 
-}  // namespace
-
-void leave_request(DumpReason reason, int32_t rank, const char* detail) {
+void leave(DumpReason reason, int32_t rank, DumpReason cause, const char* detail) {
     RequestPlace& place = places[static_cast<unsigned>(reason) % 16];
     uint32_t free = kFree;
     if (place.state.compare_exchange_strong(free, kWriting, std::memory_order_acquire)) {
         place.rank = rank;
+        place.cause = cause;
         copy_text(place.detail, sizeof(place.detail), detail == nullptr ? "" : detail);
         place.state.store(kReady, std::memory_order_release);
     }
     asked.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace
+
+void leave_request(DumpReason reason, const char* detail) { leave(reason, -1, reason, detail); }
+
+void leave_request_of_peer(int32_t rank, DumpReason cause, const char* detail) {
+    leave(DumpReason::kPeer, rank, cause, detail);
 }
 
 bool take_requests(PendingDump& pending, uint32_t& covered) {
@@ -87,6 +95,7 @@ bool take_requests(PendingDump& pending, uint32_t& covered) {
         if (!found) {
             pending.reason = reason;
             pending.rank = place.rank;
+            pending.cause = place.cause;
             copy_text(pending.detail, sizeof(pending.detail), place.detail);
             found = true;
         }

@@ -13,10 +13,12 @@ namespace titan::tracer {
 struct PendingDump {
     format::DumpReason reason;  // the gravest of those that wait
     int32_t rank;               // that asked, -1 this one
+    format::DumpReason cause;   // of a peer: its reason
     char detail[192];
 };
 
-void leave_request(format::DumpReason reason, int32_t rank, const char* detail);
+void leave_request(format::DumpReason reason, const char* detail);
+void leave_request_of_peer(int32_t rank, format::DumpReason cause, const char* detail);
 
 // Watch thread: takes all waiting requests, false when there are none. `covered` is the number that they are answered
 // under.

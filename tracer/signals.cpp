@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "ending.h"
+#include "log.h"
 #include "session.h"
 #include "text.h"
 #include "watch.h"
@@ -23,14 +24,14 @@ constexpr uint64_t kEndWait_ns = 3'000'000'000;
 constexpr uint64_t kEndSnapshotWait_ns = 1'000'000'000;
 constexpr uintptr_t kNearbyStack_bytes = 1 << 20;
 
-// The program's action. Written with all signals blocked, so that no handler on the writer's own thread finds it odd.
+// The program's action: the copy that `version` points at. The other one is written first, so that a child forked meanwhile
+// finds a whole one.
 struct Action {
     std::atomic<bool> owned;
-    std::atomic<uint32_t> sequence;
-    struct sigaction program;
+    std::atomic<uint32_t> version;
+    struct sigaction program[2];
 };
 constinit Action actions[kSignals]{};
-constinit std::atomic<bool> writing{false};
 
 // The thread that is dying, 0 none.
 constinit std::atomic<int> crashing_tid{0};
@@ -84,46 +85,44 @@ bool in_vfork_child() {
 }
 
 void read_action(int number, struct sigaction& program) {
-    Action& action = actions[number];
-    constexpr int kTries = 100'000;  // a writer cannot be interrupted; only a stopped process makes us give up
-    for (int i = 0; i < kTries; ++i) {
-        const uint32_t before = action.sequence.load(std::memory_order_acquire);
-        program = action.program;
+    const Action& action = actions[number];
+    uint32_t before = 0;
+    do {
+        before = action.version.load(std::memory_order_acquire);
+        program = action.program[before % 2];
         std::atomic_thread_fence(std::memory_order_acquire);
-        if (before % 2 == 0 && action.sequence.load(std::memory_order_relaxed) == before) {
-            return;
-        }
-        sched_yield();
-    }
+    } while (action.version.load(std::memory_order_relaxed) != before);
 }
 
-// All signals blocked, one writer at a time.
+// All signals blocked, one writer at a time. The lock lies on the page that fork wipes: in the child nobody holds it.
 class WriteLock {
   public:
     WriteLock() {
         sigset_t all;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before_);
-        while (writing.exchange(true, std::memory_order_acquire)) {
+        while (word().exchange(1, std::memory_order_acquire) != 0) {
             sched_yield();
         }
     }
     ~WriteLock() {
-        writing.store(false, std::memory_order_release);
+        word().store(0, std::memory_order_release);
         pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     }
     WriteLock(const WriteLock&) = delete;
     WriteLock& operator=(const WriteLock&) = delete;
 
   private:
+    static std::atomic<uint32_t>& word() { return fork_page.load(std::memory_order_acquire)->signal_lock; }
+
     sigset_t before_;
 };
 
 void store_action(int number, const struct sigaction& program) {
     Action& action = actions[number];
-    action.sequence.fetch_add(1, std::memory_order_acq_rel);
-    action.program = program;
-    action.sequence.fetch_add(1, std::memory_order_release);
+    const uint32_t next = action.version.load(std::memory_order_relaxed) + 1;
+    action.program[next % 2] = program;
+    action.version.store(next, std::memory_order_release);
 }
 
 void handle(int number, siginfo_t* info, void* context);
@@ -132,11 +131,22 @@ bool is_ours(const struct sigaction& action) {
     return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == handle;
 }
 
+// What is ignored interrupts no system call, and stays ignored in programs that this one executes: handlers do not.
+bool is_ignored(const struct sigaction& program) {
+    return (program.sa_flags & SA_SIGINFO) == 0 && program.sa_handler == SIG_IGN;
+}
+
+void report_ignored(int number, const struct sigaction& program) {
+    if (number == dump_signal.load(std::memory_order_relaxed) && is_ignored(program)) {
+        warn_once("%s is ignored by the program and asks for no dump; titan-dump does", signal_name(number));
+    }
+}
+
 // The kernel's entry: our handler, with the mask and the flags that the program's handler counts on. Only SA_RESETHAND is
 // played by us.
 int install(int number, const struct sigaction& program) {
-    if (is_ending(number) && (program.sa_flags & SA_SIGINFO) == 0 && program.sa_handler == SIG_IGN) {
-        return __sigaction(number, &program, nullptr);  // an ignored signal interrupts no system call
+    if (!is_fatal(number) && is_ignored(program)) {
+        return __sigaction(number, &program, nullptr);
     }
     struct sigaction kernel {};
     kernel.sa_sigaction = handle;
@@ -288,19 +298,22 @@ void handle(int number, siginfo_t* info, void* context) {
 }
 
 void own(int number) {
-    const WriteLock lock;
     Action& action = actions[number];
     struct sigaction current {};
-    if (__sigaction(number, nullptr, &current) != 0) {
-        return;
+    {
+        const WriteLock lock;
+        if (__sigaction(number, nullptr, &current) != 0) {
+            return;
+        }
+        if (!is_ours(current)) {  // ours: inherited over a fork, with the program's action in the table
+            store_action(number, current);
+        } else {
+            read_action(number, current);
+        }
+        action.owned.store(true, std::memory_order_release);
+        install(number, current);
     }
-    if (!is_ours(current)) {  // ours: inherited over a fork, with the program's action in the table
-        store_action(number, current);
-    } else {
-        current = action.program;
-    }
-    action.owned.store(true, std::memory_order_release);
-    install(number, current);
+    report_ignored(number, current);
 }
 
 }  // namespace
@@ -315,15 +328,26 @@ int change_action(int number, const struct sigaction* action, struct sigaction* 
     if (action != nullptr) {
         wanted = *action;  // a copy: it may be the same memory as `old`
     }
-    const WriteLock lock;
-    if (old != nullptr) {
-        *old = actions[number].program;
+    int result = 0;
+    {
+        const WriteLock lock;
+        if (old != nullptr) {
+            read_action(number, *old);
+        }
+        if (action == nullptr) {
+            return 0;
+        }
+        store_action(number, wanted);
+        result = install(number, wanted);
     }
-    if (action == nullptr) {
-        return 0;
-    }
-    store_action(number, wanted);
-    return install(number, wanted);
+    report_ignored(number, wanted);
+    return result;
+}
+
+bool program_handles_dump_signal() {
+    struct sigaction program {};
+    read_action(dump_signal.load(std::memory_order_relaxed), program);
+    return has_handler(program);
 }
 
 int32_t crashing_thread() { return crashing_tid.load(std::memory_order_acquire); }

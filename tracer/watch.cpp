@@ -37,9 +37,20 @@ constexpr uint64_t kJoinOnPurpose_ns = 2'000'000'000;
 constexpr uint64_t kExitWait_ns = 5'000'000'000;
 constexpr uint64_t kLook_ns = 20'000'000;  // for the entries to tell what the device's marks do; a driver may hang
 
+// A program that handles the dump signal itself may have a use of its own for it, as a wake-up: nobody asks for dumps so often, and
+// for so long.
+constexpr uint64_t kBetweenSignals_ns = 10'000'000'000;
+constexpr uint64_t kSignalsOver_ns = 60'000'000'000;
+constexpr uint32_t kSignalDumps = 3;
+struct SignalHabit {
+    uint64_t last_ns;  // that a signal came, 0 none yet
+    uint32_t dumps;    // since there was none for a minute
+};
+
 // The watch thread's own memory.
 struct WatchState {
     WatchdogState watchdog;
+    SignalHabit signals;
     uint64_t last_dump_ns;  // monotonic, 0 none yet
     bool last_dump_for_peer;
     uint64_t last_tick_ns;
@@ -55,6 +66,30 @@ bool on_purpose(DumpReason reason) {
 
 bool within(uint64_t span_ns) { return state.last_dump_ns != 0 && monotonic_now_ns() - state.last_dump_ns < span_ns; }
 
+bool is_programs_own_signal() {
+    if (!program_handles_dump_signal()) {
+        return false;
+    }
+    SignalHabit& habit = state.signals;
+    const uint64_t now_ns = monotonic_now_ns();
+    habit.dumps = now_ns - habit.last_ns > kSignalsOver_ns ? 0 : habit.dumps;
+    habit.last_ns = now_ns;
+    if (within(kBetweenSignals_ns) || habit.dumps == kSignalDumps) {
+        warn_once(
+            "the program handles the dump signal itself and gets it often: not every one causes a dump (see "
+            "TITANTRACE_SIGNAL)");
+        return true;
+    }
+    ++habit.dumps;
+    return false;
+}
+
+// What no dump for another reason may push out.
+bool is_evidence(DumpReason reason) {
+    return reason == DumpReason::kCrash || reason == DumpReason::kAbort || reason == DumpReason::kTimeout ||
+           reason == DumpReason::kEnd;
+}
+
 bool crashed_itself(const Session& session) {
     return std::atomic_ref(session.ring_file.header->state).load(std::memory_order_relaxed) ==
            format::ProcessState::kCrashed;
@@ -62,7 +97,8 @@ bool crashed_itself(const Session& session) {
 
 bool joins_last_dump(const Session& session, DumpReason reason) {
     switch (reason) {
-        case DumpReason::kSignal: return state.last_dump_for_peer && within(kJoinOnPurpose_ns);
+        case DumpReason::kSignal:
+            return (state.last_dump_for_peer && within(kJoinOnPurpose_ns)) || is_programs_own_signal();
         case DumpReason::kApi:
         case DumpReason::kExit: return false;
         case DumpReason::kCrash: return within(kJoin_ns) && !crashed_itself(session);
@@ -78,6 +114,7 @@ void describe_peer(const JobRequest& request, PendingDump& pending) {
     std::string_view reason = format::name_of(request.reason);
     pending.reason = DumpReason::kPeer;
     pending.rank = request.rank;
+    pending.cause = request.reason;
     TextWriter text(pending.detail, sizeof(pending.detail));
     text.format("asked by rank %d, ", request.rank);
     text.text(reason.data(), reason.size());
@@ -140,7 +177,7 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell t
         ask_other_nodes(request);
     }
     const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
-    const bool written = write_dump(session, {pending.reason, asked_by, pending.detail});
+    const bool written = write_dump(session, {pending.reason, asked_by, pending.detail, is_evidence(pending.cause)});
     const bool ends = pending.reason == DumpReason::kEnd;
     if (written && (ends || crashed_itself(session))) {
         set_job_state(JobState::kCrashed);  // what it had to say is said
@@ -159,7 +196,7 @@ void report_dead(const Session& session) {
     char detail[96];
     format_text(detail, sizeof(detail), "rank %d (pid %d) died", dead->rank, dead->pid);
     if ((session.config.dump_on & dump_bit(DumpReason::kCrash)) != 0) {
-        leave_request(DumpReason::kCrash, -1, detail);
+        leave_request(DumpReason::kCrash, detail);
     } else {
         warn_once("%s", detail);
     }
@@ -167,7 +204,7 @@ void report_dead(const Session& session) {
 
 // Every rank of the node that is to dump was asked itself.
 void dump_for_outside(Session& session, uint64_t request, uint32_t covered) {
-    PendingDump pending{DumpReason::kRequest, session.identity.rank, {}};
+    PendingDump pending{DumpReason::kRequest, session.identity.rank, DumpReason::kRequest, {}};
     format_text(pending.detail, sizeof(pending.detail), "asked by titan-dump (pid %d)", format::asker_of(request));
     dump(session, pending, covered, format::asks_other_nodes(request) ? Tell::kOtherNodes : Tell::kNobody);
 }
@@ -279,14 +316,14 @@ void request_dump(DumpReason reason, const char* detail) {
     if (current == nullptr || (!always && (current->config.dump_on & dump_bit(reason)) == 0)) {
         return;
     }
-    leave_request(reason, -1, detail);
+    leave_request(reason, detail);
     wake_watchers();
 }
 
 void request_peer_dump(const JobRequest& request) {
     PendingDump pending{};
     describe_peer(request, pending);
-    leave_request(DumpReason::kPeer, request.rank, pending.detail);
+    leave_request_of_peer(request.rank, request.reason, pending.detail);
     wake_watchers();
 }
 

@@ -36,11 +36,28 @@ class Signals(harness.Case):
     def test_signal_after(self):
         self.signalled("signal-after", 1)
 
+    def ignored(self, scenario):
+        run = self.signalled(scenario, 0, dumps=0)
+        self.assertEqual(run.stderr, "titantrace: rank 0: SIGUSR1 is ignored by the program and asks for no dump; titan-dump does\n")
+
     def test_ignored_before(self):
-        self.signalled("ignored-before", 0)
+        self.ignored("ignored-before")
 
     def test_ignored_after(self):
-        self.signalled("ignored-after", 0)
+        self.ignored("ignored-after")
+
+    def test_ignored_over_exec(self):
+        run = self.same_but_for_the_tracer([harness.client("e2e-signals"), "ignored-over-exec"], RANK="0")
+        self.assertEqual(run.stdout, "survived\nchild ended with 0\n")
+
+    def test_fork_while_actions_change(self):
+        run = self.same_but_for_the_tracer([harness.client("e2e-signals"), "fork-among-changes"], RANK="0")
+        self.assertEqual(run.stdout, "300 children ended\n")
+
+    def test_signal_that_is_the_programs_wake_up(self):
+        run = self.place.run_rank("e2e-signals", "wake-ups")
+        self.assertEqual((run.status, run.stdout), (0, "handled 420\n"))
+        self.assertEqual([path.name for path in self.place.dump_files()], ["rank00000.0.titan"])
 
     def test_the_program_reads_back_its_own(self):
         run = self.same_but_for_the_tracer([harness.client("e2e-signals"), "reads-back"], RANK="0")

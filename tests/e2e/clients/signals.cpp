@@ -1,7 +1,9 @@
 // Programs with signal handlers of their own, and programs that crash.
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
+#include <atomic>
 #include <thread>
 
 #include "client.h"
@@ -135,6 +137,64 @@ int recovers() {
     return 0;
 }
 
+// What the program ignores stays ignored in what it executes.
+int ignored_over_exec() {
+    ignore();
+    Rank r;
+    r.join();
+    r.reduce_and_sync();
+    const pid_t child = fork();
+    if (child == 0) {
+        execlp("sh", "sh", "-c", "kill -USR1 $$; echo survived", nullptr);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    say("child ended with %d", status);
+    return 0;
+}
+
+// A child that is forked while another thread changes a signal's action can change it itself.
+int fork_among_changes() {
+    static std::atomic<bool> over{false};
+    Rank r;
+    r.join();
+    r.reduce_and_sync();
+    std::thread changes([] {
+        while (!over) {
+            signal(SIGUSR1, count);
+        }
+    });
+    for (int i = 0; i < 300; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(3);
+            signal(SIGUSR1, SIG_DFL);
+            _exit(0);
+        }
+        int status = -1;
+        REQUIRE(waitpid(child, &status, 0) == child && status == 0);
+    }
+    over = true;
+    changes.join();
+    say("300 children ended");
+    return 0;
+}
+
+// The dump signal as a wake-up: 140 times a second.
+int wake_ups() {
+    handle_with_signal();
+    Rank r;
+    r.join();
+    r.reduce_and_sync();
+    for (int i = 0; i < 420; ++i) {
+        kill(getpid(), SIGUSR1);
+        usleep(7000);
+    }
+    r.reduce_and_sync();
+    say("handled %d", static_cast<int>(calls));
+    return 0;
+}
+
 constexpr client::Scenario kScenarios[] = {{"sigaction-before", action_before},
                                            {"sigaction-after", action_after},
                                            {"signal-before", signal_before},
@@ -150,7 +210,10 @@ constexpr client::Scenario kScenarios[] = {{"sigaction-before", action_before},
                                            {"handled-later", handled_later},
                                            {"segfault-on-thread", segfault_on_thread},
                                            {"raised", raised},
-                                           {"recovers", recovers}};
+                                           {"recovers", recovers},
+                                           {"ignored-over-exec", ignored_over_exec},
+                                           {"fork-among-changes", fork_among_changes},
+                                           {"wake-ups", wake_ups}};
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 
 #include "scratch.h"
 #include "session.h"
+#include "signals.h"
 #include "watch.h"
 
 using namespace titan::tracer;
@@ -127,13 +128,19 @@ TEST_CASE("a handler from after the session is chained, by whatever function it 
           }) == 0);
 }
 
-TEST_CASE("an ignored signal still dumps and does nothing else") {
+TEST_CASE("an ignored signal stays ignored, before the kernel, too") {
     Scratch scratch;
     CHECK(run_child(rank_environment(scratch, 0), [&] {
               signal(SIGUSR1, SIG_IGN);
               start_session();
+              struct sigaction kernel {};
+              __sigaction(SIGUSR1, nullptr, &kernel);
+              if (kernel.sa_handler != SIG_IGN) {
+                  return 1;
+              }
+              signal(SIGUSR1, plain_handler);
               raise(SIGUSR1);
-              return dumped(scratch, 1) ? 0 : 1;
+              return calls == 1 && dumped(scratch, 1) ? 0 : 2;
           }) == 0);
 }
 

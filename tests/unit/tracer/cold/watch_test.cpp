@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -69,6 +70,40 @@ TEST_CASE("a call past the timeout is dumped once, the next one again") {
           }) == 0);
     auto dump = read_dump(scratch.dump_path("rank00000.0.titan"));
     CHECK(has(dump.meta, "\"reason\":\"timeout\",\"detail\":\"thread 4711 inside ncclCommInitRank for 0 s\""));
+}
+
+TEST_CASE("dumps on purpose do not push out the evidence of a hang") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    environment["TITANTRACE_KEEP"] = "2";
+    CHECK(run_child(environment, [&] {
+              start_session();
+              const format::DumpReason reasons[] = {format::DumpReason::kAbort, format::DumpReason::kApi,
+                                                    format::DumpReason::kApi, format::DumpReason::kApi,
+                                                    format::DumpReason::kApi};
+              for (format::DumpReason reason : reasons) {
+                  request_dump(reason, "");
+                  if (!wait_for_dump(4'000'000'000)) {
+                      return 1;
+                  }
+              }
+              return 0;
+          }) == 0);
+    CHECK(scratch.dump_names() ==
+          std::vector<std::string>{"rank00000.0.titan", "rank00000.3.titan", "rank00000.4.titan"});
+}
+
+TEST_CASE("the way out is the TMPDIR of the beginning: programs change their environment while we dump") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    environment["TITANTRACE_DIR"] = "/proc/no/such/place";
+    environment["TMPDIR"] = scratch.path("");
+    CHECK(run_child(environment, [&] {
+              start_session();
+              setenv("TMPDIR", "/proc", 1);
+              request_dump(format::DumpReason::kApi, "");
+              return wait_for_dump(4'000'000'000) ? 0 : 1;
+          }) == 0);
 }
 
 TEST_CASE("reasons that are not asked for are not heard") {
