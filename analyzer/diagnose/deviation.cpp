@@ -171,7 +171,8 @@ size_t equal_before(std::span<const Token> tokens, size_t a, size_t b) {
     return length;
 }
 
-// The newest place where it made another call than it always made after as long a stretch of equal ones.
+// The newest place where it made another call than it always made after as long a stretch of equal ones. What it did again
+// since, after such a stretch, has become its habit.
 std::optional<Deviation> from_own_past(const Run& run, const Comparison& comparison, uint32_t index) {
     constexpr size_t kLookedAt = 64;
     constexpr size_t kLeastContext = 6;
@@ -182,13 +183,17 @@ std::optional<Deviation> from_own_past(const Run& run, const Comparison& compari
         size_t as_here = 0;
         size_t other = 0;
         size_t other_at = 0;
-        for (size_t earlier = 1; earlier < at; ++earlier) {
-            const size_t length = equal_before(tokens, earlier, at);
-            if (tokens[earlier] == tokens[at]) {
+        for (size_t elsewhere = 1; elsewhere < tokens.size(); ++elsewhere) {
+            size_t length = elsewhere == at ? 0 : equal_before(tokens, elsewhere, at);
+            if (tokens[elsewhere] == tokens[at]) {
                 as_here = std::max(as_here, length);
-            } else if (length >= other) {
+                continue;
+            }
+            // That a stretch goes on for a while and ends is told by what comes after the like of all of it only.
+            length = elsewhere < at ? std::min(length, at - elsewhere) : 0;
+            if (length >= other) {
                 other = length;
-                other_at = earlier;
+                other_at = elsewhere;
             }
         }
         if (other >= kLeastContext && other >= as_here + kClearly) {
