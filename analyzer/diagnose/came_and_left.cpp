@@ -1,40 +1,69 @@
 // Members that a node of the wait-for graph has as waiting or absent, told by more than their own calls.
 #include <algorithm>
 
+#include "analyzer/call_order.h"
 #include "analyzer/wait_graph.h"
 
 namespace titan::analyzer {
 
-// A Flight Recorder file that was written long before the others', after a short wait, is no witness of the rest of it:
-// its rank may have raised an exception, written the file and left.
-void set_early_records_aside(const Run& run, WaitGraph& graph) {
+int64_t latest_end_ns(const WaitNode& node) {
+    int64_t latest_ns = 0;
+    for (const Waiter& waiter : node.waiting) {
+        latest_ns = std::max(latest_ns, waiter.since_ns + waiter.age_ns);
+    }
+    return latest_ns;
+}
+
+bool ends_early(const Process& process, const WaitNode& node) {
     constexpr int64_t kEarlyNs = 10'000'000'000;
+    int64_t longest_ns = 0;
+    int64_t first_ns = INT64_MAX;
+    for (const Waiter& waiter : node.waiting) {
+        longest_ns = std::max(longest_ns, waiter.age_ns);
+        first_ns = std::min(first_ns, waiter.since_ns);
+    }
+    const int64_t unseen_ns = latest_end_ns(node) - process.now_ns;
+    return process.only_calls && unseen_ns > kEarlyNs && longest_ns > unseen_ns / 2 &&
+           process.now_ns - first_ns < unseen_ns / 2;
+}
+
+void set_early_records_aside(const Run& run, WaitGraph& graph) {
     for (WaitNode& node : graph.nodes) {
-        int64_t latest_ns = 0;
-        int64_t longest_ns = 0;
+        std::vector<Waiter> stay;
         for (const Waiter& waiter : node.waiting) {
-            latest_ns = std::max(latest_ns, waiter.since_ns + waiter.age_ns);
-            longest_ns = std::max(longest_ns, waiter.age_ns);
-        }
-        const auto is_early = [&](const Waiter& waiter) {
-            const int64_t early_ns = latest_ns - (waiter.since_ns + waiter.age_ns);
-            return run.process(waiter.member).only_calls && early_ns > kEarlyNs && waiter.age_ns < early_ns / 2 &&
-                   longest_ns > early_ns / 2;
-        };
-        for (const Waiter& waiter : node.waiting) {
-            if (is_early(waiter)) {
+            if (ends_early(run.process(waiter.member), node)) {
                 const Member& member = run.member(waiter.member);
                 node.absent.push_back(
                     {waiter.member, member.rank, member.global_rank, AbsenceReason::kLeft, {}, false});
+            } else {
+                stay.push_back(waiter);
             }
         }
-        std::erase_if(node.waiting, is_early);
+        node.waiting = std::move(stay);
+    }
+}
+
+void let_go_of_those_not_held(const Run& run, WaitGraph& graph) {
+    for (WaitNode& node : graph.nodes) {
+        for (Absence& absence : node.absent) {
+            const bool guessed = node.kind == WaitKind::kCollective && absence.reason == AbsenceReason::kNotIssued &&
+                                 absence.member.known() && run.process(absence.member).only_calls;
+            std::erase_if(absence.held_by, [&](uint32_t holder) {
+                const WaitNode& held_in = graph.nodes[holder];
+                return guessed && held_in.kind == WaitKind::kCollective &&
+                       std::any_of(held_in.waiting.begin(), held_in.waiting.end(), [&](const Waiter& waiter) {
+                           return waiter.member.process != absence.member.process && waiter.entry != nullptr &&
+                                  made_after(run, waiter.member.process, {node.communicator, node.sequence},
+                                             waiter.entry->place);
+                       });
+            });
+        }
     }
 }
 
 void doubt_the_many(WaitNode& node) {
-    const auto went_on = std::count_if(node.absent.begin(), node.absent.end(),
-                                       [](const Absence& absence) { return absence.moved_on; });
+    const auto went_on =
+        std::count_if(node.absent.begin(), node.absent.end(), [](const Absence& absence) { return absence.moved_on; });
     if (static_cast<size_t>(went_on) <= node.waiting.size()) {
         return;
     }

@@ -128,15 +128,6 @@ std::string replay_of(const Run& run, const WaitNode& node) {
     return {};
 }
 
-// When the newest record of those who wait ends.
-int64_t latest_end_ns(const WaitNode& node) {
-    int64_t latest_ns = 0;
-    for (const Waiter& waiter : node.waiting) {
-        latest_ns = std::max(latest_ns, waiter.since_ns + waiter.age_ns);
-    }
-    return latest_ns;
-}
-
 // "never called all_reduce #41 on dp:0", after the name of the ranks.
 std::string what_is_missing(const Run& run, const WaitNode& node, const Absence& absence, size_t count) {
     // Of a pair, its own half, not the one that the other waits in.

@@ -49,6 +49,7 @@ class GraphBuilder {
                 case WaitKind::kCreation: look_at_creation(node); break;
             }
         }
+        let_go_of_those_not_held(run_, graph_);
         add_edges();
         add_program_order();
         return std::move(graph_);
@@ -293,7 +294,7 @@ class GraphBuilder {
         const Process& process = run_.processes[ref.process];
         Absence absence{ref, comm_rank, global_rank, AbsenceReason::kNotIssued, {}, false};
         const Member* member = ref.row == kNoIndex ? nullptr : &process.members[ref.row];
-        if (is_stale(process, node)) {
+        if (is_stale(process, node) || ends_early(process, node)) {
             absence.reason = AbsenceReason::kUnknown;
         } else if (member != nullptr && (member->closed_ns != 0 || member->state == CommState::kDestroyed ||
                                          member->state == CommState::kAborted)) {
@@ -335,6 +336,9 @@ class GraphBuilder {
             insert_head(ref.process, head->second, nodes);
             absence.held_by.assign(nodes.begin(), nodes.end());
             left_out_before(run_, node, entry, absence);
+            if (ends_early(run_.process(ref), node)) {
+                absence = {ref, member.rank, member.global_rank, AbsenceReason::kLeft, {}, false};
+            }
             node.absent.push_back(absence);
         } else if (order.progress[index] == Progress::kUnknown) {
             node.device_unknown = true;  // arrived; whether it is through, nobody saw

@@ -83,9 +83,15 @@ Passing odd_of_pair(const Member& absent, const Member& waiter, const WaitNode& 
     return issued == back ? Passing::kSkipped : missing == back ? Passing::kWaiterIsOdd : Passing::kNo;
 }
 
-// The absent member made `later`, which the waiter made only after the call it waits in.
+// The absent member made `later`, which the waiter made only after the call it waits in. The vote of all ranks that make such
+// calls tells more than what each of the two used to do.
 Passing who_is_odd(const Run& run, MemberRef absent, const Member& member, const WaitNode& node, const Waiter& waiter,
                    CallPlace later) {
+    const bool collective = node.kind == WaitKind::kCollective;
+    const OrderVote vote = collective ? vote_on_order(run, {node.communicator, node.sequence}, later) : OrderVote();
+    if (vote.a_first.size() != vote.b_first.size()) {
+        return vote.a_first.size() > vote.b_first.size() ? Passing::kSkipped : Passing::kWaiterIsOdd;
+    }
     const Process& process = run.process(absent);
     const auto made = process.recall(member, later.sequence);
     const Habit absent_habit = made ? habit_of(process, *made) : Habit::kUnknown;
@@ -96,14 +102,11 @@ Passing who_is_odd(const Run& run, MemberRef absent, const Member& member, const
     if (absent_habit == Habit::kAsBefore && waiter_habit == Habit::kDeviates) {
         return Passing::kWaiterIsOdd;
     }
-    if (node.kind != WaitKind::kCollective) {
-        const Passing odd = odd_of_pair(run.member(absent), run.member(waiter.member), node);
-        return odd == Passing::kNo && absent_habit != Habit::kAsBefore ? Passing::kUndecided : odd;
+    if (collective) {
+        return Passing::kUndecided;
     }
-    const OrderVote vote = vote_on_order(run, {node.communicator, node.sequence}, later);
-    return vote.a_first.size() > vote.b_first.size()   ? Passing::kSkipped
-           : vote.a_first.size() < vote.b_first.size() ? Passing::kWaiterIsOdd
-                                                       : Passing::kUndecided;
+    const Passing odd = odd_of_pair(run.member(absent), run.member(waiter.member), node);
+    return odd == Passing::kNo && absent_habit != Habit::kAsBefore ? Passing::kUndecided : odd;
 }
 
 // Some other rank made that call, too, and not the missing one before it: it does not stand in the missing one's place.
@@ -330,7 +333,8 @@ Passed went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberR
             const CallShape* same = member == nullptr ? nullptr : process.shape_at(*member, later.sequence);
             // The same number in another step, or with other arguments, is another call: one of them left one out.
             if (same != nullptr && same->thread == last->thread && same_arguments(*same, other.history[later.place]) &&
-                step_at(process, *member, later.sequence) == later.step) {
+                step_at(process, *member, later.sequence) == later.step &&
+                !keeps_no_order(process, other, node.communicator, member->communicator)) {
                 const CallPlace made{member->communicator, later.sequence};
                 const Passing how = who_is_odd(run, absent, *member, node, waiter, made);
                 return {how, waiter.member, made.communicator, made.sequence};

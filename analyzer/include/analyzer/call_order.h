@@ -21,6 +21,13 @@ struct OrderVote {
 };
 OrderVote vote_on_order(const Run& run, CallPlace a, CallPlace b);
 
+// Did the process make that call, or the like of it on a sibling, behind that place in its history?
+bool made_after(const Run& run, uint32_t process, CallPlace later, uint32_t place);
+
+// Did the two processes interleave their calls on two communicators now in one way, now in another? Then threads of their
+// own make them, and that one of the calls comes first tells nothing.
+bool keeps_no_order(const Process& a, const Process& b, uint32_t first, uint32_t second);
+
 // Communicators that play the same role for other ranks: children of one split, or of one name but for a number.
 bool are_siblings(const Run& run, uint32_t a, uint32_t b);
 

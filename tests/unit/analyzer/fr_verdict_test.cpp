@@ -318,4 +318,168 @@ TEST_CASE("of two that wait for each other, the one that parts from the ranks of
     CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
 }
 
+TEST_CASE(
+    "a rank that wrote its file long before the others is suspected, also where its stream had not come to the call") {
+    FrJob job(4);
+    for (int i = 0; i < 5; ++i) {
+        job.all("world", "all_reduce");
+    }
+    for (int rank = 0; rank < 4; ++rank) {
+        job.call(rank, "world", "all_gather", rank == 2 ? FrState::kPending : FrState::kDone);
+        job.call(rank, "world", "reduce_scatter", FrState::kPending);
+    }
+    job.write_file_at_ms(2, 1'100);  // the others: at 700 s
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().ranks == std::vector<int>{2});
+    CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
+    CHECK(diagnosis.findings.front().summary.find("may have left since") != std::string::npos);
+}
+
+TEST_CASE("a file is no witness of a wait that had hardly begun when it was written") {
+    for (const int64_t file_ms : {1'060, 30'000}) {
+        FrJob job(4);
+        for (int i = 0; i < 5; ++i) {
+            job.all("world", "all_reduce");
+        }
+        for (const int rank : {1, 2, 3}) {
+            job.call(rank, "world", "all_gather", FrState::kPending);
+        }
+        job.write_files_at_ms(42'000);  // somebody asked for them: PyTorch's timeout is far
+        job.write_file_at_ms(0, file_ms);
+        const Diagnosis diagnosis = diagnose(job);
+        REQUIRE(!diagnosis.findings.empty());
+        const Finding& finding = diagnosis.findings.front();
+        CHECK(finding.ranks == kRank0);
+        CHECK(finding.confidence != Confidence::kCertain);
+        CHECK((finding.summary.find("when its record ended") != std::string::npos) == (file_ms < 2'000));
+    }
+}
+
+TEST_CASE("a rank is not held in a call from which another member went on to the missing one") {
+    // A mesh of 2 x 2; rank 1 does not come to its shard's call, so that rank 0 never comes to the replicas' first one.
+    FrJob job(4);
+    job.group("1", "mesh_shard", {0, 1});
+    job.group("2", "mesh_shard", {2, 3});
+    job.group("3", "mesh_replicate", {0, 2});
+    job.group("4", "mesh_replicate", {1, 3});
+    for (int step = 0; step < 3; ++step) {
+        for (const char* group : {"1", "2", "3", "4", "1", "2"}) {
+            job.all(group, "all_reduce");
+        }
+    }
+    job.call(0, "1", "all_gather", FrState::kPending);
+    job.call(0, "3", "all_reduce", FrState::kPending);
+    job.call(0, "1", "reduce_scatter", FrState::kPending);
+    job.call(2, "2", "all_gather");
+    job.call(3, "2", "all_gather");
+    job.call(2, "3", "all_reduce", FrState::kPending);  // the newest of rank 2
+    job.call(3, "4", "all_reduce", FrState::kPending);
+    job.call(3, "2", "reduce_scatter", FrState::kPending);
+    const Diagnosis diagnosis = diagnose(job);
+    std::vector<int> named;
+    for (const Finding& finding : diagnosis.findings) {
+        named.insert(named.end(), finding.ranks.begin(), finding.ranks.end());
+        CHECK(finding.confidence != Confidence::kCertain);
+    }
+    std::sort(named.begin(), named.end());
+    CHECK(named == std::vector<int>{1, 2});
+}
+
+TEST_CASE("whose calls of two groups come now in this order, now in that, has left none out") {
+    // A thread of its own saves checkpoints beside the training; in rank 0 it stands still.
+    FrJob job(4);
+    job.group("1", "checkpoint", {0, 1, 2, 3});
+    for (int step = 0; step < 6; ++step) {
+        for (int rank = 0; rank < 4; ++rank) {
+            const bool first = (step % 2 == 0) == (rank == 0);
+            if (first) {
+                job.call(rank, "1", "all_gather");
+            }
+            job.call(rank, "world", "all_reduce");
+            if (!first) {
+                job.call(rank, "1", "all_gather");
+            }
+        }
+    }
+    for (int rank = 0; rank < 4; ++rank) {
+        if (rank != 0) {
+            job.call(rank, "1", "all_reduce_barrier", FrState::kPending);
+        }
+        job.call(rank, "world", "all_reduce");
+    }
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE(diagnosis.findings.size() == 1);
+    CHECK(diagnosis.findings.front().ranks == kRank0);
+    CHECK(diagnosis.findings.front().summary.find("rank 0 never called barrier") != std::string::npos);
+}
+
+TEST_CASE("a rank that is not where the many are is asked for, whatever each of them used to do") {
+    // Rank 1's checkpoint thread was once as slow as it is fast now; the training never waits for it.
+    FrJob job(4);
+    job.group("1", "checkpoint", {0, 1, 2, 3});
+    for (int step = 0; step < 6; ++step) {
+        for (int rank = 0; rank < 4; ++rank) {
+            job.call(rank, "world", "all_reduce");
+            job.call(rank, "world", "all_gather");
+            job.call(rank, "world", "reduce_scatter");
+        }
+        job.all("1", "all_gather");
+    }
+    for (int rank = 0; rank < 4; ++rank) {
+        job.call(rank, "world", "all_reduce");
+        if (rank != 0) {
+            job.call(rank, "1", "all_gather", FrState::kPending);
+        }
+        job.call(rank, "world", "all_gather");
+        job.call(rank, "world", "reduce_scatter");
+    }
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().ranks == kRank0);
+    CHECK(diagnosis.findings.front().kind == FindingKind::kRankNotArrived);
+}
+
+// Sends ("s1": to rank 1) and receives of one rank, one after the other.
+void exchange(FrJob& job, int rank, const std::string& calls, FrState state = FrState::kDone) {
+    for (size_t at = 0; at < calls.size(); at += 2) {
+        const int peer = calls[at + 1] - '0';
+        if (calls[at] == 's') {
+            job.send(rank, "1", peer, state);
+        } else {
+            job.receive(rank, "1", peer, state);
+        }
+    }
+}
+
+std::string times(int count, const std::string& calls) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+        text += calls;
+    }
+    return text;
+}
+
+TEST_CASE("of a stage that left a receive out and one that ended its step as ever, the first is named") {
+    for (const int steps : {1, 2}) {
+        FrJob job(3);
+        job.group("1", "PIPELINE_MODEL_PARALLEL_GROUP", {0, 1, 2});
+        for (int step = 0; step < steps; ++step) {
+            exchange(job, 0, "s1s1" + times(6, "s1r1") + "r1r1");
+            exchange(job, 1, "r0s2r0" + times(6, "s2r2r0s0") + "s2r2s0r2s0");
+            exchange(job, 2, "r1" + times(7, "r1s1") + "s1");
+        }
+        exchange(job, 0, "s1s1s1r1");
+        exchange(job, 1, "r0s2r0s2r0s0");  // a receive from rank 2 always came after the second send
+        exchange(job, 1, "s2r2", FrState::kPending);
+        exchange(job, 2, "r1r1");
+        exchange(job, 2, "s1", FrState::kPending);
+        const Diagnosis diagnosis = diagnose(job);
+        REQUIRE(!diagnosis.findings.empty());
+        // After one step only, nothing but the end of that step stands out, and it is as it should be.
+        CHECK(diagnosis.findings.front().ranks == (steps == 1 ? std::vector<int>{1, 2} : std::vector<int>{1}));
+        CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
+    }
+}
+
 }  // namespace
