@@ -98,7 +98,7 @@ class Exporter {
     ExportResult write_all() {
         size_t done = 0;
         for (const Process& loaded : run_.processes) {
-            if (const auto opened = open_source(loaded.source.path, memory_)) {
+            if (const auto opened = open_source(loaded.source, memory_)) {
                 CallSites sites(opened->image, &symbols_);
                 sites_ = &sites;
                 note_stacks(*opened);

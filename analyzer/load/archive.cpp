@@ -131,4 +131,24 @@ std::optional<Error> Archive::read(std::vector<std::byte>& into, size_t most) {
     return std::nullopt;
 }
 
+std::optional<Error> read_member(const std::string& path, const std::string& member, std::vector<std::byte>& into,
+                                 size_t most) {
+    Result<Archive> archive = Archive::open(path);
+    if (!archive) {
+        return archive.error();
+    }
+    for (;;) {
+        const auto next = archive->next();
+        if (!next) {
+            return next.error();
+        }
+        if (!*next) {
+            return Error("it is not in the archive any more");
+        }
+        if ((*next)->name == member) {
+            return archive->read(into, most);
+        }
+    }
+}
+
 }  // namespace titan::analyzer

@@ -121,10 +121,17 @@ Result<Digest> read_digest_file(const std::string& path) {
     if (!file) {
         return file.error().within(label);
     }
+    Source source;
+    source.path = path;
+    source.label = label;
+    return read_digest_bytes(source, *file->read_all());
+}
+
+Result<Digest> read_digest_bytes(const Source& source, std::span<const std::byte> bytes) {
+    const std::string& label = source.label;
     Digest digest;
     size_t number = 0;
-    const auto bytes = file->read_all();
-    const auto read = format::read_digest(*bytes, [&](DigestSection kind, std::span<const std::byte> raw) {
+    const auto read = format::read_digest(bytes, [&](DigestSection kind, std::span<const std::byte> raw) {
         if (kind == DigestSection::kProblems) {
             unpack_problems(raw, digest.problems);
             return;
@@ -136,7 +143,7 @@ Result<Digest> read_digest_file(const std::string& path) {
         ++number;
         Result<Process> process = unpack_process(raw);
         if (process) {
-            process->source.path = path;
+            process->source.path = source.path;
             process->source.is_digest = true;
             digest.processes.push_back(std::move(*process));
         } else {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "analyzer/flight_recorder.h"
-#include "analyzer/load.h"
+#include "analyzer/loader.h"
 #include "analyzer/text.h"
 #include "analyzer/witness.h"
 
@@ -59,7 +59,7 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     candidate.size_bytes = static_cast<uint64_t>(status.st_size);
     candidate.modified_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
     const bool foreign = !candidate.is_ring && !candidate.is_digest && !name.ends_with(".titan");
-    candidate.is_archive = foreign && is_archive_name(name) && (named || holds_flight_recorder(candidate.path));
+    candidate.is_archive = foreign && is_archive_name(name) && (named || holds_records(candidate.path));
     candidate.is_flight_recorder = foreign && !candidate.is_archive && is_flight_recorder(candidate.path);
     const bool unknown = foreign && !candidate.is_flight_recorder && !candidate.is_archive;
     if (unknown && (named ? is_witness_file(candidate.path) : is_witness_name(name) && status.st_size != 0)) {

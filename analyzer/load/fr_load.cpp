@@ -5,7 +5,6 @@
 #include <array>
 #include <charconv>
 
-#include "analyzer/archive.h"
 #include "analyzer/condense.h"
 #include "analyzer/flight_recorder.h"
 #include "analyzer/text.h"
@@ -20,18 +19,6 @@ using format::Result;
 
 constexpr size_t kLookBytes = 4096;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 29;
-
-bool looks_like_one(std::span<const std::byte> first_bytes) {
-    switch (format::fr::guess_encoding(first_bytes)) {
-        case format::fr::Encoding::kPickle: return true;
-        case format::fr::Encoding::kUnknown: return false;
-        case format::fr::Encoding::kJson: break;
-    }
-    const std::string_view text(reinterpret_cast<const char*>(first_bytes.data()), first_bytes.size());
-    constexpr std::string_view kKeys[] = {"\"pg_config\"", "\"pg_status\"", "\"collective_seq_id\""};
-    return std::any_of(std::begin(kKeys), std::end(kKeys),
-                       [&](std::string_view key) { return text.find(key) != std::string_view::npos; });
-}
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -64,8 +51,22 @@ Result<format::fr::Dump> dump_of(FlightRecorderScratch& scratch) {
     return dump;
 }
 
-// What the scratch holds. `name`: that of the file, or of the member of an archive.
-Result<Process> load_bytes(Source source, std::string_view name, FlightRecorderScratch& scratch, GroupRanks& groups) {
+}  // namespace
+
+bool looks_like_flight_recorder(std::span<const std::byte> first_bytes) {
+    switch (format::fr::guess_encoding(first_bytes)) {
+        case format::fr::Encoding::kPickle: return true;
+        case format::fr::Encoding::kUnknown: return false;
+        case format::fr::Encoding::kJson: break;
+    }
+    const std::string_view text(reinterpret_cast<const char*>(first_bytes.data()), first_bytes.size());
+    constexpr std::string_view kKeys[] = {"\"pg_config\"", "\"pg_status\"", "\"collective_seq_id\""};
+    return std::any_of(std::begin(kKeys), std::end(kKeys),
+                       [&](std::string_view key) { return text.find(key) != std::string_view::npos; });
+}
+
+Result<Process> load_flight_recorder_bytes(Source source, FlightRecorderScratch& scratch, GroupRanks& groups) {
+    const std::string name(base_name(source.member.empty() ? source.path : source.member));
     const Result<format::fr::Dump> dump = dump_of(scratch);
     if (!dump) {
         return Error(printable(dump.error().text())).within(source.label);
@@ -88,20 +89,7 @@ Result<Process> load_bytes(Source source, std::string_view name, FlightRecorderS
     return process;
 }
 
-// Reads the member that follows, as far as it may be a dump; false: it is none.
-Result<bool> read_member(Archive& archive, FlightRecorderScratch& scratch) {
-    scratch.bytes.clear();
-    if (const auto error = archive.read(scratch.bytes, kLookBytes)) {
-        return *error;
-    }
-    if (!looks_like_one(scratch.bytes)) {
-        return false;
-    }
-    if (const auto error = archive.read(scratch.bytes, kMaxBytes + 1)) {
-        return *error;
-    }
-    return true;
-}
+namespace {
 
 std::optional<Error> read_file(const Source& source, FlightRecorderScratch& scratch) {
     if (source.member.empty()) {
@@ -116,23 +104,8 @@ std::optional<Error> read_file(const Source& source, FlightRecorderScratch& scra
         scratch.bytes.resize(file->read_at(0, scratch.bytes.data(), scratch.bytes.size()));
         return std::nullopt;
     }
-    Result<Archive> archive = Archive::open(source.path);
-    if (!archive) {
-        return archive.error();
-    }
-    for (;;) {
-        const auto member = archive->next();
-        if (!member) {
-            return member.error();
-        }
-        if (!*member) {
-            return Error("it is not in the archive any more");
-        }
-        if ((*member)->name == source.member) {
-            const Result<bool> done = read_member(*archive, scratch);
-            return done ? std::nullopt : std::optional(done.error());
-        }
-    }
+    scratch.bytes.clear();
+    return read_member(source.path, source.member, scratch.bytes, kMaxBytes + 1);
 }
 
 }  // namespace
@@ -144,24 +117,7 @@ bool is_flight_recorder(const std::string& path) {
     }
     std::array<std::byte, kLookBytes> first{};
     const size_t size = file->read_at(0, first.data(), first.size());
-    return looks_like_one(std::span<const std::byte>(first.data(), size));
-}
-
-bool holds_flight_recorder(const std::string& path) {
-    constexpr int kMembers = 64;
-    Result<Archive> archive = Archive::open(path);
-    std::vector<std::byte> first;
-    for (int i = 0; archive && i < kMembers; ++i) {
-        const auto member = archive->next();
-        first.clear();
-        if (!member || !*member || archive->read(first, kLookBytes)) {
-            return false;
-        }
-        if (looks_like_one(first)) {
-            return true;
-        }
-    }
-    return false;
+    return looks_like_flight_recorder(std::span<const std::byte>(first.data(), size));
 }
 
 int rank_in_name(std::string_view name) {
@@ -202,48 +158,7 @@ Result<Process> load_flight_recorder(const std::string& path, FlightRecorderScra
     }
     const Result<format::OpenFile> file = format::OpenFile::open(path);
     source.written_ns = file ? file->modified_ns() : 0;
-    return load_bytes(source, base_name(path), scratch, groups);
-}
-
-void load_archive(const std::string& path, Archive& archive, FlightRecorderScratch& scratch, GroupRanks& groups,
-                  std::vector<Process>& processes, std::vector<std::string>& problems) {
-    const std::string name = printable(std::string(base_name(path)));
-    size_t dumps = 0;
-    size_t own = 0;
-    for (;;) {
-        const auto member = archive.next();
-        if (!member || !*member) {
-            if (!member) {
-                problems.push_back(fmt::format("{}: {}; what was read before is used", name, member.error().text()));
-            }
-            break;
-        }
-        const std::string& inner = (*member)->name;
-        own += inner.ends_with(".titan") || inner.ends_with(".ring") || inner.ends_with(".digest") ? 1 : 0;
-        const Result<bool> is_dump = read_member(archive, scratch);
-        Source source;
-        source.path = path;
-        source.member = inner;
-        source.label = name + ":" + printable(inner);
-        source.written_ns = (*member)->modified_ns;
-        if (!is_dump) {
-            problems.push_back(fmt::format("{}: {}; skipped", source.label, is_dump.error().text()));
-        } else if (*is_dump) {
-            ++dumps;
-            Result<Process> process = load_bytes(std::move(source), base_name(inner), scratch, groups);
-            if (process) {
-                processes.push_back(std::move(*process));
-            } else {
-                problems.push_back(process.error().text() + "; skipped");
-            }
-        }
-    }
-    if (own != 0) {
-        problems.push_back(
-            fmt::format("{}: {} of titantrace's own files in it are not read from an archive: unpack it", name, own));
-    } else if (dumps == 0) {
-        problems.push_back(name + ": no Flight Recorder dump is in it");
-    }
+    return load_flight_recorder_bytes(std::move(source), scratch, groups);
 }
 
 }  // namespace titan::analyzer

@@ -15,6 +15,7 @@
 #include "analyzer/digest.h"
 #include "analyzer/flight_recorder.h"
 #include "analyzer/load_warnings.h"
+#include "analyzer/loader.h"
 #include "analyzer/rings.h"
 #include "analyzer/standing.h"
 #include "analyzer/text.h"
@@ -32,11 +33,6 @@ using format::Result;
 // Dumps of one rank, newest first: the first usable one is taken.
 struct LoadJob {
     std::vector<Candidate> files;
-};
-
-struct LoadOutcome {
-    std::vector<Process> processes;
-    std::vector<std::string> problems;
 };
 
 // "realtime_ns":N of the meta section, 0 where it cannot be had. The full parse follows only for the file that is used.
@@ -88,29 +84,6 @@ std::vector<LoadJob> jobs_of(const std::vector<CandidateGroup>& groups) {
     return jobs;
 }
 
-// Condensed by the worker that decoded it: only one process per worker is ever there in full.
-Process decode(const OpenedSource& opened, Symbols& symbols) {
-    Process process = decode_process(opened, &symbols);
-    condense(process);
-    return process;
-}
-
-void load_digest(const Candidate& candidate, const LoadOptions& options, GroupRanks& groups, LoadOutcome& outcome) {
-    Result<Digest> digest = read_digest_file(candidate.path);
-    if (!digest) {
-        outcome.problems.push_back(digest.error().text() + "; skipped");
-        return;
-    }
-    for (const auto& [id, ranks] : digest->group_ranks) {
-        groups.add(id, ranks);
-    }
-    outcome.problems = std::move(digest->problems);
-    outcome.processes = std::move(digest->processes);
-    std::erase_if(outcome.processes, [&](const Process& process) {
-        return !options.only_host.empty() && process.host != options.only_host;
-    });
-}
-
 // Judged by the head of the file: a node need not unpack the dumps of all others to find its own.
 bool is_of_another_host(const Candidate& candidate, const LoadOptions& options) {
     if (options.only_host.empty() || candidate.is_digest) {
@@ -122,14 +95,6 @@ bool is_of_another_host(const Candidate& candidate, const LoadOptions& options) 
     return header && format::fixed_text(header->host) != options.only_host;
 }
 
-// What a thread loads with.
-struct Loader {
-    Symbols& symbols;  // shared
-    GroupRanks& groups;
-    ImageBuffer memory{};
-    FlightRecorderScratch scratch{};
-};
-
 void load_files_in(const Candidate& candidate, Loader& with, LoadOutcome& outcome) {
     Result<Archive> archive = Archive::open(candidate.path);
     if (!archive) {
@@ -137,7 +102,7 @@ void load_files_in(const Candidate& candidate, Loader& with, LoadOutcome& outcom
         outcome.problems.push_back(printable(name) + ": " + archive.error().text() + "; skipped");
         return;
     }
-    load_archive(candidate.path, *archive, with.scratch, with.groups, outcome.processes, outcome.problems);
+    load_archive(candidate.path, *archive, with, outcome);
 }
 
 LoadOutcome load_one(LoadJob& job, const LoadOptions& options, Loader& with) {
@@ -161,7 +126,12 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, Loader& with) {
             break;
         }
         if (candidate.is_digest) {
-            load_digest(candidate, options, with.groups, outcome);
+            Result<Digest> digest = read_digest_file(candidate.path);
+            if (digest) {
+                take_digest(std::move(*digest), with, outcome);
+            } else {
+                outcome.problems.push_back(digest.error().text() + "; skipped");
+            }
             continue;
         }
         const Result<OpenedSource> opened = open_source(candidate.path, with.memory);
@@ -169,11 +139,7 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, Loader& with) {
             outcome.problems.push_back(opened.error().text() + "; skipped");
             continue;
         }
-        for (const std::string& problem : opened->problems) {
-            outcome.problems.push_back(opened->source.label + ": " + problem + "; what is whole of it is used");
-        }
-        outcome.processes.push_back(decode(*opened, with.symbols));
-        decode_standing(opened->stacks, with.symbols, outcome.processes.back());
+        take_opened(*opened, with, outcome);
         break;
     }
     return outcome;
@@ -185,7 +151,7 @@ std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions&
     std::atomic<size_t> done{0};
     Symbols symbols(Symbols::Search::kNearby);
     const auto work = [&](bool reports) {
-        Loader with{symbols, groups};
+        Loader with{symbols, groups, options.only_host};
         for (size_t job = next++; job < jobs.size(); job = next++) {
             outcomes[job] = load_one(jobs[job], options, with);
             ++done;
@@ -395,10 +361,15 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
             continue;
         }
         const Result<OpenedSource> opened = open_source(ring.path, memory);
-        if (opened && died_later) {
-            *same = decode(*opened, symbols);
-        } else if (opened) {
-            processes.push_back(decode(*opened, symbols));
+        if (!opened) {
+            continue;
+        }
+        Process process = decode_process(*opened, &symbols);
+        condense(process);
+        if (died_later) {
+            *same = std::move(process);
+        } else {
+            processes.push_back(std::move(process));
         }
     }
 }

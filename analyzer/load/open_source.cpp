@@ -5,10 +5,12 @@
 #include <climits>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "analyzer/archive.h"
 #include "analyzer/load.h"
 #include "analyzer/process_check.h"
 #include "analyzer/text.h"
@@ -179,16 +181,9 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
     return opened;
 }
 
-Result<OpenedSource> from_ring(const format::OpenFile& file, format::ImageBuffer& memory, OpenedSource opened) {
-    if (!file.read_into(memory)) {
-        return Error("out of memory");
-    }
-    // The cursors once more: what moved meanwhile may be torn in our copy.
-    format::RingHeader later{};
-    std::optional<format::RegionHeads> heads;
-    if (file.read_at(0, &later, sizeof(later)) == sizeof(later)) {
-        heads = format::heads_of(later);
-    }
+// `heads`: the cursors once more, after the copy.
+Result<OpenedSource> from_ring(const format::ImageBuffer& memory, const std::optional<format::RegionHeads>& heads,
+                               OpenedSource opened) {
     Result<RingImage> image = RingImage::open(memory.bytes(), heads);
     if (!image) {
         return image.error();
@@ -218,22 +213,56 @@ Result<OpenedSource> open_source(const std::string& path, format::ImageBuffer& m
     OpenedSource opened;
     opened.source.path = path;
     opened.source.label = printable(std::filesystem::path(path).filename().string());
+    const std::string label = opened.source.label;
     const Result<format::OpenFile> file = format::OpenFile::open(path);
     if (!file) {
-        return file.error().within(opened.source.label);
+        return file.error().within(label);
     }
     uint64_t magic = 0;
     file->read_at(0, &magic, sizeof(magic));
-    const bool looks_like_ring = magic == format::kRingMagic || path.ends_with(".ring");
-    Result<OpenedSource> result = Error("unread");
-    const std::string label = opened.source.label;
-    if (looks_like_ring) {
-        result = from_ring(*file, memory, std::move(opened));
-    } else {
+    if (magic != format::kRingMagic && !path.ends_with(".ring")) {
         const Result<std::vector<std::byte>> bytes = file->read_all();
-        result = from_dump(*bytes, memory, std::move(opened));
+        Result<OpenedSource> result = from_dump(*bytes, memory, std::move(opened));
+        return result ? std::move(result) : Result<OpenedSource>(result.error().within(label));
+    }
+    if (!file->read_into(memory)) {
+        return Error("out of memory").within(label);
+    }
+    // What moved meanwhile may be torn in our copy.
+    format::RingHeader later{};
+    std::optional<format::RegionHeads> heads;
+    if (file->read_at(0, &later, sizeof(later)) == sizeof(later)) {
+        heads = format::heads_of(later);
+    }
+    Result<OpenedSource> result = from_ring(memory, heads, std::move(opened));
+    return result ? std::move(result) : Result<OpenedSource>(result.error().within(label));
+}
+
+Result<OpenedSource> open_source_bytes(Source source, std::span<const std::byte> bytes, format::ImageBuffer& memory) {
+    OpenedSource opened;
+    opened.source = std::move(source);
+    const std::string label = opened.source.label;
+    uint64_t magic = 0;
+    std::memcpy(&magic, bytes.data(), std::min(bytes.size(), sizeof(magic)));
+    Result<OpenedSource> result = Error("out of memory");
+    if (magic != format::kRingMagic && !opened.source.member.ends_with(".ring")) {
+        result = from_dump(bytes, memory, std::move(opened));
+    } else if (memory.reset(bytes.size())) {
+        std::copy(bytes.begin(), bytes.end(), memory.write_at(0, bytes.size()));
+        result = from_ring(memory, std::nullopt, std::move(opened));
     }
     return result ? std::move(result) : Result<OpenedSource>(result.error().within(label));
+}
+
+Result<OpenedSource> open_source(const Source& source, format::ImageBuffer& memory) {
+    if (source.member.empty()) {
+        return open_source(source.path, memory);
+    }
+    std::vector<std::byte> bytes;
+    if (const auto error = read_member(source.path, source.member, bytes, format::kMaxFileBytes)) {
+        return error->within(source.label);
+    }
+    return open_source_bytes(source, bytes, memory);
 }
 
 }  // namespace titan::analyzer

@@ -313,7 +313,7 @@ std::string show(const Run& run, const ShowOptions& options, const std::function
             }
             continue;
         }
-        const auto opened = open_source(process.source.path, memory);
+        const auto opened = open_source(process.source, memory);
         if (opened) {
             lister.list(*opened, filter, listing, write);
         }

@@ -128,7 +128,7 @@ ProcessStacks from_digest(const Process& process) {
 
 ProcessStacks from_file(const Process& process, format::ImageBuffer& memory, Symbols& symbols) {
     ProcessStacks stacks;
-    const auto opened = open_source(process.source.path, memory);
+    const auto opened = open_source(process.source, memory);
     if (!opened) {
         stacks.notes.push_back(opened.error().text());
     } else if (opened->stacks.empty()) {

@@ -1,6 +1,6 @@
-// Any bytes as an archive of Flight Recorder dumps.
-#include "analyzer/archive.h"
-#include "analyzer/flight_recorder.h"
+// Any bytes as an archive of records.
+#include "analyzer/loader.h"
+#include "analyzer/stacks.h"
 #include "target.h"
 
 using namespace titan;
@@ -10,12 +10,13 @@ std::string fuzz::read(std::span<const unsigned char> file) {
     if (!archive) {
         return archive.error().text();
     }
-    static analyzer::FlightRecorderScratch& scratch = *new analyzer::FlightRecorderScratch;
-    analyzer::GroupRanks groups;
-    std::vector<analyzer::Process> processes;
-    std::vector<std::string> problems;
-    analyzer::load_archive("job.tar", *archive, scratch, groups, processes, problems);
-    return problems.empty() ? "read: " + std::to_string(processes.size()) + " processes" : problems.front();
+    static analyzer::Symbols& symbols = *new analyzer::Symbols(analyzer::Symbols::Search::kNearby);
+    static analyzer::GroupRanks& groups = *new analyzer::GroupRanks;
+    static analyzer::Loader& with = *new analyzer::Loader{symbols, groups};
+    analyzer::LoadOutcome outcome;
+    analyzer::load_archive("job.tar", *archive, with, outcome);
+    return outcome.problems.empty() ? "read: " + std::to_string(outcome.processes.size()) + " processes"
+                                    : outcome.problems.front();
 }
 
 bool fuzz::seal(Bytes&) { return false; }

@@ -1,9 +1,10 @@
-"""Archives of Flight Recorder dumps, sound and hostile: (file name, bytes, part of what the reader must say)."""
+"""Archives of records, sound and hostile: (file name, bytes, part of what the reader must say)."""
 import bz2
 import gzip
 import io
 import json
 import lzma
+import pathlib
 import pickle
 import tarfile
 import zipfile
@@ -72,10 +73,16 @@ def archive_samples():
     yield "stored.zip", zipped(good, zipfile.ZIP_STORED), TWO
     yield "in-directories.tar", tar((f"../../node{rank}/{name}", data) for rank, (name, data) in enumerate(good)), TWO
     yield "beside-other-files.tar", tar([("README", b"hello"), *good, ("model.bin", bytes(9999))]), TWO
-    yield "own-files.tar", tar([("rank00000.1.titan", b"TITN"), *good]), "unpack it"
+    corpus = pathlib.Path(__file__).parent / "corpus"
+    own = [(f"demo/0/rank0000{rank}.0.titan", (corpus / f"dump/mixed-rank{rank}.titan").read_bytes()) for rank in range(3)]
+    yield "own-dumps.tar.gz", gzip.compress(tar(own), mtime=0), "read: 3 processes"
+    yield "own-and-others.zip", zipped([*own, *good]), "read: 5 processes"
+    yield "own-ring.tar", tar([("1.ring", (corpus / "ring/mixed-rank0.ring").read_bytes())]), "read: 1 processes"
+    yield "own-broken.tar", tar([("rank00000.1.titan", b"TITN"), *good]), "rank00000.1.titan: "
+    yield "own-bomb.tar", tar([("a.titan", (corpus / "dump/bomb-of-64-mib.titan").read_bytes())]), "a.titan: "
     yield "one-broken.tar", tar([*good, ("nccl_trace_rank_2", good[0][1][:500])]), "nccl_trace_rank_2"
-    yield "no-dumps.zip", zipped([("README", b"hello")]), "no Flight Recorder dump"
-    yield "links.tar", links(), "no Flight Recorder dump"
+    yield "no-dumps.zip", zipped([("README", b"hello")]), "no dump, ring or Flight Recorder file"
+    yield "links.tar", links(), "no dump, ring or Flight Recorder file"
     yield "empty.tar", b"", "no archive that can be read"
     yield "cut.tar", plain[:len(plain) // 2], "read"
     yield "cut.tar.gz", gzip.compress(plain, mtime=0)[:400], "no archive that can be read"

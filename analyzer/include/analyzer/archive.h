@@ -49,4 +49,8 @@ class Archive {
     uint64_t read_bytes_ = 0;
 };
 
+// Appends that file of an archive, up to `most` bytes.
+std::optional<format::Error> read_member(const std::string& path, const std::string& member,
+                                         std::vector<std::byte>& into, size_t most);
+
 }  // namespace titan::analyzer

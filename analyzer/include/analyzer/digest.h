@@ -25,6 +25,7 @@ struct Digest {
     std::vector<std::string> problems;  // of this file, and those that were found when it was made
 };
 format::Result<Digest> read_digest_file(const std::string& path);
+format::Result<Digest> read_digest_bytes(const Source& source, std::span<const std::byte> bytes);
 
 struct DigestOptions {
     LoadOptions load;

@@ -14,7 +14,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "analyzer/archive.h"
 #include "analyzer/run.h"
 #include "analyzer/show.h"
 #include "formats/fr/dump.h"
@@ -70,22 +69,21 @@ struct FlightRecorderScratch {
     format::fr::Tree tree;
 };
 
+// By its first few kB.
+bool looks_like_flight_recorder(std::span<const std::byte> first_bytes);
 // By content: a pickle, or JSON with the keys of such a dump.
 bool is_flight_recorder(const std::string& path);
 // The rank that a file's name ends in, -1 where it has none: nccl_trace_rank_3, nccl_trace_rank_3.json.
 int rank_in_name(std::string_view file_name);
 // nccl_trace_rank_gpu-node02_5: the host before the rank; empty where it has none.
 std::string_view host_in_name(std::string_view file_name);
-// An archive among whose first files is one.
-bool holds_flight_recorder(const std::string& path);
 
 // Once more, the file or the member of an archive that a process was loaded from.
 format::Result<format::fr::Dump> read_flight_recorder(const Source& source, FlightRecorderScratch& scratch);
 format::Result<Process> load_flight_recorder(const std::string& path, FlightRecorderScratch& scratch,
                                              GroupRanks& groups);
-// All dumps in an archive; what cannot be read is told in `problems`.
-void load_archive(const std::string& path, Archive& archive, FlightRecorderScratch& scratch, GroupRanks& groups,
-                  std::vector<Process>& processes, std::vector<std::string>& problems);
+// What the scratch holds: of the file that the source names, or of the member of an archive.
+format::Result<Process> load_flight_recorder_bytes(Source source, FlightRecorderScratch& scratch, GroupRanks& groups);
 // `written_ns`: the file's time.
 Process process_of_dump(const format::fr::Dump& dump, int rank, int64_t written_ns, GroupRanks& groups);
 

@@ -73,6 +73,11 @@ struct OpenedSource {
     std::vector<std::string> problems;
 };
 format::Result<OpenedSource> open_source(const std::string& path, format::ImageBuffer& memory);
+// Once more, the file or the member of an archive that a process was loaded from.
+format::Result<OpenedSource> open_source(const Source& source, format::ImageBuffer& memory);
+// Of the member of an archive that the source names.
+format::Result<OpenedSource> open_source_bytes(Source source, std::span<const std::byte> bytes,
+                                               format::ImageBuffer& memory);
 
 // `symbols` name the places of calls that have no Python frames.
 Process decode_process(const OpenedSource& opened, Symbols* symbols = nullptr);
