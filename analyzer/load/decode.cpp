@@ -10,6 +10,7 @@
 #include "analyzer/load.h"
 #include "analyzer/text.h"
 #include "analyzer/text_table.h"
+#include "analyzer/unrecorded.h"
 
 namespace titan::analyzer {
 namespace {
@@ -229,6 +230,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     decode_channels(image, process);
     decode_labels(image, texts, process);
     decode_timing(image, texts, process);
+    process.unrecorded = find_unrecorded(opened, process);
     return process;
 }
 

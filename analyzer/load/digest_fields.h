@@ -31,6 +31,7 @@ enum class Tag : uint64_t {
     kRecorderNumbers = 17,
     kEnding = 18,
     kProcessors = 19,
+    kUnrecorded = 20,
 };
 
 template <typename A, typename T>
@@ -128,6 +129,14 @@ template <typename A>
 void texts(A& a, Process& p) {
     sized(a, p.texts, 1);
     for (std::string& text : p.texts) {
+        a.text(text);
+    }
+}
+
+template <typename A>
+void unrecorded(A& a, Process& p) {
+    sized(a, p.unrecorded, 1);
+    for (std::string& text : p.unrecorded) {
         a.text(text);
     }
 }

@@ -96,6 +96,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kStandingLibraries, [&](A& a) { digest::standing_libraries(a, p); });
     visit(Tag::kEnding, [&](A& a) { digest::ending(a, p); });
     visit(Tag::kProcessors, [&](A& a) { digest::processors(a, p); });
+    visit(Tag::kUnrecorded, [&](A& a) { digest::unrecorded(a, p); });
     visit(Tag::kFlightRecorder, [&](A& a) { digest::flight_recorder(a, p); });
 }
 
@@ -202,8 +203,10 @@ void make_printable(Process& p) {
     for (std::string* text : {&p.source.label, &p.source.reason, &p.source.detail, &p.run, &p.host, &p.boot_id}) {
         *text = printable(*text);
     }
-    for (std::string& text : p.texts) {
-        text = printable(text);
+    for (std::vector<std::string>* list : {&p.texts, &p.unrecorded}) {
+        for (std::string& text : *list) {
+            text = printable(text);
+        }
     }
 }
 

@@ -116,6 +116,22 @@ void warn_of_overcommitted(Run& run) {
     }
 }
 
+void warn_of_unrecorded(Run& run) {
+    std::map<std::string, std::vector<int>> by_library;
+    for (const Process& process : run.processes) {
+        for (const std::string& library : process.unrecorded) {
+            by_library[library].push_back(process.rank);
+        }
+    }
+    for (const auto& [library, ranks] : by_library) {
+        run.warnings.push_back(
+            {"not_recorded", ranks,
+             fmt::format("{}: {}: what moves data that way is not recorded, and a hang in it shows only as "
+                         "a kernel that does not end",
+                         ranks_text(ranks), library)});
+    }
+}
+
 }  // namespace
 
 void warn_of_damage(const std::vector<std::string>& problems, std::vector<Warning>& warnings) {
@@ -135,6 +151,7 @@ void warn_of_gaps(Run& run) {
     warn_of_stale(run);
     warn_of_losses(run);
     warn_of_overcommitted(run);
+    warn_of_unrecorded(run);
 }
 
 }  // namespace titan::analyzer

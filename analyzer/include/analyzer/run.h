@@ -369,6 +369,8 @@ struct Process {
     std::vector<std::pair<uint32_t, uint32_t>> labels;  // titan_label: texts of key and value, the newest of each key
     std::vector<StepProfile> steps;                     // the newest ones that ended, in order
     std::vector<SpanTime> step_spans;
+    // What moves data between GPUs in this process and is not recorded: "NVSHMEM (libnvshmem_host.so.3)".
+    std::vector<std::string> unrecorded;
     std::vector<std::string> texts;  // those that are referred to; [0] is empty
 
     const std::string& text(uint32_t id) const { return id < texts.size() ? texts[id] : texts.front(); }
@@ -424,7 +426,7 @@ struct Communicator {
 
 struct Warning {
     std::string kind;  // missing_dump, lost_entries, or damaged_file, stale_dump, other_run, flight_recorder,
-                       // overcommitted_host
+                       // overcommitted_host, not_recorded
     std::vector<int> ranks;
     std::string summary;
 };
