@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -37,6 +38,11 @@ Fd open_attempt_dir(int base, const char* run, int32_t attempt) {
     char name[16];
     format_text(name, sizeof(name), "%d", attempt);
     return run_dir.valid() ? open_plain_dir(run_dir.get(), name) : Fd();
+}
+
+const char* temporary_directory() {
+    const char* const named = getenv("TMPDIR");
+    return named != nullptr && named[0] == '/' && strlen(named) < PATH_MAX ? named : "/tmp";
 }
 
 DumpFile::~DumpFile() {

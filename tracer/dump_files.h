@@ -19,6 +19,9 @@ struct DumpOwner {
     int32_t pid;
 };
 
+// TMPDIR, or /tmp. Reads the environment, which a program may be changing: once, at the start.
+const char* temporary_directory();
+
 // The numbers of a process's dumps that show a hang, a crash or an end: dumps for other reasons do not push those out.
 class EvidenceNumbers {
   public:

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -126,9 +125,7 @@ bool prepare_dumper(Session& session) {
         return false;
     }
     write_environment(memory.environment, kEnvironmentBytes, environ);
-    const char* const temporary = getenv("TMPDIR");
-    const bool usable = temporary != nullptr && temporary[0] == '/' && strlen(temporary) < sizeof(memory.temporary);
-    copy_text(memory.temporary, sizeof(memory.temporary), usable ? temporary : "/tmp");
+    copy_text(memory.temporary, sizeof(memory.temporary), temporary_directory());
     return true;
 }
 

@@ -31,7 +31,8 @@ std::string write_to(const OutsideDump& dump, bool opened, DumpFile& file) {
                         dump.image.size(),
                         dump.stacks};
     const DumpRoom room{reinterpret_cast<char*>(workspace.get()), workspace_bytes, meta.data()};
-    return write_dump_file(file, content, room, file.next_number(), dump.keep) ? file.path() : std::string();
+    return write_dump_file(file, content, room, file.next_number(), dump.keep, EvidenceNumbers()) ? file.path()
+                                                                                                  : std::string();
 }
 
 DumpOwner owner_of(const OutsideDump& dump) { return {dump.run.c_str(), dump.attempt, dump.rank, dump.pid}; }
@@ -46,7 +47,7 @@ std::string write_outside_dump(const OutsideDump& dump, const std::string& direc
 
 std::string write_outside_dump_to_fallback(const OutsideDump& dump) {
     DumpFile file;
-    const bool opened = file.open_fallback(owner_of(dump));
+    const bool opened = file.open_fallback(temporary_directory(), owner_of(dump));
     return write_to(dump, opened, file);
 }
 
