@@ -56,15 +56,40 @@ void Diagnoser::add_cycle(const std::vector<uint32_t>& nodes) {
     diagnosis_.findings.push_back(std::move(finding));
 }
 
-// Two collectives made in opposite orders: all ranks that make such calls vote, also where few are in both communicators.
+// A call that all members make alike: a collective, or an exchange between all of them in one group.
+std::optional<CallPlace> Diagnoser::place_in_program(uint32_t index) const {
+    const WaitNode& node = graph_.nodes[index];
+    if (node.kind == WaitKind::kCollective) {
+        return CallPlace{node.communicator, node.sequence};
+    }
+    const auto is_whole_exchange = [&](const Waiter& waiter) {
+        const Process& process = run_.process(waiter.member);
+        const int32_t size = run_.member(waiter.member).size;
+        std::set<int32_t> peers;
+        for (const Entry& entry : process.entries) {
+            const bool together = waiter.entry != nullptr && waiter.entry->group != 0 &&
+                                  entry.group == waiter.entry->group && entry.row == waiter.entry->row;
+            if (together && entry.kind == OpKind::kSend && entry.sequence == node.sequence) {
+                peers.insert(entry.peer);
+            }
+        }
+        return size > 2 && peers.size() + 1 >= static_cast<size_t>(size);
+    };
+    if (node.kind == WaitKind::kPointToPoint && !node.waiting.empty() &&
+        std::all_of(node.waiting.begin(), node.waiting.end(), is_whole_exchange)) {
+        return CallPlace{node.communicator, node.sequence, true};
+    }
+    return std::nullopt;
+}
+
+// Two such calls made in opposite orders: all ranks that make such calls vote, also where few are in both communicators.
 bool Diagnoser::break_tie_by_vote(const std::vector<Edge>& cycle, Finding& finding) const {
-    const auto collective = [&](uint32_t node) { return graph_.nodes[node].kind == WaitKind::kCollective; };
-    if (finding.ranks.size() < 2 || cycle.size() != 2 || !collective(cycle[0].from) || !collective(cycle[1].from)) {
+    const auto a = cycle.size() == 2 ? place_in_program(cycle[0].from) : std::nullopt;
+    const auto b = cycle.size() == 2 ? place_in_program(cycle[1].from) : std::nullopt;
+    if (finding.ranks.size() < 2 || !a || !b) {
         return false;
     }
-    const WaitNode& a = graph_.nodes[cycle[0].from];
-    const WaitNode& b = graph_.nodes[cycle[1].from];
-    const OrderVote vote = vote_on_order(run_, {a.communicator, a.sequence}, {b.communicator, b.sequence});
+    const OrderVote vote = vote_on_order(run_, *a, *b);
     if (vote.a_first.size() == vote.b_first.size()) {
         return false;
     }

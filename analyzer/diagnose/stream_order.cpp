@@ -72,39 +72,6 @@ void infer_done(const Process& process, std::vector<Progress>& progress) {
     }
 }
 
-bool counterpart_missing(const Run& run, const Process& process, const Entry& entry) {
-    const Member& member = process.members[entry.row];
-    if (member.communicator == kNoIndex || entry.peer < 0) {
-        return false;
-    }
-    const Communicator& communicator = run.communicators[member.communicator];
-    if (static_cast<size_t>(entry.peer) >= communicator.by_rank.size()) {
-        return false;
-    }
-    const MemberRef peer = communicator.by_rank[static_cast<size_t>(entry.peer)];
-    if (!peer.known() || !run.member(peer).p2p_counted) {
-        return false;
-    }
-    const Member& other = run.member(peer);
-    const uint64_t issued = entry.kind == OpKind::kSend ? other.received_from(member.rank) : other.sent_to(member.rank);
-    return entry.sequence != kNoSequence && issued <= entry.sequence;
-}
-
-void infer_unfinished(const Run& run, const Process& process, std::vector<Progress>& progress) {
-    for (size_t i = 0; i < process.entries.size(); ++i) {
-        const Entry& entry = process.entries[i];
-        if (progress[i] != Progress::kUnknown || entry.row == kNoIndex || entry.sequence == kNoSequence) {
-            continue;
-        }
-        const uint32_t communicator = process.members[entry.row].communicator;
-        const bool collective = format::is_collective(entry.kind);
-        if (communicator != kNoIndex && (collective ? entry.sequence >= run.communicators[communicator].least_issued
-                                                    : counterpart_missing(run, process, entry))) {
-            progress[i] = Progress::kUnfinished;
-        }
-    }
-}
-
 // The host waits for the GPU and nothing is known to be unfinished: then it is the newest call that nobody watched.
 bool infer_from_sync(const Process& process, std::vector<Progress>& progress) {
     bool blocked = false;
@@ -182,10 +149,9 @@ std::vector<Progress> local_progress(const Process& process) {
     return progress;
 }
 
-StreamOrder order_streams(const Run& run, const Process& process) {
+StreamOrder order_streams(const Process& process, std::vector<Progress> progress) {
     StreamOrder order;
-    order.progress = local_progress(process);
-    infer_unfinished(run, process, order.progress);
+    order.progress = std::move(progress);
     order.inferred = infer_from_sync(process, order.progress);
     HeadFinder finder(process, order);
     for (uint32_t i = 0; i < process.entries.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "analyzer/can_end.h"
 #include "analyzer/graph_calls.h"
 #include "analyzer/host_wait.h"
 #include "analyzer/stream_order.h"
@@ -23,12 +24,13 @@ class GraphBuilder {
   public:
     explicit GraphBuilder(const Run& run) : run_(run) {}
 
-    WaitGraph build() {
+    WaitGraph build(const std::vector<Mismatch>& mismatches) {
+        std::vector<std::vector<Progress>> progress = progress_of_all(run_, mismatches);
         graph_.orders.reserve(run_.processes.size());
         queues_.reserve(run_.processes.size());
-        for (const Process& process : run_.processes) {
-            graph_.orders.push_back(order_streams(run_, process));
-            queues_.emplace_back(process, graph_.orders.back());
+        for (size_t i = 0; i < run_.processes.size(); ++i) {
+            graph_.orders.push_back(order_streams(run_.processes[i], std::move(progress[i])));
+            queues_.emplace_back(run_.processes[i], graph_.orders.back());
         }
         node_of_entry_.resize(run_.processes.size());
         holds_.resize(run_.processes.size());
@@ -49,6 +51,7 @@ class GraphBuilder {
                 case WaitKind::kCreation: look_at_creation(node); break;
             }
         }
+        hold_by_whole_groups(run_, graph_);
         let_go_of_those_not_held(run_, graph_);
         add_edges();
         add_program_order();
@@ -349,10 +352,10 @@ class GraphBuilder {
     }
 
     bool waits_in(const WaitNode& node, MemberRef ref) const {
-        return std::any_of(node.waiting.begin(), node.waiting.end(),
-                           [&](const Waiter& waiter) { return waiter.member == ref; }) ||
+        const auto is_it = [&](const auto& one) { return one.member == ref; };
+        return std::any_of(node.waiting.begin(), node.waiting.end(), is_it) ||
                std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
-                   return absence.reason == AbsenceReason::kLeft && absence.member == ref;
+                   return absence.reason == AbsenceReason::kLeft && is_it(absence);
                });
     }
 
@@ -594,6 +597,8 @@ class GraphBuilder {
 
 }  // namespace
 
-WaitGraph build_wait_graph(const Run& run) { return GraphBuilder(run).build(); }
+WaitGraph build_wait_graph(const Run& run, const std::vector<Mismatch>& mismatches) {
+    return GraphBuilder(run).build(mismatches);
+}
 
 }  // namespace titan::analyzer

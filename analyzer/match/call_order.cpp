@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "analyzer/layout.h"
+
 namespace titan::analyzer {
 namespace {
 
@@ -47,6 +49,9 @@ class CallFinder {
                 if (member.communicator != communicator) {
                     continue;
                 }
+                if (call_.exchange) {
+                    return find_exchange(process, member);
+                }
                 if (const auto at = member.past.find(call_.sequence)) {
                     return {Made::kYes, *at};
                 }
@@ -57,6 +62,19 @@ class CallFinder {
     }
 
   private:
+    Place find_exchange(const Process& process, const Member& member) const {
+        const auto row = static_cast<uint32_t>(&member - process.members.data());
+        for (const Entry& entry : process.entries) {
+            if (entry.row == row && format::class_of(entry.kind) == format::OpClass::p2p &&
+                entry.sequence == call_.sequence && entry.place != kNoIndex) {
+                return {Made::kYes, entry.place};
+            }
+        }
+        const bool made = std::any_of(member.sent.begin(), member.sent.end(),
+                                      [&](const auto& sent) { return sent.second > call_.sequence; });
+        return {made || !member.p2p_counted ? Made::kUnknown : Made::kNotYet, 0};
+    }
+
     const Run& run_;
     CallPlace call_;
     std::vector<uint32_t> communicators_;  // the wanted one first
@@ -69,6 +87,14 @@ std::string_view role_in(std::string_view name) {
                                       ? name.substr(0, colon)
                                       : name.substr(0, name.find_last_not_of("0123456789") + 1);
     return role == "pg" ? std::string_view() : role;
+}
+
+// The same places of a grid, elsewhere.
+bool are_shifted(const Run& run, uint32_t first, uint32_t second) {
+    const RankLine& a = run.communicators[first].rank_line;
+    const RankLine& b = run.communicators[second].rank_line;
+    const bool same_role = run.layout != nullptr && run.layout->roles()[first].role == run.layout->roles()[second].role;
+    return same_role && a.fits && b.fits && a.slope == b.slope && a.first == b.first;
 }
 
 bool share_a_process(const Communicator& a, const Communicator& b) {
@@ -87,6 +113,9 @@ bool are_siblings(const Run& run, uint32_t first, uint32_t second) {
         return false;
     }
     if (a.parent_id != 0 && a.parent_id == b.parent_id && a.ordinal == b.ordinal) {
+        return true;
+    }
+    if (a.name.empty() && b.name.empty() && are_shifted(run, first, second)) {
         return true;
     }
     const std::string_view role = role_in(a.name);

@@ -12,6 +12,7 @@ namespace titan::analyzer {
 struct CallPlace {
     uint32_t communicator = kNoIndex;
     uint64_t sequence = kNoSequence;
+    bool exchange = false;  // sends and receives between all members as one group: the sequence is that of each pair
 };
 
 // Processes that made one call before the other, or that made only the one. Ranks outside a communicator vote with their
@@ -28,7 +29,8 @@ bool made_after(const Run& run, uint32_t process, CallPlace later, uint32_t plac
 // own make them, and that one of the calls comes first tells nothing.
 bool keeps_no_order(const Process& a, const Process& b, uint32_t first, uint32_t second);
 
-// Communicators that play the same role for other ranks: children of one split, or of one name but for a number.
+// Communicators that play the same role for other ranks: children of one split, or of one name but for a number, or nameless
+// and on other ranks at the same distances.
 bool are_siblings(const Run& run, uint32_t a, uint32_t b);
 
 }  // namespace titan::analyzer

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "analyzer/call_order.h"
 #include "analyzer/causes.h"
 #include "analyzer/explain.h"
 #include "analyzer/finding.h"
@@ -23,7 +25,7 @@ class Diagnoser {
     Diagnoser(const Run& run, const DiagnoseOptions& options)
         : run_(run),
           mismatches_(find_mismatches(run)),
-          graph_(build_wait_graph(run)),
+          graph_(build_wait_graph(run, mismatches_)),
           options_(options),
           hangs_(find_hangs(run, graph_, options)),
           components_(find_components(graph_)),
@@ -105,6 +107,7 @@ class Diagnoser {
     // cycles.cpp
     void add_cycles();
     void add_cycle(const std::vector<uint32_t>& nodes);
+    std::optional<CallPlace> place_in_program(uint32_t index) const;
     bool break_tie_by_vote(const std::vector<Edge>& cycle, Finding& finding) const;
     bool break_tie(const std::vector<uint32_t>& nodes, Finding& finding) const;
     // In a cycle every rank waits for another: the order of the few is called the wrong one, else the one that differs from

@@ -37,7 +37,7 @@ struct StreamOrder {
 // By entry, by what the process alone tells.
 std::vector<Progress> local_progress(const Process& process);
 
-// Calls that a member has not issued cannot have finished on another, whether or not anybody watched the GPU.
-StreamOrder order_streams(const Run& run, const Process& process);
+// `progress`: by entry, by what all processes tell (can_end.h).
+StreamOrder order_streams(const Process& process, std::vector<Progress> progress);
 
 }  // namespace titan::analyzer

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/match.h"
 #include "analyzer/queue_ahead.h"
 #include "analyzer/run.h"
 
@@ -104,7 +105,8 @@ struct WaitGraph {
     std::vector<StreamOrder> orders;  // by process
 };
 
-WaitGraph build_wait_graph(const Run& run);
+// `mismatches`: calls that cannot have ended because members disagree, where nobody watched the GPU.
+WaitGraph build_wait_graph(const Run& run, const std::vector<Mismatch>& mismatches = {});
 
 // When the newest record of those who wait ends.
 int64_t latest_end_ns(const WaitNode& node);
@@ -116,6 +118,8 @@ void set_early_records_aside(const Run& run, WaitGraph& graph);
 // Nothing tells what the host of a Flight Recorder process does: that it waits in its unfinished call is a guess. Where
 // another member went on from that very call, unfinished, to the one that is missing, it is no reason to be missing.
 void let_go_of_those_not_held(const Run& run, WaitGraph& graph);
+// What is held by one call of a group is held by those of its calls that lack somebody, too: they end together.
+void hold_by_whole_groups(const Run& run, WaitGraph& graph);
 // More members went on without the call than wait in it: the few may have made one too many.
 void doubt_the_many(WaitNode& node);
 // Did this member of the parent come to a split (or shrink, or grow) of it?

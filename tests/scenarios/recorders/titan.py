@@ -38,6 +38,7 @@ STREAM_WORK = struct.Struct("<6QIIIBBH")
 MARKS = struct.Struct("<QQ")
 REGION = struct.Struct("<IIQQQ")
 PAGE = 4096
+PIECES = {"call": 3}  # pieces of stream work of what the engine counts as one
 PIECE = 1 << 20  # elements that an all_to_all moves between two ranks
 
 
@@ -45,7 +46,9 @@ class Settings:
     def __init__(self, rng):
         self.timing = rng.random() < 0.7
         self.method = rng.choice([WRITES, WRITES, WRITES, TIMING, 1])  # of observing the GPU, where it is observed
-        self.work = rng.random() < 0.8  # TITANTRACE_LAUNCHES
+        drawn = rng.random()
+        self.kernels = drawn < 0.8  # else TITANTRACE_LAUNCHES=0: only what makes streams wait for each other is recorded
+        self.sees_cuda = drawn < 0.95  # else TITANTRACE_CUDA=off: no CUDA call is seen at all
         self.steps = rng.random() < 0.6
         self.as_rings = False
         self.ring = 512
@@ -55,9 +58,23 @@ class Settings:
         self.format = "titan"
         self.names = rng.random() < 0.5
 
+    @property
+    def cuda(self) -> bool:
+        """Without either witness nothing would be known of any GPU."""
+        return self.sees_cuda or not self.timing
+
+    def environment(self) -> dict:
+        """What differs from the defaults, as far as the recorder says it."""
+        found = {} if self.timing else {"TITANTRACE_GPU_PROGRESS": "off"}
+        if not self.cuda:
+            found["TITANTRACE_CUDA"] = "off"
+        elif not self.kernels:
+            found["TITANTRACE_LAUNCHES"] = "0"
+        return found
+
     def describe(self) -> dict:
         return {"recorder": "titan", "timing": self.timing, "ring": self.ring, "format": "titan",
-                "stream_work": self.work, "clocks_off_ns": self.clocks_off_ns, "timeout_ms": self.timeout_ms}
+                "kernels": self.kernels, "cuda": self.cuda, "clocks_off_ns": self.clocks_off_ns, "timeout_ms": self.timeout_ms}
 
 
 class Texts:
@@ -166,7 +183,7 @@ class Image:
             self.add_calls(of_one)
         for comm in creations:
             self.add_creation(comm)
-        if self.settings.work:
+        if self.settings.cuda:
             self.add_work()
         for ns, number in self.engine.steps[self.rank]:
             if self.settings.steps and ns <= self.now:
@@ -253,7 +270,8 @@ class Image:
             compute = self.compute_of(thread)
             if what in ("kernel", "gpu_hang"):
                 name = "sm90_xmma_gemm_bf16" if what == "kernel" else "spin_forever_kernel"
-                add(ns - 3 * US, compute, 0x5000, name, thread, "cudaLaunchKernel", KERNEL)
+                if self.settings.kernels:
+                    add(ns - 3 * US, compute, 0x5000, name, thread, "cudaLaunchKernel", KERNEL)
                 continue
             event = events.setdefault(id(item), 0x6000 + 64 * len(events))
             stream = self.stream_of(item.call.comm)
@@ -268,7 +286,7 @@ class Image:
         inside = since = of = 0
         stream, tid = self.compute_of(host.thread), self.tids[host.thread]
         for _, _, begun, until in host.visits:
-            if begun > self.now:
+            if begun > self.now or not self.settings.cuda:
                 break
             over = until is not None and until <= self.now
             self.cuda.rows.append(CUDA_CALL.pack(
@@ -283,7 +301,8 @@ class Image:
             if host.thread == "main" and entered <= self.now and left is None:
                 inside, since, of = self.text("ncclCommInitRank"), entered, comm_id(comm.group, comm.key)
         last, returned = self.newest.get(host.thread, ("", -1))
-        launches = sum(ns <= self.now and thread == host.thread for ns, _, thread, _ in self.engine.work[self.rank])
+        launches = sum(PIECES.get(what, 1) for ns, what, thread, _ in self.engine.work[self.rank]
+                       if ns <= self.now and thread == host.thread and self.settings.cuda)
         self.threads.rows.append(THREAD.pack(
             tid, inside, self.tick(since) if inside else 0, of, 0, 0, 0, self.text(last),
             self.tick(returned) if returned >= 0 else 0, 0, *[0] * 8, 0, *[0] * 8,
@@ -383,7 +402,7 @@ class Writer:
         meta = {"schema": 1, "dump": 1, "reason": "collected" if dead else reason, "detail": "", "requested_by_rank": asked_by,
                 "realtime_ns": self.wall(rank, dump_ns), "ticks": self.ticks(rank, dump_ns),
                 "saved_by_rank": (rank + 1) % self.engine.job.world if dead else -1, "process_alive": not dead,
-                "environment": {}}
+                "environment": self.settings.environment()}
         sections = [(1, 0, json.dumps(meta).encode())]
         sections += [(2, offset, data) for offset, data in self.image(rank, dump_ns)]
         out = [checked(struct.pack("<8sHHIQ", b"TITANDMP", 1, 0, 32, 0))]

@@ -1,0 +1,105 @@
+// What cannot have ended follows from what all ranks have issued and in which order, whether or not somebody watched.
+#include <doctest/doctest.h>
+
+#include "played.h"
+
+using namespace titan::test;
+
+namespace {
+
+ScenarioOptions watched(bool gpu_progress) {
+    ScenarioOptions options;
+    options.gpu_progress = gpu_progress;
+    if (gpu_progress) {
+        options.method = titan::format::GpuProgressMethod::kWrites;
+    }
+    return options;
+}
+
+// Sends to all others and receives from them, in one group: what an all_to_all is for NCCL.
+void exchange(Program& program, const std::string& communicator, int rank, int size, uint64_t stream) {
+    program.group_start();
+    for (int peer = 0; peer < size; ++peer) {
+        if (peer != rank) {
+            program.send(communicator, peer).on_stream(stream).recv(communicator, peer).on_stream(stream);
+        }
+    }
+    program.group_end();
+}
+
+// An exchange, then a reduction that waits for it by an event; `odd` the other way round.
+void exchange_and_reduce(Program& program, int rank, bool odd) {
+    if (odd) {
+        program.all_reduce("world").on_stream(2).record(8, 2).wait(8, 1);
+        exchange(program, "ep", rank, 4, 1);
+        program.sync(1);
+    } else {
+        exchange(program, "ep", rank, 4, 1);
+        program.record(7, 1).wait(7, 2).all_reduce("world").on_stream(2).sync(2);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("an exchange and a reduction in opposite orders wait for each other, and the order of the few is wrong") {
+    for (const bool gpu_progress : {true, false}) {
+        CAPTURE(gpu_progress);
+        Scenario job(4, watched(gpu_progress));
+        job.communicator("ep", {0, 1, 2, 3});
+        job.every_rank([](int rank, Program& program) {
+            for (int step = 0; step < 3; ++step) {
+                exchange_and_reduce(program, rank, false);
+            }
+            exchange_and_reduce(program, rank, rank == 2);
+        });
+        const Played played = play(job);
+        REQUIRE(!played.healthy());
+        CHECK(played.head().kind == FindingKind::kOrderInversion);
+        CHECK(played.head().ranks == ranks({2}));
+    }
+}
+
+TEST_CASE("unseen, the oldest pair whose sides differ in size is what all else waits for") {
+    Scenario job(4, watched(false));
+    job.communicator("pp:0", {0, 2});
+    job.communicator("pp:1", {1, 3});
+    job.every_rank([](int rank, Program& program) {
+        for (int step = 0; step < 3; ++step) {
+            const std::string pipe = rank % 2 == 0 ? "pp:0" : "pp:1";
+            rank < 2 ? program.send(pipe, 1, 64) : program.recv(pipe, 0, rank == 3 && step == 2 ? 32 : 64);
+            program.on_stream(1).record(7, 1).wait(7, 2).all_reduce("world").on_stream(2).sync(2);
+        }
+    });
+    job.program(1).nth_call("pp:1", 2).never_finishes = true;
+    job.program(3).nth_call("pp:1", 2).never_finishes = true;
+    const Played played = play(job);
+    REQUIRE(!played.healthy());
+    CHECK(played.head().kind == FindingKind::kSizeMismatch);
+    CHECK(played.head().ranks == ranks({1, 3}));
+}
+
+TEST_CASE("nameless communicators at the same distances vote together on an order") {
+    Scenario job(8, watched(true));
+    job.every_rank([&](int rank, Program& program) {
+        const std::string pair = "pair" + std::string(1, static_cast<char>('a' + rank % 4));
+        if (rank < 4) {
+            job.communicator(pair, {rank, rank + 4});
+        }
+        for (int step = 0; step < 3; ++step) {
+            if (rank == 6 && step == 2) {
+                program.all_reduce("world").on_stream(2).record(8, 2).wait(8, 1).all_reduce(pair).on_stream(1).sync(1);
+            } else {
+                program.all_reduce(pair).on_stream(1).record(7, 1).wait(7, 2).all_reduce("world").on_stream(2).sync(2);
+            }
+        }
+    });
+    job.play();
+    Run run = run_of(job);
+    for (auto& communicator : run.communicators) {
+        communicator.name.clear();
+    }
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().kind == FindingKind::kOrderInversion);
+    CHECK(diagnosis.findings.front().ranks == ranks({6}));
+}
