@@ -476,11 +476,7 @@ class GraphBuilder {
 
     void look_at_creation(uint32_t index) {
         WaitNode& node = graph_.nodes[index];
-        if (node.sequence == kNoSequence) {
-            look_at_init(node);
-        } else {
-            look_at_split(node);
-        }
+        node.sequence == kNoSequence ? look_at_init(node) : look_at_split(node);
     }
 
     // ncclCommInitRank and its kin: every rank of the new communicator must come.
