@@ -1,0 +1,79 @@
+// One build runs in the containers that people have: a preload that asks for a newer libc than there is ends every program. So
+// nothing newer than glibc 2.17 may be asked for, on whatever the library is built (tests/meta/check_glibc.py). What newer libcs
+// added is a system call here. What they moved into libc from libdl and libpthread is asked for by the version that all of them
+// have, and weakly: a program without threads may come without those libraries, and ours is in many such programs and does nothing.
+//
+// The names are hidden: all of this library, with what it holds of libstdc++, and nobody else calls these.
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "elf_symbols.h"
+
+#if defined(__aarch64__)
+#define TITAN_OLDEST "GLIBC_2.17"
+#else
+#define TITAN_OLDEST "GLIBC_2.2.5"
+#endif
+
+namespace {
+
+using titan::interpose::Object;
+
+// Of a library that the program has opened since it started.
+void* opened_later(const char* name) {
+    void* found = nullptr;
+    titan::interpose::each_object(nullptr, [&](const Object& object, size_t) {
+        found = object.dynamic != _DYNAMIC ? titan::interpose::function_in(object, name) : nullptr;
+        return found != nullptr;
+    });
+    return found;
+}
+
+}  // namespace
+
+// A function that calls the one of that name in whichever library has it, `missing` where none has.
+#define MOVED(result, name, params, args, missing)                                                             \
+    __asm__(".symver old_" #name "," #name "@" TITAN_OLDEST);                                                  \
+    extern "C" __attribute__((weak)) result old_##name params;                                                 \
+    extern "C" __attribute__((visibility("hidden"))) result name params {                                      \
+        auto* const real =                                                                                     \
+            old_##name != nullptr ? old_##name : reinterpret_cast<decltype(&old_##name)>(opened_later(#name)); \
+        return real != nullptr ? real args : missing;                                                          \
+    }
+
+#pragma GCC diagnostic ignored "-Wmissing-attributes"
+#pragma GCC visibility push(default)
+MOVED(void*, dlopen, (const char* path, int flags), (path, flags), nullptr)
+MOVED(int, dladdr, (const void* address, Dl_info* info), (address, info), 0)
+MOVED(int, pthread_create, (pthread_t * thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument),
+      (thread, attributes, body, argument), ENOSYS)
+MOVED(int, pthread_getattr_np, (pthread_t thread, pthread_attr_t* attributes), (thread, attributes), ENOSYS)
+MOVED(int, pthread_attr_getstack, (const pthread_attr_t* attributes, void** stack, size_t* size),
+      (attributes, stack, size), ENOSYS)
+MOVED(int, pthread_attr_setstacksize, (pthread_attr_t * attributes, size_t size), (attributes, size), ENOSYS)
+MOVED(int, pthread_key_create, (pthread_key_t * key, void (*destroy)(void*)), (key, destroy), ENOSYS)
+MOVED(int, pthread_setspecific, (pthread_key_t key, const void* value), (key, value), ENOSYS)
+#pragma GCC visibility pop
+
+#define NEWER extern "C" __attribute__((visibility("hidden")))
+
+NEWER pid_t gettid() { return static_cast<pid_t>(syscall(SYS_gettid)); }
+NEWER ssize_t getrandom(void* bytes, size_t count, unsigned flags) {
+    return syscall(SYS_getrandom, bytes, count, flags);
+}
+NEWER int pthread_sigmask(int how, const sigset_t* mask, sigset_t* before) {
+    return sigprocmask(how, mask, before) == 0 ? 0 : errno;  // of the calling thread; it was in libc from the beginning
+}
+// struct stat64 is the kernel's on both architectures.
+NEWER int fstatat64(int directory, const char* path, struct stat64* status, int flags) {
+    return static_cast<int>(syscall(SYS_newfstatat, directory, path, status, flags));
+}
+NEWER int stat64(const char* path, struct stat64* status) { return fstatat64(AT_FDCWD, path, status, 0); }
+NEWER int fstat64(int file, struct stat64* status) { return fstatat64(file, "", status, AT_EMPTY_PATH); }
