@@ -71,4 +71,9 @@ __attribute__((destructor)) void leave_process() { tracer::on_process_exit(-1); 
 
 // Programs that leave without destructors (Python's os._exit) still leave in order: their ring says so.
 extern "C" void _exit(int status) { titan::interpose::leave_at_once(titan::interpose::real_exit, status); }
+// Its handlers run first, one of the session's among them: a process that hangs in them has not left.
+extern "C" void quick_exit(int status) noexcept {
+    titan::tracer::note_quick_exit(status);
+    titan::interpose::leave_by(titan::interpose::real_quick_exit, status);
+}
 extern "C" void _Exit(int status) { titan::interpose::leave_at_once(titan::interpose::real_Exit, status); }

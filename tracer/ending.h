@@ -11,7 +11,10 @@ namespace titan::tracer {
 // signal-safe. Signals that repeat themselves within a minute are one request.
 void note_end_signal(format::RingHeader& header, int number, int32_t sender);
 
-// Of a program that calls exit(); _exit() hands its status over itself. Once per process.
+// Such a request came within the last minute: the process ends because of it.
+bool is_told_to_end(const format::RingHeader& header);
+
+// Of a program that calls exit() or quick_exit(); _exit() hands its status over itself. Once per process.
 void watch_exit_status();
 void note_exit(format::RingHeader& header, int status);
 // The program left by itself, with a status other than 0.

@@ -33,6 +33,7 @@ struct Membership {
     uint32_t place;
     uint64_t seen_generation;
     uint64_t pid_namespace;
+    uint32_t dead_before;  // when this process joined
     char directory[PATH_MAX];
     char page_name[192];
 };
@@ -128,6 +129,22 @@ JobPage* map_page(int file, const Identity& identity) {
     return page;
 }
 
+// Of those that are counted(process, state).
+template <typename Counted>
+uint32_t count_places(Counted counted) {
+    const uint32_t places = member.page == nullptr ? 0 : used_places(*member.page);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < places; ++i) {
+        const JobProcess& process = member.page->processes[i];
+        count += counted(process, process.state.load(std::memory_order_acquire)) ? 1 : 0;
+    }
+    return count;
+}
+
+uint32_t count_dead() {
+    return count_places([](const JobProcess&, JobState state) { return state == JobState::kDead; });
+}
+
 void futex_wake_all(std::atomic<uint32_t>& word) {
     syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
@@ -162,6 +179,7 @@ bool join_job(const Config&, const Identity& identity, const RingFile& ring_file
     page->last_life_realtime_ns.store(realtime_now_ns(), std::memory_order_relaxed);
     member.seen_generation = page->generation.load(std::memory_order_acquire);
     member.page = page;
+    member.dead_before = count_dead();
     return true;
 }
 
@@ -262,19 +280,28 @@ void note_dump_written() {
     }
 }
 
-bool notice_dead(const JobProcess*& dead) {
+bool notice_dead(const JobProcess*& dead, bool told_too) {
     dead = nullptr;
     const uint32_t places = member.page == nullptr ? 0 : used_places(*member.page);
     for (uint32_t i = 0; i < places; ++i) {
         JobProcess& process = member.page->processes[i];
         JobState state = process.state.load(std::memory_order_acquire);
-        if (i != member.place && state == JobState::kRunning && !here_and_alive(process) &&
+        const bool counts = state == JobState::kRunning || (told_too && state == JobState::kToldToEnd);
+        if (i != member.place && counts && !here_and_alive(process) &&
             process.state.compare_exchange_strong(state, JobState::kDead) && dead == nullptr) {
             dead = &process;
         }
     }
     return dead != nullptr;
 }
+
+bool is_told_one_gone() {
+    return count_places([](const JobProcess& process, JobState state) {
+               return state == JobState::kToldToEnd && !here_and_alive(process);
+           }) != 0;
+}
+
+bool has_anyone_died() { return count_dead() > member.dead_before; }
 
 void claim_gone(bool (*write)(const JobProcess& process, int ring_dir)) {
     const uint32_t places = member.page == nullptr ? 0 : used_places(*member.page);
@@ -283,7 +310,8 @@ void claim_gone(bool (*write)(const JobProcess& process, int ring_dir)) {
         JobProcess& process = member.page->processes[i];
         const JobState state = process.state.load(std::memory_order_acquire);
         uint32_t unclaimed = 0;
-        if ((state != JobState::kDead && state != JobState::kExited) ||
+        const bool told = state == JobState::kToldToEnd && !here_and_alive(process);
+        if ((state != JobState::kDead && state != JobState::kExited && !told) ||
             !process.claim.compare_exchange_strong(unclaimed, static_cast<uint32_t>(getpid()))) {
             continue;
         }

@@ -51,8 +51,12 @@ uint32_t processes_here();  // that ever joined on this node
 
 void note_dump_written();
 
-// Marks processes that are gone as dead. The first newly dead one is described; false when there is none.
-bool notice_dead(JobProcess const*& dead);
+// Marks processes that are gone as dead, those that were told to end if `told_too`. The first newly dead one is described; false
+// when there is none.
+bool notice_dead(JobProcess const*& dead, bool told_too);
+// One is gone that was told to end; one was found dead since this process joined.
+bool is_told_one_gone();
+bool has_anyone_died();
 
 // Calls write(process, directory descriptor) for every process that is gone and that no one has written a dump for.
 void claim_gone(bool (*write)(const JobProcess& process, int ring_dir));

@@ -255,7 +255,7 @@ void handle_dump_signal(int number, siginfo_t* info, void* context) {
     }
 }
 
-// Asked to end: what every thread does now is worth a dump. A handler of the program goes on only when its thread's stack is
+// Asked to end: where that is worth a dump (watch.cpp) it shows what every thread does now. A handler of the program goes on only when its thread's stack is
 // taken, as it may be the place where the program hangs; without one the process ends when its dump is written.
 void handle_end_signal(int number, siginfo_t* info, void* context) {
     struct sigaction program {};
@@ -270,6 +270,9 @@ void handle_end_signal(int number, siginfo_t* info, void* context) {
         text.text(signal_name(number));
         if (sender != 0) {
             text.format(" from pid %d", sender);
+        }
+        if (!handled) {
+            set_job_state(JobState::kToldToEnd);  // else its peers would call it dead
         }
         request_dump(format::DumpReason::kEnd, detail);
         if (handled) {

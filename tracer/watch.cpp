@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "call_sites_setup.h"
@@ -47,12 +48,22 @@ struct SignalHabit {
     uint32_t dumps;    // since there was none for a minute
 };
 
+// A job that is cancelled ends as it should, on thousands of ranks at once: their rings tell that. More is to be seen where it stood
+// still before: nothing was called, or something did not finish, for this part of the timeout.
+constexpr uint64_t kStandstillParts = 30;
+constexpr uint64_t kStandstill_ns = 10'000'000'000;
+// Who was told to end counts as dead when the others are not told to, in this time.
+constexpr uint64_t kToldTogether_ns = 5'000'000'000;
+
 // The watch thread's own memory.
 struct WatchState {
     WatchdogState watchdog;
     SignalHabit signals;
     uint64_t last_dump_ns;  // monotonic, 0 none yet
     bool last_dump_for_peer;
+    uint64_t calls;         // collectives that there were at the last tick
+    uint64_t moved_ns;      // when there were fewer
+    uint64_t told_gone_ns;  // when a process that was told to end was first found gone, 0 none
     uint64_t last_tick_ns;
 };
 constinit WatchState state{};
@@ -129,13 +140,29 @@ JobRequest request_of(const Session& session, const PendingDump& pending) {
     return request;
 }
 
+bool stands_still(const Session& session) {
+    const uint64_t timeout_ns = session.config.timeout_ns;
+    const uint64_t limit_ns =
+        timeout_ns == 0 ? kStandstill_ns : std::min(timeout_ns / kStandstillParts, kStandstill_ns);
+    PendingCollective pending{};
+    return monotonic_now_ns() - state.moved_ns > limit_ns ||
+           (oldest_pending(pending) && ticks_to_ns(now_ticks() - pending.entered_ticks) > limit_ns);
+}
+
+// The process was told to end, or leaves with a failure. Is that more than a job that is cancelled?
+bool is_worth_a_dump(const Session& session) {
+    const JobProcess* dead = nullptr;
+    return !is_told_to_end(*session.ring_file.header) || stands_still(session) || notice_dead(dead, false) ||
+           has_anyone_died();
+}
+
 // Who else is to dump, too.
 enum class Tell { kNobody, kOtherNodes, kAll };
 
 // Whoever ends one rank by a signal ends the others, too; of a failure the others must learn.
 Tell who_to_tell(const Session& session, DumpReason reason) {
     const bool own_affair = reason == DumpReason::kPeer || reason == DumpReason::kExit ||
-                            (reason == DumpReason::kEnd && !exited_in_failure(*session.ring_file.header));
+                            (reason == DumpReason::kEnd && is_told_to_end(*session.ring_file.header));
     return own_affair ? Tell::kNobody : Tell::kAll;
 }
 
@@ -152,7 +179,7 @@ void collect_gone(Session& session) {
 // The last chance: once a launcher ends this process, too, nobody is left to save the ring of the one that died first.
 void save_the_dead(Session& session) {
     const JobProcess* dead = nullptr;
-    notice_dead(dead);
+    notice_dead(dead, false);
     collect_gone(session);
 }
 
@@ -188,9 +215,19 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell t
     mark_complete(covered, written);
 }
 
+bool has_told_one_died_alone(const Session& session) {
+    if (!is_told_one_gone()) {
+        state.told_gone_ns = 0;
+        return false;
+    }
+    const uint64_t now_ns = monotonic_now_ns();
+    state.told_gone_ns = state.told_gone_ns == 0 ? now_ns : state.told_gone_ns;
+    return !is_told_to_end(*session.ring_file.header) && now_ns - state.told_gone_ns > kToldTogether_ns;
+}
+
 void report_dead(const Session& session) {
     const JobProcess* dead = nullptr;
-    if (!notice_dead(dead)) {
+    if (!notice_dead(dead, has_told_one_died_alone(session))) {
         return;
     }
     char detail[96];
@@ -209,25 +246,40 @@ void dump_for_outside(Session& session, uint64_t request, uint32_t covered) {
     dump(session, pending, covered, format::asks_other_nodes(request) ? Tell::kOtherNodes : Tell::kNobody);
 }
 
+// A request of this process, where there is one.
+enum class Answer { kNone, kDump, kJoin, kNothing };
+
+Answer answer_to(const Session& session, PendingDump& pending) {
+    if (joins_last_dump(session, pending.reason)) {
+        return Answer::kJoin;
+    }
+    if (pending.reason != DumpReason::kEnd || is_worth_a_dump(session)) {
+        return Answer::kDump;
+    }
+    pending.reason = pending.cause = DumpReason::kExit;  // that may be asked for, too
+    const bool exited = std::atomic_ref(session.ring_file.header->state).load() == format::ProcessState::kExited;
+    return exited && (session.config.dump_on & dump_bit(DumpReason::kExit)) != 0 ? Answer::kDump : Answer::kNothing;
+}
+
 void serve(Session& session) {
     PendingDump pending{};
     uint32_t covered = 0;
     JobRequest request{};
     uint64_t outside_request = 0;
-    const bool asked = take_requests(pending, covered);
+    const Answer answer = take_requests(pending, covered) ? answer_to(session, pending) : Answer::kNone;
     const bool peer_asked = next_request(request);
     const bool asked_outside = take_outside_request(*session.ring_file.header, outside_request);
-    if (asked && !joins_last_dump(session, pending.reason)) {
+    if (answer == Answer::kDump) {
         dump(session, pending, covered, who_to_tell(session, pending.reason));
     } else if (asked_outside) {
         dump_for_outside(session, outside_request, covered);
     } else if (peer_asked && !peer_joins_last_dump(request)) {
         describe_peer(request, pending);
         dump(session, pending, covered, Tell::kNobody);
-    } else if (asked) {
-        mark_complete(covered, true);
+    } else if (answer != Answer::kNone) {
+        mark_complete(covered, answer == Answer::kJoin);
     }
-    if (asked || peer_asked || asked_outside) {
+    if (answer == Answer::kDump || answer == Answer::kJoin || peer_asked || asked_outside) {
         report_dead(session);
         collect_gone(session);
         release_dump_memory();
@@ -237,6 +289,9 @@ void serve(Session& session) {
 void tick(Session& session) {
     format::RingHeader& header = *session.ring_file.header;
     const uint64_t now_ns = monotonic_now_ns();
+    const uint64_t calls = session.collectives.head();
+    state.moved_ns = calls != state.calls || state.moved_ns == 0 ? now_ns : state.moved_ns;
+    state.calls = calls;
     if (now_ns - state.last_tick_ns >= kTick_ns) {
         state.last_tick_ns = now_ns;
         std::atomic_ref(header.heartbeat_ticks).store(now_ticks(), std::memory_order_relaxed);
@@ -351,7 +406,9 @@ void session_exit(int status) {
     }
     const bool dumped = wait_for_dump(kExitWait_ns);
     if (exited_in_failure(header)) {
-        set_job_state(dumped ? JobState::kCrashed : JobState::kDead);  // its ring stays
+        set_job_state(dumped                   ? JobState::kCrashed
+                      : is_told_to_end(header) ? JobState::kToldToEnd
+                                               : JobState::kDead);  // its ring stays
     } else {
         leave_job();
     }

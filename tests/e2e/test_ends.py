@@ -95,6 +95,35 @@ class Ends(harness.Case):
             self.assertIn("SIGSEGV", self.expect("rank_dead")["summary"])
         self.each_round(once)
 
+    def cancelled(self, number):
+        """A healthy job that is told to end as a whole ends without a dump per rank; its rings tell how."""
+        def once():
+            job = self.start()
+            self.wait_for_steps(job, 20)
+            job.signal(number)
+            job.wait(90)
+            self.assertEqual(list(self.place.dumps.glob("*/0/*.titan")), [], job.stderr)
+            analysis = self.place.analyze(self.place.rings)
+            self.assertIn("were told to end by SIGTERM" if number == signal.SIGTERM else "told to end by", analysis.stdout)
+            self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []), analysis.stdout)
+        self.each_round(once)
+
+    def test_cancelled(self):
+        self.cancelled(signal.SIGTERM)
+
+    def test_interrupted_while_healthy(self):
+        self.cancelled(signal.SIGINT)
+
+    def test_one_rank_is_told_to_end(self):
+        """By hand or by an agent that guards memory; the launcher then ends the others."""
+        def once():
+            job = self.start()
+            self.wait_for_steps(job, 20)
+            os.kill(python_ranks(job.pid)[VICTIM], signal.SIGTERM)
+            job.wait(90)
+            self.expect("rank_dead", sources=[self.place.rings])
+        self.each_round(once)
+
     def test_stopped(self):
         def once():
             job = self.start()
@@ -113,10 +142,10 @@ class Ends(harness.Case):
                 job.end()
         self.each_round(once)
 
-    def stands_still(self):
+    def stands_still(self, for_s=1.5):
         waits = [call for rank in range(4) for call in self.place.show(self.place.rings, "--rank", rank, "--last", 1)]
         now_ns = time.time_ns()
-        return waits and all(now_ns - call["entered_realtime_ns"] > 1.5e9 for call in waits)
+        return waits and all(now_ns - call["entered_realtime_ns"] > for_s * 1e9 for call in waits)
 
     def run_id(self):
         done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "rings", "--ring-dir", self.place.rings],
@@ -125,9 +154,9 @@ class Ends(harness.Case):
 
     def test_interrupted_hang(self):
         def once():
-            job = self.start("spin rank=2 step=40")
+            job = self.start("spin rank=2 step=40", TITANTRACE_TIMEOUT_S="60")
             self.wait_for_steps(job, 39)
-            harness.wait_for(self.stands_still, 20, "the others wait")
+            harness.wait_for(lambda: self.stands_still(4), 20, "the others wait")
             job.signal(signal.SIGINT)
             harness.wait_for(lambda: len(list(self.place.dumps.glob("*/0/*.titan"))) == 4, 30, "all dump")
             finding = self.expect("rank_not_arrived", sources=[self.place.dumps])

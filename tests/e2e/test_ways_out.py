@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Ways out of a process and calls that are to save it never wait for the loader, whose lock a hanging dlopen holds."""
 
+import signal
+
 import harness
 
 
@@ -25,6 +27,21 @@ class WaysOut(harness.Case):
         for way in ("_exit", "_Exit", "quick_exit"):
             with self.subTest(way):
                 self.assertEqual(self.same(way).status, 3)
+
+    def test_quick_exit_is_an_end_in_order(self):
+        self.assertEqual(self.same("quick_exit-in-order").status, 0)
+        self.assertEqual(self.place.ring_files(), [])
+
+    def test_one_rank_alone_is_told_to_end(self):
+        """Nobody ends the other: after some seconds the one counts as dead."""
+        staying, told = self.place.start_ranks("e2e-processes", "linger", 2)
+        for rank in (staying, told):
+            rank.wait_says("done")
+        told.signal(signal.SIGTERM)
+        self.assertEqual(told.wait(), -signal.SIGTERM)
+        self.assertEqual(self.place.dump_files(), [], "it may be the first of all")
+        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1}, 15, "the other dumps, and saves its ring")
+        self.assertIn(f"rank 1 (pid {told.pid}) died", staying.stderr)
 
     def test_first_abort(self):
         self.assertIn("abort returned 0", self.same("abort", TITANTRACE_DUMP_ON="none").stdout)

@@ -12,7 +12,7 @@ OWN = re.compile(r"^(titan_|ncclProfiler_)")
 # Intercepted by hand, because no row can say "does not return": a process that leaves without atexit must still be seen.
 # And the name under which NVTX looks for a tool. dlsym and dlvsym jump into the real ones, which look at the return
 # address: assembler. dlclose keeps the libraries loaded whose functions are remembered.
-BY_HAND = {"_exit", "_Exit", "InitializeInjectionNvtx2", "dlsym", "dlvsym", "dlclose"}
+BY_HAND = {"_exit", "_Exit", "quick_exit", "InitializeInjectionNvtx2", "dlsym", "dlvsym", "dlclose"}
 
 
 def needed(readelf, library):

@@ -44,6 +44,15 @@ void abort_communicator(Rank& r) {
     _exit(4);
 }
 
+int leave_in_order() {
+    Rank r;
+    r.join();
+    r.reduce_and_sync();
+    r.leave();
+    say("leaving");
+    quick_exit(0);
+}
+
 // CUDA functions that this program has not called before.
 int first_calls() {
     CUDA(cudaFree(nullptr));
@@ -79,6 +88,7 @@ constexpr client::Scenario scenarios[] = {
     {"_exit", [] { return record_and([](Rank&) { _exit(3); }); }},
     {"_Exit", [] { return record_and([](Rank&) { _Exit(3); }); }},
     {"quick_exit", [] { return record_and([](Rank&) { quick_exit(3); }); }},
+    {"quick_exit-in-order", leave_in_order},
     {"abort", [] { return record_and(abort_communicator); }},
     {"first-calls", first_calls},
     {"first-signal-actions", first_signal_actions},

@@ -195,5 +195,7 @@ void note_grow_id(const void* comm, const void* unique_id);
 
 // The process ends: marks the ring as left in order, dumps if asked to. `status`: that it exits with, -1 unknown. cold.
 void on_process_exit(int status);
+// The program calls quick_exit(): on_process_exit follows once its handlers have run. any-thread.
+void note_quick_exit(int status);
 
 }  // namespace titan::tracer
