@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 
+#include "analyzer/archive.h"
 #include "analyzer/condense.h"
 #include "analyzer/flight_recorder.h"
 #include "analyzer/text.h"
