@@ -99,11 +99,32 @@ bool hangs_by_death(const Run& run, const WaitNode& node) {
     });
 }
 
+// How far apart the dumps of those in the node were made: what is shorter than that, a healthy job shows as well.
+int64_t smeared_over_ns(const Run& run, const WaitNode& node) {
+    int64_t first = INT64_MAX;
+    int64_t last = INT64_MIN;
+    const auto note = [&](MemberRef ref) {
+        if (ref.known() && !run.process(ref).is_gone() && !run.process(ref).only_calls) {
+            first = std::min(first, run.process(ref).now_ns);
+            last = std::max(last, run.process(ref).now_ns);
+        }
+    };
+    for (const Waiter& waiter : node.waiting) {
+        note(waiter.member);
+    }
+    for (const Absence& absence : node.absent) {
+        note(absence.member);
+    }
+    return last > first ? last - first : 0;
+}
+
 }  // namespace
 
 int64_t usual_wait_ns(const Run& run, const WaitNode& node) {
     const MemberRef first = node.waiting.front().member;
-    return node.kind == WaitKind::kPointToPoint ? typical_p2p_ns(run, first) : run.member(first).typical_ns;
+    const int64_t of_pairs = node.kind == WaitKind::kPointToPoint ? typical_p2p_ns(run, first) : 0;
+    const bool watched = run.process(first).gpu_progress || run.process(first).only_calls;
+    return node.kind == WaitKind::kPointToPoint && watched ? of_pairs : run.member(first).typical_ns;
 }
 
 int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options) {
@@ -116,6 +137,7 @@ int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOption
     const bool sets_up = node.kind == WaitKind::kCreation || node.sequence <= (run.process(first).only_calls ? 1U : 0U);
     int64_t threshold = sets_up ? kLeastCreationHangNs : kLeastHangNs;
     threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
+    threshold = std::max(threshold, smeared_over_ns(run, node));
     for (const Waiter& waiter : node.waiting) {
         const Process& process = run.process(waiter.member);
         if (process.source.reason == "timeout" && process.timeout_ns != 0) {

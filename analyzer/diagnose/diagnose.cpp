@@ -22,6 +22,7 @@ Diagnosis Diagnoser::diagnose() {
     lead_with_mismatches_ahead();
     add_uneven_exchanges();
     add_misdirected();
+    add_alone_in_creation();
     add_odd_waiters();
     add_absences();
     add_cycles();

@@ -120,4 +120,74 @@ void Diagnoser::add_misdirected() {
     }
 }
 
+// The call that somebody waits for while the member that owes it is in this creation: the one that it always made there,
+// else the only one. UINT32_MAX where there is none.
+uint32_t Diagnoser::owed_from_creation(uint32_t index) const {
+    const MemberRef caller = graph_.nodes[index].waiting.front().member;
+    const Process& process = run_.process(caller);
+    const auto made = std::find_if(process.entries.rbegin(), process.entries.rend(), [&](const Entry& entry) {
+        return entry.row == caller.row && is_creation(entry.kind);
+    });
+    uint32_t only = UINT32_MAX;
+    size_t owed_calls = 0;
+    for (uint32_t other = 0; other < graph_.nodes.size(); ++other) {
+        for (const Absence& absence : graph_.nodes[other].absent) {
+            const bool owed = absence.member.process == caller.process && absence.member.row != kNoIndex &&
+                              absence.reason == AbsenceReason::kNotIssued &&
+                              std::find(absence.held_by.begin(), absence.held_by.end(), index) != absence.held_by.end();
+            if (!owed || !hangs(other)) {
+                continue;
+            }
+            if (made != process.entries.rend() && in_place_of(run_, absence.member, graph_.nodes[other], *made)) {
+                return other;
+            }
+            only = other;
+            ++owed_calls;
+        }
+    }
+    return owed_calls == 1 ? only : UINT32_MAX;
+}
+
+// A rank is alone in the creation of a communicator, all others are held in calls, and some of them wait for it: the call
+// that the communicator is made for is the odd one, whoever it is meant for.
+void Diagnoser::add_alone_in_creation() {
+    for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
+        const WaitNode& node = graph_.nodes[index];
+        if (node.kind != WaitKind::kCreation || node.sequence != kNoSequence || hangs_[index] != Hang::kByTime ||
+            explained_[index] || node.waiting.size() != 1 || !node.finished.empty() || !run_.missing_ranks.empty()) {
+            continue;
+        }
+        const bool all_held = std::all_of(run_.processes.begin(), run_.processes.end(), [&](const Process& process) {
+            return !process.is_gone() && !process.only_calls && is_blocked(process);
+        });
+        const uint32_t owed = all_held ? owed_from_creation(index) : UINT32_MAX;
+        if (owed != UINT32_MAX) {
+            report_alone_in_creation(index, owed);
+        }
+    }
+}
+
+void Diagnoser::report_alone_in_creation(uint32_t index, uint32_t owed) {
+    const WaitNode& missed = graph_.nodes[owed];
+    const int rank = run_.member(graph_.nodes[index].waiting.front().member).global_rank;
+    const bool pair = missed.kind == WaitKind::kPointToPoint;
+    Finding finding = finding_at(pair ? FindingKind::kP2pUnmatched : FindingKind::kRankNotArrived, owed);
+    finding.ranks = {rank};
+    finding.confidence = Confidence::kPossible;
+    finding.summary = fmt::format("rank {} is in {}, which nobody else comes to, while {} wait{} for it in {}", rank,
+                                  node_text(run_, graph_.nodes[index]), ranks_text(waiting_ranks(run_, missed)),
+                                  waiting_ranks(run_, missed).size() == 1 ? "s" : "", node_text(run_, missed));
+    for (const uint32_t place : {owed, index}) {
+        explained_[place] = is_cause_[place] = true;
+        if (const std::string waiting = waiting_text(run_, graph_.nodes[place]); !waiting.empty()) {
+            finding.evidence.push_back(waiting);
+        }
+    }
+    finding.evidence.emplace_back("all other ranks are held in calls of their own, none in that creation");
+    finding.to_be_sure.push_back(
+        fmt::format("the program: whom rank {} means; another rank may have left its side out", rank));
+    add_victims({owed, index}, finding);
+    diagnosis_.findings.push_back(std::move(finding));
+}
+
 }  // namespace titan::analyzer

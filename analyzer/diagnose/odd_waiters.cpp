@@ -20,6 +20,16 @@ void add_vote(const Run& run, const WaitNode& node, const Passed& passed, int ra
 
 }  // namespace
 
+// Do the others wait on that very communicator for the waiter's half of sends and receives? Then it called another thing.
+bool Diagnoser::is_met_by_messages(const WaitNode& node, MemberRef waiter) const {
+    return node.kind == WaitKind::kCollective &&
+           std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const WaitNode& other) {
+               return other.kind == WaitKind::kPointToPoint && other.communicator == node.communicator &&
+                      std::any_of(other.absent.begin(), other.absent.end(),
+                                  [&](const Absence& absence) { return absence.member == waiter; });
+           });
+}
+
 void Diagnoser::add_odd_waiters() {
     std::map<uint32_t, std::vector<std::pair<uint32_t, const Absence*>>>
         odd;  // waiter's process -> node, who is absent
@@ -56,14 +66,15 @@ void Diagnoser::add_odd_waiters() {
                         passed.sequence);
         const std::string call =
             call_text(run_.communicators[passed.communicator], later ? later->kind : OpKind{}, passed.sequence);
-        Finding finding = finding_at(FindingKind::kOrderInversion, index);
+        const bool other_call = is_met_by_messages(node, passed.waiter);
+        Finding finding = finding_at(other_call ? FindingKind::kOpMismatch : FindingKind::kOrderInversion, index);
         finding.ranks = {waiter.global_rank};
         finding.confidence = Confidence::kLikely;
-        finding.summary = fmt::format(
-            "rank {} waits in {} and issued {} after it; {} issued {} without it: rank {} left a call out before, or "
-            "made "
-            "one too many",
-            waiter.global_rank, node_text(run_, node), call, ranks_text(others), call, waiter.global_rank);
+        finding.summary =
+            fmt::format("rank {} waits in {} and issued {} after it; {} issued {} without it: rank {} {}",
+                        waiter.global_rank, node_text(run_, node), call, ranks_text(others), call, waiter.global_rank,
+                        other_call ? "called it where they wait for its sends and receives"
+                                   : "left a call out before, or made one too many");
         if (node.kind == WaitKind::kCollective) {
             add_vote(run_, node, passed, waiter.global_rank, finding);
         }

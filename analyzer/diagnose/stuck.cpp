@@ -154,10 +154,49 @@ void Diagnoser::add_stuck_in_lost_calls(const std::vector<uint32_t>& nodes) {
     diagnosis_.findings.push_back(std::move(finding));
 }
 
+bool Diagnoser::is_known_by_hosts_alone(const WaitNode& node) const {
+    return node.device_unknown && node.kind != WaitKind::kCreation &&
+           std::all_of(node.waiting.begin(), node.waiting.end(),
+                       [&](const Waiter& waiter) { return graph_.orders[waiter.member.process].inferred; });
+}
+
+// Each host's newest call was taken for the one that it waits for, but any since it last waited may be: one finding.
+void Diagnoser::add_stuck_unseen(const std::vector<uint32_t>& nodes) {
+    const uint32_t oldest =
+        *std::min_element(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+    Finding finding = finding_at(FindingKind::kStuckInFlight, oldest);
+    finding.confidence = Confidence::kPossible;
+    constexpr size_t kShownCalls = 8;
+    for (const uint32_t node : nodes) {
+        const std::vector<int> waiting = waiting_ranks(run_, graph_.nodes[node]);
+        finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
+        if (finding.evidence.size() < kShownCalls) {
+            finding.evidence.push_back(waiting_text(run_, graph_.nodes[node]));
+        }
+    }
+    sort_unique(finding.ranks);
+    finding.summary = fmt::format(
+        "{} wait for their GPUs, and nobody saw which call does not finish: {}, or another since they waited before",
+        ranks_text(finding.ranks), node_text(run_, graph_.nodes[oldest]));
+    finding.to_be_sure.emplace_back("TITANTRACE_GPU_PROGRESS=writes: how far each stream came");
+    add_victims(nodes, finding);
+    diagnosis_.findings.push_back(std::move(finding));
+}
+
 void Diagnoser::add_stuck() {
     std::map<CulpritKey, BlockedCause> blocked;
     std::vector<uint32_t> in_line;
-    for (const uint32_t index : find_stuck()) {
+    const std::vector<uint32_t> stuck = find_stuck();
+    std::vector<uint32_t> unseen;
+    std::copy_if(stuck.begin(), stuck.end(), std::back_inserter(unseen),
+                 [&](uint32_t index) { return all_arrived(index) && is_known_by_hosts_alone(graph_.nodes[index]); });
+    if (unseen.size() > 1) {
+        add_stuck_unseen(unseen);
+    }
+    for (const uint32_t index : stuck) {
+        if (unseen.size() > 1 && std::find(unseen.begin(), unseen.end(), index) != unseen.end()) {
+            continue;
+        }
         const WaitNode& node = graph_.nodes[index];
         if (!all_arrived(index)) {
             note_blocked(index, blocked);

@@ -120,6 +120,15 @@ int64_t typical_ns(const Process& process, const Member& member) {
     return typical_of(std::move(durations));
 }
 
+// How long the program ever went without a call. Where nobody watches the GPU, nothing else tells how long its steps are.
+int64_t longest_pause_ns(const Process& process) {
+    int64_t longest = 0;
+    for (size_t i = 1; i < process.entries.size(); ++i) {
+        longest = std::max(longest, process.entries[i].entered_ns - process.entries[i - 1].entered_ns);
+    }
+    return longest;
+}
+
 }  // namespace
 
 void index_entries(Process& process) {
@@ -154,6 +163,8 @@ void index_calls(Process& process) {
     index_entries(process);
     index_past(process);
     find_callers(process);
+    const bool watched = process.gpu_progress || process.only_calls;
+    const int64_t pause_ns = watched ? 0 : longest_pause_ns(process);
     for (Member& member : process.members) {
         // The record is the truth, but it is copied a moment before the entries.
         for (const uint32_t call : member.calls) {
@@ -163,7 +174,7 @@ void index_calls(Process& process) {
                 member.finished = std::max(member.finished, entry.sequence + 1);
             }
         }
-        member.typical_ns = typical_ns(process, member);
+        member.typical_ns = watched ? typical_ns(process, member) : pause_ns;
     }
 }
 

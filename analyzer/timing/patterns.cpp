@@ -153,10 +153,17 @@ bool irregular(const std::vector<double>& costs, const std::vector<bool>& late, 
     return true;
 }
 
+constexpr double kOnceStandsOut = 3;
+
 bool once(const std::vector<double>& costs, const ShapeLimits& limits, LateShape& shape) {
     const auto largest = std::max_element(costs.begin(), costs.end());
     if (largest == costs.end() || *largest < std::max(kLeastOnceNs, kLeastOnceSteps * limits.length_ns) ||
         *largest < kLeastShareOfAll * limits.seen_ns) {
+        return false;
+    }
+    // What happens once stands out from what happens every now and then.
+    const auto comes_near = [&](double cost) { return cost * kOnceStandsOut > *largest; };
+    if (std::count_if(costs.begin(), costs.end(), comes_near) > 1) {
         return false;
     }
     shape.pattern = LatePattern::kOneOff;

@@ -97,9 +97,13 @@ class Diagnoser {
     // odd_waiters.cpp
     // Who waits where all others went another way: it left a call out before, or made one too many.
     void add_odd_waiters();
+    bool is_met_by_messages(const WaitNode& node, MemberRef waiter) const;
 
     // misdirected.cpp
     void add_misdirected();
+    void add_alone_in_creation();
+    uint32_t owed_from_creation(uint32_t index) const;
+    void report_alone_in_creation(uint32_t index, uint32_t owed);
     bool is_held_by_nothing_else(uint32_t index, const Absence& peer) const;
     bool does_as_before(MemberRef member, const std::vector<uint32_t>& nodes) const;
     uint32_t meant_instead_of(uint32_t index) const;
@@ -161,6 +165,9 @@ class Diagnoser {
     void add_stuck();
     bool may_hang_in_a_lost_call(const WaitNode& node) const;
     void add_stuck_in_lost_calls(const std::vector<uint32_t>& nodes);
+    // That a call has not ended is told by nothing but hosts that wait for their GPUs.
+    bool is_known_by_hosts_alone(const WaitNode& node) const;
+    void add_stuck_unseen(const std::vector<uint32_t>& nodes);
     void add_other_deaths();
     // A call on record has waited for nearly its whole timeout, and nothing above explains it.
     void add_unexplained_waits();

@@ -45,10 +45,18 @@ def frozen(case: Case, member=None):
     return group, who
 
 
+def unseen(case: Case):
+    """Nothing of titantrace tells of a GPU that nobody watches but hosts that wait for it: any call since may be the one."""
+    if case.own and not case.settings.timing:
+        case.truth.among = set(case.job.default.ranks)
+        case.truth.note = "hosts wait for their GPUs; in which call, and who does not finish it, is not recorded"
+
+
 @fault
 def network_stuck(case: Case):
     group, _ = frozen(case)
     case.truth = hang({"stuck_in_flight"}, group.ranks)
+    unseen(case)
     case.truth.any_member = case.own  # an all_to_all is messages there: one of them may stand for all
 
 
@@ -56,6 +64,7 @@ def network_stuck(case: Case):
 def stuck_on_one_member(case: Case):
     group, who = frozen(case, True)
     case.truth = hang(STUCK, [who])
+    unseen(case)
 
 
 @fault
@@ -68,3 +77,4 @@ def message_stuck(case: Case):
     step = case.ops(rank)[place].step
     case.prepare.append(lambda engine: setattr(engine, "cut", (rank, other, step)))
     case.truth = hang({"stuck_in_flight"}, [rank, other], weaker=[Cause(STUCK, [rank]), Cause(STUCK, [other])])
+    unseen(case)

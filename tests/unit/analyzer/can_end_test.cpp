@@ -103,3 +103,80 @@ TEST_CASE("nameless communicators at the same distances vote together on an orde
     CHECK(diagnosis.findings.front().kind == FindingKind::kOrderInversion);
     CHECK(diagnosis.findings.front().ranks == ranks({6}));
 }
+
+TEST_CASE("unseen, hosts that wait for their GPUs after calls of several groups are one finding of all of them") {
+    Scenario job(4, watched(false));
+    job.communicator("dp:0", {0, 2});
+    job.communicator("dp:1", {1, 3});
+    job.every_rank([](int rank, Program& program) {
+        for (int step = 0; step < 3; ++step) {
+            program.all_reduce("world").on_stream(2).all_reduce(rank % 2 == 0 ? "dp:0" : "dp:1").on_stream(1).sync(1);
+        }
+    });
+    for (int rank = 0; rank < 4; ++rank) {
+        job.program(rank).nth_call(rank % 2 == 0 ? "dp:0" : "dp:1", 2).never_finishes = true;
+    }
+    const Played played = play(job);
+    REQUIRE(played.diagnosis.findings.size() == 1);
+    CHECK(played.head().kind == FindingKind::kStuckInFlight);
+    CHECK(played.head().confidence == Confidence::kPossible);
+    CHECK(played.head().ranks == ranks({0, 1, 2, 3}));
+}
+
+TEST_CASE(
+    "a rank alone in a creation that nobody comes to is named, where others wait for the call it always made there") {
+    Scenario job(4);
+    job.communicator("pair", {1, 3}, true);
+    job.every_rank([](int rank, Program& program) {
+        for (int step = 0; step < 5; ++step) {
+            rank % 2 == 0 ? program.send("world", rank + 1).sync() : program.recv("world", rank - 1).sync();
+            if (rank == 1 && step == 4) {
+                program.init("pair");
+            }
+            rank % 2 == 1 ? program.send("world", rank - 1).sync() : program.recv("world", rank + 1).sync();
+            program.all_reduce("world").sync();
+        }
+    });
+    const Played played = play(job);
+    REQUIRE(!played.healthy());
+    CHECK(played.head().kind == FindingKind::kP2pUnmatched);
+    CHECK(played.head().ranks == ranks({1}));
+    CHECK(played.head().confidence == Confidence::kPossible);
+}
+
+TEST_CASE("what lasts no longer than the dumps are apart is no hang unless a watchdog says so") {
+    for (const bool watchdog : {false, true}) {
+        CAPTURE(watchdog);
+        ScenarioOptions options;
+        options.hang_s = 3;
+        options.dump_skew_s = 2;
+        Scenario job(4, options);
+        job.every_rank([](int rank, Program& program) {
+            program.all_reduce("world").sync().all_reduce("world").sync();
+            if (rank == 0) {
+                program.sleep();
+            }
+            program.all_reduce("world").sync();
+        });
+        const Played played = play(job, {}, watchdog ? "timeout" : "signal");
+        CHECK(played.healthy() == !watchdog);
+    }
+}
+
+TEST_CASE("unseen, a host that waits no longer than its program ever paused shows no hang") {
+    for (const double hang_s : {2.0, 60.0}) {
+        CAPTURE(hang_s);
+        ScenarioOptions options = watched(false);
+        options.round_s = 1;  // every call takes its seconds
+        options.hang_s = hang_s;
+        Scenario job(2, options);
+        job.every_rank([](int, Program& program) {
+            for (int step = 0; step < 4; ++step) {
+                program.all_reduce("world").sync();
+            }
+        });
+        job.program(1).nth_call("world", 3).never_finishes = true;
+        const Played played = play(job, {}, "signal");
+        CHECK(played.healthy() == (hang_s < 10));
+    }
+}

@@ -214,6 +214,19 @@ TEST_CASE("a slow GPU, a slow copy and a blocked synchronisation are told apart"
     }
 }
 
+TEST_CASE("what comes near the largest lateness now and then is no single event") {
+    analyzer::ShapeLimits limits;
+    limits.least_ns = 1e9;
+    limits.length_ns = 5e8;
+    limits.seen_ns = 60e9;
+    limits.trials = 8;
+    std::vector<double> costs(40, 0.0);
+    costs[17] = 5.5e9;
+    CHECK(analyzer::shape_of(costs, limits).pattern == LatePattern::kOneOff);
+    costs[5] = 2.5e9;
+    CHECK(analyzer::shape_of(costs, limits).pattern == LatePattern::kNone);
+}
+
 TEST_CASE("periodic and single delays are called so") {
     TimedOptions options = with_fault(TimedFault::kSlowSpan, 3, 11, 0.8);
     options.fault.pattern = TimedFault::kPeriodic;
