@@ -10,6 +10,7 @@
 
 #include "call_sites_setup.h"
 #include "clock.h"
+#include "descriptor_room.h"
 #include "dumper.h"
 #include "ending.h"
 #include "log.h"
@@ -187,6 +188,7 @@ void save_the_dead(Session& session) {
 void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell tell) {
     format::RingHeader& header = *session.ring_file.header;
     const JobRequest request = request_of(session, pending);
+    const DescriptorRoom room;
     if (tell == Tell::kAll) {
         publish_request(request);
     }
@@ -349,6 +351,7 @@ bool start_watch() {
     left.store(false, std::memory_order_relaxed);
     reset_requests();
     prepare_dumper(*current);
+    keep_spare_descriptors(current->ring_file);
     watch_exit_status();
     if (current->config.stacks.dump && !prepare_stacks()) {
         warn_once("no memory for stacks: dumps go without");

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -104,6 +106,38 @@ TEST_CASE("the way out is the TMPDIR of the beginning: programs change their env
               request_dump(format::DumpReason::kApi, "");
               return wait_for_dump(4'000'000'000) ? 0 : 1;
           }) == 0);
+}
+
+TEST_CASE("a program that has used up its file descriptors gets its dump") {
+    for (const rlim_t hard_limit : {rlim_t{256}, rlim_t{300}}) {  // the second: the soft limit can be raised
+        CAPTURE(hard_limit);
+        Scratch scratch;
+        CHECK(run_child(rank_environment(scratch, 0), [&] {
+                  const rlimit limit{256, hard_limit};
+                  setrlimit(RLIMIT_NOFILE, &limit);
+                  start_session();
+                  int taken = 0;
+                  while (open("/dev/null", O_RDONLY) >= 0) {
+                      ++taken;
+                  }
+                  if (taken < 200) {
+                      return 1;
+                  }
+                  for (int dump = 0; dump < 2; ++dump) {  // the room is there again
+                      request_dump(format::DumpReason::kApi, "");
+                      if (!wait_for_dump(4'000'000'000)) {
+                          return 2 + dump;
+                      }
+                  }
+                  return eventually([] {
+                      rlimit after{};
+                      return getrlimit(RLIMIT_NOFILE, &after) == 0 && after.rlim_cur == 256;
+                  })
+                             ? 0
+                             : 4;
+              }) == 0);
+        CHECK(scratch.dump_names().size() == 2);
+    }
 }
 
 TEST_CASE("reasons that are not asked for are not heard") {

@@ -1,0 +1,82 @@
+#include "descriptor_room.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace titan::tracer {
+namespace {
+
+constexpr int kSpares = 6;
+constexpr rlim_t kLowestLimit = 256;
+
+struct Spares {
+    const RingFile* ring_file;
+    dev_t device;
+    ino_t inode;
+    int files[kSpares];
+};
+constinit Spares spares{};
+
+// The number may be another file's by now.
+bool is_ours(int file) {
+    struct stat status {};
+    return file > 0 && fstat(file, &status) == 0 && status.st_dev == spares.device && status.st_ino == spares.inode;
+}
+
+void take_spares() {
+    for (int& file : spares.files) {
+        struct stat status {};
+        file = open(spares.ring_file->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (file >= 0 && fstat(file, &status) == 0) {
+            spares.device = status.st_dev;
+            spares.inode = status.st_ino;
+        }
+    }
+}
+
+void give_spares_up() {
+    for (int& file : spares.files) {
+        if (is_ours(file)) {
+            close(file);
+        }
+        file = -1;
+    }
+}
+
+}  // namespace
+
+void keep_spare_descriptors(const RingFile& ring_file) {
+    spares = Spares{};
+    rlimit limit{};
+    if (ring_file.persistent && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == limit.rlim_max &&
+        limit.rlim_cur >= kLowestLimit) {
+        spares.ring_file = &ring_file;
+        take_spares();
+    }
+}
+
+DescriptorRoom::DescriptorRoom() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        const rlimit raised{limit.rlim_max, limit.rlim_max};
+        raised_from_ = setrlimit(RLIMIT_NOFILE, &raised) == 0 ? limit.rlim_cur : 0;
+    }
+    if (spares.ring_file != nullptr) {
+        give_spares_up();
+    }
+}
+
+DescriptorRoom::~DescriptorRoom() {
+    if (spares.ring_file != nullptr) {
+        take_spares();
+    }
+    rlimit limit{};
+    if (raised_from_ != 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == limit.rlim_max) {
+        limit.rlim_cur = raised_from_;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+}  // namespace titan::tracer
