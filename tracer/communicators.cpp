@@ -1,7 +1,6 @@
 #include "communicators.h"
 
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,6 +8,7 @@
 #include <new>
 
 #include "nccl_config.h"
+#include "python/memory.h"
 #include "session.h"
 
 namespace titan::tracer {
@@ -246,9 +246,11 @@ Communicator* Communicators::find_created(const void* handle) {
         }
         // The program owns that memory and may have given it up: read it through the kernel, which says so.
         const void* stored = nullptr;
-        const iovec local{&stored, sizeof stored};
-        const iovec remote{rows_[i].pending_result, sizeof stored};
-        if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == sizeof stored && stored == handle) {
+        python::Memory own;
+        const bool there = python::open_memory(getpid(), own) == 0 &&
+                           own.get(reinterpret_cast<uint64_t>(rows_[i].pending_result), stored);
+        python::close_memory(own);
+        if (there && stored == handle) {
             return &rows_[i];
         }
     }

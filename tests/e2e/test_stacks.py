@@ -4,6 +4,7 @@
 import pathlib
 import platform
 import subprocess
+import sys
 import unittest
 
 import harness
@@ -66,6 +67,15 @@ class Stacks(harness.Case):
         place = next(i for i, name in enumerate(chain) if "in_generated_code" in name)
         self.assertEqual(chain[place - 1], "", "a frame without a name between its caller and what it calls")
         self.assertIn("asleep", chain[place - 2])
+
+    def test_without_process_vm_readv(self):
+        """As containers' filters deny it: stacks are as whole as ever."""
+        done = self.place.run([sys.executable, pathlib.Path(__file__).parent / "clients" / "deny_call.py", "process_vm_readv",
+                               harness.client("e2e-stacks"), "kinds"], self.place.env(RANK=0, WORLD_SIZE=1))
+        self.assertEqual((done.status, done.stdout), (0, "done\n"), done.stderr)
+        main = self.place.stacks()[0]["threads"][0]
+        self.assertEqual(main["outcome"], "unwound")
+        self.assertIn("_start", main["frames"][-1]["function"])
 
     def test_many_threads(self):
         process = self.dump("many", THREADS=2000)

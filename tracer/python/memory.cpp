@@ -75,6 +75,13 @@ size_t read_by_file(const Memory& memory, uint64_t address, void* into, size_t b
 
 }  // namespace
 
+size_t read_own(int32_t file, uint64_t address, void* into, size_t bytes) {
+    Memory own{};
+    own.pid = getpid();
+    own.fd = file;
+    return file >= 0 ? read_by_file(own, address, into, bytes) : read_by_vm(own, address, into, bytes);
+}
+
 int open_memory(int32_t pid, Memory& memory) {
     const KeepErrno keep;
     memory = Memory{};

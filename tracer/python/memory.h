@@ -55,6 +55,10 @@ T field(const char* bytes, size_t offset) {
     return value;
 }
 
+// Of this process: by process_vm_readv, or where `file` is given from that descriptor of /proc/self/mem. The bytes that could
+// be read from the start of the range.
+size_t read_own(int32_t file, uint64_t address, void* into, size_t bytes);
+
 // process_vm_readv where it is allowed, else /proc/PID/mem, which needs a descriptor until close_memory. 0, or the
 // errno of the first refusal: EPERM and ENOSYS come from ptrace rules and seccomp filters, ESRCH when there is no such
 // process.

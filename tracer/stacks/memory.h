@@ -1,8 +1,12 @@
 // Memory of this process that may not be there: read through the kernel, which answers where a load would fault.
+//
+// By process_vm_readv; where that is denied (seccomp filters of containers do) from /proc/self/mem, which needs a descriptor.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "python/memory.h"
 
 namespace titan::tracer {
 
@@ -13,5 +17,20 @@ template <typename T>
 bool read_memory(uint64_t address, T& into) {
     return read_memory(address, &into, sizeof(T)) == sizeof(T);
 }
+
+// While one lives (one at a time), read_memory has what it needs: a signal handler opens nothing.
+class OwnMemory {
+  public:
+    OwnMemory();
+    ~OwnMemory();
+    OwnMemory(const OwnMemory&) = delete;
+    OwnMemory& operator=(const OwnMemory&) = delete;
+
+    bool refused() const { return refused_; }  // both ways
+
+  private:
+    python::Memory memory_;
+    bool refused_;
+};
 
 }  // namespace titan::tracer

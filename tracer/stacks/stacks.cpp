@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "exported_names.h"
 #include "map_private.h"
+#include "memory.h"
 #include "modules.h"
 #include "proc_thread.h"
 #include "python_sight.h"
@@ -81,7 +82,11 @@ class Collector {
 
   private:
     void note_what_is_missing() {
-        if (signal_ == 0) {
+        if (own_memory_.refused()) {
+            image_.header().note = image_.text(
+                "this process may not read its own memory (process_vm_readv and /proc/self/mem are "
+                "denied): stacks are their first frame");
+        } else if (signal_ == 0) {
             image_.header().note = image_.text("the program uses all real-time signals: no thread could be asked");
         } else if (!has_unwinder()) {
             image_.header().note =
@@ -173,6 +178,7 @@ class Collector {
         return known.place;
     }
 
+    OwnMemory own_memory_;
     StackImage image_;
     ModuleList modules_;
     uint64_t began_ns_ = 0;
