@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """titan-dump: dumps on request without a signal, and from outside where a process cannot answer."""
 
+import ctypes
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import shutil
 import signal
 import struct
 import sys
+import time
 import unittest
 
 import harness
@@ -17,7 +19,7 @@ from node_jobs import state_of
 
 DUMP_ANSWERS = 1280  # offsets in the ring's header, from formats/FORMAT.md
 PID, START_TICKS = 64, 72
-ALL_ANSWERED, FROM_OUTSIDE, UNUSABLE = 0, 1, 2
+ALL_ANSWERED, FROM_OUTSIDE, UNUSABLE, OTHERS_MISSING = 0, 1, 2, 3
 
 
 def start_ticks(pid):
@@ -67,7 +69,7 @@ class Dump(node_jobs.NodeCase):
         self.assertEqual(wrong.status, UNUSABLE)
         self.assertIn("on this node: another, e2e", wrong.stderr)
 
-    def test_other_nodes_are_asked(self):
+    def two_nodes(self):
         """Another node here is another ring directory: its ranks share no job page with ours."""
         rings = [self.place.path / f"node{node}" for node in (0, 1)]
         for ring in rings:
@@ -76,9 +78,34 @@ class Dump(node_jobs.NodeCase):
                                        SIMGPU_HOST_INDEX=rank, TITANTRACE_RING_DIR=rings[rank]) for rank in (0, 1)]
         for rank in ranks:
             rank.wait_says("done")
+        return ranks, rings
+
+    def test_other_nodes_are_waited_for(self):
+        _, rings = self.two_nodes()
+        earlier = self.place.dumps / "e2e" / "0" / "rank00001.7.titan"  # is no answer
+        earlier.parent.mkdir(parents=True)
+        earlier.touch()
+        os.utime(earlier, (time.time() - 60,) * 2)
         done = self.titan_dump("--job", "e2e", "--ring-dir", rings[0])
-        self.assertEqual((done.status, done.stdout.count("\n")), (ALL_ANSWERED, 1), done.stderr)
-        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1}, 15, "the other node dumps, too")
+        self.assertEqual((done.status, done.stdout.splitlines()),
+                         (ALL_ANSWERED, [f"{self.place.dumps}/e2e/0/rank00000.0.titan", f"{self.place.dumps}/e2e/0/rank00001.8.titan"]), done.stderr)
+        again = self.titan_dump("--job", "e2e", "--ring-dir", rings[0])  # nodes are not asked twice within seconds
+        self.assertEqual((again.status, again.stdout.splitlines()[1]), (ALL_ANSWERED, done.stdout.splitlines()[1]), again.stderr)
+
+    def test_ranks_of_other_nodes_that_do_not_answer_are_named(self):
+        ranks, rings = self.two_nodes()
+        os.kill(ranks[1].pid, signal.SIGSTOP)
+        done = self.titan_dump("--job", "e2e", "--ring-dir", rings[0], "--nodes-timeout", 3, "--json")
+        said = json.loads(done.stdout)
+        self.assertEqual((done.status, said["unanswered_ranks"], [o["how"] for o in said["dumps"]]),
+                         (OTHERS_MISSING, [1], ["answered"]), done.stderr)
+        self.assertIn(f"rank 1 of other nodes did not write to {self.place.dumps}/e2e/0 within 3 s", done.stderr)
+        os.kill(ranks[1].pid, signal.SIGCONT)
+        os.kill(ranks[0].pid, signal.SIGSTOP)
+        done = self.titan_dump("--job", "e2e", "--ring-dir", rings[0])
+        self.assertEqual(done.status, OTHERS_MISSING, done.stderr)
+        self.assertIn("rank 1 of the job's other nodes was not asked", done.stderr)
+        os.kill(ranks[0].pid, signal.SIGCONT)
 
     def test_no_signal_is_sent(self):
         for scenario, setting in (("sigaction-before", "off"), ("plain", "off"), ("sigaction-before", "USR1")):
@@ -134,6 +161,61 @@ class Dump(node_jobs.NodeCase):
         os.kill(pids[3], signal.SIGCONT)
         done = self.titan_dump(pids[3])
         self.assertEqual((done.status, done.stdout), (ALL_ANSWERED, f"{path.parent}/rank00003.1.titan\n"), "and numbers go on")
+
+    def expect_halted(self, words):
+        """Of rank 3 of a job that trains: from its ring, and from what titan-dump wrote."""
+        newest = lambda: max((call["entered_realtime_ns"] for call in self.place.show(self.place.rings, "--last", 1)), default=0)
+        harness.wait_for(lambda: time.time_ns() - newest() > 2e9, 30, "the others wait for it")
+        from_ring = self.place.analyze(self.place.rings)
+        status, outcomes, stderr = self.outcomes("--job", "e2e")
+        self.assertEqual([(o["rank"], o["why"]) for o in outcomes if o["how"] != "answered"], [(3, f"is {words}")], stderr)
+        for analysis in (from_ring, self.place.analyze(self.place.dumps, "--no-rings")):
+            verdict = analysis.json["verdict"]
+            self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_stopped", [3]), analysis.stdout)
+            self.assertIn(f" is {words}; ranks 0-2 wait", analysis.json["findings"][0]["summary"])
+
+    def training_job(self):
+        pids = self.start_job()
+        harness.wait_for(lambda: min([*self.steps().values(), 0] if len(self.steps()) < 4 else self.steps().values()) > 5, 30, "they train")
+        return pids
+
+    def test_held_by_a_debugger(self):
+        pids = self.training_job()
+        libc = ctypes.CDLL(None, use_errno=True)
+        ptrace_attach, ptrace_detach = 16, 17
+        if libc.ptrace(ptrace_attach, pids[3], 0, 0) != 0:
+            self.skipTest(f"no ptrace here: {os.strerror(ctypes.get_errno())}")
+        try:
+            harness.wait_for(lambda: state_of(pids[3]) == "t", 10, "it is held")
+            self.expect_halted("stopped by a debugger")
+        finally:
+            libc.ptrace(ptrace_detach, pids[3], 0, 0)
+
+    def test_frozen(self):
+        pids = self.training_job()
+        for group, switch, on, off in (("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED"),
+                                       ("/sys/fs/cgroup", "cgroup.freeze", "1", "0"),
+                                       ("/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0")):
+            group = pathlib.Path(group) / f"titan-e2e-{os.getpid()}"
+            try:
+                group.mkdir()
+            except OSError as error:
+                reason = str(error)
+                continue
+            if not (group / switch).exists():
+                reason = f"{group.parent} has no {switch}"
+                group.rmdir()
+                continue
+            try:
+                (group / "cgroup.procs").write_text(str(pids[3]))
+                (group / switch).write_text(on)
+                self.expect_halted("frozen (cgroup freezer)")
+            finally:
+                (group / switch).write_text(off)
+                (group.parent / "cgroup.procs").write_text(str(pids[3]))
+                group.rmdir()
+            return
+        self.skipTest(f"no control group that freezes can be made here: {reason}")
 
     def test_python_of_a_stopped_process(self):
         program = self.place.path / "busy.py"

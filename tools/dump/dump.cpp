@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
 #include <thread>
 
+#include "analyzer/ends.h"
+#include "analyzer/process_check.h"
 #include "analyzer/text.h"
 #include "dump/ask.h"
+#include "dump/other_nodes.h"
 #include "dump/outside.h"
 #include "dump/progress.h"
 
@@ -19,18 +23,24 @@ using Clock = std::chrono::steady_clock;
 using format::Result;
 
 constexpr std::chrono::milliseconds kPause{20};
-constexpr int kPausesPerLook = 10;  // at /proc
-constexpr size_t kNamed = 4;        // of those that are waited for
+constexpr int kPausesPerLook = 10;  // at /proc, and at the dumps of other nodes
+constexpr std::chrono::milliseconds kQuiet{500};
+constexpr size_t kNamed = 4;  // of those that are waited for
 
 struct Target {
     DumpOutcome outcome;
     std::optional<Question> question;  // while it is open
 };
 
+std::string stop_text(analyzer::Halt halt) {
+    const bool plain = halt == analyzer::Halt::kStopped || halt == analyzer::Halt::kNone;
+    return plain ? "stopped" : analyzer::halt_text(halt);
+}
+
 // Why the process cannot answer, "" if it can.
-std::string obstacle(Presence presence) {
-    switch (presence) {
-        case Presence::kStopped: return "is stopped";
+std::string obstacle(const NodeProcess& process) {
+    switch (process.presence) {
+        case Presence::kStopped: return "is " + stop_text(analyzer::halt_of_process(process.header));
         case Presence::kZombie: return "is a zombie";
         case Presence::kGone: return "is gone";
         case Presence::kUnknown: return "is of another machine or an earlier boot";
@@ -72,7 +82,12 @@ void take_answer(Target& target) {
     target.question.reset();
 }
 
-std::string waiting_text(const std::vector<Target>& targets) {
+std::string seconds_since(Clock::time_point began) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - began).count();
+    return seconds == 0 ? std::string() : fmt::format(" for {} s", seconds);
+}
+
+std::string waiting_text(const std::vector<Target>& targets, const OtherNodes* others, Clock::time_point began) {
     size_t open = 0;
     std::string names;
     for (const Target& target : targets) {
@@ -83,8 +98,13 @@ std::string waiting_text(const std::vector<Target>& targets) {
     if (open > kNamed) {
         names += fmt::format(" and {} more", open - kNamed);
     }
-    return fmt::format("{} of {} {} dumped, waiting for {}", targets.size() - open, targets.size(),
-                       targets.size() == 1 ? "process has" : "ranks have", names);
+    const size_t asked = targets.size() + (others != nullptr ? others->ranks() : 0);
+    const size_t elsewhere = others != nullptr ? others->missing().size() : 0;
+    if (elsewhere != 0) {
+        names += fmt::format("{}{} of other nodes", names.empty() ? "" : ", ", analyzer::ranks_text(others->missing()));
+    }
+    return fmt::format("{} of {} {} dumped, waiting{} for {}", asked - open - elsewhere, asked,
+                       asked == 1 ? "process has" : "ranks have", seconds_since(began), names);
 }
 
 bool any_open(const std::vector<Target>& targets) {
@@ -100,7 +120,7 @@ void ask_all(std::vector<Target>& targets, bool other_nodes, const DumpOptions& 
     std::vector<NodeProcess> asked;
     for (Target& target : targets) {
         const NodeProcess& process = target.outcome.process;
-        if (!obstacle(process.presence).empty()) {
+        if (!obstacle(process).empty()) {
             continue;
         }
         Result<Question> question = Question::ask(process, other_nodes);
@@ -124,15 +144,15 @@ void look_at_open(std::vector<Target>& targets, const DumpOptions& options) {
         }
         NodeProcess& process = target.outcome.process;
         process.presence = presence_of(process.header);
-        if (const std::string why = obstacle(process.presence); !why.empty() && !target.question->is_answered()) {
+        if (const std::string why = obstacle(process); !why.empty() && !target.question->is_answered()) {
             save_from_outside(target, why, options);
         }
     }
 }
 
-void wait_for_answers(std::vector<Target>& targets, const DumpOptions& options) {
+void wait_for_answers(std::vector<Target>& targets, OtherNodes* others, Clock::time_point began,
+                      const DumpOptions& options) {
     Progress progress;
-    const auto began = Clock::now();
     const auto deadline = began + std::chrono::duration<double>(options.timeout_s);
     for (int pauses = 1; any_open(targets); ++pauses) {
         for (Target& target : targets) {
@@ -142,8 +162,8 @@ void wait_for_answers(std::vector<Target>& targets, const DumpOptions& options) 
         }
         if (pauses % kPausesPerLook == 0) {
             look_at_open(targets, options);
-            if (any_open(targets) && Clock::now() - began > std::chrono::milliseconds(500)) {
-                progress.show(waiting_text(targets));
+            if (any_open(targets) && Clock::now() - began > kQuiet) {
+                progress.show(waiting_text(targets, others, began));
             }
         }
         if (Clock::now() > deadline) {
@@ -153,29 +173,86 @@ void wait_for_answers(std::vector<Target>& targets, const DumpOptions& options) 
     }
 }
 
+// They look for the request every two seconds.
+void wait_for_other_nodes(const std::vector<Target>& targets, OtherNodes& others, Clock::time_point began,
+                          const DumpOptions& options) {
+    Progress progress;
+    const auto deadline = began + std::chrono::duration<double>(options.nodes_timeout_s);
+    others.look();
+    while (!others.missing().empty() && Clock::now() < deadline) {
+        if (Clock::now() - began > kQuiet) {
+            progress.show(waiting_text(targets, &others, began));
+        }
+        std::this_thread::sleep_for(kPause * kPausesPerLook);
+        others.look();
+    }
+}
+
+bool any_answered(const std::vector<Target>& targets) {
+    return std::any_of(targets.begin(), targets.end(),
+                       [](const Target& target) { return target.outcome.how == How::kAnswered; });
+}
+
+// Why ranks of other nodes have no dump that is seen here.
+std::string unanswered_text(const OtherNodes& others, bool asked, const DumpOptions& options) {
+    if (!asked) {
+        return fmt::format(
+            "no rank of this node answered, so {} of the job's other nodes {} not asked: run titan-dump there",
+            analyzer::ranks_text(others.missing()), others.missing().size() == 1 ? "was" : "were");
+    }
+    const bool known = !others.directory().empty();
+    return fmt::format(
+        "{} of other nodes did not write {} within {:g} s: {}, or the directory is not one that all nodes share; "
+        "titan-dump on their nodes tells",
+        analyzer::ranks_text(others.missing()),
+        known ? "to " + analyzer::printable(others.directory().string()) : "a dump that is seen here",
+        options.nodes_timeout_s, others.missing().size() == 1 ? "it is dead or stopped" : "they are dead or stopped");
+}
+
 }  // namespace
 
-std::vector<DumpOutcome> dump_processes(const std::vector<NodeProcess>& processes, bool other_nodes,
-                                        const DumpOptions& options) {
+DumpResult dump_processes(const std::vector<NodeProcess>& processes, bool other_nodes, const DumpOptions& options) {
+    const auto began = Clock::now();
+    std::optional<OtherNodes> others;
+    if (other_nodes && !processes.empty()) {
+        others.emplace(processes);
+    }
     std::vector<Target> targets;
     for (const NodeProcess& process : processes) {
         targets.push_back({{process, How::kFailed, {}, {}, {}, {}}, {}});
     }
     ask_all(targets, other_nodes, options);
     for (Target& target : targets) {
-        if (const std::string why = obstacle(target.outcome.process.presence); !why.empty()) {
+        if (const std::string why = obstacle(target.outcome.process); !why.empty()) {
             save_from_outside(target, why, options);
         }
     }
-    wait_for_answers(targets, options);
-    std::vector<DumpOutcome> outcomes;
+    wait_for_answers(targets, others ? &*others : nullptr, began, options);
     for (Target& target : targets) {
         if (target.question) {
             save_from_outside(target, fmt::format("did not answer within {:g} s", options.timeout_s), options);
         }
-        outcomes.push_back(std::move(target.outcome));
     }
-    return outcomes;
+    DumpResult result;
+    if (others && others->untold()) {
+        result.problems.push_back(
+            "TITANTRACE_RANKS is set, so nobody knows which ranks of other nodes are recorded: they were asked, "
+            "and are not waited for");
+    } else if (others && others->ranks() != 0) {
+        const bool asked = any_answered(targets);
+        if (asked) {
+            wait_for_other_nodes(targets, *others, began, options);
+        }
+        result.other_answers = others->answers();
+        result.unanswered = others->missing();
+        if (!result.unanswered.empty()) {
+            result.problems.push_back(unanswered_text(*others, asked, options));
+        }
+    }
+    for (Target& target : targets) {
+        result.outcomes.push_back(std::move(target.outcome));
+    }
+    return result;
 }
 
 }  // namespace titan::tools

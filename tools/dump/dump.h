@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,18 +31,26 @@ struct DumpOptions {
     std::string run;
     int attempt = -1;  // the newest
     double timeout_s = 20;
-    std::string directory;  // for dumps that titan-dump writes
+    double nodes_timeout_s = 60;  // for ranks of other nodes
+    std::string directory;        // for dumps that titan-dump writes
     std::string ring_directory;
     bool list = false;
     bool json = false;
 };
 
-// Asks those that can be asked, waits, and does the rest from outside. Says on stderr what it waits for.
-std::vector<DumpOutcome> dump_processes(const std::vector<NodeProcess>& processes, bool other_nodes,
-                                        const DumpOptions& options);
+struct DumpResult {
+    std::vector<DumpOutcome> outcomes;             // of this node
+    std::map<int32_t, std::string> other_answers;  // paths of what ranks of other nodes wrote
+    std::vector<int> unanswered;                   // ranks of other nodes
+    std::vector<std::string> problems;
+};
+
+// Asks those that can be asked, waits, and does the rest from outside; then waits for the ranks of other nodes, which are asked by
+// those of this one. Says on stderr what it waits for.
+DumpResult dump_processes(const std::vector<NodeProcess>& processes, bool other_nodes, const DumpOptions& options);
 
 std::string outcome_text(const DumpOutcome& outcome);
-std::string outcomes_json(const std::vector<DumpOutcome>& outcomes, const std::vector<std::string>& problems);
+std::string result_json(const DumpResult& result);
 std::string list_text(const NodeProcesses& found);
 std::string list_json(const NodeProcesses& found);
 

@@ -17,12 +17,13 @@ namespace {
 constexpr int kExitAnswered = 0;
 constexpr int kExitOutside = 1;
 constexpr int kExitUnusable = 2;
+constexpr int kExitOthersMissing = 3;
 
 constexpr const char* kFooter = R"(examples:
   titan-dump --list                      what is traced on this node, and whether it lives
   titan-dump 4711                        that process alone dumps
-  titan-dump --job job-17                all its ranks on this node dump, and its other nodes are asked
-  titan-dump --job job-17 && titan-analyze dumps/
+  titan-dump --job job-17                all its ranks dump, those of its other nodes, too
+  titan-dump --job job-17; titan-analyze dumps/      the analysis of what there is, even if some have no dump
   titan-dump $(pgrep -f train.py) --json | jq -r '.dumps[].path'
 
 How it works: the request is a word in the process' ring file, which the tracer's own thread looks at. The program's threads,
@@ -34,10 +35,12 @@ ring from outside and writes the dump itself, to the same directory, with what /
 system permits (same user and kernel.yama.ptrace_scope=0, or root), their Python stacks. It never stops or attaches to a process.
 One that does not answer in time may still do so later, and then leaves one more dump.
 
-Other nodes of a job read its request from the dump directory within seconds; that is asked for by a rank that answers, so where
-none does, run titan-dump on the other nodes, too.
+Other nodes of a job read its request from the dump directory, which must be one that all nodes share, and write their dumps there
+within seconds; --job waits for them, for --nodes-timeout at most. A rank that answers asks them, so where none does, run titan-dump
+on the other nodes, too.
 
-Exit status: 0 every process wrote its dump, 1 some dumps were written from outside, 2 some have none, or the arguments are wrong.)";
+Exit status: 0 every rank wrote its dump, 1 some dumps were written from outside, 2 some processes of this node have none, or the
+arguments are wrong, 3 this node has its dumps, and ranks of other nodes did not answer (standard error names them).)";
 
 int fail(const std::string& what) {
     fmt::print(stderr, "titan-dump: {}\n", what);
@@ -97,9 +100,9 @@ std::vector<NodeProcess> ranks_of_job(const NodeProcesses& found, const DumpOpti
     return ranks;
 }
 
-int report(const std::vector<DumpOutcome>& outcomes, const std::vector<std::string>& problems, bool json) {
-    int status = problems.empty() ? kExitAnswered : kExitUnusable;
-    for (const DumpOutcome& outcome : outcomes) {
+int report(const DumpResult& result, bool all_found, bool json) {
+    int status = all_found ? kExitAnswered : kExitUnusable;
+    for (const DumpOutcome& outcome : result.outcomes) {
         const int own = outcome.how == How::kAnswered ? kExitAnswered
                         : outcome.how == How::kFailed ? kExitUnusable
                                                       : kExitOutside;
@@ -115,7 +118,15 @@ int report(const std::vector<DumpOutcome>& outcomes, const std::vector<std::stri
             return kExitUnusable;
         }
     }
-    return !json || print(outcomes_json(outcomes, problems)) ? status : kExitUnusable;
+    for (const auto& [rank, path] : result.other_answers) {
+        if (!json && !print(analyzer::printable(path) + "\n")) {
+            return kExitUnusable;
+        }
+    }
+    if (json && !print(result_json(result))) {
+        return kExitUnusable;
+    }
+    return status < kExitUnusable && !result.unanswered.empty() ? kExitOthersMissing : status;
 }
 
 int run(const DumpOptions& options) {
@@ -147,14 +158,11 @@ int run(const DumpOptions& options) {
         }
     }
     say(problems);
-    const std::vector<DumpOutcome> outcomes = dump_processes(processes, !options.run.empty(), options);
-    if (!options.run.empty() && !outcomes.empty() &&
-        std::none_of(outcomes.begin(), outcomes.end(),
-                     [](const DumpOutcome& outcome) { return outcome.how == How::kAnswered; })) {
-        fmt::print(stderr,
-                   "titan-dump: no rank of this node answered, so the job's other nodes (if any) were not asked\n");
-    }
-    return report(outcomes, problems, options.json);
+    DumpResult result = dump_processes(processes, !options.run.empty(), options);
+    say(result.problems);
+    const bool all_found = problems.empty();
+    result.problems.insert(result.problems.begin(), problems.begin(), problems.end());
+    return report(result, all_found, options.json);
 }
 
 int run_command_line(int argc, char** argv) {
@@ -166,10 +174,14 @@ int run_command_line(int argc, char** argv) {
     app.footer(kFooter);
     app.set_version_flag("--version", std::string("titan-dump ") + TITAN_VERSION);
     app.add_option("PID", options.pids, "processes that shall dump")->check(CLI::PositiveNumber);
-    app.add_option("--job", options.run, "all ranks of that run on this node; its other nodes are asked, too");
+    app.add_option("--job", options.run, "all ranks of that run, on this node and on its others");
     app.add_option("--attempt", options.attempt, "of that run (default: the newest)")->check(CLI::NonNegativeNumber);
     app.add_flag("--list", options.list, "list the traced processes of this node, and ask nobody");
     app.add_option("--timeout", options.timeout_s, "seconds that a process gets to write its dump")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    app.add_option("--nodes-timeout", options.nodes_timeout_s,
+                   "seconds, from the request on, that --job waits for ranks of other nodes; 0: not at all")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
     app.add_option("--dir", options.directory,

@@ -6,14 +6,21 @@
 #include <cstdio>
 
 namespace titan::tools {
+namespace {
+
+constexpr std::chrono::seconds kPauseOfLines{5};
+
+}  // namespace
 
 Progress::Progress() : terminal_(::isatty(STDERR_FILENO) != 0) {}
 
 void Progress::show(const std::string& text) {
-    if (text == last_) {
+    const auto now = std::chrono::steady_clock::now();
+    if (text == last_ || (!terminal_ && !last_.empty() && now - shown_ < kPauseOfLines)) {
         return;
     }
     last_ = text;
+    shown_ = now;
     drawn_ = terminal_;
     fmt::print(stderr, "{}titan-dump: {}{}", terminal_ ? "\r\033[K" : "", text, terminal_ ? "" : "\n");
     std::fflush(stderr);

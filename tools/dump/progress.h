@@ -1,6 +1,7 @@
-// What people read while they wait: one line that is drawn over on a terminal, else a line whenever something changed.
+// What people read while they wait: one line that is drawn over on a terminal, else a line every few seconds.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace titan::tools {
@@ -20,6 +21,7 @@ class Progress {
     bool terminal_ = false;
     bool drawn_ = false;
     std::string last_;
+    std::chrono::steady_clock::time_point shown_;
 };
 
 }  // namespace titan::tools

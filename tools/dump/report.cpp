@@ -59,9 +59,16 @@ std::string outcome_text(const DumpOutcome& outcome) {
     return text;
 }
 
-std::string outcomes_json(const std::vector<DumpOutcome>& outcomes, const std::vector<std::string>& problems) {
-    ordered_json json{{"schema", 1}, {"dumps", ordered_json::array()}, {"problems", problems}};
-    for (const DumpOutcome& outcome : outcomes) {
+std::string result_json(const DumpResult& result) {
+    ordered_json json{{"schema", 1},
+                      {"dumps", ordered_json::array()},
+                      {"other_nodes", ordered_json::array()},
+                      {"unanswered_ranks", result.unanswered},
+                      {"problems", result.problems}};
+    for (const auto& [rank, path] : result.other_answers) {
+        json["other_nodes"].push_back({{"rank", rank}, {"path", path}});
+    }
+    for (const DumpOutcome& outcome : result.outcomes) {
         ordered_json one = identity_json(outcome.process);
         one["how"] = how_text(outcome.how);
         one["path"] = outcome.path;

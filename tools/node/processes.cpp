@@ -183,7 +183,8 @@ Presence presence_of(const RingHeader& header) {
     if (!same_namespace) {
         return Presence::kElsewhere;
     }
-    return is_there && (stat.state == 'T' || stat.state == 't') ? Presence::kStopped : Presence::kRunning;
+    return is_there && analyzer::halt_of_process(header) != analyzer::Halt::kNone ? Presence::kStopped
+                                                                                  : Presence::kRunning;
 }
 
 std::vector<PrivateDir> private_directories(const std::string& ring_directory) {

@@ -14,7 +14,7 @@ namespace titan::tools {
 
 enum class Presence {
     kRunning,
-    kStopped,    // by SIGSTOP or a debugger: it cannot answer
+    kStopped,    // by SIGSTOP, a debugger or the freezer: it cannot answer
     kZombie,     // dead; its parent has not looked yet
     kGone,       // dead
     kElsewhere,  // in another container, whose pids mean nothing here; its heart beats

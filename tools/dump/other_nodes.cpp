@@ -1,0 +1,94 @@
+#include "dump/other_nodes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+
+#include "analyzer/run.h"
+#include "analyzer/text.h"
+#include "formats/ring_image.h"
+#include "node/as_user.h"
+#include "node/proc.h"
+
+namespace titan::tools {
+namespace {
+
+namespace files = std::filesystem;
+
+// A tracer asks other nodes at most this often, so what they wrote since is as new as it gets.
+constexpr std::chrono::seconds kPauseOfAsking{5};
+
+// rank00003.12.titan -> 3, -1 for any other name.
+int32_t rank_of_dump(std::string_view name) {
+    constexpr std::string_view kBegin = "rank";
+    int32_t rank = -1;
+    if (!name.starts_with(kBegin) || !name.ends_with(".titan")) {
+        return -1;
+    }
+    const auto [end, failed] = std::from_chars(name.data() + kBegin.size(), name.data() + name.size(), rank);
+    return failed == std::errc() && *end == '.' ? rank : -1;
+}
+
+bool records_some_ranks_only(const NodeProcess& process) {
+    const std::vector<std::string> environment = environment_of(process.header.pid);
+    return std::any_of(environment.begin(), environment.end(), [](const std::string& variable) {
+        constexpr std::string_view kRanks = "TITANTRACE_RANKS=";
+        return variable.starts_with(kRanks) && variable.size() > kRanks.size();
+    });
+}
+
+}  // namespace
+
+OtherNodes::OtherNodes(const std::vector<NodeProcess>& local) {
+    std::set<int32_t> here;
+    int32_t world_size = 0;
+    for (const NodeProcess& process : local) {
+        here.insert(process.header.rank);
+        world_size = std::max(world_size, analyzer::plausible_rank(process.header.world_size));
+        untold_ = untold_ || records_some_ranks_only(process);
+        const std::string own(format::fixed_text(process.header.dump_directory));
+        if (directory_.empty() && own.starts_with('/')) {
+            owner_ = process.directory.owner;
+            directory_ =
+                files::path(own) / analyzer::safe_file_name(process.run()) / std::to_string(process.header.attempt);
+        }
+    }
+    for (int32_t rank = 0; rank < world_size && !untold_; ++rank) {
+        if (!here.contains(rank)) {
+            missing_.push_back(rank);
+        }
+    }
+    before_ = missing_.empty() ? before_ : dumps();
+    newest_old_ = files::file_time_type::clock::now() - kPauseOfAsking;
+}
+
+OtherNodes::Dumps OtherNodes::dumps() const {
+    Dumps found;
+    if (directory_.empty()) {
+        return found;
+    }
+    const AsUser as_owner(owner_);
+    std::error_code failed;
+    for (files::directory_iterator item(directory_, failed), end; !failed && item != end; item.increment(failed)) {
+        std::error_code ignored;
+        const std::string name = item->path().filename().string();
+        if (rank_of_dump(name) >= 0) {
+            found[name] = item->last_write_time(ignored);
+        }
+    }
+    return found;
+}
+
+void OtherNodes::look() {
+    for (const auto& [name, written] : dumps()) {
+        const auto known = before_.find(name);
+        const auto rank = std::lower_bound(missing_.begin(), missing_.end(), rank_of_dump(name));
+        const bool is_new = known == before_.end() || known->second != written || written > newest_old_;
+        if (is_new && rank != missing_.end() && *rank == rank_of_dump(name)) {
+            answers_[*rank] = directory_ / name;
+            missing_.erase(rank);
+        }
+    }
+}
+
+}  // namespace titan::tools

@@ -1,0 +1,43 @@
+// The ranks of a job that are not on this node. Their answers are seen where they write them: in the job's dump directory, where
+// it is shared.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "node/processes.h"
+
+namespace titan::tools {
+
+class OtherNodes {
+  public:
+    // Before anybody is asked: what has lain there for some seconds is no answer. `local`: ranks of one run and attempt.
+    explicit OtherNodes(const std::vector<NodeProcess>& local);
+
+    // Reads the directory; what was there and what is new in it.
+    void look();
+    const std::map<int32_t, std::string>& answers() const { return answers_; }  // paths, by rank
+    const std::vector<int>& missing() const { return missing_; }
+    size_t ranks() const { return answers_.size() + missing_.size(); }
+    const std::filesystem::path& directory() const { return directory_; }
+    // Nobody can say which of them are recorded at all.
+    bool untold() const { return untold_; }
+
+  private:
+    using Dumps = std::map<std::string, std::filesystem::file_time_type>;  // file names and when they were written
+    Dumps dumps() const;
+
+    uint32_t owner_ = 0;
+    std::filesystem::path directory_;
+    Dumps before_;
+    std::filesystem::file_time_type newest_old_;
+    std::vector<int> missing_;
+    std::map<int32_t, std::string> answers_;
+    bool untold_ = false;
+};
+
+}  // namespace titan::tools
