@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/archive.h"
+#include "analyzer/ends.h"
 #include "analyzer/load.h"
 #include "analyzer/process_check.h"
 #include "analyzer/text.h"
@@ -134,6 +135,16 @@ Halt halt_by_stacks(std::span<const std::byte> stacks, int32_t pid) {
     return Halt::kNone;
 }
 
+// What titan-dump found out where the states of threads do not tell.
+Halt halt_by_detail(const std::string& detail) {
+    for (const Halt halt : {Halt::kTraced, Halt::kFrozen}) {
+        if (detail.ends_with("is " + halt_text(halt))) {
+            return halt;
+        }
+    }
+    return Halt::kNone;
+}
+
 Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuffer& memory, OpenedSource opened) {
     Result<format::Dump> dump = format::read_dump(file, memory);
     if (!dump) {
@@ -177,6 +188,7 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
     } else {
         opened.liveness = Liveness::kAlive;
         opened.halt = halt_by_stacks(opened.stacks, header.pid);
+        opened.halt = opened.halt == Halt::kNone ? halt_by_detail(meta->detail) : opened.halt;
     }
     return opened;
 }

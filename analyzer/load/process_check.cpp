@@ -22,10 +22,12 @@ std::string boot_id() {
     return id;
 }
 
-std::string read_proc(int32_t pid, const char* what) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/" + what);
+std::string read_text(const std::string& path) {
+    std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
+
+std::string read_proc(int32_t pid, const char* what) { return read_text("/proc/" + std::to_string(pid) + "/" + what); }
 
 // Of the main thread; empty where there is no such process.
 std::string state_of(int32_t pid) {
@@ -75,7 +77,35 @@ Halt halt_of_process(const format::RingHeader& header) {
         return Halt::kNone;
     }
     const std::string state = state_of(header.pid);
-    return state.empty() ? Halt::kNone : halt_of(state.front(), read_proc(header.pid, "wchan"));
+    if (state.empty()) {
+        return Halt::kNone;
+    }
+    const Halt halt = halt_of(state.front(), read_proc(header.pid, "wchan"));
+    return halt == Halt::kNone && is_frozen(read_proc(header.pid, "cgroup"), "/sys/fs/cgroup") ? Halt::kFrozen : halt;
+}
+
+// "0::/slurm/job_17" of version 2, "6:freezer:/slurm/job_17" of version 1.
+bool is_frozen(std::string_view groups, const std::string& root) {
+    std::istringstream lines{std::string(groups)};
+    for (std::string line; std::getline(lines, line);) {
+        const size_t name = line.find(':');
+        const size_t path = name == std::string::npos ? name : line.find(':', name + 1);
+        if (path == std::string::npos) {
+            continue;
+        }
+        const std::string group = line.substr(path + 1);
+        const std::string controllers = line.substr(name + 1, path - name - 1);
+        if (controllers == "freezer" && read_text(root + "/freezer" + group + "/freezer.state").starts_with("FROZEN")) {
+            return true;
+        }
+        for (const char* mount : {"", "/unified"}) {
+            if (controllers.empty() &&
+                read_text(root + mount + group + "/cgroup.events").find("frozen 1") != std::string::npos) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 Liveness dead_how(const format::RingHeader& header) {

@@ -1,9 +1,14 @@
 // What is left after a launcher has cleaned up: who ended first, and who was only ended with the others.
+#include <stdlib.h>
+
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 
 #include "played.h"
 
 #include "analyzer/ends.h"
+#include "analyzer/process_check.h"
 
 using namespace titan;
 using namespace titan::test;
@@ -185,6 +190,24 @@ TEST_CASE(
     const Played at_once = kill_all(1 * kMs);
     CHECK(at_once.healthy());
     CHECK(tells(at_once.diagnosis.cannot_tell, "nothing tells which was first"));
+}
+
+TEST_CASE("a process that is frozen is told by its control group, of either version") {
+    char name[] = "/tmp/titan-groups-XXXXXX";
+    const std::filesystem::path root = ::mkdtemp(name);
+    std::filesystem::create_directories(root / "job" / "step");
+    std::filesystem::create_directories(root / "freezer" / "old");
+    std::ofstream(root / "job" / "step" / "cgroup.events") << "populated 1\nfrozen 1\n";
+    std::ofstream(root / "job" / "cgroup.events") << "populated 1\nfrozen 0\n";
+    std::ofstream(root / "freezer" / "old" / "freezer.state") << "FROZEN\n";
+    CHECK(analyzer::is_frozen("0::/job/step\n", root));
+    CHECK(!analyzer::is_frozen("0::/job\n", root));
+    CHECK(analyzer::is_frozen("9:name=systemd:/\n6:freezer:/old\n0::/job\n", root));
+    CHECK(!analyzer::is_frozen("6:freezer:/\n0::/\n", root));
+    CHECK(!analyzer::is_frozen("nonsense\n:\n::\n", root));
+    CHECK(analyzer::halt_of('t', "ptrace_stop") == analyzer::Halt::kTraced);
+    CHECK(analyzer::halt_of('S', "do_freezer_trap") == analyzer::Halt::kFrozen);
+    std::filesystem::remove_all(root);
 }
 
 TEST_CASE("one record of eight is no verdict, whatever that rank did") {
