@@ -12,6 +12,7 @@
 #include "analyzer/graph_calls.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
+#include "analyzer/witnessed.h"
 
 namespace titan::analyzer {
 
@@ -120,6 +121,9 @@ void Diagnoser::add_absences() {
 
 FindingKind Diagnoser::kind_of(const Cause& cause) const {
     if (cause.absence.member.known() && run_.processes[cause.absence.member.process].died()) {
+        return FindingKind::kRankDead;
+    }
+    if (!cause.absence.member.known() && died_unrecorded(run_, cause.absence.global_rank)) {
         return FindingKind::kRankDead;
     }
     switch (graph_.nodes[cause.nodes.front()].kind) {

@@ -14,6 +14,7 @@
 #include "analyzer/rank_state.h"
 #include "analyzer/stragglers.h"
 #include "analyzer/text.h"
+#include "analyzer/witnessed.h"
 
 namespace titan::analyzer {
 
@@ -100,6 +101,7 @@ void Diagnoser::finish() {
     add_timing_findings(run_, timing, diagnosis_.findings);
     diagnosis_.clocks = std::move(timing.clocks);
     admit_ignorance(run_, diagnosis_);
+    add_testimony(run_, diagnosis_.findings);
     std::map<const Process*, std::pair<std::string, std::string>> states;  // with times and without
     const auto state_of = [&](const Process& process) -> const auto& {
         auto [found, fresh] = states.try_emplace(&process);

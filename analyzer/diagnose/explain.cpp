@@ -13,6 +13,7 @@
 #include "analyzer/match.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
+#include "analyzer/witnessed.h"
 
 namespace titan::analyzer {
 namespace {
@@ -108,6 +109,10 @@ bool is_dead(const Run& run, const Absence& absence) {
 
 std::string death_text(const Run& run, const Absence& absence) {
     const Process& process = run.processes[absence.member.process];
+    const std::string witnessed = witnessed_end_text(run, process.rank);
+    if (!witnessed.empty() && process.liveness != Liveness::kCrashed) {
+        return "dead (" + witnessed + ")";
+    }
     if (process.liveness == Liveness::kExited) {
         return fmt::format("dead (exited with status {})", process.ending.exit_status);
     }
@@ -208,6 +213,10 @@ std::string unknown_summary(const Run& run, const Culprits& culprits) {
         return fmt::format("{} had not called {} when {} record ended, {} before the others', and may have left since",
                            absent_text(culprits.absences), node_text(run, *culprits.node), verb(count, "its", "their"),
                            duration_text(latest_end_ns(*culprits.node) - run.processes[first.member.process].now_ns));
+    }
+    if (const int rank = culprits.absences.front().global_rank; count == 1 && died_unrecorded(run, rank)) {
+        return fmt::format("rank {} is dead ({}) and left no record: in {} all other members arrived", rank,
+                           witnessed_end_text(run, rank), node_text(run, *culprits.node));
     }
     return fmt::format("{} left no dump and may be missing in {}: all other members arrived; {} may be dead",
                        absent_text(culprits.absences), node_text(run, *culprits.node), count == 1 ? "it" : "they");

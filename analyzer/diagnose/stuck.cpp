@@ -11,6 +11,7 @@
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
 #include "analyzer/went_past.h"
+#include "analyzer/witnessed.h"
 
 namespace titan::analyzer {
 
@@ -246,13 +247,34 @@ void Diagnoser::add_other_deaths() {
     }
     if (!finding.ranks.empty()) {
         const bool one = finding.ranks.size() == 1;
-        finding.summary = fmt::format("{} {} dead; no other rank is known to wait for {} yet",
-                                      ranks_text(finding.ranks), one ? "is" : "are", one ? "it" : "them");
+        const std::string how = one ? witnessed_end_text(run_, finding.ranks.front()) : std::string();
+        finding.summary =
+            fmt::format("{} {} dead{}; no other rank is known to wait for {} yet", ranks_text(finding.ranks),
+                        one ? "is" : "are", how.empty() ? "" : " (" + how + ")", one ? "it" : "them");
         if (guessed != nullptr) {
             doubt_end(*guessed, finding);
         }
         diagnosis_.findings.push_back(std::move(finding));
     }
+    for (const int rank : run_.missing_ranks) {
+        if (!named.contains(rank) && died_unrecorded(run_, rank)) {
+            add_unrecorded_death(rank);
+        }
+    }
+}
+
+// Only a witness knows of it, so what it was to do is not known.
+void Diagnoser::add_unrecorded_death(int rank) {
+    Finding finding;
+    finding.kind = FindingKind::kRankDead;
+    finding.ranks = {rank};
+    finding.summary = fmt::format("rank {} is dead ({}) and left no record", rank, witnessed_end_text(run_, rank));
+    finding.since_ns = INT64_MAX;
+    for (const Process& process : run_.processes) {
+        finding.since_ns = std::min(finding.since_ns, process.now_ns);
+    }
+    finding.doubt(witnessed_first(run_) != rank, "a witness that tells whether it ended before the others");
+    diagnosis_.findings.push_back(std::move(finding));
 }
 
 void Diagnoser::add_unexplained_waits() {

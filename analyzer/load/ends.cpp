@@ -10,6 +10,7 @@
 #include "analyzer/explain.h"
 #include "analyzer/text.h"
 #include "analyzer/wait_graph.h"
+#include "analyzer/witnessed.h"
 
 namespace titan::analyzer {
 namespace {
@@ -43,7 +44,9 @@ class EndJudge {
         find_hang();
         end_those_in_a_hang();
         end_those_after_the_first();
-        if (told_.empty()) {
+        const bool nobody_told = told_.empty();
+        hear_witnesses();
+        if (nobody_told) {
             judge_common_death();
         } else {
             doubt_several();
@@ -115,7 +118,9 @@ class EndJudge {
     void find_own() {
         for (uint32_t i = 0; i < run_.processes.size(); ++i) {
             Process& one = process(i);
-            if (one.liveness == Liveness::kUnknown && !told_.empty()) {
+            const Testimony* said = witnessed_end(run_, one.rank);
+            const bool witnessed = said != nullptr && said->order != EndOrder::kAfterOthers;
+            if (one.liveness == Liveness::kUnknown && (!told_.empty() || witnessed)) {
                 one.liveness = Liveness::kKilled;
             }
             if (one.died()) {
@@ -180,14 +185,30 @@ class EndJudge {
         }
     }
 
+    // A launcher says whom it saw fail before it ended the others.
+    void hear_witnesses() {
+        const int first = witnessed_first(run_);
+        const bool in_own = std::any_of(own_.begin(), own_.end(), [&](uint32_t i) { return process(i).rank == first; });
+        if (!in_own && !died_unrecorded(run_, first)) {
+            return;
+        }
+        witnessed_first_ = first;
+        for (const uint32_t i : std::set<uint32_t>(own_)) {
+            const Testimony* said = witnessed_end(run_, process(i).rank);
+            if (said != nullptr && said->order == EndOrder::kAfterOthers) {
+                end(i);
+            }
+        }
+    }
+
     // A process that is killed right after it was told to end has no time to note that. So where several ended without a note, and
     // none of them long before, each may be one of those.
     void doubt_several() {
         std::vector<uint32_t> close;
         for (const uint32_t i : own_) {
             const auto asked = first_asked_.find(process(i).host);
-            if (process(i).liveness == Liveness::kKilled && asked != first_asked_.end() &&
-                process(i).ending.seen_ns + kHeartbeatNs > asked->second) {
+            if (process(i).liveness == Liveness::kKilled && process(i).rank != witnessed_first_ &&
+                asked != first_asked_.end() && process(i).ending.seen_ns + kHeartbeatNs > asked->second) {
                 close.push_back(i);
             }
         }
@@ -214,6 +235,14 @@ class EndJudge {
         }
         const std::set<uint32_t> silent = silent_before_others(killed);
         const bool others_failed = killed.size() < own_.size();
+        if (witnessed_first_ >= 0) {
+            for (const uint32_t i : killed) {
+                if (process(i).rank != witnessed_first_ && !silent.contains(i)) {
+                    end(i);
+                }
+            }
+            return;
+        }
         if (silent.empty() && !others_failed && killed.size() > 1) {
             judge_by_waits(killed);
             return;
@@ -308,7 +337,10 @@ class EndJudge {
 
     // Everybody of whom there is a record was told to end. That can be because of one of whom there is none.
     void admit_missing() {
-        if (!told_.empty() && all_over() && !run_.missing_ranks.empty() && !run_.partial_recording) {
+        const auto& missing = run_.missing_ranks;
+        const bool witnessed =
+            std::any_of(missing.begin(), missing.end(), [&](int rank) { return died_unrecorded(run_, rank); });
+        if (!told_.empty() && all_over() && !missing.empty() && !run_.partial_recording && !witnessed) {
             run_.end_unclear =
                 fmt::format("{} {} told to end; {} left no record, and nothing tells whether {} ended first",
                             ranks_text(run_.ranks), run_.ranks.size() == 1 ? "was" : "were",
@@ -323,6 +355,7 @@ class EndJudge {
     std::set<uint32_t> told_;                     // Liveness::kEnded
     std::map<std::string, int64_t> first_asked_;  // of each host
     int64_t hung_until_ns_ = 0;
+    int witnessed_first_ = -1;
 };
 
 }  // namespace

@@ -367,6 +367,7 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         Process process = decode_process(*opened, &symbols);
         condense(process);
         if (died_later) {
+            keep_standing(*same, process);
             *same = std::move(process);
         } else {
             processes.push_back(std::move(process));

@@ -139,6 +139,24 @@ ordered_json clocks_json(const Clocks& clocks) {
     return {{"summary", clocks.summary()}, {"bound_ns", clocks.largest_bound_ns()}, {"hosts", hosts}};
 }
 
+ordered_json testimony_json(const Testimony& said) {
+    ordered_json json{{"witness", said.witness}, {"file", said.file}, {"rank", said.rank}, {"says", said.text}};
+    const auto add_known = [&](const char* name, const auto& value, bool known) {
+        if (known) {
+            json[name] = value;
+        }
+    };
+    add_known("pid", said.pid, said.pid > 0);
+    add_known("host", said.host, !said.host.empty());
+    add_known("exit_status", said.exit_status, said.exit_status > 0);
+    add_known("signal", said.signal, said.signal != 0);
+    add_known("out_of_memory", said.out_of_memory, said.out_of_memory);
+    add_known("message", said.message, !said.message.empty());
+    add_known("time_ns", said.time_ns, said.time_ns != 0);
+    add_known("order", said.order == EndOrder::kFirst ? "first" : "after others", said.order != EndOrder::kUnknown);
+    return json;
+}
+
 std::string text_of(const ordered_json& json) {
     return with_short_lists(json.dump(2, ' ', false, ordered_json::error_handler_t::replace)) + "\n";
 }
@@ -178,6 +196,12 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     json["warnings"] = ordered_json::array();
     for (const Warning& warning : diagnosis.warnings) {
         json["warnings"].push_back({{"kind", warning.kind}, {"ranks", warning.ranks}, {"summary", warning.summary}});
+    }
+    if (!run.testimony.empty()) {
+        json["witnesses"] = ordered_json::array();
+        for (const Testimony& said : run.testimony) {
+            json["witnesses"].push_back(testimony_json(said));
+        }
     }
     json["clocks"] = clocks_json(diagnosis.clocks);
     return text_of(json);

@@ -16,14 +16,33 @@ from test_torchrun import TORCHRUN, python_ranks
 
 VICTIM = 2
 ROUNDS = 1
+TRAIN = harness.ROOT / "tests" / "simgpu" / "train.py"
+
+# One rank leaves with an exception, which PyTorch's @record writes to its error file.
+RECORDED = f"""import os, runpy, sys
+from torch.distributed.elastic.multiprocessing.errors import record
+
+@record
+def main():
+    sys.argv[0] = {str(TRAIN)!r}
+    if os.environ["RANK"] == "{VICTIM}":
+        sys.argv += ["--steps", "40"]
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit:
+        pass
+    raise RuntimeError("loss is not finite")
+
+main()
+"""
 
 
 @unittest.skipUnless(TORCHRUN.exists(), f"no PyTorch: {TORCHRUN} is missing (scripts/setup installs it)")
 class Ends(harness.Case):
-    def start(self, faults="", **settings):
+    def start(self, faults="", *, options=(), program=TRAIN, **settings):
         return self.place.start(
-            [TORCHRUN, "--nproc-per-node=4", "--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0",
-             harness.ROOT / "tests" / "simgpu" / "train.py", "--tp", "2", "--steps", "100000", "--step-ms", "2"],
+            [TORCHRUN, "--nproc-per-node=4", "--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", *options,
+             program, "--tp", "2", "--steps", "100000", "--step-ms", "2"],
             self.place.env(SIMGPU_DIR=harness.stand_ins(), LD_LIBRARY_PATH=None, OMP_NUM_THREADS="1", SIMGPU_FAULTS=faults,
                            TITANTRACE_RUN_ID=None, **settings))
 
@@ -81,6 +100,34 @@ class Ends(harness.Case):
             os.kill(python_ranks(job.pid)[VICTIM], signal.SIGKILL)
             job.wait(90)
             self.expect("rank_dead")
+        self.each_round(once)
+
+    def test_dead_without_a_record(self):
+        """Nothing of rank 2 is left but what torchrun says of it."""
+        def once():
+            job = self.start("kill rank=2 step=40")
+            job.wait(90)
+            for dump in self.place.dumps.glob(f"*/0/rank{VICTIM:05}.*"):
+                dump.unlink()
+            before = self.place.analyze(self.place.dumps, "--no-rings")
+            self.assertIsNone(before.json["verdict"], before.stdout)
+            (self.place.dumps / "job.log").write_text(job.stderr)
+            finding = self.expect("rank_dead", sources=[self.place.dumps], line=False)
+            self.assertRegex(finding["summary"], "is dead .killed by SIGKILL. and left no record")
+            said = [said for said in self.place.analyze(self.place.dumps).json["witnesses"] if said["rank"] == VICTIM]
+            self.assertEqual([(one["witness"], one["signal"], one["order"]) for one in said], [("torchrun", signal.SIGKILL, "first")])
+        self.each_round(once)
+
+    def test_exception(self):
+        def once():
+            program = self.place.path / "recorded.py"
+            program.write_text(RECORDED)
+            job = self.start(options=["--log-dir", self.place.dumps / "logs"], program=program)
+            job.wait(90)
+            finding = self.expect("rank_dead", sources=[self.place.dumps], line=False)
+            self.assertIn("RuntimeError: loss is not finite", finding["summary"])
+            self.assertTrue(any("error file says (attempt_0/2/error.json): RuntimeError: loss is not finite, at recorded.py:" in line
+                                for line in finding["evidence"]), finding["evidence"])
         self.each_round(once)
 
     def test_exit_status(self):
@@ -151,6 +198,22 @@ class Ends(harness.Case):
         done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "rings", "--ring-dir", self.place.rings],
                               self.place.env(preload=False))
         return done.stdout.splitlines()[1].split()[-2].rsplit("/", 1)[0]
+
+    def test_killed_long_after_its_dump(self):
+        """The rings are newer than the watchdog's dumps, which alone have stacks."""
+        def once():
+            job = self.start("spin rank=2 step=40", TITANTRACE_TIMEOUT_S=3 * harness.SLOW)
+            self.wait_for_steps(job, 39)
+            harness.wait_for(lambda: self.place.dumped_ranks(self.run_id()) == {0, 1, 2, 3}, 90, "all dump")
+            time.sleep(4)
+            for pid in python_ranks(job.pid).values():
+                os.kill(pid, signal.SIGKILL)
+            job.wait(90)
+            analysis = self.place.analyze(self.place.dumps)
+            self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [VICTIM]),
+                             analysis.stdout)
+            self.assertIn("stuck_in_python at train.py:", analysis.json["findings"][0]["summary"])
+        self.each_round(once)
 
     def test_interrupted_hang(self):
         def once():

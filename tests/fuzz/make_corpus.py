@@ -24,6 +24,7 @@ from corpus_archives import archive_samples  # noqa: E402
 from corpus_containers import container, section, zstd_frame  # noqa: E402
 from corpus_flight_recorder import json_samples, pickle_samples  # noqa: E402
 from corpus_stacks import stacks_samples  # noqa: E402
+from corpus_witness import witness_samples  # noqa: E402
 
 TWO63, ALL_ONES = 1 << 63, (1 << 64) - 1
 REGIONS_AT, REGION_BYTES, CURSORS_AT, CURSOR_BYTES, HEADER_BYTES = 872, 32, 3328, 64, 4096
@@ -311,7 +312,8 @@ def main():
         dumps, rings, digests = synthetic(arguments.build, pathlib.Path(scratch))
     layout = versions()
     for reader, samples in (("ring", ring_samples(rings)), ("dump", dump_samples(dumps, rings)), ("digest", digest_samples(digests)),
-                            ("pickle", pickle_samples()), ("json", json_samples()), ("archive", archive_samples()), ("stacks", stacks_samples())):
+                            ("pickle", pickle_samples()), ("json", json_samples()), ("archive", archive_samples()), ("stacks", stacks_samples()),
+                            ("witness", witness_samples())):
         write(arguments.into / reader, samples, layout)
 
 

@@ -169,6 +169,7 @@ class Diagnoser {
     bool is_known_by_hosts_alone(const WaitNode& node) const;
     void add_stuck_unseen(const std::vector<uint32_t>& nodes);
     void add_other_deaths();
+    void add_unrecorded_death(int rank);
     // A call on record has waited for nearly its whole timeout, and nothing above explains it.
     void add_unexplained_waits();
 

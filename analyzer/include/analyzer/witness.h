@@ -31,16 +31,23 @@ struct Testimony {
     std::string text;     // what it says, one printable line without the name of the witness
     Claim claim = Claim::kNote;
     EndOrder order = EndOrder::kUnknown;
-    int32_t rank = -1;  // global
-    int32_t task = -1;  // of the scheduler: a rank, unless a task starts several ranks
+    int32_t rank = -1;        // global
+    int32_t task = -1;        // of the scheduler: a rank, unless a task starts several ranks
+    int32_t local_rank = -1;  // on its node
     int32_t pid = 0;
     int32_t attempt = -1;
     std::string host;
     int64_t time_ns = 0;       // CLOCK_REALTIME
+    int64_t written_ns = 0;    // the file's time
     int32_t exit_status = -1;  // where it exited
     int32_t signal = 0;        // where a signal ended it
     bool out_of_memory = false;
+    std::string message;     // of the exception that ended it
+    std::string error_file;  // that the witness names
 };
+
+// "killed by SIGKILL", "exited with status 3", "killed by SIGKILL: out of memory"; empty where nothing tells.
+std::string ending_text(const Testimony& said);
 
 struct WitnessFile {
     std::string path;

@@ -1,6 +1,10 @@
 // What witnesses say, as far as it is of this run (Run::testimony).
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "analyzer/finding.h"
 #include "analyzer/run.h"
 
 namespace titan::analyzer {
@@ -8,5 +12,16 @@ namespace titan::analyzer {
 // Drops statements of other jobs: their processes have other pids, they are older than the run, or of another attempt. Names the ranks
 // of those that tell a pid only. Before link(); files that are left out become a warning.
 void keep_of_this_run(Run& run);
+
+// What tells most about how this rank ended; nullptr: nothing does.
+const Testimony* witnessed_end(const Run& run, int rank);
+// The one rank that a witness saw fail before all others, -1 where there is none, or witnesses differ.
+int witnessed_first(const Run& run);
+// Whether a rank without a record is known to have ended in failure, and not because others had.
+bool died_unrecorded(const Run& run, int rank);
+// "killed by SIGKILL: out of memory", "exited with status 1: RuntimeError: ..."; empty where no witness tells.
+std::string witnessed_end_text(const Run& run, int rank);
+// Adds what witnesses say about the ranks that findings name.
+void add_testimony(const Run& run, std::vector<Finding>& findings);
 
 }  // namespace titan::analyzer

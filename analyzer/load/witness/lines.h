@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -59,5 +60,13 @@ inline std::optional<int32_t> take_number(std::string_view& text) {
     text.remove_prefix(static_cast<size_t>(end - text.data()));
     return number;
 }
+
+// A rank, a task, an attempt; -1 for what cannot be one.
+inline int32_t plausible_number(std::optional<int32_t> claimed) {
+    return !claimed || *claimed < 0 || *claimed > (1 << 24) ? -1 : *claimed;
+}
+
+// 0 for what is no signal.
+inline int32_t signal_of(int64_t claimed) { return claimed > 0 && claimed < NSIG ? static_cast<int32_t>(claimed) : 0; }
 
 }  // namespace titan::analyzer

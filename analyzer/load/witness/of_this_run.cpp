@@ -41,22 +41,28 @@ class OfThisRun {
                 of_rank_[process.rank] = &process;
             }
         }
+        tasks_are_ranks_ = are_tasks_ranks();
     }
 
     void name_rank(Testimony& said) const {
-        if (said.rank >= 0 || said.pid <= 0) {
-            return;
-        }
-        for (const auto& [rank, process] : of_rank_) {
-            if (process->pid == said.pid && same_host(said, *process)) {
-                said.rank = rank;
+        if (said.rank < 0 && said.pid > 0) {
+            for (const auto& [rank, process] : of_rank_) {
+                said.rank = process->pid == said.pid && same_host(said, *process) ? rank : said.rank;
             }
+        }
+        if (said.rank < 0 && said.local_rank >= 0) {
+            said.rank = rank_of_error_file(said);
+        }
+        if (said.rank < 0 && said.task >= 0 && tasks_are_ranks_) {
+            said.rank = said.task;
         }
     }
 
     bool contradicts(const Testimony& said) const {
         if ((said.attempt >= 0 && said.attempt != run_.attempt) ||
-            (said.time_ns != 0 && said.time_ns + kTolerableNs < begin_ns_)) {
+            (said.time_ns != 0 && said.time_ns + kTolerableNs < begin_ns_) ||
+            (said.written_ns != 0 && said.written_ns + kTolerableNs < begin_ns_) ||
+            (said.rank >= run_.processes.front().world_size && run_.processes.front().world_size > 0)) {
             return true;
         }
         const auto process = of_rank_.find(said.rank);
@@ -65,14 +71,47 @@ class OfThisRun {
     }
 
   private:
+    // torchrun's log names the file and the rank; without it the rank on the node is the rank where there is one node.
+    int32_t rank_of_error_file(const Testimony& said) const {
+        int32_t rank = -1;
+        size_t found = 0;
+        for (const Testimony& other : run_.testimony) {
+            if (other.rank >= 0 && other.error_file.ends_with(said.file)) {
+                rank = other.rank;
+                ++found;
+            }
+        }
+        if (found != 0) {
+            return found == 1 ? rank : -1;
+        }
+        const bool one_node = std::all_of(of_rank_.begin(), of_rank_.end(), [&](const auto& one) {
+            return one.second->host == of_rank_.begin()->second->host;
+        });
+        const auto known = static_cast<int32_t>(of_rank_.size());
+        return one_node && known * 2 > run_.processes.front().world_size ? said.local_rank : -1;
+    }
+
+    // A task of Slurm that is a torchrun starts several ranks, so its number is none of theirs.
+    bool are_tasks_ranks() const {
+        return std::all_of(run_.testimony.begin(), run_.testimony.end(), [&](const Testimony& said) {
+            const auto process = of_rank_.find(said.task);
+            return said.witness != "torchrun" &&
+                   (said.task < 0 || process == of_rank_.end() || same_host(said, *process->second));
+        });
+    }
+
     const Run& run_;
     int64_t begin_ns_ = 0;
     std::map<int32_t, const Process*> of_rank_;
+    bool tasks_are_ranks_ = false;
 };
 
 }  // namespace
 
 void keep_of_this_run(Run& run) {
+    if (run.testimony.empty()) {
+        return;
+    }
     const OfThisRun judge(run);
     std::set<std::string> others;  // files: a log is of one job
     for (Testimony& said : run.testimony) {

@@ -10,4 +10,15 @@ namespace titan::analyzer {
 bool is_torchrun_log(const WitnessFile& file);
 void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into);
 
+bool is_error_file(const WitnessFile& file);
+void read_error_file(const WitnessFile& file, std::vector<Testimony>& into);
+
+bool is_slurm_log(const WitnessFile& file);
+void read_slurm_log(const WitnessFile& file, std::vector<Testimony>& into);
+bool is_sacct(const WitnessFile& file);
+void read_sacct(const WitnessFile& file, std::vector<Testimony>& into);
+
+bool is_mpirun_log(const WitnessFile& file);
+void read_mpirun_log(const WitnessFile& file, std::vector<Testimony>& into);
+
 }  // namespace titan::analyzer

@@ -10,12 +10,11 @@
 //     traceback : Signal 9 (SIGKILL) received by PID 4711
 //
 // Times have no zone, so they are kept as text. Once one process has failed torchrun ends the others, says so ("Sending process 4712
-// closing signal SIGTERM") and lists them as failures, too: those come after. "First" is the first in the list among those that
-// were found at one look, which is no order of theirs.
+// closing signal SIGTERM") and lists them as failures, too: those come after. Where several others were found at one look, "first
+// observed" is no more than the lowest rank of them.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <set>
 
 #include "analyzer/text.h"
@@ -32,6 +31,7 @@ struct TorchrunFailure {
     Testimony said;
     std::string time;
     bool root = false;
+    bool in_traceback = false;
 };
 
 // "rank      : 2 (local_rank: 2)" -> "rank", "2 (local_rank: 2)".
@@ -48,11 +48,8 @@ void read_exit(std::string_view value, Testimony& said) {
     if (take_until(value, "(pid: ")) {
         said.pid = take_number(value).value_or(0);
     }
-    if (code && *code < 0 && *code > -NSIG) {
-        said.signal = -*code;
-    } else if (code && *code > 0) {
-        said.exit_status = *code;
-    }
+    said.signal = code ? signal_of(-int64_t{*code}) : 0;
+    said.exit_status = code && *code > 0 ? *code : -1;
 }
 
 void read_failure_field(std::string_view line, TorchrunFailure& failure) {
@@ -66,9 +63,27 @@ void read_failure_field(std::string_view line, TorchrunFailure& failure) {
     } else if (name == "host") {
         failure.said.host = value;
     } else if (name == "rank") {
-        failure.said.rank = plausible_rank(take_number(value).value_or(-1));
+        failure.said.rank = plausible_number(take_number(value));
+        if (take_until(value, "local_rank: ")) {
+            failure.said.local_rank = plausible_number(take_number(value));
+        }
     } else if (name == "exitcode") {
         read_exit(value, failure.said);
+    } else if (name == "error_file") {
+        failure.said.error_file = value;
+    } else if (name == "traceback") {
+        failure.in_traceback = value.starts_with("Traceback (most recent call last):");
+    }
+}
+
+// Its last line is the exception: "RuntimeError: ...".
+void read_traceback_line(std::string_view line, TorchrunFailure& failure) {
+    constexpr size_t kMaxMessageBytes = 400;
+    const std::string_view text = without_spaces(line);
+    if (text.find_first_not_of("-=") == std::string_view::npos) {
+        failure.in_traceback = failure.in_traceback && text.empty();
+    } else {
+        failure.said.message = text.substr(0, kMaxMessageBytes);
     }
 }
 
@@ -80,6 +95,7 @@ void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into) {
     std::set<int32_t> ended_by_it;
     std::vector<TorchrunFailure> failures;
     bool root = false;
+    bool in_list = false;
     Lines lines(file.text);
     for (std::string_view line; lines.next(line) && failures.size() < kMaxTestimonies;) {
         const std::string_view trimmed = without_spaces(line);
@@ -91,22 +107,37 @@ void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into) {
         } else if (trimmed.starts_with("[") && trimmed.ends_with("]:")) {
             failures.emplace_back().root = root;
             root = false;
-        } else if (!failures.empty()) {
+            in_list = true;
+        } else if (trimmed.starts_with("======") && !failures.empty()) {
+            in_list = false;
+        } else if (in_list && failures.back().in_traceback) {
+            read_traceback_line(line, failures.back());
+        } else if (in_list) {
             read_failure_field(line, failures.back());
         }
     }
+    const auto is_ended_by_torchrun = [&](const TorchrunFailure& failure) {
+        return ended_by_it.contains(failure.said.pid) ||
+               (ended_by_it.empty() && !failure.root && failure.said.signal == SIGTERM);
+    };
+    const auto own_ends = std::count_if(failures.begin(), failures.end(),
+                                        [&](const TorchrunFailure& failure) { return !is_ended_by_torchrun(failure); });
     for (TorchrunFailure& failure : failures) {
         Testimony& said = failure.said;
         if (said.rank < 0 || (said.signal == 0 && said.exit_status < 0)) {
             continue;
         }
         said.claim = Claim::kEnded;
-        said.order = ended_by_it.contains(said.pid) ? EndOrder::kAfterOthers
-                     : failure.root                 ? EndOrder::kFirst
-                                                    : EndOrder::kUnknown;
-        said.text = fmt::format("rank {} (pid {} on {}) ended with exit code {}{}", said.rank, said.pid, said.host,
-                                said.signal != 0 ? -said.signal : said.exit_status,
-                                failure.time.empty() ? "" : " at " + failure.time);
+        const bool after = is_ended_by_torchrun(failure);
+        said.order = after                           ? EndOrder::kAfterOthers
+                     : failure.root && own_ends == 1 ? EndOrder::kFirst
+                                                     : EndOrder::kUnknown;
+        const char* const place = after                            ? ", ended by torchrun"
+                                  : said.order == EndOrder::kFirst ? ", first of all"
+                                                                   : "";
+        said.text = fmt::format("rank {} (pid {} on {}): {}{}{}{}", said.rank, said.pid, said.host, ending_text(said),
+                                failure.time.empty() ? "" : " at " + failure.time,
+                                said.message.empty() ? "" : ", " + said.message, place);
         into.push_back(std::move(said));
     }
 }

@@ -17,7 +17,9 @@ namespace {
 using format::Result;
 
 constexpr WitnessReader kReaders[] = {
-    {"torchrun", is_torchrun_log, read_torchrun_log},
+    {"torchrun", is_torchrun_log, read_torchrun_log}, {"error file", is_error_file, read_error_file},
+    {"Slurm", is_slurm_log, read_slurm_log},          {"sacct", is_sacct, read_sacct},
+    {"mpirun", is_mpirun_log, read_mpirun_log},
 };
 
 constexpr std::string_view kEndings[] = {".log", ".out", ".err", ".txt", ".json", ".stdout", ".stderr"};
@@ -90,12 +92,24 @@ std::vector<Testimony> testimonies_of(const WitnessFile& file) {
         for (size_t i = before; i < all.size(); ++i) {
             all[i].witness = reader.name;
             all[i].file = file.label;
+            all[i].written_ns = file.modified_ns;
             all[i].text = printable(all[i].text);
             all[i].host = printable(all[i].host);
+            all[i].message = printable(all[i].message);
         }
     }
     all.resize(std::min(all.size(), kMaxTestimonies));
     return all;
+}
+
+std::string ending_text(const Testimony& said) {
+    std::string text = said.signal != 0       ? "killed by " + signal_text(said.signal)
+                       : said.exit_status > 0 ? fmt::format("exited with status {}", said.exit_status)
+                                              : std::string();
+    if (said.out_of_memory) {
+        text += text.empty() ? "ran out of memory" : ": out of memory";
+    }
+    return text;
 }
 
 std::vector<Testimony> read_witnesses(const std::vector<std::string>& paths, std::vector<std::string>& problems) {

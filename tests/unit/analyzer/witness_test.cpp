@@ -1,12 +1,21 @@
 // What launchers and schedulers wrote, read as they write it.
-#include <doctest/doctest.h>
+#include "analyzer/witness.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "analyzer/witness.h"
+#include "analyzer/standing.h"
+#include "analyzer/witnessed.h"
+#include "played.h"
 
-using namespace titan::analyzer;
+using namespace titan;
+using namespace titan::test;
+using analyzer::Claim;
+using analyzer::EndOrder;
+using analyzer::kMaxTestimonies;
+using analyzer::Testimony;
+using analyzer::WitnessFile;
 
 namespace {
 
@@ -14,7 +23,7 @@ std::vector<Testimony> said_in(const std::string& text) {
     WitnessFile file;
     file.path = file.label = "job.log";
     file.text = text;
-    return testimonies_of(file);
+    return analyzer::testimonies_of(file);
 }
 
 // As PyTorch 2.13's torchrun wrote it.
@@ -61,10 +70,230 @@ TEST_CASE("torchrun's list of failures tells who failed first and whom torchrun 
     CHECK(said[1].signal == 9);
     CHECK(said[1].exit_status == -1);
     CHECK(said[1].order == EndOrder::kFirst);
-    CHECK(said[1].text == "rank 10 (pid 4711 on node-3.example) ended with exit code -9 at 2026-11-22_08:27:52");
+    CHECK(said[1].text ==
+          "rank 10 (pid 4711 on node-3.example): killed by SIGKILL at 2026-11-22_08:27:52, first of all");
 }
 
 TEST_CASE("a log without a witness' words says nothing") {
     CHECK(said_in("step 1 loss 2.0\nrank : 3\nexitcode : 4\n").empty());
     CHECK(said_in("").empty());
+}
+
+TEST_CASE("where torchrun found several ends at one look, nobody was first") {
+    std::string text = kTorchrunLog;
+    text.replace(text.find("Sending process 4710"), 20, "Sending process 4712");
+    text.replace(text.find("exitcode  : -15 (pid: 4710) (SIGTERM)"), 37, "exitcode  : 1 (pid: 4710)            ");
+    const std::vector<Testimony> said = said_in(text);
+    REQUIRE(said.size() == 2);
+    CHECK(said[0].exit_status == 1);
+    CHECK(said[0].order == EndOrder::kUnknown);
+    CHECK(said[1].order == EndOrder::kUnknown);
+}
+
+TEST_CASE("the traceback in torchrun's list ends in the exception") {
+    const std::vector<Testimony> said = said_in(
+        "Root Cause (first observed failure):\n"
+        "[0]:\n"
+        "  time      : 2026-11-22_08:27:52\n"
+        "  host      : node-3\n"
+        "  rank      : 2 (local_rank: 2)\n"
+        "  exitcode  : 1 (pid: 4711)\n"
+        "  error_file: /tmp/torchelastic_x/none_y/attempt_0/2/error.json\n"
+        "  traceback : Traceback (most recent call last):\n"
+        "    File \"train.py\", line 7, in main\n"
+        "      raise RuntimeError(\"boom\")\n"
+        "  RuntimeError: boom\n"
+        "  \n"
+        "============================================================\n"
+        "rank : 7 (local_rank: 7)\n");
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].rank == 2);
+    CHECK(said[0].message == "RuntimeError: boom");
+    CHECK(said[0].error_file == "/tmp/torchelastic_x/none_y/attempt_0/2/error.json");
+    CHECK(said[0].order == EndOrder::kFirst);
+}
+
+TEST_CASE("an error file tells the exception, its place and its time; its path whose it is") {
+    const std::string text =
+        R"({"message": {"message": "RuntimeError: boom\nsecond line", "extraInfo": {"py_callstack": "Traceback (most recent call last):\n  File \"/a/torch/__init__.py\", line 357, in wrapper\n    return f()\n  File \"/job/train.py\", line 7, in main\n    raise\nRuntimeError: boom\n", "timestamp": "1795336072"}}})";
+    WitnessFile file;
+    file.path = "/logs/none_x/attempt_1/2/error.json";
+    file.label = "attempt_1/2/error.json";
+    file.text = text;
+    const std::vector<Testimony> said = analyzer::testimonies_of(file);
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].local_rank == 2);
+    CHECK(said[0].attempt == 1);
+    CHECK(said[0].time_ns == 1'795'336'072'000'000'000);
+    CHECK(said[0].message == "RuntimeError: boom");
+    CHECK(said[0].text == "RuntimeError: boom, at train.py:7 in main");
+    for (const char* broken : {R"({"message": {"message": 3}})", R"({"message": )",
+                               R"({"message": {"message": "x", "extraInfo": 3}})", R"({"message": []})"}) {
+        file.text = broken;
+        CHECK(analyzer::testimonies_of(file).size() <= 1);
+    }
+}
+
+TEST_CASE("srun names tasks; those that ended after it began to end the step come after") {
+    const std::vector<Testimony> said = said_in(
+        "step 3 loss 1.0\n"
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=17.0. Some of the step tasks have been OOM Killed.\n"
+        "srun: error: node-3: task 5: Out Of Memory\n"
+        "srun: launch/slurm: _step_signal: Terminating StepId=17.0\n"
+        "slurmstepd-node-3: error: *** STEP 17.0 ON node-3 CANCELLED AT 2026-11-22T08:27:52 ***\n"
+        "srun: error: node-3: tasks 4,6-7: Terminated\n"
+        "srun: error: node-4: task 8: Exited with exit code 1\n"
+        "srun: error: node-4: task 9: Segmentation fault (core dumped)\n"
+        "srun: error: Unable to create step for job 17: Requested nodes are busy\n");
+    REQUIRE(said.size() == 7);
+    CHECK(said[0].out_of_memory);
+    CHECK(said[0].claim == Claim::kNote);
+    CHECK(said[1].task == 5);
+    CHECK(said[1].host == "node-3");
+    CHECK(said[1].out_of_memory);
+    CHECK(said[1].order == EndOrder::kFirst);
+    CHECK(said[1].text == "task 5 on node-3: killed by SIGKILL: out of memory");
+    CHECK(said[2].task == 4);
+    CHECK(said[4].task == 7);
+    CHECK(said[4].signal == 15);
+    CHECK(said[4].order == EndOrder::kAfterOthers);
+    CHECK(said[5].exit_status == 1);
+    CHECK(said[6].signal == 11);
+}
+
+TEST_CASE("sacct's parsable output tells how steps ended") {
+    const std::vector<Testimony> said = said_in(
+        "JobID|JobName|State|ExitCode|NodeList\n"
+        "17|train|FAILED|0:9|node-[3-4]\n"
+        "17.0|python|OUT_OF_MEMORY|0:125|node-3\n"
+        "17.extern|extern|COMPLETED|0:0|node-3\n"
+        "17.1|short\n");
+    REQUIRE(said.size() == 2);
+    CHECK(said[0].text == "17 FAILED, ExitCode 0:9, NodeList node-[3-4]");
+    CHECK(said[1].out_of_memory);
+}
+
+TEST_CASE("mpirun names the first to fail") {
+    const std::vector<Testimony> said = said_in(
+        "mpirun noticed that process rank 2 with PID 4711 on node node-3 exited on signal 9 (Killed).\n"
+        "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+        "the job to be terminated. The first process to do so was:\n\n"
+        "  Process name: [[61422,1],3]\n"
+        "  Exit code:    3\n");
+    REQUIRE(said.size() == 2);
+    CHECK(said[0].rank == 2);
+    CHECK(said[0].signal == 9);
+    CHECK(said[0].host == "node-3");
+    CHECK(said[0].order == EndOrder::kFirst);
+    CHECK(said[1].rank == 3);
+    CHECK(said[1].exit_status == 3);
+}
+
+TEST_CASE("no byte of a witness is trusted") {
+    for (const char* text :
+         {"Root Cause (first observed failure):\n[0]:\n  rank : 99999999999 (x\n  exitcode : -9999999999 (pid: \n",
+          "Root Cause (first observed failure):\n[0]:\n", "srun: error: : task",
+          "srun: error: a: tasks 1-999999999: Killed", "srun: error: a: tasks 5-: Killed",
+          "srun: error: a: task -3: Killed", "noticed that process rank -1 with PID x on node ",
+          "The first process to do so was:\nProcess name: [[1,1],2]\nExit code: 99999999999\n",
+          "JobID|State\n|||||\nx|FAILED"}) {
+        CHECK(said_in(text).size() <= kMaxTestimonies);
+    }
+}
+
+namespace {
+
+Testimony ended_first(int rank) {
+    Testimony said;
+    said.witness = "torchrun";
+    said.file = "job.log";
+    said.text = "rank 2 (pid 12 on node-3): killed by SIGKILL (killed), first of all";
+    said.claim = Claim::kEnded;
+    said.order = EndOrder::kFirst;
+    said.rank = rank;
+    said.signal = 9;
+    return said;
+}
+
+// All ranks were killed within a moment, and nothing in their records tells whose end was first.
+Played all_killed(const std::vector<Testimony>& testimony, int missing = -1) {
+    Scenario job(4);
+    write_training(job, 4);
+    job.play();
+    Played played{run_of(job), {}};
+    std::erase_if(played.run.processes, [&](const analyzer::Process& process) { return process.rank == missing; });
+    for (analyzer::Process& process : played.run.processes) {
+        process.liveness = analyzer::Liveness::kKilled;
+        process.ending.seen_ns = process.last_activity_ns();
+        process.pid = 10 + process.rank;
+    }
+    played.run.testimony = testimony;
+    analyzer::keep_of_this_run(played.run);
+    analyzer::link(played.run);
+    played.diagnosis = analyzer::diagnose(played.run);
+    return played;
+}
+
+bool any_line_has(const std::vector<std::string>& lines, const std::string& text) {
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(text) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("who was first is not on record, and the launcher saw it") {
+    const Played untold = all_killed({});
+    CHECK(untold.diagnosis.findings.empty());
+    CHECK(!untold.diagnosis.cannot_tell.empty());
+    const Played told = all_killed({ended_first(2)});
+    REQUIRE(told.diagnosis.findings.size() == 1);
+    CHECK(told.head().kind == FindingKind::kRankDead);
+    CHECK(told.head().ranks == ranks({2}));
+    CHECK(told.head().summary.find("killed by SIGKILL") != std::string::npos);
+    CHECK(any_line_has(told.head().evidence, "torchrun says (job.log): rank 2"));
+}
+
+TEST_CASE("a dead rank without a record is named by the launcher") {
+    const Played told = all_killed({ended_first(2)}, 2);
+    REQUIRE(!told.diagnosis.findings.empty());
+    CHECK(told.head().kind == FindingKind::kRankDead);
+    CHECK(told.head().ranks == ranks({2}));
+    CHECK(told.diagnosis.cannot_tell.empty());
+    CHECK(told.head().summary.find("left no record") != std::string::npos);
+}
+
+TEST_CASE("stacks of an earlier dump stay with the newer ring, but for threads that went on") {
+    analyzer::Process dumped;
+    dumped.now_ns = 1000;
+    dumped.texts = {"", "main", "train.py:7 in step", "loader", "data.py:9 in next"};
+    dumped.standing = {{.thread = 1, .name = 1, .why_none = 0, .frames = {2}, .libraries = {0}, .python = 0},
+                       {.thread = 2, .name = 3, .why_none = 0, .frames = {4}}};
+    analyzer::Process later;
+    later.texts = {"", "ncclAllReduce"};
+    later.threads = {{.thread = 1, .call = 1, .entered_ns = 900}, {.thread = 2, .last_call_ns = 1500}};
+    analyzer::keep_standing(dumped, later);
+    REQUIRE(later.standing.size() == 1);
+    CHECK(later.text(later.standing[0].frames[0]) == "train.py:7 in step");
+    CHECK(later.text(later.standing[0].name) == "main");
+    CHECK(later.standing[0].libraries[0] == 0);
+    later.standing.clear();
+    later.step = 3;
+    analyzer::keep_standing(dumped, later);
+    CHECK(later.standing.empty());
+}
+
+TEST_CASE("statements about another job are not used") {
+    Testimony other = ended_first(2);
+    other.pid = 999;
+    Testimony earlier = ended_first(1);
+    earlier.file = "old.log";
+    earlier.time_ns = 1;
+    Testimony attempt = ended_first(1);
+    attempt.file = "attempt.log";
+    attempt.attempt = 7;
+    const Played played = all_killed({other, earlier, attempt});
+    CHECK(played.run.testimony.empty());
+    CHECK(played.diagnosis.findings.empty());
+    REQUIRE(!played.run.warnings.empty());
+    CHECK(played.run.warnings.front().summary.find("of another job") != std::string::npos);
 }

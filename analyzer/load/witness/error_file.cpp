@@ -1,0 +1,99 @@
+// The error file that torchrun gives each worker (TORCHELASTIC_ERROR_FILE): LOG_DIR/RUN_SUFFIX/attempt_N/LOCAL_RANK/error.json. PyTorch's
+// @record writes it:
+//
+//   {"message": {"message": "RuntimeError: ...", "extraInfo": {"py_callstack": "Traceback ...", "timestamp": "1795336072"}}}
+//
+// Only the path tells whose it is, by its rank on its node; torchrun's own log names the file and so the rank.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lines.h"
+#include "readers.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kMaxErrorFileBytes = size_t{1} << 20;
+constexpr size_t kMaxMessageBytes = 400;
+
+// attempt_0/2/error.json; the local rank is that of the job where one node runs all of it.
+void read_place(const std::string& path, Testimony& said) {
+    const std::filesystem::path file(path);
+    const std::string rank = file.parent_path().filename().string();
+    const std::string attempt = file.parent_path().parent_path().filename().string();
+    std::string_view digits = rank;
+    said.local_rank = plausible_number(take_number(digits));
+    digits = attempt;
+    if (take_until(digits, "attempt_")) {
+        said.attempt = plausible_number(take_number(digits));
+    }
+}
+
+std::string string_at(const nlohmann::json& object, const char* name) {
+    const auto found = object.is_object() ? object.find(name) : object.end();
+    return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>()
+                                                                             : std::string();
+}
+
+// The innermost place: "train.py:212 in step".
+std::string last_frame(std::string_view traceback) {
+    std::string place;
+    Lines lines(traceback);
+    for (std::string_view line; lines.next(line);) {
+        line = without_spaces(line);
+        if (!line.starts_with("File \"")) {
+            continue;
+        }
+        line.remove_prefix(6);
+        const auto file = take_until(line, "\", line ");
+        const auto number = file ? take_number(line) : std::nullopt;
+        if (number && line.starts_with(", in ")) {
+            place =
+                fmt::format("{}:{} in {}", std::filesystem::path(*file).filename().string(), *number, line.substr(5));
+        }
+    }
+    return place;
+}
+
+}  // namespace
+
+bool is_error_file(const WitnessFile& file) {
+    return file.text.size() < kMaxErrorFileBytes &&
+           without_spaces(file.text.substr(0, 64)).starts_with("{\"message\":");
+}
+
+void read_error_file(const WitnessFile& file, std::vector<Testimony>& into) {
+    const nlohmann::json json = nlohmann::json::parse(file.text, nullptr, false);
+    if (!json.is_object() || json.is_discarded() || !json.contains("message")) {
+        return;
+    }
+    const nlohmann::json& message = json["message"];
+    Testimony said;
+    said.claim = Claim::kEnded;
+    std::string where;
+    std::string time = string_at(json, "timestamp");
+    if (message.is_object()) {
+        said.message = string_at(message, "message");
+        const nlohmann::json extra = message.value("extraInfo", nlohmann::json::object());
+        time = string_at(extra, "timestamp");
+        where = last_frame(string_at(extra, "py_callstack"));
+        const auto code = message.find("errorCode");
+        said.signal = code != message.end() && code->is_number_integer() ? signal_of(-code->get<int64_t>()) : 0;
+    } else if (message.is_string()) {
+        said.message = message.get<std::string>();
+    }
+    said.message = said.message.substr(0, said.message.find('\n')).substr(0, kMaxMessageBytes);
+    if (said.message.empty()) {
+        return;
+    }
+    std::string_view digits = time;
+    const auto seconds = take_number(digits);
+    said.time_ns = seconds && *seconds > 0 ? int64_t{*seconds} * 1'000'000'000 : 0;
+    read_place(file.path, said);
+    said.text = fmt::format("{}{}{}", said.message, where.empty() ? "" : ", at ", where);
+    into.push_back(std::move(said));
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,44 @@
+// A process that dumped, went on a while and died: its ring is newer, and only the dump has stacks.
+#include <algorithm>
+
+#include "analyzer/standing.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Has this thread called anything since? One that no record knows moves with the process.
+bool has_moved(const Process& later, int32_t thread, int64_t since_ns) {
+    const auto known = std::find_if(later.threads.begin(), later.threads.end(), [&](const ThreadState& state) {
+        return state.thread == static_cast<uint32_t>(thread);
+    });
+    return known == later.threads.end() ? later.last_activity_ns() > since_ns
+                                        : std::max(known->last_call_ns, known->entered_ns) > since_ns;
+}
+
+}  // namespace
+
+void keep_standing(const Process& dumped, Process& later) {
+    if (!later.standing.empty() || dumped.step != later.step) {
+        return;
+    }
+    const auto text_of = [&](uint32_t text) -> uint32_t {
+        if (dumped.text(text).empty()) {
+            return 0;
+        }
+        later.texts.push_back(dumped.text(text));
+        return static_cast<uint32_t>(later.texts.size() - 1);
+    };
+    for (const Standing& standing : dumped.standing) {
+        if (has_moved(later, standing.thread, dumped.now_ns)) {
+            continue;
+        }
+        Standing kept = standing;
+        kept.name = text_of(standing.name);
+        kept.why_none = text_of(standing.why_none);
+        std::transform(standing.frames.begin(), standing.frames.end(), kept.frames.begin(), text_of);
+        std::transform(standing.libraries.begin(), standing.libraries.end(), kept.libraries.begin(), text_of);
+        later.standing.push_back(std::move(kept));
+    }
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""A rank that ends under real mpirun and srun, which end the others: the right one is named by dumps, by rings, and by the launcher."""
+
+import shutil
+import subprocess
+import sys
+import unittest
+
+import harness
+
+VICTIM = 2
+TRAIN = harness.ROOT / "tests" / "simgpu" / "train.py"
+
+# train.py wants torchrun's names. They are for Python alone: the tracer reads what the launcher itself set.
+AS_TORCHRUN = f"""import os, runpy, sys
+for names in (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+              ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")):
+    if names[0] in os.environ:
+        os.environ = dict(os.environ, **dict(zip(("RANK", "WORLD_SIZE", "LOCAL_RANK"), map(os.environ.get, names))))
+        break
+sys.argv[0] = {str(TRAIN)!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def no_mpirun():
+    return "" if shutil.which("mpirun") else "no mpirun (Debian: openmpi-bin)"
+
+
+def no_slurm():
+    if not shutil.which("srun"):
+        return "no srun"
+    asked = subprocess.run(["sinfo", "--noheader", "--format=%A"], capture_output=True, text=True, timeout=20)
+    return "" if asked.returncode == 0 and asked.stdout.strip() else f"no Slurm that answers: {asked.stderr.strip()}"
+
+
+class Launchers(harness.Case):
+    def run_job(self, launcher, fault):
+        program = self.place.path / "as_torchrun.py"
+        program.write_text(AS_TORCHRUN)
+        job = self.place.start([*launcher, sys.executable, program, "--tp", "2", "--steps", "100000", "--step-ms", "2"],
+                               self.place.env(SIMGPU_DIR=harness.stand_ins(), SIMTRAIN_STORE=self.place.meet, SIMGPU_FAULTS=fault,
+                                              OMP_NUM_THREADS="1"))
+        self.assertNotEqual(job.wait(90), 0)
+        return job
+
+    def expect(self, *source):
+        analysis = self.place.analyze(*source)
+        verdict = analysis.json["verdict"]
+        self.assertEqual((analysis.status, verdict["kind"], verdict["ranks"]), (harness.FINDINGS, "rank_dead", [VICTIM]), analysis.stdout)
+        return analysis.json["findings"][0]
+
+    def each_end(self, launcher, witness):
+        for fault, how in ((f"kill rank={VICTIM} step=40", "killed by SIGKILL"),
+                           (f"exit rank={VICTIM} step=40 code=3", "exited with status 3")):
+            with self.subTest(fault=fault):
+                self.place = self.new_place()
+                job = self.run_job(launcher, fault)
+                self.expect(self.place.rings)
+                self.expect(self.place.dumps)
+                for dump in self.place.dumps.glob(f"*/0/rank{VICTIM:05}.*"):
+                    dump.unlink()
+                (self.place.dumps / "job.out").write_text(job.stderr)
+                finding = self.expect(self.place.dumps, "--no-rings")
+                self.assertIn(f"is dead ({how}) and left no record", finding["summary"])
+                self.assertTrue(any(line.startswith(f"{witness} says (job.out): ") for line in finding["evidence"]), finding["evidence"])
+
+    def test_mpirun(self):
+        if no_mpirun():
+            self.skipTest(no_mpirun())
+        self.each_end(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", 4], "mpirun")
+
+    def test_srun(self):
+        if no_slurm():
+            self.skipTest(no_slurm())
+        self.each_end(["srun", "--overcommit", "--kill-on-bad-exit=1", "-n", 4], "Slurm")
+
+
+if __name__ == "__main__":
+    harness.main()
