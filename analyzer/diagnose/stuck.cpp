@@ -32,12 +32,23 @@ void Diagnoser::add_pairs_of_other_size() {
         Finding finding = finding_at(FindingKind::kSizeMismatch, index);
         finding.confidence = Confidence::kPossible;
         finding.to_be_sure.emplace_back("the program: a pair has no third side that could tell which size is meant");
-        finding.ranks = waiting_ranks(run_, node);
         finding.summary = fmt::format("the two sides of {} pass different sizes; which one is wrong is undecidable",
                                       node_text(run_, node));
-        for (const Waiter& waiter : node.waiting) {
-            finding.evidence.push_back(fmt::format("rank {}: {} ({})", run_.member(waiter.member).global_rank,
-                                                   op_text(waiter.entry->kind), arguments_text(*waiter.entry)));
+        // A small send is done before anybody receives it: then its sender does not wait.
+        for (const OpKind kind : {OpKind::kSend, OpKind::kRecv}) {
+            const bool sends = kind == OpKind::kSend;
+            const MemberRef ref =
+                run_.communicators[node.communicator].by_rank[static_cast<size_t>(sends ? node.source : node.target)];
+            const std::vector<Entry>& entries = run_.process(ref).entries;
+            const auto half = std::find_if(entries.rbegin(), entries.rend(), [&](const Entry& entry) {
+                return entry.row == ref.row && entry.kind == kind && entry.sequence == node.sequence &&
+                       entry.peer == (sends ? node.target : node.source);
+            });
+            const int rank = run_.member(ref).global_rank;
+            finding.ranks.push_back(rank);
+            if (half != entries.rend()) {
+                finding.evidence.push_back(fmt::format("rank {}: {} ({})", rank, op_text(kind), arguments_text(*half)));
+            }
         }
         explained_[index] = true;
         add_victims({index}, finding);

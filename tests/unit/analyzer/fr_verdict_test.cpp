@@ -440,6 +440,25 @@ TEST_CASE("a rank that is not where the many are is asked for, whatever each of 
     CHECK(diagnosis.findings.front().kind == FindingKind::kRankNotArrived);
 }
 
+TEST_CASE("of a pair of other size both sides are named, also where the sender is through") {
+    // NCCL takes a small message before anybody receives it.
+    FrJob job(2);
+    job.group("1", "PIPELINE_MODEL_PARALLEL_GROUP", {0, 1});
+    for (int i = 0; i < 4; ++i) {
+        job.send(0, "1", 1);
+        job.receive(1, "1", 0);
+    }
+    job.send(0, "1", 1, FrState::kDone, 32);
+    job.receive(1, "1", 0, FrState::kPending, 64);
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE(!diagnosis.findings.empty());
+    const Finding& finding = diagnosis.findings.front();
+    CHECK(finding.kind == FindingKind::kSizeMismatch);
+    CHECK(finding.ranks == std::vector<int>{0, 1});
+    CHECK(finding.evidence.size() >= 2);
+    CHECK(finding.confidence == Confidence::kPossible);
+}
+
 // Sends ("s1": to rank 1) and receives of one rank, one after the other.
 void exchange(FrJob& job, int rank, const std::string& calls, FrState state = FrState::kDone) {
     for (size_t at = 0; at < calls.size(); at += 2) {
