@@ -18,7 +18,7 @@ class Answer:
         self.errors = errors
         self.report: Optional[dict] = None
         self.broken = ""
-        if status not in (0, 1, 2):
+        if status not in (0, 1, 2, 3):
             self.broken = "exit status %d" % status
             return
         try:
@@ -71,6 +71,9 @@ def judge(truth: Truth, answer: Answer) -> Judgement:
 
 def _judge(truth: Truth, findings: list, answer: Answer):
     if not findings:
+        if answer.status == 3:
+            why = "" if truth.cannot_tell_is_right else "cannot tell: " + answer.report["cannot_tell"]
+            return "wrong" if why else "right", why
         if not truth.causes or truth.silent_is_right:
             return "right", ""
         return "wrong", "waits" if answer.report.get("waiting") else "nothing wrong, status %d" % answer.status

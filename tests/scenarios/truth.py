@@ -30,6 +30,7 @@ class Truth:
     one_is_enough: of several causes; the others may be hidden by it.
     any_member: of what all are in, naming some of them is right.
     silent_is_right: the records hold nothing of it, so that "nothing wrong" cannot be held against the reader.
+    cannot_tell_is_right: most ranks left no record, so that a reader may say that it cannot tell (exit status 3).
     """
 
     def __init__(self, outcome: str, causes: List[Cause] = (), weaker: List[Cause] = (), among: Iterable[int] = (),
@@ -43,6 +44,7 @@ class Truth:
         self.note = note
         self.one_is_enough = False
         self.any_member = False
+        self.cannot_tell_is_right = False
 
     def describe(self) -> dict:
         return {"outcome": self.outcome, "causes": [cause.describe() for cause in self.causes],

@@ -59,6 +59,7 @@ def half_of_the_files_culprit_elsewhere(case: Case):
     lost = [rank] + case.rng.sample(others, max(1, case.job.world // 2 - 1))
     case.after.append(damage.lose(lost))
     case.truth = hang(ABSENT, [rank], among=lost, note="which of those without a file it is cannot be told")
+    case.truth.cannot_tell_is_right = 2 * len(lost) > case.job.world
 
 
 @fault
