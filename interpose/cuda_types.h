@@ -18,6 +18,12 @@ struct CUmemLocation_v1_later;
 #if CUDA_VERSION < 12030
 struct CUgraphEdgeData;
 #endif
+#if CUDA_VERSION < 12040
+using CUgreenCtx = struct CUgreenCtx_st*;
+#endif
+#if CUDA_VERSION < 12060
+struct CUmemDecompressParams;
+#endif
 #if CUDA_VERSION < 12080
 struct CUmemcpyAttributes_v1;
 struct CUDA_MEMCPY3D_BATCH_OP_v1;

@@ -15,7 +15,7 @@ FAMILIES = "|".join((
     r".*Launch.*", r".*Synchronize.*", r".*Memcpy.*", r".*Memset.*", r".*Prefetch.*", r".*AddCallback.*",
     r"EventRecord.*", r"(Event|Stream)Query", r"Stream(WaitEvent|WaitValue|WriteValue|BatchMemOp).*",
     r"(Stream|Event)(Create|Destroy).*", r".*Capture.*", r".*(Malloc|HostAlloc|MemAlloc|Free).*",
-    r".*Host(Unr|R)egister.*",
+    r".*Host(Unr|R)egister.*", r"(Green)?Ctx(Record|Wait)Event", r".*(AttachMem|Discard|Decompress).*Async.*",
     r"Graph.*(Create|Destroy|Clone|Instantiate|Update|Upload|AddNode|ChildGraph|NodeSetParams).*",
 ))
 IN_FAMILY = re.compile(rf"(__)?cu(da)?({FAMILIES})")
@@ -33,7 +33,7 @@ NOT_WRAPPED = {
     r"cu(da)?GraphNodeSetParams":
         "changes a node of a graph, not of an executable one; a child replaced this way is not followed",
     r"cudaGraph(AddNode|ExecNodeSetParams)": "parameters changed under one name: seen in the driver",
-    rf"cudaMem(cpyBatch|cpy3DBatch|Prefetch|PrefetchBatch|DiscardAndPrefetchBatch)Async{TWIN}":
+    rf"cudaMem(cpyBatch|cpy3DBatch|Prefetch|PrefetchBatch|DiscardBatch|DiscardAndPrefetchBatch)Async{TWIN}":
         "parameters changed under one name, or came with CUDA 13: seen in the driver",
     rf"cu(da)?StreamGetCaptureInfo(_v[23])?{TWIN}|cu(da)?StreamUpdateCaptureDependencies(_v2)?{TWIN}|"
     r"cu(da)?ThreadExchangeStreamCaptureMode": "asks about a capture, or changes its edges; what is captured stays",
@@ -46,7 +46,7 @@ LATER = {
     "CUlibrary": 12000, "CUlibraryOption": 12000, "CUDA_GRAPH_INSTANTIATE_PARAMS": 12000,
     "CUgraphExecUpdateResultInfo": 12000, "CUdriverProcAddressQueryResult": 12000, "CUgraphNodeParams": 12020,
     "CUgraphEdgeData": 12030, "CU_GRAPH_NODE_TYPE_CONDITIONAL": 12030, "CUmemcpyAttributes_v1": 12080,
-    "CUDA_MEMCPY3D_BATCH_OP_v1": 12080, "cudaGraphInstantiateParams": 12000, "cudaDriverEntryPointQueryResult": 12000,
+    "CUDA_MEMCPY3D_BATCH_OP_v1": 12080, "CUgreenCtx": 12040, "CUmemDecompressParams": 12060, "cudaGraphInstantiateParams": 12000, "cudaDriverEntryPointQueryResult": 12000,
     "cudaKernel_t": 12010, "cudaGraphEdgeData": 12030, "cudaLibrary_t": 12080,
 }
 HEADERS = ("cuda.h", "cudaTypedefs.h", "cuda_runtime_api.h", "builtin_types.h", "driver_types.h")
@@ -99,7 +99,7 @@ def older_headers(version, place):
             if since > version:
                 text = re.sub(rf"\b{later}\b", f"later_{later}", text)
         text = re.sub(r"^extern [^;{]*\(([^;{]*\blater_)[^;{]*;", "", text, flags=re.M)
-        text = re.sub(r"^typedef [^\n]*PFN_\w+_v(\d+)(?:_pts?[zd]s?)?\)[^\n]*;",
+        text = re.sub(r"^[ \t]*typedef [^\n]*PFN_\w+_v(\d+)(?:_pts?[zd]s?)?\)[^\n]*;",
                       lambda form: form[0] if int(form[1]) <= version else "", text, flags=re.M)
         text = re.sub(r"(#define CUDA(RT)?_VERSION\s+)\d+", rf"\g<1>{version}", text)
         pathlib.Path(place, name).write_text(text)
