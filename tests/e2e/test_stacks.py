@@ -104,6 +104,13 @@ class Stacks(harness.Case):
         self.assertEqual({thread["outcome"] for thread in process["threads"]} - {"ours"}, {"not_asked"})
         self.assertIn("real-time signals", process["notes"][0])
 
+    def test_interrupted_waits(self):
+        """README says so of the default, and that there are none without stacks."""
+        for stacks, said in (("dump", "2 interrupted"), ("off", "0 interrupted")):
+            with self.subTest(stacks):
+                ran = self.place.run_rank("e2e-stacks", "waits", TITANTRACE_STACKS=stacks)
+                self.assertEqual((ran.status, ran.stdout), (0, f"done\n{said}\n"), ran.stderr)
+
     def test_off(self):
         process = self.dump("kinds", TITANTRACE_STACKS="off")
         self.assertEqual(process["threads"], [])

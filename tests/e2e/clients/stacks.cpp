@@ -1,5 +1,6 @@
 // Programs whose threads stand in places that the test knows by name when they are dumped.
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -189,9 +190,29 @@ int no_signal_left() {
     return start_and_dump({[] { return asleep(1); }});
 }
 
-constexpr client::Scenario kScenarios[] = {{"kinds", kinds},         {"uninterruptible", uninterruptible},
-                                           {"generated", generated}, {"many", many},
-                                           {"busy", busy},           {"no-signal-left", no_signal_left}};
+// Waits that the kernel does not restart after a signal. Their thread tells whether one was cut short.
+std::atomic<int> interrupted{0};
+template <typename Wait>
+int wait_a_second(Wait wait) {
+    ++ready;
+    interrupted += wait() == -1 && errno == EINTR ? 1 : 0;
+    return 0;
+}
+int waits() {
+    const int result = start_and_dump({[] { return wait_a_second([] { return poll(nullptr, 0, 1000); }); },
+                                       [] {
+                                           return wait_a_second([] {
+                                               const timespec second{1, 0};
+                                               return nanosleep(&second, nullptr);
+                                           });
+                                       }});
+    say("%d interrupted", interrupted.load());
+    return result;
+}
+
+constexpr client::Scenario kScenarios[] = {
+    {"waits", waits}, {"kinds", kinds}, {"uninterruptible", uninterruptible}, {"generated", generated},
+    {"many", many},   {"busy", busy},   {"no-signal-left", no_signal_left}};
 
 }  // namespace
 
