@@ -47,6 +47,14 @@ void Diagnoser::add_cycle(const std::vector<uint32_t>& nodes) {
     if (!break_tie_by_vote(cycle, finding)) {
         break_tie(nodes, finding);
     }
+    for (const Edge& edge : cycle) {
+        const bool guessed = edge.via.row == kNoIndex &&
+                             run_.communicators[graph_.nodes[edge.from].communicator].size != run_.world_size;
+        finding.doubt(guessed && finding.confidence == Confidence::kCertain,
+                      fmt::format("the members of that communicator: that rank {} is one of them is only told by where "
+                                  "the others lie",
+                                  run_.processes[edge.via.process].rank));
+    }
     for (const uint32_t node : nodes) {
         doubt_guesses(run_, graph_.nodes[node], finding);
         in_cycle_.insert(node);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "analyzer/wait_graph.h"
 
@@ -26,8 +27,6 @@ std::map<EntryKey, uint32_t> nodes_of_entries(const WaitGraph& graph) {
     }
     return nodes;
 }
-
-}  // namespace
 
 void hold_by_whole_groups(const Run& run, WaitGraph& graph) {
     std::map<HolderKey, std::vector<uint32_t>> lacking_with;
@@ -76,6 +75,44 @@ void hold_by_whole_groups(const Run& run, WaitGraph& graph) {
             std::erase(blocked.held_by, index);
         }
     }
+}
+
+void doubt_the_many_in_exchanges(const Run& run, WaitGraph& graph) {
+    using ExchangeKey = std::tuple<uint32_t, uint32_t, uint64_t>;  // process that waits, row, group
+    std::map<ExchangeKey, std::vector<Absence*>> went_on;
+    for (WaitNode& node : graph.nodes) {
+        const bool alone = node.kind == WaitKind::kPointToPoint && node.waiting.size() == 1 &&
+                           node.waiting.front().entry != nullptr && node.waiting.front().entry->group != 0;
+        for (Absence& absence : node.absent) {
+            if (alone && absence.passed.how == Passing::kSkipped) {
+                const Waiter& waiter = node.waiting.front();
+                went_on[{waiter.member.process, waiter.member.row, waiter.entry->group}].push_back(&absence);
+            }
+        }
+    }
+    for (const auto& [key, absences] : went_on) {
+        std::set<int> members;
+        for (const Absence* absence : absences) {
+            members.insert(absence->comm_rank);
+        }
+        const auto& [process, row, group] = key;
+        const int32_t size = run.processes[process].members[row].size;
+        if (size < 3 || members.size() + 1 != static_cast<size_t>(size)) {
+            continue;
+        }
+        for (Absence* absence : absences) {
+            absence->passed.how = Passing::kWaiterIsOdd;
+            absence->passed.waiter = {process, row};
+            absence->moved_on = false;
+        }
+    }
+}
+
+}  // namespace
+
+void look_at_whole_groups(const Run& run, WaitGraph& graph) {
+    hold_by_whole_groups(run, graph);
+    doubt_the_many_in_exchanges(run, graph);
 }
 
 }  // namespace titan::analyzer

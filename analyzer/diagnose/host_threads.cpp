@@ -40,4 +40,12 @@ bool is_sync_call(const std::string& name) {
                        [&](const char* part) { return name.find(part) != std::string::npos; });
 }
 
+bool is_host_unseen(const Process& process) {
+    return process.only_calls ||
+           (process.sight.recorded == 0 && process.sight.launches == 0 &&
+            std::none_of(process.threads.begin(), process.threads.end(), [&](const ThreadState& thread) {
+                return process.text(thread.call).starts_with("cu") || process.text(thread.last_call).starts_with("cu");
+            }));
+}
+
 }  // namespace titan::analyzer

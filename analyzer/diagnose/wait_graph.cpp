@@ -51,7 +51,7 @@ class GraphBuilder {
                 case WaitKind::kCreation: look_at_creation(node); break;
             }
         }
-        hold_by_whole_groups(run_, graph_);
+        look_at_whole_groups(run_, graph_);
         let_go_of_those_not_held(run_, graph_);
         add_edges();
         add_program_order();
@@ -177,8 +177,8 @@ class GraphBuilder {
                 hold_thread(process, *thread, nodes);
             }
             // Where nothing tells what the host does, an unfinished call is what it most likely waits for.
-            for (const auto& [index, node] : node_of_entry_[process]) {
-                if (run_.processes[process].only_calls) {
+            if (is_host_unseen(run_.processes[process])) {
+                for (const auto& [index, node] : node_of_entry_[process]) {
                     nodes.insert(node);
                 }
             }

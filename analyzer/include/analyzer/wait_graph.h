@@ -119,7 +119,8 @@ void set_early_records_aside(const Run& run, WaitGraph& graph);
 // another member went on from that very call, unfinished, to the one that is missing, it is no reason to be missing.
 void let_go_of_those_not_held(const Run& run, WaitGraph& graph);
 // What is held by one call of a group is held by those of its calls that lack somebody, too: they end together.
-void hold_by_whole_groups(const Run& run, WaitGraph& graph);
+// And where one member alone waits in an exchange, because all others went on without it, it is the odd one.
+void look_at_whole_groups(const Run& run, WaitGraph& graph);
 // More members went on without the call than wait in it: the few may have made one too many.
 void doubt_the_many(WaitNode& node);
 // Did this member of the parent come to a split (or shrink, or grow) of it?
@@ -131,6 +132,9 @@ std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start);
 // Threads of the process that issue NCCL calls: only what holds them keeps a call from being issued.
 std::vector<const ThreadState*> issuing_threads(const Process& process);
 bool is_sync_call(const std::string& name);
+// Nothing tells what its host does: a Flight Recorder file, or no CUDA call was seen at all (TITANTRACE_CUDA=off, a static
+// runtime).
+bool is_host_unseen(const Process& process);
 bool is_creation(OpKind kind);
 bool is_being_created(const Member& member);
 

@@ -180,3 +180,46 @@ TEST_CASE("unseen, a host that waits no longer than its program ever paused show
         CHECK(played.healthy() == (hang_s < 10));
     }
 }
+
+TEST_CASE("one rank's exchange too many is its own, not the fault of all who went on without it") {
+    for (const bool gpu_progress : {true, false}) {
+        CAPTURE(gpu_progress);
+        Scenario job(4, watched(gpu_progress));
+        job.communicator("ep", {0, 1, 2, 3});
+        job.every_rank([](int rank, Program& program) {
+            for (int step = 0; step < 4; ++step) {
+                exchange(program, "ep", rank, 4, 1);
+                if (rank == 3 && step == 3) {
+                    exchange(program, "ep", rank, 4, 1);
+                }
+                program.record(7, 1).wait(7, 2).all_reduce("world").on_stream(2).sync(2);
+            }
+        });
+        const Played played = play(job);
+        REQUIRE(!played.healthy());
+        CHECK(played.head().ranks == ranks({3}));
+        for (const Finding& finding : played.diagnosis.findings) {
+            CHECK(finding.confidence != Confidence::kCertain);
+        }
+    }
+}
+
+TEST_CASE("where no CUDA call was seen, a rank with an unfinished call is not said to stand in its own code") {
+    ScenarioOptions options = watched(true);
+    options.cuda_calls = false;
+    Scenario job(4, options);
+    job.communicator("tp", {0, 1});
+    job.every_rank([](int rank, Program& program) {
+        program.all_reduce("world");
+        if (rank == 0) {
+            program.all_reduce("tp").on_stream(1);
+        }
+        program.sleep();  // a wait for the GPU that nobody saw
+    });
+    job.program(2).nth_call("world", 0).never_finishes = true;
+    const Played played = play(job);
+    REQUIRE(!played.healthy());
+    for (const Finding& finding : played.diagnosis.findings) {
+        CHECK(finding.kind != FindingKind::kRankNotArrived);
+    }
+}
