@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 
 namespace titan::format {
 namespace {
@@ -23,15 +22,15 @@ JobMember read_member(std::span<const std::byte> bytes, size_t place) {
     member.claim_offset_bytes = at + offsetof(JobProcess, claim);
     member.claim = copy_at<uint32_t>(bytes, member.claim_offset_bytes);
     member.start_ticks = copy_at<uint64_t>(bytes, at + offsetof(JobProcess, start_ticks));
-    const char* name = reinterpret_cast<const char*>(bytes.data()) + at + offsetof(JobProcess, ring_name);
-    const std::string_view text(name, strnlen(name, sizeof(JobProcess::ring_name)));
-    if (text.find('/') == std::string_view::npos && !text.starts_with('.')) {
-        member.ring_name = text;
-    }
     return member;
 }
 
 }  // namespace
+
+std::string job_page_name(std::string_view run, int32_t attempt) {
+    return std::string(run) + "." + std::to_string(attempt) + ".v" + std::to_string(kJobVersion) + "-" +
+           std::to_string(sizeof(JobPage)) + ".job";
+}
 
 Result<std::vector<JobMember>> read_job_page(std::span<const std::byte> bytes) {
     if (bytes.size() < sizeof(JobPage)) {

@@ -175,11 +175,9 @@ bool write_dump(Session& session, const DumpOrder& order) {
     return true;
 }
 
-bool write_dump_of_gone(Session& session, const JobProcess& process, int ring_dir) {
-    char name[sizeof(process.ring_name)];
-    copy_text(name, sizeof(name), process.ring_name);
+bool write_dump_of_gone(Session& session, const JobProcess& process) {
     struct stat status {};
-    Fd file(strchr(name, '/') == nullptr ? openat(ring_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK) : -1);
+    Fd file = open_ring_at(process.ring_path);
     if (memory.image == nullptr || !file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
         status.st_size < static_cast<off_t>(sizeof(format::RingHeader)) ||
         static_cast<uint64_t>(status.st_size) > kMaxGoneRingBytes) {

@@ -34,7 +34,7 @@ void take_stacks(const Session& session);
 bool write_dump(Session& session, const DumpOrder& order);
 
 // Writes the ring that a process left behind as a dump in its name.
-bool write_dump_of_gone(Session& session, const JobProcess& process, int ring_dir);
+bool write_dump_of_gone(Session& session, const JobProcess& process);
 
 // Gives the pages back that the last dump used.
 void release_dump_memory();

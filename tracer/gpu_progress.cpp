@@ -31,6 +31,11 @@ bool GpuProgress::register_marks() {
     if (bytes == nullptr || !session_->ring_file.persistent || !can_write(driver)) {
         return false;
     }
+    if (!session_->ring_file.for_devices) {
+        warn_once("the GPU's progress is observed by events: %s lies on a disk, where no device may write",
+                  session_->ring_file.path);
+        return false;
+    }
     const RelaxedCapture relaxed(driver);
     if (driver.mem_host_register(bytes, region->count * region->stride_bytes,
                                  kHostRegisterPortable | kHostRegisterDeviceMap) != kCudaSuccess) {

@@ -1,17 +1,14 @@
 #include "job.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "job_file.h"
 #include "log.h"
-#include "private_dir.h"
 #include "process.h"
 #include "text.h"
 
@@ -19,14 +16,11 @@ namespace titan::tracer {
 namespace {
 
 using format::JobPage;
-using format::kJobMagic;
 
 constexpr uint64_t kLeaseLost_ms = 3000;
-constexpr uint64_t kStaleJob_ns = 24ull * 3600 * 1'000'000'000;
 // Ranks of one attempt start within minutes of each other: dead entries younger than this are this attempt's
 // dead.
 constexpr uint64_t kSameAttempt_ns = 600ull * 1'000'000'000;
-constexpr int kJoinTries = 8;
 
 struct Membership {
     JobPage* page;
@@ -34,8 +28,7 @@ struct Membership {
     uint64_t seen_generation;
     uint64_t pid_namespace;
     uint32_t dead_before;  // when this process joined
-    char directory[PATH_MAX];
-    char page_name[192];
+    JobPlace file;
 };
 constinit Membership member{};
 constinit std::atomic<uint32_t> private_wake_word{0};
@@ -65,6 +58,35 @@ bool from_earlier_run(const JobPage& page, const Identity& identity) {
     return places != 0 && (rank_was_here || idle_ns > kSameAttempt_ns);
 }
 
+// Nobody will ask about this one any more: its rank registered again, it left in order, or its dump is written.
+bool is_over(const JobProcess& process) {
+    const JobState state = process.state.load(std::memory_order_acquire);
+    const bool told = state == JobState::kReplaced || state == JobState::kExited || state == JobState::kCrashed ||
+                      ((state == JobState::kDead || state == JobState::kToldToEnd) &&
+                       process.claim.load(std::memory_order_relaxed) != 0);
+    return told && !here_and_alive(process);
+}
+
+// A place for one more process: a new one, and where all were used once that of the one among those that are over which
+// started first.
+JobProcess* free_place(JobPage& page) {
+    const uint32_t places = used_places(page);
+    if (places < kMaxJobProcesses) {
+        return &page.processes[places];
+    }
+    JobProcess* oldest = nullptr;
+    for (JobProcess& process : page.processes) {
+        if (is_over(process) && (oldest == nullptr || process.start_ticks < oldest->start_ticks)) {
+            oldest = &process;
+        }
+    }
+    // Who left in order had nothing to say; a job that goes on for weeks must not keep its ring.
+    if (oldest != nullptr && oldest->state.load(std::memory_order_relaxed) == JobState::kExited) {
+        remove_ring_at(oldest->ring_path);
+    }
+    return oldest;
+}
+
 bool enter_process(JobPage& page, const Identity& identity, const RingFile& ring_file) {
     const uint32_t places = used_places(page);
     for (uint32_t i = 0; i < places; ++i) {
@@ -74,59 +96,25 @@ bool enter_process(JobPage& page, const Identity& identity, const RingFile& ring
             other.state.compare_exchange_strong(running, JobState::kReplaced);
         }
     }
-    if (places >= kMaxJobProcesses) {
+    JobProcess* const own = free_place(page);
+    if (own == nullptr) {
         return false;
     }
-    JobProcess& own = page.processes[places];
-    own.pid = identity.pid;
-    own.rank = identity.rank;
-    own.claim.store(0, std::memory_order_relaxed);
-    own.start_ticks = identity.pid_start_ticks;
-    own.pid_namespace = identity.pid_namespace;
-    const char* slash = strrchr(ring_file.path, '/');
-    copy_text(own.ring_name, sizeof(own.ring_name), slash == nullptr ? "" : slash + 1);
-    own.state.store(JobState::kRunning, std::memory_order_release);
-    member.place = places;
-    page.process_count.store(places + 1, std::memory_order_release);
+    own->state.store(JobState::kFree, std::memory_order_release);
+    own->pid = identity.pid;
+    own->rank = identity.rank;
+    own->claim.store(0, std::memory_order_relaxed);
+    own->start_ticks = identity.pid_start_ticks;
+    own->pid_namespace = identity.pid_namespace;
+    if (!copy_text(own->ring_path, sizeof(own->ring_path), ring_file.path)) {
+        own->ring_path[0] = '\0';
+    }
+    own->state.store(JobState::kRunning, std::memory_order_release);
+    member.place = static_cast<uint32_t>(own - page.processes);
+    if (member.place == places) {
+        page.process_count.store(places + 1, std::memory_order_release);
+    }
     return true;
-}
-
-// The page's file, locked for the moment of joining or leaving; the name still means this file afterwards.
-LockedFile open_locked(int dir, const char* name, bool create) {
-    for (int attempt = 0; attempt < kJoinTries; ++attempt) {
-        LockedFile file(
-            Fd(openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (create ? O_CREAT : 0), 0600)));
-        struct stat opened {};
-        struct stat named {};
-        if (!file.valid() || fstat(file.get(), &opened) != 0 || !S_ISREG(opened.st_mode) ||
-            opened.st_uid != geteuid()) {
-            break;
-        }
-        if (fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == opened.st_ino) {
-            return file;
-        }
-    }
-    return LockedFile();
-}
-
-JobPage* map_page(int file, const Identity& identity) {
-    struct stat status {};
-    bool fresh = fstat(file, &status) == 0 && status.st_size != static_cast<off_t>(sizeof(JobPage));
-    if (fresh && (ftruncate(file, 0) != 0 || posix_fallocate(file, 0, sizeof(JobPage)) != 0)) {
-        return nullptr;
-    }
-    void* memory = mmap(nullptr, sizeof(JobPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (memory == MAP_FAILED) {
-        return nullptr;
-    }
-    auto* page = static_cast<JobPage*>(memory);
-    if (page->magic.load(std::memory_order_acquire) != kJobMagic || page->bytes != sizeof(JobPage) ||
-        from_earlier_run(*page, identity)) {
-        memset(memory, 0, sizeof(JobPage));
-        page->bytes = sizeof(JobPage);
-        page->magic.store(kJobMagic, std::memory_order_release);
-    }
-    return page;
 }
 
 // Of those that are counted(process, state).
@@ -145,32 +133,10 @@ uint32_t count_dead() {
     return count_places([](const JobProcess&, JobState state) { return state == JobState::kDead; });
 }
 
-void futex_wake_all(std::atomic<uint32_t>& word) {
-    syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
-}
-
-uint64_t make_lease(uint64_t now_ms) {
-    return (uint64_t{member.place} + 1) << 48 | (now_ms & ((uint64_t{1} << 48) - 1));
-}
-
-}  // namespace
-
-bool join_job(const Config&, const Identity& identity, const RingFile& ring_file) {
-    forget_job();
-    const char* slash = strrchr(ring_file.path, '/');
-    if (!ring_file.persistent || slash == nullptr) {
-        return false;
-    }
-    TextWriter directory(member.directory, sizeof(member.directory));
-    directory.text(ring_file.path, static_cast<size_t>(slash - ring_file.path));
-    format_text(member.page_name, sizeof(member.page_name), "%s.%d.job", identity.run, identity.attempt);
-    member.pid_namespace = identity.pid_namespace;
-    Fd dir(open(member.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    LockedFile file = dir.valid() ? open_locked(dir.get(), member.page_name, true) : LockedFile();
-    JobPage* page = file.valid() ? map_page(file.get(), identity) : nullptr;
+bool enter_page(const char* parent, bool create, const Identity& identity, const RingFile& ring_file) {
+    LockedFile lock;
+    JobPage* const page = open_job_page(parent, create, member.file, lock, from_earlier_run, identity);
     if (page == nullptr || !enter_process(*page, identity, ring_file)) {
-        warn_once("cannot share %s/%s with the other ranks of this node: each dumps on its own", member.directory,
-                  member.page_name);
         if (page != nullptr) {
             munmap(page, sizeof(JobPage));
         }
@@ -181,6 +147,34 @@ bool join_job(const Config&, const Identity& identity, const RingFile& ring_file
     member.page = page;
     member.dead_before = count_dead();
     return true;
+}
+
+void futex_wake_all(std::atomic<uint32_t>& word) {
+    syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+uint64_t make_lease(uint64_t now_ms) {
+    return (uint64_t{member.place} + 1) << 48 | (now_ms & ((uint64_t{1} << 48) - 1));
+}
+
+}  // namespace
+
+// One node is one job, wherever the rings found room: first the page that another rank has made, then a new one.
+bool join_job(const Config& config, const Identity& identity, const RingFile& ring_file) {
+    forget_job();
+    format_text(member.file.name, sizeof(member.file.name), "%s.%d.v%u-%zu.job", identity.run, identity.attempt,
+                format::kJobVersion, sizeof(JobPage));
+    member.pid_namespace = identity.pid_namespace;
+    for (const bool create : {false, true}) {
+        for (const char* parent : {static_cast<const char*>(config.ring_dir), "/tmp"}) {
+            if (enter_page(parent, create, identity, ring_file)) {
+                return true;
+            }
+        }
+    }
+    warn_once("cannot share %s in %s or /tmp with the other ranks of this node: each dumps on its own",
+              member.file.name, config.ring_dir);
+    return false;
 }
 
 bool in_job() { return member.page != nullptr; }
@@ -272,7 +266,19 @@ bool first_to_ask_others() {
            asked.compare_exchange_strong(before_ms, now_ms, std::memory_order_acq_rel);
 }
 
-uint32_t processes_here() { return member.page == nullptr ? 1 : used_places(*member.page); }
+uint32_t ranks_here() {
+    const uint32_t places = member.page == nullptr ? 0 : used_places(*member.page);
+    uint32_t ranks = 0;
+    for (uint32_t i = 0; i < places; ++i) {
+        const int32_t rank = member.page->processes[i].rank;
+        bool is_new = rank >= 0;
+        for (uint32_t before = 0; is_new && before < i; ++before) {
+            is_new = member.page->processes[before].rank != rank;
+        }
+        ranks += is_new ? 1 : 0;
+    }
+    return ranks != 0 ? ranks : 1;
+}
 
 void note_dump_written() {
     if (member.page != nullptr) {
@@ -303,23 +309,16 @@ bool is_told_one_gone() {
 
 bool has_anyone_died() { return count_dead() > member.dead_before; }
 
-void claim_gone(bool (*write)(const JobProcess& process, int ring_dir)) {
+void claim_gone(bool (*write)(const JobProcess& process)) {
     const uint32_t places = member.page == nullptr ? 0 : used_places(*member.page);
-    Fd dir;
     for (uint32_t i = 0; i < places; ++i) {
         JobProcess& process = member.page->processes[i];
         const JobState state = process.state.load(std::memory_order_acquire);
         uint32_t unclaimed = 0;
         const bool told = state == JobState::kToldToEnd && !here_and_alive(process);
-        if ((state != JobState::kDead && state != JobState::kExited && !told) ||
-            !process.claim.compare_exchange_strong(unclaimed, static_cast<uint32_t>(getpid()))) {
-            continue;
-        }
-        if (!dir.valid()) {
-            dir = Fd(open(member.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        }
-        if (dir.valid()) {
-            write(process, dir.get());
+        if ((state == JobState::kDead || state == JobState::kExited || told) &&
+            process.claim.compare_exchange_strong(unclaimed, static_cast<uint32_t>(getpid()))) {
+            write(process);
         }
     }
 }
@@ -338,11 +337,13 @@ void leave_job() {
     if (page.lease.load(std::memory_order_relaxed) >> 48 == uint64_t{member.place} + 1) {
         page.lease.store(0, std::memory_order_relaxed);
     }
-    Fd dir(open(member.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    LockedFile file = dir.valid() ? open_locked(dir.get(), member.page_name, false) : LockedFile();
+    Fd dir(open(member.file.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    LockedFile file = dir.valid() ? open_job_file(dir.get(), member.file.name, false) : LockedFile();
+    struct stat named {};
     if (!file.valid()) {
         return;
     }
+    const bool ours = fstat(file.get(), &named) == 0 && named.st_ino == member.file.inode;
     set_job_state(JobState::kExited);
     const uint32_t places = used_places(page);
     for (uint32_t i = 0; i < places; ++i) {
@@ -354,30 +355,10 @@ void leave_job() {
         return;
     }
     for (uint32_t i = 0; i < places; ++i) {
-        char name[sizeof(JobProcess::ring_name)];
-        copy_text(name, sizeof(name), page.processes[i].ring_name);
-        if (strchr(name, '/') == nullptr) {
-            unlinkat(dir.get(), name, 0);
-        }
+        remove_ring_at(page.processes[i].ring_path);
     }
-    unlinkat(dir.get(), member.page_name, 0);
-}
-
-void remove_stale_job_page(int dir_fd, const char* name, uint64_t now_ns) {
-    Fd file(openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-    struct stat status {};
-    constexpr size_t kHeadBytes = offsetof(JobPage, requests);
-    alignas(JobPage) char head[kHeadBytes];
-    if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-        pread(file.get(), head, sizeof(head), 0) != static_cast<ssize_t>(sizeof(head))) {
-        return;
-    }
-    uint64_t magic = 0;
-    uint64_t last_life_ns = 0;
-    memcpy(&magic, head + offsetof(JobPage, magic), sizeof(magic));
-    memcpy(&last_life_ns, head + offsetof(JobPage, last_life_realtime_ns), sizeof(last_life_ns));
-    if (magic == kJobMagic && now_ns > last_life_ns && now_ns - last_life_ns > kStaleJob_ns) {
-        unlinkat(dir_fd, name, 0);
+    if (ours) {
+        unlinkat(dir.get(), member.file.name, 0);
     }
 }
 

@@ -2,8 +2,8 @@
 //
 // Through it one rank's dump becomes everybody's, the dead are noticed, and one process per node speaks for the node. It
 // is only ever a mapping: no descriptor is kept, all waiting is on futexes. Other processes of this user may change any
-// byte at any time, so positions are copied and checked before use. Without a page (ring in private memory, table full)
-// the process is a job of its own.
+// byte at any time, so positions are copied and checked before use. Without a page (no room for one anywhere, table full
+// of the living) the process is a job of its own.
 #pragma once
 
 #include <atomic>
@@ -47,7 +47,7 @@ inline constexpr uint64_t kNoRemoteRequest = 1;
 bool first_to_ask_others();
 inline constexpr uint64_t kAskOthersPause_ms = 5000;
 
-uint32_t processes_here();  // that ever joined on this node
+uint32_t ranks_here();  // that ever joined on this node, at least 1
 
 void note_dump_written();
 
@@ -58,17 +58,14 @@ bool notice_dead(JobProcess const*& dead, bool told_too);
 bool is_told_one_gone();
 bool has_anyone_died();
 
-// Calls write(process, directory descriptor) for every process that is gone and that no one has written a dump for.
-void claim_gone(bool (*write)(const JobProcess& process, int ring_dir));
+// Calls write(process) for every process that is gone and that no one has written a dump for.
+void claim_gone(bool (*write)(const JobProcess& process));
 
 // This process's own entry. signal-safe.
 void set_job_state(JobState state);
 
 // After a clean end: when all processes of the job on this node left in order and none dumped, rings and page go.
 void leave_job();
-
-// `name` in the ring directory is a page that nobody has used for a day: it goes.
-void remove_stale_job_page(int dir_fd, const char* name, uint64_t now_ns);
 
 // For tests: as if this process had never joined.
 void forget_job();

@@ -43,6 +43,7 @@ class LockedFile {
     LockedFile() = default;
     explicit LockedFile(Fd file);
     LockedFile(LockedFile&&) = default;
+    LockedFile& operator=(LockedFile&&) = default;
     ~LockedFile();
     int get() const { return file_.get(); }
     bool valid() const { return file_.valid(); }

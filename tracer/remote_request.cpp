@@ -97,7 +97,7 @@ void tell_others(const Session& session, const JobRequest& request) {
 }
 
 bool spans_nodes(const Session& session) {
-    return session.identity.world_size > 1 && processes_here() < static_cast<uint32_t>(session.identity.world_size);
+    return session.identity.world_size > 1 && ranks_here() < static_cast<uint32_t>(session.identity.world_size);
 }
 
 void run_remote(void* argument) {

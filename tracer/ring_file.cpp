@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 
 #include <atomic>
 
@@ -28,12 +29,16 @@ constexpr uint64_t kStringHeap_bytes = 512 << 10;
 // Far more launches than a device queues: a row is not reused while its launch is under way.
 constexpr uint32_t kLaunchRows = 16384;
 constexpr uint32_t kChannelSlots = 2048;
-constexpr uint64_t kP2pHeap_bytes = 1 << 20;
+// Room for the p2p counters of 64 communicators of the whole world, which is more than ever send at a time.
+constexpr uint64_t kMinP2pHeap_bytes = 64 << 10;
+constexpr uint64_t kMaxP2pHeap_bytes = 1 << 20;
+constexpr uint64_t kP2pBytesPerRank = 64 * 2 * sizeof(uint64_t);
 constexpr uint32_t kMinSlots = 256;
 // NCCL and data loaders need /dev/shm more than we do, and containers give it 64 MiB: a ring never takes more than this
 // part of what is free.
 constexpr uint64_t kShareOfFree = 16;
 constexpr int kMaxNameClashes = 16;
+constexpr const char* kRingEnding = ".ring";
 
 struct RingSizes {
     uint32_t collectives;
@@ -63,7 +68,15 @@ struct Layout {
     uint64_t bytes;
 };
 
-Layout lay_out(const RingSizes& sizes, const Config& config) {
+uint64_t p2p_heap_bytes(const Identity& identity) {
+    if (identity.world_size <= 0 || static_cast<uint64_t>(identity.world_size) * kP2pBytesPerRank > kMaxP2pHeap_bytes) {
+        return kMaxP2pHeap_bytes;
+    }
+    const uint64_t wanted = static_cast<uint64_t>(identity.world_size) * kP2pBytesPerRank;
+    return wanted > kMinP2pHeap_bytes ? wanted : kMinP2pHeap_bytes;
+}
+
+Layout lay_out(const RingSizes& sizes, const Config& config, const Identity& identity) {
     const struct {
         RegionKind kind;
         uint32_t stride_bytes;
@@ -76,7 +89,7 @@ Layout lay_out(const RingSizes& sizes, const Config& config) {
         {RegionKind::kThreads, sizeof(format::ThreadRecord), kThreadRows},
         {RegionKind::kStringIndex, sizeof(format::StringRecord), kStringRows},
         {RegionKind::kStringHeap, 1, kStringHeap_bytes},
-        {RegionKind::kP2pCounters, 1, kP2pHeap_bytes},
+        {RegionKind::kP2pCounters, 1, p2p_heap_bytes(identity)},
         {RegionKind::kStreamWork, sizeof(format::StreamWorkEntry), sizes.stream_work},
         {RegionKind::kLaunchMarks, sizeof(format::LaunchMarks), kLaunchRows},
         {RegionKind::kChannels, sizeof(format::ChannelEntry), kChannelSlots},
@@ -95,11 +108,9 @@ Layout lay_out(const RingSizes& sizes, const Config& config) {
     return layout;
 }
 
-// posix_fallocate past RLIMIT_FSIZE would end the job with SIGXFSZ.
 bool room_for(int dir_fd, uint64_t bytes) {
-    rlimit limit{};
     struct statvfs free_space {};
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes) {
+    if (!may_have_bytes(bytes)) {
         return false;
     }
     return fstatvfs(dir_fd, &free_space) != 0 || free_space.f_bavail * free_space.f_frsize / kShareOfFree >= bytes;
@@ -164,7 +175,7 @@ Fd create_file(int dir_fd, const Identity& identity, char (&name)[96]) {
         if (clash != 0) {
             writer.format("-%d", clash);
         }
-        writer.text(".ring");
+        writer.text(kRingEnding);
         for (int attempt = 0; attempt < 2; ++attempt) {
             Fd file(openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
             if (file.valid() || errno != EEXIST) {
@@ -177,6 +188,20 @@ Fd create_file(int dir_fd, const Identity& identity, char (&name)[96]) {
     }
     errno = EEXIST;
     return Fd();
+}
+
+// Pages of a disk's cache are no memory for a device: write-back takes their buffers away while the driver has them pinned,
+// and not every kernel survives that.
+bool is_memory(int file) {
+    constexpr unsigned long kTmpfs = 0x01021994;
+    constexpr unsigned long kRamfs = 0x858458f6;
+    constexpr unsigned long kHugetlbfs = 0x958458f6;
+    struct statfs status {};
+    if (fstatfs(file, &status) != 0) {
+        return false;
+    }
+    const auto type = static_cast<unsigned long>(status.f_type) & 0xffffffff;
+    return type == kTmpfs || type == kRamfs || type == kHugetlbfs;
 }
 
 format::RingHeader* map_file(int file, uint64_t bytes) {
@@ -201,16 +226,19 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
         warn_once("cannot create a ring file in %s: %s", parent, error_text(errno));
         return false;
     }
-    RingSizes sizes = sizes_of(config);
-    Layout layout = lay_out(sizes, config);
+    RingSizes sizes{};
+    Layout layout{};
     format::RingHeader* header = nullptr;
-    errno = ENOSPC;
     do {
-        layout = lay_out(sizes, config);
-        if (room_for(dir.get(), layout.bytes)) {
-            header = map_file(file.get(), layout.bytes);
-        }
-    } while (header == nullptr && (errno == ENOSPC || errno == EFBIG) && sizes.halve());
+        sizes = sizes_of(config);
+        errno = ENOSPC;
+        do {
+            layout = lay_out(sizes, config, identity);
+            if (room_for(dir.get(), layout.bytes)) {
+                header = map_file(file.get(), layout.bytes);
+            }
+        } while (header == nullptr && (errno == ENOSPC || errno == EFBIG) && sizes.halve());
+    } while (header == nullptr && errno == ENOSPC && remove_superseded_ring(dir.get(), identity));
     if (header == nullptr) {
         warn_once("cannot make a ring of %lu bytes in %s: %s", layout.bytes, parent, error_text(errno));
         unlinkat(dir.get(), name, 0);
@@ -224,13 +252,14 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
     ring_file.header = header;
     ring_file.bytes = layout.bytes;
     ring_file.persistent = true;
+    ring_file.for_devices = is_memory(file.get());
     format_text(ring_file.path, sizeof(ring_file.path), "%s/%s/%s", parent, private_dir_name().text, name);
     fill_header(*header, layout, config, identity);
     return true;
 }
 
 bool create_anonymous(const Config& config, const Identity& identity, RingFile& ring_file) {
-    Layout layout = lay_out(sizes_of(config), config);
+    Layout layout = lay_out(sizes_of(config), config, identity);
     void* memory = mmap(nullptr, layout.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         warn_once("no memory for a ring of %lu bytes: nothing is recorded", layout.bytes);
@@ -239,13 +268,59 @@ bool create_anonymous(const Config& config, const Identity& identity, RingFile& 
     warn_once("the ring lies in private memory: what it holds will not survive kill -9");
     ring_file.header = static_cast<format::RingHeader*>(memory);
     ring_file.bytes = layout.bytes;
-    ring_file.persistent = false;
+    ring_file.persistent = ring_file.for_devices = false;
     ring_file.path[0] = '\0';
     fill_header(*ring_file.header, layout, config, identity);
     return true;
 }
 
+// Cuts the last part off a path, and returns it; null where there is none.
+const char* cut_last_part(char* path) {
+    char* const slash = strrchr(path, '/');
+    if (slash == nullptr) {
+        return nullptr;
+    }
+    *slash = '\0';
+    return slash + 1;
+}
+
+// The private directory that the path of a ring leads into, and the ring's name there. Other processes of this user may
+// have written the path.
+Fd directory_of(const char* path, char (&name)[96]) {
+    char parent[PATH_MAX];
+    copy_text(parent, sizeof(parent), path);
+    const PrivateDirName private_name = private_dir_name();
+    const char* const file = cut_last_part(parent);
+    const size_t length = file != nullptr && copy_text(name, sizeof(name), file) ? strlen(name) : 0;
+    const char* const directory = length > strlen(kRingEnding) ? cut_last_part(parent) : nullptr;
+    if (directory == nullptr || !same_text(directory, private_name.text) ||
+        !same_text(name + length - strlen(kRingEnding), kRingEnding)) {
+        return Fd();
+    }
+    Fd base(open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return base.valid() ? open_private_dir(base.get(), private_name.text) : Fd();
+}
+
 }  // namespace
+
+bool may_have_bytes(uint64_t bytes) {
+    rlimit limit{};
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes;
+}
+
+Fd open_ring_at(const char* path) {
+    char name[96];
+    Fd dir = directory_of(path, name);
+    return Fd(dir.valid() ? openat(dir.get(), name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK) : -1);
+}
+
+void remove_ring_at(const char* path) {
+    char name[96];
+    Fd dir = directory_of(path, name);
+    if (dir.valid()) {
+        unlinkat(dir.get(), name, 0);
+    }
+}
 
 Fd open_ring_dir(const char* parent) {
     Fd base(open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -16,6 +16,7 @@ struct RingFile {
     format::RingHeader* header;
     uint64_t bytes;
     bool persistent;      // false: an anonymous mapping, gone with the process
+    bool for_devices;     // a device may write to it: memory, not the cache of a disk
     char path[PATH_MAX];  // empty when not persistent
 };
 
@@ -34,9 +35,19 @@ char* region_bytes(format::RingHeader& header, format::RegionKind kind, const fo
 // The directory "<parent>/titantrace-<uid>", see private_dir.h; a warning and an invalid one where it cannot be trusted.
 Fd open_ring_dir(const char* parent);
 
-// Rings of dead processes: removed when a day old, or oldest first while they take more than 256 MiB. Files that are not
-// ours to judge stay.
+// The ring of another process, by the path that its job page tells: only files in a private directory of this user are
+// opened, or removed. No link is followed.
+Fd open_ring_at(const char* path);
+void remove_ring_at(const char* path);
+
+// posix_fallocate past RLIMIT_FSIZE would end the job with SIGXFSZ.
+bool may_have_bytes(uint64_t bytes);
+
+// Rings of dead processes: removed when a day old, or oldest first while they take more than 256 MiB; those of earlier
+// attempts of our run while they take more than a quarter of the file system. Files that are not ours to judge stay.
 void remove_stale_rings(int dir_fd, const Identity& identity);
+// One of those that an earlier attempt of our run left, the oldest: a new ring needs the room. False where there is none.
+bool remove_superseded_ring(int dir_fd, const Identity& identity);
 inline constexpr uint64_t kStaleRingAge_ns = 24ull * 3600 * 1'000'000'000;
 inline constexpr uint64_t kForeignRingAge_ns = 3600ull * 1'000'000'000;
 inline constexpr uint64_t kDeadRingsLimit_bytes = 256ull << 20;

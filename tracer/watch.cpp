@@ -171,9 +171,9 @@ void collect_gone(Session& session) {
     if (crashed_itself(session)) {
         return;  // this process is about to die itself: leave them to the living
     }
-    claim_gone([](const JobProcess& process, int ring_dir) {
+    claim_gone([](const JobProcess& process) {
         Session* current = tracer::session();
-        return current != nullptr && write_dump_of_gone(*current, process, ring_dir);
+        return current != nullptr && write_dump_of_gone(*current, process);
     });
 }
 

@@ -57,7 +57,7 @@ def count(program, call, calls, library, **settings):
 
 def count_command(command, library, **settings):
     """Instructions inside measured()."""
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=measured",
                    "--callgrind-out-file=/dev/null", *map(str, command)]
         ran = subprocess.run(command, capture_output=True, text=True, env=environment(directory, library, **settings), check=False)

@@ -138,8 +138,9 @@ class Place:
 
     def __init__(self):
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="titan-e2e-"))
-        self.rings, self.dumps, self.tmp, self.meet = (self.path / name for name in ("rings", "dumps", "tmp", "meet"))
-        for directory in (self.rings, self.dumps, self.tmp, self.meet):
+        self.rings = pathlib.Path(tempfile.mkdtemp(prefix="titan-e2e-", dir="/dev/shm"))  # memory, as in real jobs
+        self.dumps, self.tmp, self.meet = (self.path / name for name in ("dumps", "tmp", "meet"))
+        for directory in (self.dumps, self.tmp, self.meet):
             directory.mkdir()
         self.ran = []
 
@@ -218,7 +219,8 @@ class Place:
 
     def traces(self):
         """Everything that the tracer left in this place."""
-        return sorted(str(path.relative_to(self.path)) for top in (self.rings, self.dumps, self.tmp) for path in top.rglob("*"))
+        tops = {"rings": self.rings, "dumps": self.dumps, "tmp": self.tmp}
+        return sorted(f"{name}/{path.relative_to(top)}" for name, top in tops.items() for path in top.rglob("*"))
 
     def close(self):
         for started in self.ran:
@@ -227,7 +229,8 @@ class Place:
             # What a launcher that was killed could not clean up.
             if any(name.startswith(f"simgpu-{os.getuid()}-{started.pid}-") for started in self.ran):
                 os.unlink(f"/dev/shm/{name}")
-        shutil.rmtree(self.path, ignore_errors=True)
+        for directory in (self.path, self.rings):
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 class Case(unittest.TestCase):

@@ -31,7 +31,7 @@ struct Page {
 };
 
 // Its name is made of what the ring says: OwnedFile lets no path through.
-Result<Page> open_page(const PrivateDir& directory, const std::string& name) {
+Result<Page> open_page_in(const PrivateDir& directory, const std::string& name) {
     Result<OwnedFile> file = OwnedFile::open(directory, name, OwnedFile::For::kAsking);
     if (!file) {
         return file.error();
@@ -46,7 +46,21 @@ Result<Page> open_page(const PrivateDir& directory, const std::string& name) {
 }
 
 std::string page_name(const RingHeader& header) {
-    return fmt::format("{}.{}.job", format::fixed_text(header.run), header.attempt);
+    return format::job_page_name(format::fixed_text(header.run), header.attempt);
+}
+
+// Beside the ring, or where else this user's rings may lie: a rank that found no room there has its ring elsewhere.
+Result<Page> open_page(const NodeProcess& process) {
+    const std::string name = page_name(process.header);
+    Result<Page> page = open_page_in(process.directory, name);
+    for (const PrivateDir& directory : private_directories("")) {
+        if (!page && directory.owner == process.directory.owner) {
+            if (Result<Page> other = open_page_in(directory, name)) {
+                return other;
+            }
+        }
+    }
+    return page;
 }
 
 }  // namespace
@@ -100,7 +114,7 @@ std::vector<std::string> wake_jobs(const std::vector<NodeProcess>& asked) {
         if (!woken.insert({process.directory.path, name}).second) {
             continue;
         }
-        const Result<Page> page = open_page(process.directory, name);
+        const Result<Page> page = open_page(process);
         if (!page) {
             problems.push_back(fmt::format("{}: its ranks see the request within a second, not at once",
                                            analyzer::printable(page.error().text())));
@@ -115,7 +129,7 @@ std::vector<std::string> wake_jobs(const std::vector<NodeProcess>& asked) {
 }
 
 Claim claim_gone(const NodeProcess& process) {
-    const Result<Page> page = open_page(process.directory, page_name(process.header));
+    const Result<Page> page = open_page(process);
     for (const format::JobMember& member : page ? page->members : std::vector<format::JobMember>()) {
         if (member.pid != process.header.pid || member.start_ticks != process.header.pid_start_ticks) {
             continue;

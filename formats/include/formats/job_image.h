@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/job_layout.h"
@@ -18,9 +19,11 @@ struct JobMember {
     int32_t rank = -1;
     uint32_t claim = 0;  // pid of whoever wrote this one's dump, 0 nobody
     uint64_t start_ticks = 0;
-    std::string ring_name;          // a file name, empty where it is none
     size_t claim_offset_bytes = 0;  // in the page
 };
+
+// The name of the page of that run and attempt, as tracers of this version make it.
+std::string job_page_name(std::string_view run, int32_t attempt);
 
 // Error: what is there is no page of this version.
 Result<std::vector<JobMember>> read_job_page(std::span<const std::byte> bytes);

@@ -1,8 +1,9 @@
-// The page that all ranks of one job on one node share: `<ring dir>/titantrace-<uid>/<run>.<attempt>.job`.
+// The page that all ranks of one job on one node share: `<ring dir>/titantrace-<uid>/<run>.<attempt>.v<version>-<bytes>.job`.
 //
-// It lives as long as the job and is no format to keep: magic and size tell its version, and whoever knows another one leaves
-// the page alone. Other processes of this user may change any byte at any time, so positions are copied and checked before
-// use. Ranks map it; tools read copies (job_image.h) and write single words at their offsets.
+// It lives as long as the job and is no format to keep. Version and size are in its name, so that two versions of titantrace on
+// one node never meet in one file: who has a page mapped dies by SIGBUS when another makes it shorter. Other processes of this
+// user may change any byte at any time, so positions are copied and checked before use. Ranks map it; tools read copies
+// (job_image.h) and write single words at their offsets.
 #pragma once
 
 #include <atomic>
@@ -13,7 +14,8 @@
 
 namespace titan::format {
 
-inline constexpr uint64_t kJobMagic = 0x31424F4A41544954;  // "TITAJOB1"
+inline constexpr unsigned kJobVersion = 2;
+inline constexpr uint64_t kJobMagic = 0x32424F4A41544954;  // "TITAJOB2"
 inline constexpr uint32_t kMaxJobProcesses = 480;
 inline constexpr uint32_t kJobRequests = 8;
 
@@ -42,9 +44,9 @@ struct JobProcess {
     std::atomic<uint32_t> claim;  // pid of the process that writes the dead one's dump
     uint64_t start_ticks;
     uint64_t pid_namespace;
-    char ring_name[96];
+    char ring_path[224];  // empty: in private memory, or too long to tell
 };
-static_assert(sizeof(JobProcess) == 128);
+static_assert(sizeof(JobProcess) == 256);
 
 // Same protocol as a ring's slot: odd while it is written.
 struct JobRequestSlot {
@@ -67,6 +69,6 @@ struct JobPage {
     JobRequestSlot requests[kJobRequests];
     JobProcess processes[kMaxJobProcesses];
 };
-static_assert(sizeof(JobPage) <= 96 << 10);
+static_assert(sizeof(JobPage) <= 128 << 10);
 
 }  // namespace titan::format

@@ -21,7 +21,6 @@ std::vector<std::byte> sound_page(uint32_t processes) {
         page.processes[i].state = JobState::kRunning;
         page.processes[i].pid = static_cast<int32_t>(1000 + i);
         page.processes[i].rank = static_cast<int32_t>(i);
-        std::strcpy(page.processes[i].ring_name, "1000-7.ring");
     }
     return bytes;
 }
@@ -37,7 +36,6 @@ TEST_CASE("the members of a job") {
     CHECK((*members)[1].pid == 1001);
     CHECK((*members)[1].rank == 1);
     CHECK((*members)[1].claim == 77);
-    CHECK((*members)[1].ring_name == "1000-7.ring");
     uint32_t claim = 0;
     std::memcpy(&claim, bytes.data() + (*members)[1].claim_offset_bytes, sizeof(claim));
     CHECK(claim == 77);
@@ -56,18 +54,14 @@ TEST_CASE("pages that are none") {
     CHECK_FALSE(read_job_page(bytes));
 }
 
-TEST_CASE("counts and names are claims") {
-    std::vector<std::byte> bytes = sound_page(UINT32_MAX);
-    auto& page = *reinterpret_cast<JobPage*>(bytes.data());
-    std::strcpy(page.processes[0].ring_name, "../../etc/passwd");
-    std::strcpy(page.processes[1].ring_name, "..");
-    std::memset(page.processes[2].ring_name, 'x', sizeof(page.processes[2].ring_name));
-    const auto members = read_job_page(bytes);
+TEST_CASE("a count is a claim") {
+    const auto members = read_job_page(sound_page(UINT32_MAX));
     REQUIRE(members);
     CHECK(members->size() == kMaxJobProcesses);
-    CHECK((*members)[0].ring_name.empty());
-    CHECK((*members)[1].ring_name.empty());
-    CHECK((*members)[2].ring_name.size() == sizeof(JobProcess::ring_name));
+}
+
+TEST_CASE("version and size are in the name") {
+    CHECK(job_page_name("run", 3) == "run.3.v2-" + std::to_string(sizeof(JobPage)) + ".job");
 }
 
 TEST_CASE("random bytes are read without harm") {
@@ -81,7 +75,6 @@ TEST_CASE("random bytes are read without harm") {
         const auto members = read_job_page(bytes);
         REQUIRE(static_cast<bool>(members) == (first != 0));
         for (const JobMember& member : members ? *members : std::vector<JobMember>()) {
-            REQUIRE(member.ring_name.find('/') == std::string::npos);
             REQUIRE(member.claim_offset_bytes + sizeof(uint32_t) <= bytes.size());
         }
     }
