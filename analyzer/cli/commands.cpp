@@ -60,12 +60,9 @@ void add_run(CLI::App& app, CommonOptions& common) {
 }
 
 void add_ring_directory(CLI::App& app, CommonOptions& common) {
-    app.add_option("--ring-dir", common.ring_directory,
-                   "where this node's rings are (default: TITANTRACE_RING_DIR or /dev/shm)");
-}
-
-std::string CommonOptions::ring_directory_or_default() const {
-    return ring_directory.empty() ? default_ring_directory() : ring_directory;
+    app.add_option(
+        "--ring-dir", common.ring_directory,
+        "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
 }
 
 LoadOptions CommonOptions::load_options() const {
@@ -76,7 +73,7 @@ LoadOptions CommonOptions::load_options() const {
         options.attempt = attempt;
     }
     if (!no_rings) {
-        options.ring_directory = ring_directory_or_default();
+        options.ring_directories = ring_directories(ring_directory);
     }
     options.progress = progress_bar("reading");
     return options;

@@ -26,7 +26,6 @@ struct CommonOptions {
     std::string ring_directory;
 
     LoadOptions load_options() const;
-    std::string ring_directory_or_default() const;
 };
 
 CLI::Validator not_negative();

@@ -12,11 +12,15 @@
 namespace titan::analyzer {
 namespace {
 
+std::string places_text(const RingDirectories& directories) {
+    return printable(fmt::format("{}", fmt::join(directories, " or ")));
+}
+
 int run_rings(const CommonOptions& common) {
-    const std::string directory = common.ring_directory_or_default();
-    const std::vector<NodeRing> rings = list_rings(directory);
+    const RingDirectories directories = ring_directories(common.ring_directory);
+    const std::vector<NodeRing> rings = list_rings(directories);
     if (rings.empty()) {
-        fmt::print("no rings of this user in {}\n", printable(directory));
+        fmt::print("no rings of this user in {}\n", places_text(directories));
         return kExitHealthy;
     }
     fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "pid", "process", "rank", "silent for", "run/attempt",
@@ -35,7 +39,7 @@ int run_rings(const CommonOptions& common) {
 }
 
 int run_collect(const CommonOptions& common, CollectOptions& options) {
-    options.ring_directory = common.ring_directory_or_default();
+    options.ring_directories = ring_directories(common.ring_directory);
     options.run = common.run;
     const CollectResult result = collect_rings(options);
     for (const std::string& path : result.written) {
@@ -46,7 +50,7 @@ int run_collect(const CommonOptions& common, CollectOptions& options) {
     }
     if (result.written.empty() && result.problems.empty()) {
         fmt::print(stderr, "titan-analyze: no ring of a dead process to collect in {}\n",
-                   printable(options.ring_directory));
+                   places_text(options.ring_directories));
     }
     return result.problems.empty() ? kExitHealthy : kExitUnusable;
 }

@@ -337,7 +337,7 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
 
 // Ranks of this run whose rings lie on this node: those without a dump, and those that died after their last dump.
 void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& processes, const LoadOptions& options) {
-    if (options.ring_directory.empty() || !key) {
+    if (options.ring_directories.empty() || !key) {
         return;
     }
     constexpr int64_t kLaterNs = 2'000'000'000;
@@ -347,7 +347,7 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
     }
     ImageBuffer memory;
     Symbols symbols(Symbols::Search::kNearby);
-    for (const NodeRing& ring : list_rings(options.ring_directory)) {
+    for (const NodeRing& ring : list_rings(options.ring_directories)) {
         if (!ring.problem.empty() || RunKey(ring.run, ring.attempt) != *key ||
             (started_ns != INT64_MAX && ring.newest_ns < started_ns)) {
             continue;
@@ -420,9 +420,9 @@ bool is_newer(const RingRun& run, const std::vector<CandidateGroup>& groups) {
 Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks) {
     Result<Discovery> discovery = discover(options.paths);
     const std::optional<RingRun> ring_run =
-        options.ring_directory.empty()
+        options.ring_directories.empty()
             ? std::nullopt
-            : newest_ring_run(options.ring_directory, options.paths, options.run, options.attempt);
+            : newest_ring_run(options.ring_directories, options.paths, options.run, options.attempt);
     if (!discovery) {
         return ring_run ? Result<LoadedRun>(only_rings(*ring_run)) : discovery.error();
     }

@@ -41,12 +41,12 @@ int64_t newest_ns(const format::RingHeader& header, ProcessPresence presence) {
 
 }  // namespace
 
-std::optional<RingRun> newest_ring_run(const std::string& ring_directory, const std::vector<std::string>& paths,
+std::optional<RingRun> newest_ring_run(const RingDirectories& directories, const std::vector<std::string>& paths,
                                        const std::string& run, std::optional<int32_t> attempt) {
     std::map<std::pair<std::string, int32_t>, RingRun> runs;
     std::vector<files::path> wanted;
     std::transform(paths.begin(), paths.end(), std::back_inserter(wanted), resolved);
-    for (const std::string& path : ring_paths(ring_directory)) {
+    for (const std::string& path : ring_paths(directories)) {
         const auto file = format::OpenFile::open(path);
         const auto header = file ? format::read_ring_header(*file) : format::Result<format::RingHeader>(file.error());
         if (!header || std::none_of(wanted.begin(), wanted.end(),

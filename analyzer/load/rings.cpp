@@ -94,11 +94,33 @@ void collect_one(const NodeRing& ring, const OpenedSource& opened, const format:
     }
 }
 
+void add_ring_paths(const std::string& directory, std::vector<std::string>& paths) {
+    if (!is_private_directory(directory)) {
+        return;
+    }
+    std::error_code failed;
+    for (const auto& item : files::directory_iterator(directory, failed)) {
+        struct stat status {};
+        const std::string path = item.path().string();
+        if (path.ends_with(".ring") && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+            status.st_uid == ::geteuid()) {
+            paths.push_back(path);
+        }
+    }
+}
+
 }  // namespace
 
-std::string default_ring_directory() {
+RingDirectories ring_directories(const std::string& chosen) {
+    if (!chosen.empty()) {
+        return {chosen};
+    }
     const char* directory = std::getenv("TITANTRACE_RING_DIR");
-    return directory != nullptr && *directory != '\0' ? directory : "/dev/shm";
+    RingDirectories found{directory != nullptr && *directory != '\0' ? directory : "/dev/shm"};
+    if (found.front() != "/tmp") {
+        found.emplace_back("/tmp");
+    }
+    return found;
 }
 
 const char* liveness_text(Liveness liveness) {
@@ -113,29 +135,19 @@ const char* liveness_text(Liveness liveness) {
     return "unknown";
 }
 
-std::vector<std::string> ring_paths(const std::string& ring_directory) {
+std::vector<std::string> ring_paths(const RingDirectories& directories) {
     std::vector<std::string> paths;
-    const std::string directory = fmt::format("{}/titantrace-{}", ring_directory, ::geteuid());
-    if (!is_private_directory(directory)) {
-        return paths;
-    }
-    std::error_code failed;
-    for (const auto& item : files::directory_iterator(directory, failed)) {
-        struct stat status {};
-        const std::string path = item.path().string();
-        if (path.ends_with(".ring") && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-            status.st_uid == ::geteuid()) {
-            paths.push_back(path);
-        }
+    for (const std::string& directory : directories) {
+        add_ring_paths(fmt::format("{}/titantrace-{}", directory, ::geteuid()), paths);
     }
     std::sort(paths.begin(), paths.end());
     return paths;
 }
 
-std::vector<NodeRing> list_rings(const std::string& ring_directory) {
+std::vector<NodeRing> list_rings(const RingDirectories& directories) {
     std::vector<NodeRing> rings;
     format::ImageBuffer memory;
-    for (const std::string& path : ring_paths(ring_directory)) {
+    for (const std::string& path : ring_paths(directories)) {
         const Result<OpenedSource> opened = open_source(path, memory);
         if (opened) {
             rings.push_back(describe(path, *opened, memory.bytes().size()));
@@ -152,7 +164,7 @@ std::vector<NodeRing> list_rings(const std::string& ring_directory) {
 CollectResult collect_rings(const CollectOptions& options) {
     CollectResult result;
     format::ImageBuffer memory;
-    for (const std::string& path : ring_paths(options.ring_directory)) {
+    for (const std::string& path : ring_paths(options.ring_directories)) {
         const Result<OpenedSource> opened = open_source(path, memory);
         if (!opened) {
             result.problems.push_back(opened.error().text());

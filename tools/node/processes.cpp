@@ -189,10 +189,8 @@ Presence presence_of(const RingHeader& header) {
 
 std::vector<PrivateDir> private_directories(const std::string& ring_directory) {
     std::vector<PrivateDir> found;
-    const std::string first = ring_directory.empty() ? analyzer::default_ring_directory() : ring_directory;
-    add_directories(first, found);
-    if (ring_directory.empty() && first != "/tmp") {
-        add_directories("/tmp", found);
+    for (const std::string& parent : analyzer::ring_directories(ring_directory)) {
+        add_directories(parent, found);
     }
     return found;
 }

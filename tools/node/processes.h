@@ -40,8 +40,7 @@ struct NodeProcesses {
     std::vector<std::string> problems;   // of files that should have been rings
 };
 
-// Where rings may lie: `ring_directory`, or where it is empty TITANTRACE_RING_DIR or /dev/shm, and /tmp, where tracers go that
-// find no room. Of this user; root sees all users'.
+// The private directories where rings may lie (analyzer/rings.h), of this user; root sees all users'.
 std::vector<PrivateDir> private_directories(const std::string& ring_directory);
 
 NodeProcesses find_processes(const std::string& ring_directory);

@@ -20,11 +20,11 @@ class Symbols;
 
 struct LoadOptions {
     std::vector<std::string> paths;
-    std::string run;                 // empty: the newest
-    std::optional<int32_t> attempt;  // empty: the newest of the run
-    std::string ring_directory;      // of this node, for ranks without a dump; empty: do not look
-    unsigned threads = 0;            // 0: one per core
-    std::string only_host;           // records of this host alone; empty: of all
+    std::string run;                            // empty: the newest
+    std::optional<int32_t> attempt;             // empty: the newest of the run
+    std::vector<std::string> ring_directories;  // of this node, for ranks without a dump; empty: do not look
+    unsigned threads = 0;                       // 0: one per core
+    std::string only_host;                      // records of this host alone; empty: of all
     std::function<void(size_t done, size_t total)> progress;
 };
 

@@ -25,13 +25,16 @@ struct NodeRing {
     std::string problem;  // why it cannot be read; the rest is empty then
 };
 
-// TITANTRACE_RING_DIR or /dev/shm.
-std::string default_ring_directory();
-// Only the private directory of this user below `ring_directory`, and no links.
-std::vector<NodeRing> list_rings(const std::string& ring_directory);
+// Where this node's rings may lie, for all tools: in `chosen` and nowhere else, or where that is empty in TITANTRACE_RING_DIR or
+// /dev/shm, and in /tmp, where tracers go that find no room there.
+using RingDirectories = std::vector<std::string>;
+RingDirectories ring_directories(const std::string& chosen);
+
+// Only of the private directories of this user below them, and no links.
+std::vector<NodeRing> list_rings(const RingDirectories& directories);
 
 // Paths of all that is named like a ring there, in order.
-std::vector<std::string> ring_paths(const std::string& ring_directory);
+std::vector<std::string> ring_paths(const RingDirectories& directories);
 
 // A run that has rings on this node.
 struct RingRun {
@@ -42,11 +45,11 @@ struct RingRun {
     size_t rings = 0;
 };
 // The newest one whose dumps would lie in one of the paths, whether or not there are any.
-std::optional<RingRun> newest_ring_run(const std::string& ring_directory, const std::vector<std::string>& paths,
+std::optional<RingRun> newest_ring_run(const RingDirectories& directories, const std::vector<std::string>& paths,
                                        const std::string& run, std::optional<int32_t> attempt);
 
 struct CollectOptions {
-    std::string ring_directory;
+    RingDirectories ring_directories;
     std::string run;   // empty: every run
     std::string into;  // DIR/<run>/<attempt>/rank<NNNNN>.<n>.titan
     bool include_alive = false;

@@ -168,16 +168,16 @@ TEST_CASE("rings are read directly, and those of missing ranks are found on the 
     }
     files::create_symlink(directory + "/1002-77.ring", directory + "/planted.ring");
     LoadOptions options = options_for(dumps.path);
-    options.ring_directory = rings.path;
+    options.ring_directories = {rings.path};
     const auto run = load_run(options);
     REQUIRE(run);
     CHECK(run->ranks == ranks({0, 1, 2, 3}));
     CHECK(run->processes[3].source.is_ring);
     CHECK(diagnose(*run).findings[0].ranks == ranks({3}));
-    CHECK(list_rings(rings.path).size() == 2);
+    CHECK(list_rings({rings.path}).size() == 2);
 
     CollectOptions collect;
-    collect.ring_directory = rings.path;
+    collect.ring_directories = {rings.path};
     collect.into = dumps.path;
     const CollectResult collected = collect_rings(collect);
     CHECK(collected.problems.empty());
@@ -185,7 +185,7 @@ TEST_CASE("rings are read directly, and those of missing ranks are found on the 
     struct stat status {};
     REQUIRE(::stat(collected.written[0].c_str(), &status) == 0);
     CHECK((status.st_mode & 0777) == 0600);
-    options.ring_directory.clear();
+    options.ring_directories.clear();
     CHECK(load_run(options)->ranks.size() == 4);
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("a ring directory that is a link or belongs to others is not read") {
     Scenario job = sleeping_job({});
     titan::synth::write_file(elsewhere.path + "/1-1.ring", job.ring(0).bytes());
     files::create_directory_symlink(elsewhere.path, rings.path + "/titantrace-" + std::to_string(::geteuid()));
-    CHECK(list_rings(rings.path).empty());
+    CHECK(list_rings({rings.path}).empty());
 }
 
 TEST_CASE("a process of another boot that never said goodbye is not called dead") {
