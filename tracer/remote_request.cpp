@@ -115,7 +115,7 @@ void run_remote(void* argument) {
         uint64_t now_ns = monotonic_now_ns();
         if (now_ns >= next_poll_ns && polling.load(std::memory_order_relaxed) && spans_nodes(session)) {
             poll_request(session);
-            next_poll_ns = now_ns + kRemotePoll_ns;
+            next_poll_ns = now_ns + remote_pause_ns(static_cast<uint64_t>(session.identity.world_size), ranks_here());
         }
         const timespec pause{.tv_sec = kRemotePoll_ns / 1'000'000'000, .tv_nsec = 0};
         syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, word, &pause, nullptr, 0);
@@ -146,6 +146,11 @@ bool parse_hex(const char* text, uint64_t& value) {
 }
 
 }  // namespace
+
+uint64_t remote_pause_ns(uint64_t world_size, uint64_t ranks_here) {
+    const uint64_t pause_ns = world_size / (ranks_here == 0 ? 1 : ranks_here) * kRemotePollOfEachNode_ns;
+    return pause_ns > kRemotePoll_ns ? pause_ns : kRemotePoll_ns;
+}
 
 size_t write_remote_request(const RemoteRequest& remote, char* out, size_t capacity_bytes) {
     std::string_view reason = format::name_of(remote.request.reason);

@@ -209,3 +209,11 @@ TEST_CASE("the request file is read as strictly as it is written") {
         CHECK_FALSE(parse_remote_request(bad, parsed));
     }
 }
+
+TEST_CASE("thousands of nodes look less often than a few") {
+    constexpr uint64_t kSecond_ns = 1'000'000'000;
+    CHECK(remote_pause_ns(16, 8) == 2 * kSecond_ns);
+    CHECK(remote_pause_ns(3200, 8) == 2 * kSecond_ns);
+    CHECK(remote_pause_ns(16000, 8) == 10 * kSecond_ns);
+    CHECK(remote_pause_ns(8, 0) == 2 * kSecond_ns);
+}
