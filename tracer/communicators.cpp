@@ -100,7 +100,7 @@ void derive_from_parent(Session& session, Communicator& parent, const CreateArgs
         case OpKind::kCommShrink: {
             const ExcludedRanks excluded = describe_excluded(args);
             record.ordinal = shrink_ordinal(parent, excluded.hash);
-            record.excluded = session.strings.intern(excluded.text);
+            record.excluded = session.strings.intern_for_now(excluded.text);
             record.size = parent.record->size > 0 ? parent.record->size - args.excluded_count : -1;
             discriminator = excluded.hash;
             break;
@@ -167,21 +167,88 @@ Communicator* Communicators::free_row() {
     return oldest;
 }
 
-void Communicators::take_p2p_counters(Communicator& communicator, int32_t size) {
-    communicator.record->p2p_offset_bytes = format::kNoSequence;
-    communicator.sent = communicator.received = nullptr;
-    if (size <= 0) {
-        return;
+namespace {
+
+bool is_closed(const format::CommunicatorRecord& record) { return record.closed_ticks != 0; }
+
+// Where a communicator's counters lie in the heap; empty where it has none.
+struct P2pBlock {
+    uint64_t begin;
+    uint64_t end;
+    bool overlaps(uint64_t from, uint64_t to) const { return begin < to && from < end; }
+};
+
+P2pBlock block_of(const format::CommunicatorRecord& record) {
+    if (record.p2p_offset_bytes == format::kNoSequence || record.size <= 0) {
+        return {0, 0};
     }
-    const uint64_t wanted = 2 * static_cast<uint64_t>(size);
-    const uint64_t used = p2p_cursor_->head / sizeof(uint64_t);
-    if (used + wanted > p2p_counters_) {
-        return;
+    const uint64_t begin = record.p2p_offset_bytes / sizeof(uint64_t);
+    return {begin, begin + 2 * static_cast<uint64_t>(record.size)};
+}
+
+}  // namespace
+
+// The first gap between the blocks of the living, beginning behind what was given last: so those closed last keep theirs for
+// longest. kNoSequence where there is none.
+uint64_t Communicators::find_p2p_room(uint64_t counters) const {
+    const uint64_t start = p2p_next_;
+    uint64_t at = start;
+    bool wrapped = false;
+    while (!wrapped || at < start) {
+        if (at + counters > p2p_counters_) {
+            if (wrapped) {
+                break;
+            }
+            wrapped = true;
+            at = 0;
+            continue;
+        }
+        uint64_t behind = 0;
+        for (uint32_t i = 0; i < used_rows_; ++i) {
+            const P2pBlock block = block_of(records_[i]);
+            if (!is_closed(records_[i]) && block.overlaps(at, at + counters) && block.end > behind) {
+                behind = block.end;
+            }
+        }
+        if (behind == 0) {
+            return at;
+        }
+        at = behind;
     }
-    std::atomic_ref(p2p_cursor_->head).store((used + wanted) * sizeof(uint64_t), std::memory_order_relaxed);
-    communicator.record->p2p_offset_bytes = used * sizeof(uint64_t);
-    communicator.sent = p2p_heap_ + used;
-    communicator.received = communicator.sent + size;
+    return format::kNoSequence;
+}
+
+void Communicators::take_from_closed(uint64_t begin, uint64_t end) {
+    for (uint32_t i = 0; i < used_rows_; ++i) {
+        if (is_closed(records_[i]) && block_of(records_[i]).overlaps(begin, end)) {
+            rows_[i].p2p.store(nullptr, std::memory_order_relaxed);
+            store_field(records_[i].p2p_offset_bytes, format::kNoSequence);
+        }
+    }
+}
+
+uint64_t* Communicators::take_p2p_counters(Communicator& communicator) {
+    const ColdLock lock;
+    format::CommunicatorRecord& record = *communicator.record;
+    uint64_t* const found = communicator.p2p.load(std::memory_order_relaxed);
+    if (found != nullptr || record.size <= 0 || is_closed(record) || communicator.p2p_refused_at == closed_ + 1) {
+        return found;
+    }
+    const uint64_t counters = 2 * static_cast<uint64_t>(record.size);
+    const uint64_t begin = find_p2p_room(counters);
+    if (begin == format::kNoSequence) {
+        communicator.p2p_refused_at = closed_ + 1;  // asked again once another one is closed
+        return nullptr;
+    }
+    take_from_closed(begin, begin + counters);
+    p2p_next_ = begin + counters;
+    memset(p2p_heap_ + begin, 0, counters * sizeof(uint64_t));
+    if (p2p_next_ * sizeof(uint64_t) > p2p_cursor_->head) {
+        std::atomic_ref(p2p_cursor_->head).store(p2p_next_ * sizeof(uint64_t), std::memory_order_relaxed);
+    }
+    store_field(record.p2p_offset_bytes, begin * sizeof(uint64_t));
+    communicator.p2p.store(p2p_heap_ + begin, std::memory_order_release);
+    return p2p_heap_ + begin;
 }
 
 Communicator* Communicators::add(Session& session, const CreateArgs& args, uint64_t private_salt, uint64_t now) {
@@ -216,10 +283,10 @@ Communicator* Communicators::add(Session& session, const CreateArgs& args, uint6
         communicator->call_flags = format::kNonblockingComm;
     }
     derive_identity(session, args, private_salt, fresh);
-    fresh.name = session.strings.intern(config.name);
+    fresh.name = session.strings.intern_for_now(config.name);
     communicator->incomplete.store(fresh.size < 0 || fresh.rank < 0, std::memory_order_relaxed);
+    fresh.p2p_offset_bytes = format::kNoSequence;
     record = fresh;
-    take_p2p_counters(*communicator, record.size);
     std::atomic_ref(cursor_->head).store(used_rows_, std::memory_order_relaxed);
     std::atomic_ref(record.published).store(1, std::memory_order_release);
     return communicator;
@@ -258,12 +325,14 @@ Communicator* Communicators::find_created(const void* handle) {
 }
 
 void Communicators::forget(Communicator& communicator) {
+    ++closed_;
     const void* const handle = reinterpret_cast<const void*>(communicator.record->pointer);
     uint32_t slot = first_slot(handle);
     for (uint32_t probes = 0; probes < kSlots; ++probes, slot = (slot + 1) % kSlots) {
         const void* const found = slots_[slot].handle.load(std::memory_order_relaxed);
         if (found == handle) {
             slots_[slot].handle.store(kTombstone, std::memory_order_relaxed);
+            clear_tombstones(slot);
             return;
         }
         if (found == nullptr) {
@@ -272,7 +341,19 @@ void Communicators::forget(Communicator& communicator) {
     }
 }
 
-void complete_communicator(Session& session, Communicator& communicator) {
+// Tombstones at the end of a chain keep nobody's place: without this the table would fill with them, and each look for an
+// unknown handle walk all of it.
+void Communicators::clear_tombstones(uint32_t slot) {
+    if (slots_[(slot + 1) % kSlots].handle.load(std::memory_order_relaxed) != nullptr) {
+        return;
+    }
+    while (slots_[slot].handle.load(std::memory_order_relaxed) == kTombstone) {
+        slots_[slot].handle.store(nullptr, std::memory_order_relaxed);
+        slot = (slot + kSlots - 1) % kSlots;
+    }
+}
+
+void complete_communicator(Communicator& communicator) {
     const CommQueries* const queries = communicator.queries;
     const void* const handle = reinterpret_cast<const void*>(communicator.record->pointer);
     if (queries == nullptr || handle == nullptr) {
@@ -293,7 +374,6 @@ void complete_communicator(Session& session, Communicator& communicator) {
     }
     store_field(record.size, size);
     store_field(record.rank, rank);
-    session.communicators.take_p2p_counters(communicator, size);
     communicator.incomplete.store(false, std::memory_order_release);
 }
 

@@ -15,8 +15,9 @@ namespace titan::tracer {
 struct Communicator {
     format::CommunicatorRecord* record;
     uint32_t index;
-    uint64_t* sent;  // p2p counters by peer, null when the heap was full
-    uint64_t* received;
+    // p2p counters by peer: sent[size], received[size]. Null before the first send or receive, and where the heap is full.
+    std::atomic<uint64_t*> p2p;
+    uint32_t p2p_refused_at;  // Communicators::given_back() when the heap was full
     const CommQueries* queries;
     std::atomic<bool> incomplete;  // size or rank must still be asked of NCCL
     uint16_t call_flags;           // format::CollectiveFlags of every call on it
@@ -65,10 +66,20 @@ class Communicators {
 
     void forget(Communicator& communicator);  // the handle may be reused from now on
 
-    // Gives the communicator its p2p counters; without room for them its p2p calls are not counted.
-    void take_p2p_counters(Communicator& communicator, int32_t size);
+    // Gives a living communicator its p2p counters: most never send, and those of closed ones are given again. Null where there is
+    // no room for them; its p2p calls are then not counted.
+    uint64_t* take_p2p_counters(Communicator& communicator);
 
     Communicator& at(uint32_t index) { return rows_[index]; }
+
+    // As readers of the ring see them. any-thread.
+    template <typename Visit>
+    void each_record(Visit visit) const {
+        const uint64_t used = std::atomic_ref(cursor_->head).load(std::memory_order_acquire);
+        for (uint64_t i = 0; i < used && i < row_count_; ++i) {
+            visit(records_[i]);
+        }
+    }
 
   private:
     static constexpr uint32_t kSlots = 4096;
@@ -84,6 +95,9 @@ class Communicators {
     static_assert(kSlots == 1u << 12, "first_slot takes the top 12 bits");
 
     Communicator* free_row();
+    uint64_t find_p2p_room(uint64_t counters) const;
+    void take_from_closed(uint64_t begin, uint64_t end);
+    void clear_tombstones(uint32_t slot);
 
     format::CommunicatorRecord* records_;
     uint32_t row_count_;
@@ -92,6 +106,8 @@ class Communicators {
     uint64_t* p2p_heap_;
     uint64_t p2p_counters_;
     format::RegionCursor* p2p_cursor_;
+    uint64_t p2p_next_;  // counter behind those that were given last
+    uint32_t closed_;    // communicators, ever
     Slot slots_[kSlots];
     Communicator rows_[kMaxRows];
 };
@@ -100,6 +116,6 @@ class Communicators {
 void note_grow_alias(Communicator& parent, const void* unique_id);
 
 // Asks NCCL for what the creating call did not say (size and rank of a split's child). Calls NCCL: no lock is held.
-void complete_communicator(Session& session, Communicator& communicator);
+void complete_communicator(Communicator& communicator);
 
 }  // namespace titan::tracer

@@ -42,17 +42,26 @@ bool here_and_alive(const JobProcess& process) {
     return process.pid_namespace != member.pid_namespace || process_alive(process.pid, process.start_ticks);
 }
 
+bool nobody_lives(const JobPage& page, const Identity&) {
+    const uint32_t places = used_places(page);
+    for (uint32_t i = 0; i < places; ++i) {
+        const JobProcess& process = page.processes[i];
+        if (process.state.load(std::memory_order_acquire) == JobState::kRunning && here_and_alive(process)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // An old page of the same name: nobody in it lives, and it cannot be the attempt that is starting now.
 bool from_earlier_run(const JobPage& page, const Identity& identity) {
+    if (!nobody_lives(page, identity)) {
+        return false;
+    }
     const uint32_t places = used_places(page);
     bool rank_was_here = false;
     for (uint32_t i = 0; i < places; ++i) {
-        const JobProcess& process = page.processes[i];
-        const JobState state = process.state.load(std::memory_order_acquire);
-        if (state == JobState::kRunning && here_and_alive(process)) {
-            return false;
-        }
-        rank_was_here = rank_was_here || process.rank == identity.rank;
+        rank_was_here = rank_was_here || page.processes[i].rank == identity.rank;
     }
     const uint64_t idle_ns = realtime_now_ns() - page.last_life_realtime_ns.load(std::memory_order_relaxed);
     return places != 0 && (rank_was_here || idle_ns > kSameAttempt_ns);
@@ -135,7 +144,8 @@ uint32_t count_dead() {
 
 bool enter_page(const char* parent, bool create, const Identity& identity, const RingFile& ring_file) {
     LockedFile lock;
-    JobPage* const page = open_job_page(parent, create, member.file, lock, from_earlier_run, identity);
+    JobPage* const page =
+        open_job_page(parent, create, member.file, lock, create ? from_earlier_run : nobody_lives, identity);
     if (page == nullptr || !enter_process(*page, identity, ring_file)) {
         if (page != nullptr) {
             munmap(page, sizeof(JobPage));
@@ -159,7 +169,7 @@ uint64_t make_lease(uint64_t now_ms) {
 
 }  // namespace
 
-// One node is one job, wherever the rings found room: first the page that another rank has made, then a new one.
+// One node is one job, wherever the rings found room: first the page of ranks that live, then a new one.
 bool join_job(const Config& config, const Identity& identity, const RingFile& ring_file) {
     forget_job();
     format_text(member.file.name, sizeof(member.file.name), "%s.%d.v%u-%zu.job", identity.run, identity.attempt,

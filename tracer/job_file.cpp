@@ -68,8 +68,7 @@ LockedFile open_job_file(int dir, const char* name, bool create) {
 }
 
 JobPage* open_job_page(const char* parent, bool create, JobPlace& place, LockedFile& lock,
-                       bool (*of_earlier_job)(const JobPage& page, const Identity& identity),
-                       const Identity& identity) {
+                       bool (*not_ours)(const JobPage& page, const Identity& identity), const Identity& identity) {
     Fd base(open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     const PrivateDirName private_name = private_dir_name();
     Fd dir = base.valid() ? open_private_dir(base.get(), private_name.text) : Fd();
@@ -82,7 +81,7 @@ JobPage* open_job_page(const char* parent, bool create, JobPlace& place, LockedF
         }
         const bool empty = status.st_size == 0;
         JobPage* page = empty && create ? make_page(file.get()) : map_sound_page(file.get(), status.st_size);
-        if (page != nullptr && !of_earlier_job(*page, identity)) {
+        if (page != nullptr && !not_ours(*page, identity)) {
             place.inode = status.st_ino;
             lock = std::move(file);
             return page;

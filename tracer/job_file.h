@@ -22,10 +22,10 @@ struct JobPlace {
 // The page's file, locked for the moment of joining or leaving; the name still means this file.
 LockedFile open_job_file(int dir, const char* name, bool create);
 
-// Maps the page `place.name` below `parent`, or makes it if wanted; the file stays locked in `lock`. `of_earlier_job` tells of a
-// sound page that it must not speak. Null: there is none, and none can be made.
+// Maps the page `place.name` below `parent`, or makes it if wanted; the file stays locked in `lock`. `not_ours` tells of a
+// sound page that it is of another job. Null: there is none, and none can be made.
 format::JobPage* open_job_page(const char* parent, bool create, JobPlace& place, LockedFile& lock,
-                               bool (*of_earlier_job)(const format::JobPage& page, const Identity& identity),
+                               bool (*not_ours)(const format::JobPage& page, const Identity& identity),
                                const Identity& identity);
 
 // `name` in the ring directory is a page that nobody has used for a day: it goes.

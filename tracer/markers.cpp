@@ -43,16 +43,16 @@ struct Marker {
 void begin_span(Thread& thread, const char* name) {
     format::ThreadRecord& record = *thread.record;
     const uint64_t now = now_ticks();
-    const uint32_t id = thread.session->strings.intern(name);
+    const uint32_t id = thread.session->strings.intern_for_now(name);
     const uint32_t depth = record.span_depth;
     if (depth < format::kSpanDepth) {
         store_field(record.spans[depth], id);
         store_field(record.span_begin_ticks[depth], now);
+        thread.span = id;
     } else {
         count_loss(*thread.session, format::Loss::kSpansTooDeep);
     }
     store_field(record.span_depth, depth + 1);
-    thread.span = id;
     record_marker(thread, {.kind = MarkerKind::kSpanBegin, .name = id, .depth = depth}, now);
 }
 
@@ -68,7 +68,9 @@ void end_span(Thread& thread) {
                         .value = known ? record.span_begin_ticks[depth] : 0,
                         .depth = depth};
     store_field(record.span_depth, depth);
-    thread.span = depth > 0 && depth <= format::kSpanDepth ? record.spans[depth - 1] : 0;
+    if (depth <= format::kSpanDepth) {
+        thread.span = depth > 0 ? record.spans[depth - 1] : 0;
+    }
     record_marker(thread, marker, now_ticks());
 }
 
@@ -106,7 +108,7 @@ void titan_span_end(void) {
 
 void titan_event(const char* name) {
     if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
-        record_marker(*thread, {.kind = MarkerKind::kEvent, .name = thread->session->strings.intern(name)},
+        record_marker(*thread, {.kind = MarkerKind::kEvent, .name = thread->session->strings.intern_for_now(name)},
                       now_ticks());
     }
 }
@@ -115,7 +117,7 @@ void titan_metric(const char* name, double value) {
     if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);
-        const uint32_t id = thread->session->strings.intern(name);
+        const uint32_t id = thread->session->strings.intern_for_now(name);
         record_marker(*thread, {.kind = MarkerKind::kMetric, .name = id, .value = bits}, now_ticks());
     }
 }
@@ -123,7 +125,8 @@ void titan_metric(const char* name, double value) {
 void titan_label(const char* key, const char* value) {
     if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
         StringTable& strings = thread->session->strings;
-        const Marker marker{.kind = MarkerKind::kLabel, .name = strings.intern(key), .text = strings.intern(value)};
+        const Marker marker{
+            .kind = MarkerKind::kLabel, .name = strings.intern_for_now(key), .text = strings.intern_for_now(value)};
         record_marker(*thread, marker, now_ticks());
     }
 }
@@ -134,7 +137,7 @@ void titan_comm_name(void* nccl_comm, const char* name) {
         return;
     }
     if (Communicator* const communicator = current->communicators.find(nccl_comm); communicator != nullptr) {
-        store_field(communicator->record->name, current->strings.intern(name));
+        store_field(communicator->record->name, current->strings.intern_for_now(name));
     }
 }
 

@@ -121,7 +121,8 @@ PluginContext* take_context(Session& session, const PluginComm& facts) {
         context.session.store(&session, std::memory_order_relaxed);
         context.communicator.store(nullptr, std::memory_order_relaxed);
         context.own.store(false, std::memory_order_relaxed);
-        context.name = session.strings.intern(facts.name);  // NCCL's string lives no longer than its call
+        // NCCL's string lives no longer than its call.
+        store_field(context.name, session.strings.intern_for_now(facts.name));
         context.facts = facts;
         context.facts.name = nullptr;
         const uint64_t generation = context.generation.load(std::memory_order_relaxed);
@@ -181,7 +182,7 @@ Communicator* own_communicator(Session& session, PluginContext& context, const P
             return nullptr;
         }
         format::CommunicatorRecord& record = *made->record;
-        store_field(record.name, context.name != 0 ? context.name : session.strings.intern(call.comm_name));
+        store_field(record.name, context.name != 0 ? context.name : session.strings.intern_for_now(call.comm_name));
         store_field(record.create_result, 0);
         store_field(record.ready_ticks, now);
         store_field(record.state, CommState::kLive);
@@ -191,6 +192,12 @@ Communicator* own_communicator(Session& session, PluginContext& context, const P
     }
     on_member_ready(session, *made);
     return made;
+}
+
+void each_context_name(void (*visit)(void* argument, uint32_t name), void* argument) {
+    for (PluginContext& context : contexts) {
+        visit(argument, load_field(context.name));
+    }
 }
 
 const void* key_of(const PluginContext& context) {

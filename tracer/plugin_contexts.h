@@ -52,6 +52,9 @@ bool may_be(const PluginContext& context, const format::CommunicatorRecord& reco
 // A communicator of whose calls no wrapper sees anything: made, unless the context has one. Null without room. cold.
 Communicator* own_communicator(Session& session, PluginContext& context, const PluginCall& call);
 
+// The names that contexts hold, also old ones. any-thread.
+void each_context_name(void (*visit)(void* argument, uint32_t name), void* argument);
+
 // The handle that Communicators::find() knows it by.
 const void* key_of(const PluginContext& context);
 

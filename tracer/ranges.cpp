@@ -76,7 +76,7 @@ int count_of(const OpenRanges& open, const void* domain) {
     return count;
 }
 
-// The id of a range carries the name of its end's event, so that no table is needed.
+// The id of a range carries the name of its end's event and that name's tag, so that no table is needed.
 constinit std::atomic<uint32_t> range_number{0};
 
 }  // namespace
@@ -129,15 +129,21 @@ uint64_t range_start(const char* name) {
     titan_event(name);
     char ending[kNameBytes];
     snprintf(ending, sizeof ending, "%s (end)", name);
-    const uint32_t id = recorded->strings.intern(ending);
-    return static_cast<uint64_t>(range_number.fetch_add(1, std::memory_order_relaxed) + 1) << 32 | id;
+    const uint32_t id = recorded->strings.intern_for_now(ending);
+    const uint64_t number = range_number.fetch_add(1, std::memory_order_relaxed) + 1;
+    return number << 32 | static_cast<uint64_t>(recorded->strings.tag_of(id)) << StringTable::kTagBits | id;
 }
 
 void range_end(uint64_t id) {
     Thread* const thread = id != 0 ? attached_thread(MayStart::kNever) : nullptr;
-    if (thread != nullptr) {
-        mark_event(*thread, static_cast<uint32_t>(id));
+    if (thread == nullptr) {
+        return;
     }
+    // A range that was open for so long that its name was given up ends without one.
+    StringTable& strings = thread->session->strings;
+    const auto name = static_cast<uint32_t>(id & 0xffff);
+    const bool is_same = strings.tag_of(name) == (id >> StringTable::kTagBits & 0xffff);
+    mark_event(*thread, is_same ? name : strings.intern_for_now("range (end)"));
 }
 
 void range_mark(const char* name) {

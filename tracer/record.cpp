@@ -267,7 +267,7 @@ bool enter_call(Call& call, uint16_t api, const CallArgs& args, uint8_t traits) 
         return enter_without_communicator(call, *thread, api, args, traits, now);
     }
     if (communicator->incomplete.load(std::memory_order_relaxed)) [[unlikely]] {
-        complete_communicator(session, *communicator);
+        complete_communicator(*communicator);
     }
     enter_on(call, *thread, session, communicator, api, args, traits, now);
     if ((traits & kLifecycle) != 0) [[unlikely]] {

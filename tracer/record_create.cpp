@@ -101,7 +101,7 @@ void settle_creation(Session& session, Communicator& communicator, const void* h
         session.communicators.bind(communicator, handle);
     }
     if (result == kSuccess) {
-        complete_communicator(session, communicator);
+        complete_communicator(communicator);
         store_field(communicator.record->ready_ticks, now);
         store_field(communicator.record->state, CommState::kLive);
     }
@@ -239,7 +239,7 @@ void note_async_error(const void* comm, int call_result, int async_error) {
     }
     // A non-blocking creation is over.
     if (communicator->incomplete.load(std::memory_order_relaxed)) {
-        complete_communicator(*current, *communicator);
+        complete_communicator(*communicator);
     }
     store_field(communicator->record->create_result, kSuccess);
     store_field(communicator->record->ready_ticks, now_ticks());

@@ -24,7 +24,6 @@ using format::RegionKind;
 constexpr uint64_t kPage_bytes = 4096;
 constexpr uint32_t kCommunicatorRows = 1024;
 constexpr uint32_t kThreadRows = 512;
-constexpr uint32_t kStringRows = 8192;
 constexpr uint64_t kStringHeap_bytes = 512 << 10;
 // Far more launches than a device queues: a row is not reused while its launch is under way.
 constexpr uint32_t kLaunchRows = 16384;

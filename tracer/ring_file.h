@@ -12,6 +12,8 @@
 
 namespace titan::tracer {
 
+inline constexpr uint32_t kStringRows = 8192;
+
 struct RingFile {
     format::RingHeader* header;
     uint64_t bytes;

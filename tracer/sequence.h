@@ -15,12 +15,17 @@ namespace titan::tracer {
         if (peer < 0) {
             return format::kNoSequence;  // not known yet: counted when it is
         }
-        uint64_t* const counters = kind == format::OpKind::kSend ? communicator.sent : communicator.received;
-        if (counters == nullptr || peer >= communicator.record->size) {
+        const int32_t size = communicator.record->size;
+        uint64_t* counters = communicator.p2p.load(std::memory_order_acquire);
+        if (counters == nullptr) [[unlikely]] {
+            counters = session.communicators.take_p2p_counters(communicator);
+        }
+        if (counters == nullptr || peer >= size) {
             count_loss(session, format::Loss::kP2pUncounted);
             return format::kNoSequence;
         }
-        return std::atomic_ref(counters[peer]).fetch_add(1, std::memory_order_relaxed);
+        uint64_t& counter = counters[kind == format::OpKind::kSend ? peer : size + peer];
+        return std::atomic_ref(counter).fetch_add(1, std::memory_order_relaxed);
     }
     return (traits & kLifecycle) != 0 ? load_field(communicator.record->next_sequence) : format::kNoSequence;
 }

@@ -83,7 +83,8 @@ void map_regions(Session& session) {
     const RegionView heap = view_of(header, RegionKind::kStringHeap);
     session.strings =
         StringTable(static_cast<format::StringRecord*>(index.base), index.count, static_cast<char*>(heap.base),
-                    heap.count, *heap.cursor, header.losses[static_cast<size_t>(format::Loss::kStringsDropped)]);
+                    heap.count, *heap.cursor, header.losses[static_cast<size_t>(format::Loss::kStringsDropped)],
+                    session.string_states);
 
     if (char* const sites = region_bytes(header, RegionKind::kCallSites, nullptr)) {
         session.call_sites.start(sites, session.config.stacks.call_sites,

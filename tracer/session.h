@@ -36,6 +36,7 @@ struct Session {
     Ring<format::ChannelEntry> channels;
     Ring<format::MarkerEntry> markers;
     StringTable strings;
+    StringState string_states[kStringRows];
     CallSites call_sites;
     format::ThreadRecord* threads;
     uint64_t thread_rows;

@@ -14,6 +14,7 @@
 #include "dumper.h"
 #include "ending.h"
 #include "log.h"
+#include "name_sweep.h"
 #include "outside_request.h"
 #include "own_thread.h"
 #include "process.h"
@@ -66,6 +67,7 @@ struct WatchState {
     uint64_t moved_ns;      // when there were fewer
     uint64_t told_gone_ns;  // when a process that was told to end was first found gone, 0 none
     uint64_t last_tick_ns;
+    NameSweep names;
 };
 constinit WatchState state{};
 constinit std::atomic<int32_t> watch_tid{0};
@@ -288,7 +290,8 @@ void serve(Session& session) {
     }
 }
 
-void tick(Session& session) {
+// True where it is to be called again sooner than usual.
+bool tick(Session& session) {
     format::RingHeader& header = *session.ring_file.header;
     const uint64_t now_ns = monotonic_now_ns();
     const uint64_t calls = session.collectives.head();
@@ -305,10 +308,12 @@ void tick(Session& session) {
         }
     }
     tend_call_sites(session);
+    const bool soon = tend_names(session, state.names, now_ns);
     char detail[sizeof(PendingDump::detail)];
     if (find_stuck(session, state.watchdog, detail, sizeof(detail))) {
         request_dump(DumpReason::kTimeout, detail);
     }
+    return soon;
 }
 
 uint64_t tick_length_ns(const Config& config) {
@@ -320,15 +325,16 @@ uint64_t tick_length_ns(const Config& config) {
 void run_watch(void* argument) {
     Session& session = *static_cast<Session*>(argument);
     watch_tid.store(gettid(), std::memory_order_relaxed);
-    const timespec pause = timespec_of(tick_length_ns(session.config));
+    const uint64_t usual_pause_ns = tick_length_ns(session.config);
     start_answering(*session.ring_file.header);
     for (;;) {
         // Read before looking for work: a wake-up after this makes the wait return at once. The word is shared with other
         // processes, so the futex is not a private one.
         std::atomic<uint32_t>& word = wake_word();
         const uint32_t before = word.load(std::memory_order_acquire);
-        tick(session);
+        const bool soon = tick(session);
         serve(session);
+        const timespec pause = timespec_of(soon && kLooksApart_ns < usual_pause_ns ? kLooksApart_ns : usual_pause_ns);
         syscall(SYS_futex, &word, FUTEX_WAIT, before, &pause, nullptr, 0);
     }
 }

@@ -131,6 +131,25 @@ class OneJob(harness.Case):
         with self.second_ring_in_tmp() as ranks:
             self.kill_one_of_two(ranks, victim=1)
 
+    def test_all_tools_look_where_rings_may_lie(self):
+        """A rank that found no room has its ring in /tmp."""
+        settings = {"TITANTRACE_RING_DIR": self.place.path / "nowhere", "TITANTRACE_RUN_ID": f"in-tmp-{os.getpid()}"}
+        rank = self.place.start_rank("e2e-processes", "linger", **settings)
+        rank.wait_says("done")
+        ring, = pathlib.Path(f"/tmp/titantrace-{os.geteuid()}").glob(f"{rank.pid}-*.ring")
+        env = self.place.env(preload=False, **settings)
+        try:
+            for tool in (["analyzer/titan-analyze", "rings"], ["tools/titan-dump", "--list"], ["tools/titan-top", "--once"]):
+                done = self.place.run([harness.BUILD / tool[0], *tool[1:]], env)
+                self.assertIn(settings["TITANTRACE_RUN_ID"], done.stdout, tool)
+            rank.signal(signal.SIGKILL)
+            rank.wait()
+            done = self.place.run([harness.BUILD / "analyzer/titan-analyze", self.place.dumps], env)
+            self.assertEqual(done.status, harness.FINDINGS, done.stderr)
+        finally:
+            for left in [ring, *ring.parent.glob(f"{settings['TITANTRACE_RUN_ID']}.*.job")]:
+                left.unlink(missing_ok=True)
+
     def test_places_are_given_again(self):
         """One rank lives on, 500 short ones come and go under the same name."""
         ranks = self.two_ranks()

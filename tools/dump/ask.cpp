@@ -49,15 +49,27 @@ std::string page_name(const RingHeader& header) {
     return format::job_page_name(format::fixed_text(header.run), header.attempt);
 }
 
-// Beside the ring, or where else this user's rings may lie: a rank that found no room there has its ring elsewhere.
+const format::JobMember* find_member(const Page& page, const NodeProcess& process) {
+    for (const format::JobMember& member : page.members) {
+        if (member.pid == process.header.pid && member.start_ticks == process.header.pid_start_ticks) {
+            return &member;
+        }
+    }
+    return nullptr;
+}
+
+// The page that lists the process: beside its ring, or where else this user's rings may lie, because a rank that found no
+// room there has its ring elsewhere. Else the one beside the ring.
 Result<Page> open_page(const NodeProcess& process) {
     const std::string name = page_name(process.header);
     Result<Page> page = open_page_in(process.directory, name);
+    if (page && find_member(*page, process) != nullptr) {
+        return page;
+    }
     for (const PrivateDir& directory : private_directories("")) {
-        if (!page && directory.owner == process.directory.owner) {
-            if (Result<Page> other = open_page_in(directory, name)) {
-                return other;
-            }
+        Result<Page> other = directory.owner == process.directory.owner ? open_page_in(directory, name) : Error("");
+        if (other && find_member(*other, process) != nullptr) {
+            return other;
         }
     }
     return page;
@@ -130,18 +142,16 @@ std::vector<std::string> wake_jobs(const std::vector<NodeProcess>& asked) {
 
 Claim claim_gone(const NodeProcess& process) {
     const Result<Page> page = open_page(process);
-    for (const format::JobMember& member : page ? page->members : std::vector<format::JobMember>()) {
-        if (member.pid != process.header.pid || member.start_ticks != process.header.pid_start_ticks) {
-            continue;
-        }
-        if (member.claim != 0) {
-            return Claim::kOthers;
-        }
-        const auto own = static_cast<uint32_t>(::getpid());
-        page->file.write_at(member.claim_offset_bytes, &own, sizeof(own));
-        return Claim::kOurs;
+    const format::JobMember* const member = page ? find_member(*page, process) : nullptr;
+    if (member == nullptr) {
+        return Claim::kNoPage;
     }
-    return Claim::kNoPage;
+    if (member->claim != 0) {
+        return Claim::kOthers;
+    }
+    const auto own = static_cast<uint32_t>(::getpid());
+    page->file.write_at(member->claim_offset_bytes, &own, sizeof(own));
+    return Claim::kOurs;
 }
 
 }  // namespace titan::tools

@@ -32,6 +32,7 @@ class Ring {
     }
 
     uint64_t slots() const { return mask_ + 1; }
+    Slot& at(uint64_t index) { return slots_[index]; }
 
     // Between begin and publish the slot belongs to the caller.
     Slot& begin(uint64_t ticket) {

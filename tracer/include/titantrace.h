@@ -6,7 +6,8 @@
  *
  * All functions may be called from any thread at any time, take no lock, allocate nothing and make no system call
  * (titan_dump apart). None fails: what cannot be recorded is counted and shown by titan-analyze. Strings are copied
- * (UTF-8, cut at 240 bytes), may be freed afterwards, and should come from a bounded set: 4,096 different ones fit.
+ * (UTF-8, cut at 240 bytes) and may be freed afterwards. Some 6,000 different ones fit at a time; those that no record holds
+ * any more make room for others.
  * A null string is taken as "".
  *
  * From Python: ctypes.CDLL(None).titan_step(12), if hasattr.

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "fixture.h"
 
 using namespace titan;
@@ -89,4 +92,53 @@ TEST_CASE("a thousand communicators come and go: rows are reused, the living sta
     }
     CHECK(test::record_of(living).state == CommState::kLive);
     CHECK(test::record_of(test::create(10, 2, 1)).rank == 1);
+}
+
+namespace {
+
+uint64_t send_number(void* handle, int peer) {
+    return test::call({.kind = OpKind::kSend, .comm = handle, .count = 1, .peer = peer}).sequence;
+}
+
+}  // namespace
+
+TEST_CASE("the p2p counters of closed communicators are given again, those of the living are theirs") {
+    const uint64_t lost = test::recording().header->losses[static_cast<size_t>(format::Loss::kP2pUncounted)];
+    void* const living = test::create(11, 900, 0);
+    CHECK(send_number(living, 3) == 0);
+    for (int i = 0; i < 200; ++i) {
+        void* const passing = test::create(12, 1000 - i, 0);
+        CHECK(send_number(passing, 899 - i / 2) == 0);
+        CHECK(send_number(passing, 899 - i / 2) == 1);
+        test::call({.kind = OpKind::kCommDestroy, .comm = passing});
+        CHECK(send_number(living, 3) == static_cast<uint64_t>(i) + 1);
+    }
+    for (int i = 0; i < 300; ++i) {
+        test::create(13, 2000, 1);  // never sends
+    }
+    void* const last = test::create(14, 2000, 1);
+    CHECK(send_number(last, 1999) == 0);
+    CHECK(test::recording().header->losses[static_cast<size_t>(format::Loss::kP2pUncounted)] == lost);
+    for (void* const handle : {living, last}) {
+        test::call({.kind = OpKind::kCommDestroy, .comm = handle});
+    }
+}
+
+TEST_CASE("a heap full of the living is said, and has room again when one of them goes") {
+    auto& lost = test::recording().header->losses[static_cast<size_t>(format::Loss::kP2pUncounted)];
+    const uint64_t before = lost;
+    const auto& regions = test::recording().header->regions;
+    const auto* const heap = std::find_if(std::begin(regions), std::end(regions), [](const auto& region) {
+        return region.kind == format::RegionKind::kP2pCounters;
+    });
+    const int size = static_cast<int>(heap->count / sizeof(uint64_t) / 2 * 3 / 4);
+    void* const large = test::create(15, size, 0);
+    CHECK(send_number(large, 1) == 0);
+    void* const next = test::create(16, size, 0);
+    CHECK(send_number(next, 1) == format::kNoSequence);
+    CHECK(lost == before + 1);
+    test::call({.kind = OpKind::kCommDestroy, .comm = large});
+    CHECK(send_number(next, 1) == 0);
+    CHECK(lost == before + 1);
+    test::call({.kind = OpKind::kCommDestroy, .comm = next});
 }

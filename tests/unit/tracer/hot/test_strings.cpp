@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cstdio>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -57,6 +59,63 @@ TEST_CASE("a full table drops names and counts them") {
     }
     CHECK(unnamed > 0);
     CHECK(table.dropped >= static_cast<uint64_t>(unnamed));
+}
+
+TEST_CASE("names that differ at their end share the table evenly") {
+    for (const char* pattern : {"iteration %d", "step_%06d", "triton_poi_fused_add_%d", "%d"}) {
+        std::vector<format::StringRecord> rows(8192);
+        std::vector<char> heap(512 << 10);
+        format::RegionCursor cursor{};
+        uint64_t dropped = 0;
+        tracer::StringTable strings(rows.data(), rows.size(), heap.data(), heap.size(), cursor, dropped);
+        std::set<uint32_t> ids;
+        for (int i = 0; i < 5000; ++i) {
+            char name[64];
+            snprintf(name, sizeof name, pattern, i);
+            ids.insert(strings.intern_for_now(name));
+        }
+        CHECK(dropped == 0);
+        CHECK(ids.size() == 5000);
+    }
+}
+
+TEST_CASE("names for now leave room for those that stay, and are freed by the sweep alone") {
+    std::vector<tracer::StringState> states(256);
+    Table table;
+    tracer::StringTable strings(table.rows.data(), 256, table.heap.data(), table.heap.size(), table.cursor,
+                                table.dropped, states.data());
+    const uint32_t kept = strings.intern_for_now("kept");
+    CHECK(strings.intern("kept") == kept);
+    for (int i = 0; i < 1000; ++i) {
+        strings.intern_for_now(("range " + std::to_string(i)).c_str());
+    }
+    CHECK(strings.names_for_now() <= strings.limit_for_now());
+    CHECK(table.dropped > 0);
+    const uint64_t before = table.dropped;
+    for (int i = 0; i < 40; ++i) {
+        CHECK(strings.intern(("communicator " + std::to_string(i)).c_str()) != 0);
+    }
+    CHECK(table.dropped == before);
+    const uint32_t id = strings.intern_for_now("communicator 7");
+    const uint32_t tag = strings.tag_of(id);
+    // As often as a program likes: freed rows keep their places in the heap for the names to come.
+    for (int round = 0; round < 50; ++round) {
+        for (uint64_t row = 0; row < strings.rows(); ++row) {
+            if (strings.is_for_now(row)) {
+                strings.free_row(row);
+            }
+        }
+        CHECK(strings.names_for_now() == 0);
+        for (int i = 0; i < 60; ++i) {
+            const std::string name = "range " + std::to_string(100 * round + i);
+            const uint32_t range = strings.intern_for_now(name.c_str());
+            REQUIRE(range != 0);
+            CHECK(table.text(range) == name);
+        }
+    }
+    CHECK(table.dropped == before);
+    CHECK(strings.intern("kept") == kept);
+    CHECK(strings.tag_of(id) == tag);
 }
 
 TEST_CASE("threads that intern the same new names agree on the ids") {

@@ -1,0 +1,24 @@
+// Frees the names for now (hot/strings.h) that no record refers to any more. cold, watch thread.
+#pragma once
+
+#include <cstdint>
+
+#include "session.h"
+
+namespace titan::tracer {
+
+// A name goes when it was in no record and was not used, twice in a row: whoever has just interned it has written its record
+// by then.
+inline constexpr uint64_t kLooksApart_ns = 250'000'000;
+struct NameSweep {
+    uint64_t looked_ns;   // monotonic, 0 not yet
+    uint64_t names_left;  // after the last one
+    bool half_done;       // the first look is done
+    uint64_t unused[kStringRows / 64];
+};
+
+// Once the names for now take a quarter of their share, and an eighth more than after the last sweep. To be called each second;
+// true where it should be called again in kLooksApart_ns.
+bool tend_names(Session& session, NameSweep& sweep, uint64_t now_ns);
+
+}  // namespace titan::tracer
