@@ -51,8 +51,10 @@ Entry decode_entry(const CollectiveEntry& raw, const format::RingClock& clock) {
     return entry;
 }
 
+// Without counters of its own a living communicator has sent and received nothing, unless a call found no room for them.
 void decode_counters(const format::RingImage& image, const CommunicatorRecord& record, Member& member) {
-    member.p2p_counted = image.for_each_peer(record, [&](int32_t peer, uint64_t sent, uint64_t received) {
+    const bool none_uncounted = image.header().losses[static_cast<size_t>(format::Loss::kP2pUncounted)] == 0;
+    const bool has_table = image.for_each_peer(record, [&](int32_t peer, uint64_t sent, uint64_t received) {
         if (sent != 0) {
             member.sent.emplace_back(peer, sent);
         }
@@ -60,6 +62,7 @@ void decode_counters(const format::RingImage& image, const CommunicatorRecord& r
             member.received.emplace_back(peer, received);
         }
     });
+    member.p2p_counted = has_table || (none_uncounted && record.closed_ticks == 0);
 }
 
 Member decode_member(const format::RingImage& image, const CommunicatorRecord& record, TextTable& texts) {
