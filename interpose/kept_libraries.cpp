@@ -48,13 +48,16 @@ bool is_kept(const Object& library, void* function) {
     return false;
 }
 
-// Closing such a library has no effect but that it waits for the loader's lock. NCCL closes its profiler plugin, which is in the
-// program where it is us, on the way out of an abort. The front of the loader's list does not change.
-bool is_handle_of_start(const void* handle) {
+// The program itself and this library: closing those has no effect but that it waits for the loader's lock. NCCL closes its profiler
+// plugin, which is one of them where it is us, on the way out of an abort. The front of the loader's list does not change.
+bool is_here_to_stay(const void* handle) {
     const link_map* map = _r_debug.r_map;
+    if (handle == map) {
+        return true;
+    }
     for (size_t i = 0; map != nullptr && is_loaded_at_start(i); ++i, map = map->l_next) {
         if (map == handle) {
-            return true;
+            return map->l_ld == _DYNAMIC;
         }
     }
     return false;
@@ -92,7 +95,7 @@ Object keep_loaded(void* function) {
 
 extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) noexcept {
     using namespace titan::interpose;
-    if (is_handle_of_start(handle)) {
+    if (is_here_to_stay(handle)) {
         return 0;
     }
     take_references();
