@@ -19,6 +19,21 @@ ordered_json communicator_json(const Run& run, uint32_t index) {
     return {{"id", id_text(communicator.id)}, {"name", communicator.name}, {"size", communicator.size}};
 }
 
+// How a process ended that is gone, as its own record tells it.
+ordered_json ended_json(const Process& process) {
+    const Ending& ending = process.ending;
+    const bool crashed = process.fatal_signal != 0;
+    const bool exited = !crashed && ending.left_ns != 0;
+    ordered_json json{{"ended", crashed ? "crashed" : exited ? "exited" : "killed"}};
+    if (exited && ending.exit_status >= 0) {
+        json["status"] = ending.exit_status;
+    }
+    if (crashed || ending.asked()) {
+        json["signal"] = signal_text(crashed ? process.fatal_signal : ending.signal);
+    }
+    return json;
+}
+
 ordered_json finding_json(const Run& run, const Finding& finding) {
     ordered_json json;
     json["kind"] = name_of(finding.kind);
@@ -53,6 +68,16 @@ ordered_json finding_json(const Run& run, const Finding& finding) {
             }
         }
         json["stacks"] = stacks;
+    }
+    ordered_json ends = ordered_json::object();
+    const std::set<int> named(finding.ranks.begin(), finding.ranks.end());
+    for (const Process& process : run.processes) {
+        if (named.contains(process.rank) && (process.is_gone() || process.liveness == Liveness::kEnded)) {
+            ends[std::to_string(process.rank)] = ended_json(process);
+        }
+    }
+    if (!ends.empty()) {
+        json["ends"] = ends;
     }
     json["hangs"] = finding.hangs;
     json["remedy"] = row_of(finding.kind).remedy;

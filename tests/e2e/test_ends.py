@@ -133,13 +133,17 @@ class Ends(harness.Case):
     def test_exit_status(self):
         def once():
             self.start("exit rank=2 step=40 code=3").wait(90)
-            self.assertIn("exited with status 3", self.expect("rank_dead")["summary"])
+            finding = self.expect("rank_dead")
+            self.assertIn("exited with status 3", finding["summary"])
+            self.assertEqual(finding["ends"], {"2": {"ended": "exited", "status": 3}})
         self.each_round(once)
 
     def test_segmentation_fault(self):
         def once():
             self.start("segv rank=2 step=40").wait(90)
-            self.assertIn("SIGSEGV", self.expect("rank_dead")["summary"])
+            finding = self.expect("rank_dead")
+            self.assertIn("SIGSEGV", finding["summary"])
+            self.assertEqual(finding["ends"], {"2": {"ended": "crashed", "signal": "SIGSEGV"}})
         self.each_round(once)
 
     def cancelled(self, number):
@@ -168,7 +172,8 @@ class Ends(harness.Case):
             self.wait_for_steps(job, 20)
             os.kill(python_ranks(job.pid)[VICTIM], signal.SIGTERM)
             job.wait(90)
-            self.expect("rank_dead", sources=[self.place.rings])
+            finding = self.expect("rank_dead", sources=[self.place.rings])
+            self.assertEqual(finding["ends"], {"2": {"ended": "killed", "signal": "SIGTERM"}})
         self.each_round(once)
 
     def test_stopped(self):
