@@ -49,7 +49,8 @@ CLI::Validator not_negative() {
 
 void add_path(CLI::App& app, CommonOptions& common) {
     app.add_option("PATH", common.paths,
-                   "dump directories, dump files, ring files or ring directories; Flight Recorder files of PyTorch");
+                   "dump directories, dump files, ring files or ring directories; Flight Recorder files of PyTorch; "
+                   "logs and error files of launchers and schedulers");
 }
 
 void add_run(CLI::App& app, CommonOptions& common) {

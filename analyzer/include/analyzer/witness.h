@@ -36,8 +36,11 @@ struct Testimony {
     int32_t local_rank = -1;  // on its node
     int32_t pid = 0;
     int32_t attempt = -1;
+    int32_t part = 0;  // of the file: one that is appended to holds several jobs
+    std::string run;   // as the tracer calls it, where the scheduler tells
     std::string host;
     int64_t time_ns = 0;       // CLOCK_REALTIME
+    int64_t wall_s = 0;        // the same by a clock of an unknown zone: for comparing what one witness says
     int64_t written_ns = 0;    // the file's time
     int32_t exit_status = -1;  // where it exited
     int32_t signal = 0;        // where a signal ended it

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -16,6 +17,9 @@ namespace {
 bool is_end_by_others(int32_t signal) {
     return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }
+
+// Times are cut to seconds, and clocks of hosts differ.
+constexpr int64_t kOtherClockS = 3;
 
 bool tells_own_end(const Testimony& said) {
     return said.claim == Claim::kEnded && said.order != EndOrder::kAfterOthers && !is_end_by_others(said.signal);
@@ -49,15 +53,22 @@ const Testimony* witnessed_end(const Run& run, int rank) {
 }
 
 int witnessed_first(const Run& run) {
-    std::set<int> first;
+    std::map<int64_t, std::set<int>> first;  // by time
     for (const Testimony& said : run.testimony) {
         const Process* process = record_of(run, said.rank);
         const bool asked = process != nullptr && process->ending.asked();
         if (said.order == EndOrder::kFirst && tells_own_end(said) && said.rank >= 0 && !asked) {
-            first.insert(said.rank);
+            first[said.wall_s].insert(said.rank);
         }
     }
-    return first.size() == 1 ? *first.begin() : -1;
+    if (first.empty() || first.begin()->second.size() != 1) {
+        return -1;
+    }
+    // Each node's launcher has a first one.
+    const auto next = std::next(first.begin());
+    const bool clear =
+        next == first.end() || (first.begin()->first != 0 && first.begin()->first + kOtherClockS < next->first);
+    return clear ? *first.begin()->second.begin() : -1;
 }
 
 bool died_unrecorded(const Run& run, int rank) {

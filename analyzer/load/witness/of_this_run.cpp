@@ -60,6 +60,7 @@ class OfThisRun {
 
     bool contradicts(const Testimony& said) const {
         if ((said.attempt >= 0 && said.attempt != run_.attempt) ||
+            (!said.run.empty() && run_.id.starts_with("slurm-") && said.run != run_.id) ||
             (said.time_ns != 0 && said.time_ns + kTolerableNs < begin_ns_) ||
             (said.written_ns != 0 && said.written_ns + kTolerableNs < begin_ns_) ||
             (said.rank >= run_.processes.front().world_size && run_.processes.front().world_size > 0)) {
@@ -113,19 +114,20 @@ void keep_of_this_run(Run& run) {
         return;
     }
     const OfThisRun judge(run);
-    std::set<std::string> others;  // files: a log is of one job
+    const auto part_of = [](const Testimony& said) { return std::pair(said.file, said.part); };
+    std::set<std::pair<std::string, int32_t>> others;  // what is written in one go is of one job
     for (Testimony& said : run.testimony) {
         judge.name_rank(said);
         if (judge.contradicts(said)) {
-            others.insert(said.file);
+            others.insert(part_of(said));
         }
     }
-    std::erase_if(run.testimony, [&](const Testimony& said) { return others.contains(said.file); });
+    std::erase_if(run.testimony, [&](const Testimony& said) { return others.contains(part_of(said)); });
     if (!others.empty()) {
         run.warnings.push_back(
             {"other_run",
              {},
-             fmt::format("{}{} not used: {} of another job or attempt", *others.begin(),
+             fmt::format("{}{} not used: {} of another job or attempt", others.begin()->first,
                          others.size() == 1 ? " is" : fmt::format(" and {} more are", others.size() - 1),
                          others.size() == 1 ? "it is" : "they are")});
     }

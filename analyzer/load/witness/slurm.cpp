@@ -113,11 +113,47 @@ void read_oom_line(std::string_view line, std::vector<Testimony>& into) {
     into.push_back(std::move(said));
 }
 
-// From here on srun ends the rest of the step.
-bool is_end_of_step(std::string_view line) {
-    return line.find("Terminating StepId=") != std::string_view::npos ||
-           (line.find("slurmstepd") != std::string_view::npos && line.find(" CANCELLED AT ") != std::string_view::npos);
+// The step whose rest is ended from here on, "17.0"; empty where the line tells of none.
+std::string_view ended_step(std::string_view line) {
+    const bool by_step =
+        line.find("slurmstepd") != std::string_view::npos && line.find(" CANCELLED AT ") != std::string_view::npos;
+    if (!take_until(line, by_step ? "*** STEP " : "Terminating StepId=")) {
+        return {};
+    }
+    return line.substr(0, line.find_first_not_of("0123456789."));
 }
+
+// Statements about one step: those before the rest of it was ended come first.
+class StepOfLog {
+  public:
+    explicit StepOfLog(size_t begin) : begin_(begin) {}
+
+    bool is_other(std::string_view step) const { return !step_.empty() && step_ != step; }
+    bool is_named_in(std::string_view line) const { return !step_.empty() && line.ends_with("StepId=" + step_); }
+    void end(std::string_view step, size_t end) {
+        own_ends_ = step_.empty() ? end : own_ends_;
+        step_ = step;
+    }
+    void finish(int32_t part, size_t end, std::vector<Testimony>& said) const {
+        size_t own_ends = 0;
+        for (size_t i = begin_; i < end; ++i) {
+            said[i].part = part;
+            said[i].run = step_.empty() ? std::string() : fmt::format("slurm-{}", step_);
+            own_ends += said[i].claim == Claim::kEnded && i < own_ends_ ? 1 : 0;
+        }
+        for (size_t i = begin_; i < end && !step_.empty(); ++i) {
+            const EndOrder own = own_ends == 1 ? EndOrder::kFirst : EndOrder::kUnknown;
+            said[i].order = said[i].claim != Claim::kEnded ? EndOrder::kUnknown
+                            : i < own_ends_                ? own
+                                                           : EndOrder::kAfterOthers;
+        }
+    }
+
+  private:
+    size_t begin_;
+    size_t own_ends_ = 0;
+    std::string step_;
+};
 
 std::vector<std::string_view> fields_of(std::string_view line) {
     std::vector<std::string_view> fields;
@@ -167,27 +203,25 @@ bool is_slurm_log(const WitnessFile& file) {
 
 void read_slurm_log(const WitnessFile& file, std::vector<Testimony>& into) {
     Lines lines(file.text);
-    size_t own_ends = into.size();
-    const size_t before = into.size();
-    bool cancelled = false;
+    StepOfLog step(into.size());
+    size_t told = into.size();  // when a line last named a step
+    int32_t part = 0;
     for (std::string_view line; lines.next(line) && into.size() < kMaxTestimonies;) {
-        const size_t known = into.size();
         read_task_line(line, into);
-        for (size_t i = known; i < into.size() && cancelled; ++i) {
-            into[i].order = EndOrder::kAfterOthers;
-        }
         read_oom_line(line, into);
-        if (!cancelled && is_end_of_step(line)) {
-            cancelled = true;
-            own_ends = into.size();
+        const std::string_view ended = ended_step(line);
+        if (ended.empty()) {
+            told = step.is_named_in(line) ? into.size() : told;
+            continue;
         }
+        if (step.is_other(ended)) {
+            step.finish(part++, told, into);
+            step = StepOfLog(told);
+        }
+        step.end(ended, into.size());
+        told = into.size();
     }
-    const auto ended = [](const Testimony& said) { return said.claim == Claim::kEnded; };
-    const auto begin = into.begin() + static_cast<std::ptrdiff_t>(before);
-    const auto end = into.begin() + static_cast<std::ptrdiff_t>(own_ends);
-    if (cancelled && std::count_if(begin, end, ended) == 1) {
-        std::find_if(begin, end, ended)->order = EndOrder::kFirst;
-    }
+    step.finish(part, into.size(), into);
 }
 
 bool is_sacct(const WitnessFile& file) { return is_sacct_head(file.text.substr(0, file.text.find('\n'))); }

@@ -15,7 +15,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
+#include <iomanip>
+#include <map>
 #include <set>
+#include <sstream>
 
 #include "analyzer/text.h"
 #include "lines.h"
@@ -41,6 +45,21 @@ bool split_field(std::string_view line, std::string_view& name, std::string_view
     name = before ? without_spaces(*before) : std::string_view();
     value = without_spaces(value);
     return before.has_value();
+}
+
+// srun --label puts the task before each line: "0:   rank      : 2 (local_rank: 2)".
+std::string_view without_label(std::string_view line) {
+    const size_t digits = line.find_first_not_of(" 0123456789");
+    return digits != 0 && digits != std::string_view::npos && line.substr(digits, 2) == ": " ? line.substr(digits + 2)
+                                                                                             : line;
+}
+
+// "2026-11-22_08:27:52"; 0 for anything else.
+int64_t wall_seconds(const std::string& text) {
+    std::tm time{};
+    std::istringstream in(text);
+    in >> std::get_time(&time, "%Y-%m-%d_%H:%M:%S");
+    return in.fail() || time.tm_year < 100 || time.tm_year > 300 ? 0 : std::max<int64_t>(0, ::timegm(&time));
 }
 
 void read_exit(std::string_view value, Testimony& said) {
@@ -96,16 +115,21 @@ void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into) {
     std::vector<TorchrunFailure> failures;
     bool root = false;
     bool in_list = false;
+    int32_t part = 0;
     Lines lines(file.text);
     for (std::string_view line; lines.next(line) && failures.size() < kMaxTestimonies;) {
+        line = without_label(line);
         const std::string_view trimmed = without_spaces(line);
         std::string_view rest = line;
         if (take_until(rest, "Sending process ") || take_until(rest, "Closing process ")) {
             ended_by_it.insert(take_number(rest).value_or(0));
         } else if (trimmed.ends_with(kRootCause)) {
             root = true;
+        } else if (trimmed == "Failures:") {
+            ++part;
         } else if (trimmed.starts_with("[") && trimmed.ends_with("]:")) {
             failures.emplace_back().root = root;
+            failures.back().said.part = part;
             root = false;
             in_list = true;
         } else if (trimmed.starts_with("======") && !failures.empty()) {
@@ -120,8 +144,10 @@ void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into) {
         return ended_by_it.contains(failure.said.pid) ||
                (ended_by_it.empty() && !failure.root && failure.said.signal == SIGTERM);
     };
-    const auto own_ends = std::count_if(failures.begin(), failures.end(),
-                                        [&](const TorchrunFailure& failure) { return !is_ended_by_torchrun(failure); });
+    std::map<int32_t, size_t> own_ends;  // by part
+    for (const TorchrunFailure& failure : failures) {
+        own_ends[failure.said.part] += is_ended_by_torchrun(failure) ? 0 : 1;
+    }
     for (TorchrunFailure& failure : failures) {
         Testimony& said = failure.said;
         if (said.rank < 0 || (said.signal == 0 && said.exit_status < 0)) {
@@ -129,9 +155,10 @@ void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into) {
         }
         said.claim = Claim::kEnded;
         const bool after = is_ended_by_torchrun(failure);
-        said.order = after                           ? EndOrder::kAfterOthers
-                     : failure.root && own_ends == 1 ? EndOrder::kFirst
-                                                     : EndOrder::kUnknown;
+        said.order = after                                      ? EndOrder::kAfterOthers
+                     : failure.root && own_ends[said.part] == 1 ? EndOrder::kFirst
+                                                                : EndOrder::kUnknown;
+        said.wall_s = wall_seconds(failure.time);
         const char* const place = after                            ? ", ended by torchrun"
                                   : said.order == EndOrder::kFirst ? ", first of all"
                                                                    : "";

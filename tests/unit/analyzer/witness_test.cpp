@@ -161,6 +161,30 @@ TEST_CASE("srun names tasks; those that ended after it began to end the step com
     CHECK(said[6].signal == 11);
 }
 
+TEST_CASE("a log that was appended to holds several jobs: each is judged by itself") {
+    const std::vector<Testimony> steps = said_in(
+        "srun: error: vm: task 2: Killed\n"
+        "srun: launch/slurm: _step_signal: Terminating StepId=1.0\n"
+        "srun: error: vm: tasks 0-1: Terminated\n"
+        "srun: Force Terminated StepId=1.0\n"
+        "srun: error: vm: task 1: Exited with exit code 3\n"
+        "slurmstepd-vm: error: *** STEP 2.0 ON vm CANCELLED AT 2026-11-22T09:31:31 ***\n"
+        "srun: error: vm: task 0: Terminated\n");
+    REQUIRE(steps.size() == 5);
+    CHECK(steps[0].run == "slurm-1.0");
+    CHECK(steps[0].order == EndOrder::kFirst);
+    CHECK(steps[2].order == EndOrder::kAfterOthers);
+    CHECK(steps[3].run == "slurm-2.0");
+    CHECK(steps[3].order == EndOrder::kFirst);
+    CHECK(steps[3].part != steps[0].part);
+    CHECK(steps[4].order == EndOrder::kAfterOthers);
+    const std::vector<Testimony> runs = said_in(kTorchrunLog + kTorchrunLog);
+    REQUIRE(runs.size() == 4);
+    CHECK(runs[1].part != runs[3].part);
+    CHECK(runs[3].order == EndOrder::kFirst);
+    CHECK(runs[3].wall_s - runs[2].wall_s == -1);
+}
+
 TEST_CASE("sacct's parsable output tells how steps ended") {
     const std::vector<Testimony> said = said_in(
         "JobID|JobName|State|ExitCode|NodeList\n"
@@ -251,6 +275,17 @@ TEST_CASE("who was first is not on record, and the launcher saw it") {
     CHECK(told.head().ranks == ranks({2}));
     CHECK(told.head().summary.find("killed by SIGKILL") != std::string::npos);
     CHECK(any_line_has(told.head().evidence, "torchrun says (job.log): rank 2"));
+}
+
+TEST_CASE("of what the launchers of two nodes saw first, the one that is seconds earlier counts") {
+    for (const int64_t later_s : {1, 60}) {
+        Testimony one = ended_first(2);
+        one.wall_s = 1000;
+        Testimony other = ended_first(1);
+        other.wall_s = 1000 + later_s;
+        const Played told = all_killed({one, other});
+        CHECK(told.diagnosis.findings.size() == (later_s == 60 ? 1 : 0));
+    }
 }
 
 TEST_CASE("a dead rank without a record is named by the launcher") {
