@@ -129,6 +129,7 @@ class Lateness {
             axis.keys.push_back(key);
             axis.when_ns.push_back(time);
         }
+        axis.long_ns = axis.steps ? 0 : quantile_of(lengths, 0.9);
         axis.length_ns = median_of(std::move(lengths));
     }
 

@@ -157,7 +157,8 @@ constexpr double kOnceStandsOut = 3;
 
 bool once(const std::vector<double>& costs, const ShapeLimits& limits, LateShape& shape) {
     const auto largest = std::max_element(costs.begin(), costs.end());
-    if (largest == costs.end() || *largest < std::max(kLeastOnceNs, kLeastOnceSteps * limits.length_ns) ||
+    if (largest == costs.end() ||
+        *largest < std::max({kLeastOnceNs, kLeastOnceSteps * limits.length_ns, limits.long_ns}) ||
         *largest < kLeastShareOfAll * limits.seen_ns) {
         return false;
     }
@@ -225,6 +226,7 @@ void classify(Timing& timing) {
         ShapeLimits limits;
         limits.least_ns = least_cost(rank, axis);
         limits.length_ns = axis.length_ns;
+        limits.long_ns = axis.long_ns;
         limits.seen_ns = axis.seen_ns();
         limits.base_rate = std::max(limits.base_rate, other_keys > 0 ? (late_keys - own_late[i]) / other_keys : 0);
         limits.trials = static_cast<double>(timing.ranks.size());

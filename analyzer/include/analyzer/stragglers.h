@@ -21,6 +21,7 @@ struct TimeAxis {
     std::vector<int64_t> keys;    // in order
     std::vector<double> when_ns;  // of the reference clock
     double length_ns = 0;         // of one key, the median
+    double long_ns = 0;  // of calls: of the longest tenth at least, for several may follow each other in one step
 
     double seen_ns() const { return when_ns.size() < 2 ? 0 : when_ns.back() - when_ns.front(); }
 };
@@ -39,6 +40,7 @@ struct LateShape {
 struct ShapeLimits {
     double least_ns = 0;   // costs below are nothing
     double length_ns = 0;  // of a key
+    double long_ns = 0;    // TimeAxis::long_ns
     double seen_ns = 0;
     double base_rate = 0.02;  // how often others are late
     double trials = 1;        // series that are looked at: chance has as many chances

@@ -245,6 +245,18 @@ TEST_CASE("periodic and single delays are called so") {
     CHECK(once.findings.front().summary.find("once") != std::string::npos);
 }
 
+TEST_CASE("who is late once by no more than calls lie apart at times is not called late") {
+    std::vector<double> costs(20, 0);
+    costs[7] = 4e9;
+    analyzer::ShapeLimits limits;
+    limits.least_ns = 1e6;
+    limits.length_ns = 1e8;  // several calls follow each other at the end of a step
+    limits.seen_ns = 8e10;
+    CHECK(analyzer::shape_of(costs, limits).pattern == LatePattern::kOneOff);
+    limits.long_ns = 6e9;  // and steps are as long as this
+    CHECK(analyzer::shape_of(costs, limits).pattern == LatePattern::kNone);
+}
+
 TEST_CASE("without steps the calls are counted, without the GPU's times the host's calls are compared") {
     TimedOptions options = with_fault(TimedFault::kSlowSpan, 6, 0);
     options.step_marks = false;
