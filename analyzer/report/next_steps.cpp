@@ -85,8 +85,9 @@ class Advice {
         });
         if (!known) {
             steps_.emplace_back(foreign
-                                    ? "these dumps hold no stack frames: next time leave them in "
-                                      "(TORCH_INCLUDE_STACK_TRACE=1), to see the lines that made the calls"
+                                    ? "these dumps hold no stack frames (JSON never does; else "
+                                      "TORCH_INCLUDE_STACK_TRACE=0, or a dump that had no time for them): with them "
+                                      "the report shows the lines that made the calls"
                                     : "TITANTRACE_STACKS=collective next time: then the report shows the lines that "
                                       "made the calls");
         }
