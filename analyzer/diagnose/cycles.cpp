@@ -98,12 +98,11 @@ bool Diagnoser::break_tie_by_vote(const std::vector<Edge>& cycle, Finding& findi
         return false;
     }
     const OrderVote vote = vote_on_order(run_, *a, *b);
-    if (vote.a_first.size() == vote.b_first.size()) {
+    if (vote.is_tied()) {
         return false;
     }
-    const auto& few = vote.a_first.size() < vote.b_first.size() ? vote.a_first : vote.b_first;
     std::vector<int> ranks;
-    for (const uint32_t process : few) {
+    for (const uint32_t process : vote.few()) {
         ranks.push_back(run_.processes[process].rank);
     }
     std::erase_if(ranks,
@@ -113,9 +112,7 @@ bool Diagnoser::break_tie_by_vote(const std::vector<Edge>& cycle, Finding& findi
     }
     finding.ranks = std::move(ranks);
     finding.confidence = std::min(finding.confidence, Confidence::kLikely);
-    finding.evidence.push_back(fmt::format("{} {} the order of the few: {} of {} ranks that make such calls",
-                                           ranks_text(finding.ranks), is_plural(finding.ranks) ? "have" : "has",
-                                           few.size(), vote.a_first.size() + vote.b_first.size()));
+    finding.evidence.push_back(order_of_few_text(finding.ranks, vote));
     return true;
 }
 

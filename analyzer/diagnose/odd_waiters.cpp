@@ -15,7 +15,7 @@ void add_vote(const Run& run, const WaitNode& node, const Passed& passed, int ra
     const OrderVote vote =
         vote_on_order(run, {node.communicator, node.sequence}, {passed.communicator, passed.sequence});
     finding.evidence.push_back(fmt::format("{} of {} ranks that make such calls have the order of rank {}",
-                                           vote.a_first.size(), vote.a_first.size() + vote.b_first.size(), rank));
+                                           vote.a_first.size(), vote.voters(), rank));
 }
 
 }  // namespace

@@ -83,12 +83,9 @@ void Diagnoser::add_opposite_order(uint32_t a, uint32_t b, const std::vector<Mem
                                          {graph_.nodes[b].communicator, graph_.nodes[b].sequence});
     const bool one_changed = changed_order(a_first, a);
     const bool other_changed = changed_order(b_first, b);
-    if (vote.a_first.size() != vote.b_first.size()) {
+    if (!vote.is_tied()) {
         finding.ranks = vote.a_first.size() < vote.b_first.size() ? one : other;
-        finding.evidence.push_back(fmt::format("{} {} the order of the few: {} of {} ranks that make such calls",
-                                               ranks_text(finding.ranks), is_plural(finding.ranks) ? "have" : "has",
-                                               std::min(vote.a_first.size(), vote.b_first.size()),
-                                               vote.a_first.size() + vote.b_first.size()));
+        finding.evidence.push_back(order_of_few_text(finding.ranks, vote));
     } else if (one_changed != other_changed) {
         finding.ranks = one_changed ? one : other;
         finding.evidence.push_back(ranks_text(finding.ranks) + " made these calls in the other order before");

@@ -67,8 +67,6 @@ bool comes_first_elsewhere(const Run& run, const Process& process, uint32_t plac
     });
 }
 
-std::string without_number(const std::string& name) { return name.substr(0, name.find_last_not_of("0123456789") + 1); }
-
 // Both have come to the same later call, so a pipeline's pair has exchanged as much one way as the other: of the four counts
 // the one that differs from the other three is the wrong one.
 Passing odd_of_pair(const Member& absent, const Member& waiter, const WaitNode& node) {
@@ -89,7 +87,7 @@ Passing who_is_odd(const Run& run, MemberRef absent, const Member& member, const
                    CallPlace later) {
     const bool collective = node.kind == WaitKind::kCollective;
     const OrderVote vote = collective ? vote_on_order(run, {node.communicator, node.sequence}, later) : OrderVote();
-    if (vote.a_first.size() != vote.b_first.size()) {
+    if (!vote.is_tied()) {
         return vote.a_first.size() > vote.b_first.size() ? Passing::kSkipped : Passing::kWaiterIsOdd;
     }
     const Process& process = run.process(absent);
@@ -299,8 +297,8 @@ int who_never_came(const Run& run, const Communicator& communicator, size_t comm
     }
     for (const Communicator& other : run.communicators) {
         if (&other == &communicator || other.name.empty() || known.empty() ||
-            without_number(other.name) != without_number(communicator.name) ||
-            other.by_rank.size() != communicator.by_rank.size() || !other.by_rank[comm_rank].known()) {
+            role_in(other.name) != role_in(communicator.name) || other.by_rank.size() != communicator.by_rank.size() ||
+            !other.by_rank[comm_rank].known()) {
             continue;
         }
         for (const auto& [rank, global] : known) {

@@ -1,10 +1,12 @@
 #include "analyzer/call_order.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
-#include <string_view>
 
 #include "analyzer/layout.h"
+#include "analyzer/text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -80,15 +82,6 @@ class CallFinder {
     std::vector<uint32_t> communicators_;  // the wanted one first
 };
 
-// "dp" of "dp0" and "dp:3". Empty where the name tells no role ("pg:14": a process group without a description).
-std::string_view role_in(std::string_view name) {
-    const size_t colon = name.find(':');
-    const std::string_view role = colon != std::string_view::npos
-                                      ? name.substr(0, colon)
-                                      : name.substr(0, name.find_last_not_of("0123456789") + 1);
-    return role == "pg" ? std::string_view() : role;
-}
-
 // The same places of a grid, elsewhere.
 bool are_shifted(const Run& run, uint32_t first, uint32_t second) {
     const RankLine& a = run.communicators[first].rank_line;
@@ -105,6 +98,19 @@ bool share_a_process(const Communicator& a, const Communicator& b) {
 }
 
 }  // namespace
+
+std::string_view role_in(std::string_view name) {
+    const size_t colon = name.find(':');
+    const std::string_view role = colon != std::string_view::npos
+                                      ? name.substr(0, colon)
+                                      : name.substr(0, name.find_last_not_of("0123456789") + 1);
+    return role == "pg" ? std::string_view() : role;
+}
+
+std::string order_of_few_text(const std::vector<int>& ranks, const OrderVote& vote) {
+    return fmt::format("{} {} the order of the few: {} of {} ranks that make such calls", ranks_text(ranks),
+                       is_plural(ranks) ? "have" : "has", vote.few().size(), vote.voters());
+}
 
 bool are_siblings(const Run& run, uint32_t first, uint32_t second) {
     const Communicator& a = run.communicators[first];

@@ -1,24 +1,13 @@
 // Which ranks do the same work: those whose communicators look alike. Ranks of different pipeline stages differ in who
 // sends.
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <string>
 
+#include "analyzer/call_order.h"
 #include "analyzer/stragglers.h"
 
 namespace titan::analyzer {
-namespace {
-
-// "tp:3" and "tp:0" are one kind of communicator.
-std::string without_numbers(const std::string& name) {
-    std::string kind;
-    std::copy_if(name.begin(), name.end(), std::back_inserter(kind),
-                 [](char c) { return std::isdigit(static_cast<unsigned char>(c)) == 0; });
-    return kind;
-}
-
-}  // namespace
 
 std::vector<uint32_t> roles_of(const Run& run) {
     std::map<std::string, uint32_t> numbers;
@@ -29,7 +18,7 @@ std::vector<uint32_t> roles_of(const Run& run) {
             if (member.calls.empty() && member.arrivals.empty() && member.sent.empty() && member.received.empty()) {
                 continue;
             }
-            std::string part = without_numbers(process.text(member.name)) + "/" + std::to_string(member.size);
+            std::string part = std::string(role_in(process.text(member.name))) + "/" + std::to_string(member.size);
             // A pipeline: the first stage receives no activation, the last one sends none.
             for (const auto* peers : {&member.sent, &member.received}) {
                 bool up = false;
