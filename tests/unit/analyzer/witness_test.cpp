@@ -305,7 +305,8 @@ TEST_CASE("stacks of an earlier dump stay with the newer ring, but for threads t
                        {.thread = 2, .name = 3, .why_none = 0, .frames = {4}}};
     analyzer::Process later;
     later.texts = {"", "ncclAllReduce"};
-    later.threads = {{.thread = 1, .call = 1, .entered_ns = 900}, {.thread = 2, .last_call_ns = 1500}};
+    later.threads = {{.thread = 1, .call = 1, .entered_ns = 900, .spans = {}},
+                     {.thread = 2, .last_call_ns = 1500, .spans = {}}};
     analyzer::keep_standing(dumped, later);
     REQUIRE(later.standing.size() == 1);
     CHECK(later.text(later.standing[0].frames[0]) == "train.py:7 in step");
