@@ -5,7 +5,7 @@ import subprocess
 from metalib import run
 
 KIND = re.compile(r'X\(k\w+,\s*"(\w+)",\s*(?:finding|warning),')
-ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| `([^`]+)` \| (\S.*) \|$", re.M)
+ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \| `([^`]+)` \| (\S.*) \|$", re.M)
 RANDOM = re.compile(r'X\(k\w+,\s*"(\w+)"')
 
 
@@ -38,14 +38,14 @@ def check(tree):
     shown = [kind for kind, *_ in rows]
     problems = [f"{kind} is not in docs/FINDINGS.md: scripts/write-findings" for kind in sorted(kinds - set(shown))]
     problems += [f"docs/FINDINGS.md shows {kind}, which is no kind" for kind in sorted(set(shown) - kinds)]
-    for kind, _, command, _ in rows:
+    for kind, _, _, command, _ in rows:
         problems += problems_of_command(tree, kind, command)
     return problems
 
 
 FINDING_H = '#define TITAN_FINDING_KINDS(X) \\\n    X(kRankDead, "rank_dead", finding, "a", "b") \\\n    X(kOther, "other", finding, "a", "b")\n'
 DEMO = "#!/usr/bin/env bash\necho '  kill   one rank is killed'\n"
-OTHER = "| `other` | b | `titan-synth DIR --random skip && titan-analyze DIR` | certain: rank 1 |\n"
+OTHER = "| `other` | b | do | `titan-synth DIR --random skip && titan-analyze DIR` | certain: rank 1 |\n"
 FILES = {"analyzer/include/analyzer/finding.h": FINDING_H, "scripts/demo": DEMO,
          "tests/synth/titan_synth.cpp": '"--random"', "tests/synth/random_job.h": 'X(kSkip, "skip", "a")'}
 
@@ -54,7 +54,7 @@ def page(*rows):
     return {**FILES, "docs/FINDINGS.md": "".join(rows)}
 
 
-KILL = "| `rank_dead` | a | `scripts/demo --fault kill` | certain: rank 1 is dead |\n"
+KILL = "| `rank_dead` | a | do | `scripts/demo --fault kill` | certain: rank 1 is dead |\n"
 BAD = {
     "a kind without a row": ("other is not in docs", page(KILL)),
     "a row of no kind": ("gone, which is no kind", page(KILL, OTHER, KILL.replace("rank_dead", "gone"))),

@@ -1,7 +1,6 @@
-"""Prints README's tables from the code's, or writes them into README.md: readme_tables.py --root DIR [--write].
+"""Prints docs/settings.md with the table of tracer/config.def, or writes it: settings_table.py --root DIR [--write].
 
-The environment table comes from tracer/config.def, which is also what parses the variables: see check_docs.py, which fails
-when README says something else.
+config.def is also what parses the variables; check_docs.py fails when the page says something else.
 """
 import argparse
 import pathlib
@@ -24,16 +23,13 @@ def environment_table(config_def):
     return "\n".join(lines)
 
 
-def replaced(readme, begin, end, table):
-    head, rest = readme.split(begin, 1)
-    return f"{head}{begin}\n{table}\n{end}{rest.split(end, 1)[1]}"
-
-
-def with_tables(root, readme):
+def with_table(root, page):
     config = pathlib.Path(root) / "tracer" / "config.def"
-    if config.exists() and ENVIRONMENT_BEGIN in readme:
-        readme = replaced(readme, ENVIRONMENT_BEGIN, ENVIRONMENT_END, environment_table(config.read_text(encoding="utf-8")))
-    return readme
+    if not config.exists() or ENVIRONMENT_BEGIN not in page:
+        return page
+    head, rest = page.split(ENVIRONMENT_BEGIN, 1)
+    table = environment_table(config.read_text(encoding="utf-8"))
+    return f"{head}{ENVIRONMENT_BEGIN}\n{table}\n{ENVIRONMENT_END}{rest.split(ENVIRONMENT_END, 1)[1]}"
 
 
 def main():
@@ -41,8 +37,8 @@ def main():
     parser.add_argument("--root", required=True)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    path = pathlib.Path(options.root) / "README.md"
-    text = with_tables(options.root, path.read_text(encoding="utf-8"))
+    path = pathlib.Path(options.root) / "docs" / "settings.md"
+    text = with_table(options.root, path.read_text(encoding="utf-8"))
     if options.write:
         path.write_text(text, encoding="utf-8")
     else:
