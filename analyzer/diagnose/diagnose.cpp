@@ -15,6 +15,7 @@
 #include "analyzer/stragglers.h"
 #include "analyzer/text.h"
 #include "analyzer/witnessed.h"
+#include "analyzer/witnesses_alone.h"
 
 namespace titan::analyzer {
 
@@ -102,6 +103,7 @@ void Diagnoser::finish() {
     diagnosis_.clocks = std::move(timing.clocks);
     admit_ignorance(run_, diagnosis_);
     add_testimony(run_, diagnosis_.findings);
+    doubt_by_witnesses(run_, diagnosis_.findings);
     std::map<const Process*, std::pair<std::string, std::string>> states;  // with times and without
     const auto state_of = [&](const Process& process) -> const auto& {
         auto [found, fresh] = states.try_emplace(&process);
@@ -133,6 +135,8 @@ void Diagnoser::finish() {
     diagnosis_.warnings = run_.warnings;
 }
 
-Diagnosis diagnose(const Run& run, const DiagnoseOptions& options) { return Diagnoser(run, options).diagnose(); }
+Diagnosis diagnose(const Run& run, const DiagnoseOptions& options) {
+    return run.processes.empty() ? diagnose_by_witnesses(run) : Diagnoser(run, options).diagnose();
+}
 
 }  // namespace titan::analyzer

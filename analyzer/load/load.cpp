@@ -428,7 +428,9 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     }
     const Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
     if (!groups && !ring_run) {
-        return groups.error();
+        LoadedRun loaded;
+        loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
+        return loaded.found.testimony.empty() ? Result<LoadedRun>(groups.error()) : loaded;
     }
     const bool newer = ring_run && (!groups || is_newer(*ring_run, *groups));
     if (newer && (!groups || !ring_run->alive)) {
@@ -498,6 +500,11 @@ Result<Run> load_run(const LoadOptions& options) {
     leave_out_stale(loaded->found.processes, run.warnings);
     run.processes = choose_incarnation(std::move(loaded->found.processes), run.warnings);
     add_node_rings(loaded->key, run.processes, options);
+    if (run.processes.empty() && !loaded->found.testimony.empty() && !loaded->any) {
+        run.testimony = std::move(loaded->found.testimony);
+        name_ranks_of_nccl(run);
+        return run;
+    }
     if (run.processes.empty()) {
         return nothing_usable(*loaded);
     }

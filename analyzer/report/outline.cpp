@@ -50,6 +50,9 @@ std::string hosts_text(const Run& run) {
 }  // namespace
 
 std::string outline_text(const Run& run) {
+    if (run.processes.empty()) {
+        return fmt::format("no dump and no ring: {} statements of witnesses alone", run.testimony.size());
+    }
     std::vector<std::pair<std::string_view, size_t>> counts;
     for (const Process& process : run.processes) {
         const std::string_view origin = origin_of(process);

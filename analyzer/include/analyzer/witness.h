@@ -47,6 +47,10 @@ struct Testimony {
     bool out_of_memory = false;
     std::string message;     // of the exception that ended it
     std::string error_file;  // that the witness names
+    int32_t comm_rank = -1;        // of NCCL's: the rank in the communicator that it speaks of
+    int32_t comm_size = -1;        // of that communicator
+    bool considered_dead = false;  // by NCCL's RAS, which cannot reach it
+    bool lost_a_peer = false;      // its connection to another process was closed by that one
 };
 
 // "killed by SIGKILL", "exited with status 3", "killed by SIGKILL: out of memory"; empty where nothing tells.

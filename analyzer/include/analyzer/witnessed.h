@@ -23,5 +23,8 @@ bool died_unrecorded(const Run& run, int rank);
 std::string witnessed_end_text(const Run& run, int rank);
 // Adds what witnesses say about the ranks that findings name.
 void add_testimony(const Run& run, std::vector<Finding>& findings);
+// Of what NCCL says: the ranks of its communicators as ranks of the job, as far as records or the sizes tell. Without records the largest
+// communicator is taken for the world.
+void name_ranks_of_nccl(Run& run);
 
 }  // namespace titan::analyzer

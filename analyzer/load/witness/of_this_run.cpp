@@ -113,11 +113,14 @@ void keep_of_this_run(Run& run) {
     if (run.testimony.empty()) {
         return;
     }
+    name_ranks_of_nccl(run);
     const OfThisRun judge(run);
     const auto part_of = [](const Testimony& said) { return std::pair(said.file, said.part); };
     std::set<std::pair<std::string, int32_t>> others;  // what is written in one go is of one job
     for (Testimony& said : run.testimony) {
-        judge.name_rank(said);
+        if (!said.witness.starts_with("NCCL")) {
+            judge.name_rank(said);
+        }
         if (judge.contradicts(said)) {
             others.insert(part_of(said));
         }

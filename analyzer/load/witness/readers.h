@@ -20,5 +20,12 @@ void read_sacct(const WitnessFile& file, std::vector<Testimony>& into);
 
 bool is_mpirun_log(const WitnessFile& file);
 void read_mpirun_log(const WitnessFile& file, std::vector<Testimony>& into);
+bool is_ras_json(const WitnessFile& file);
+void read_ras_json(const WitnessFile& file, std::vector<Testimony>& into);
+bool is_ras_text(const WitnessFile& file);
+void read_ras_text(const WitnessFile& file, std::vector<Testimony>& into);
+
+bool is_nccl_log(const WitnessFile& file);
+void read_nccl_log(const WitnessFile& file, std::vector<Testimony>& into);
 
 }  // namespace titan::analyzer

@@ -20,10 +20,13 @@ constexpr WitnessReader kReaders[] = {
     {"torchrun", is_torchrun_log, read_torchrun_log}, {"error file", is_error_file, read_error_file},
     {"Slurm", is_slurm_log, read_slurm_log},          {"sacct", is_sacct, read_sacct},
     {"mpirun", is_mpirun_log, read_mpirun_log},
+    {"NCCL RAS", is_ras_json, read_ras_json},
+    {"NCCL RAS", is_ras_text, read_ras_text},
+    {"NCCL", is_nccl_log, read_nccl_log},
 };
 
 constexpr std::string_view kEndings[] = {".log", ".out", ".err", ".txt", ".json", ".stdout", ".stderr"};
-constexpr std::string_view kBeginnings[] = {"slurm-", "sacct", "stdout", "stderr", "ncclras"};
+constexpr std::string_view kBeginnings[] = {"slurm-", "sacct", "stdout", "stderr", "nccl"};
 
 // Witnesses speak at the end of a log, and of long ones the rest is the program's own.
 constexpr size_t kHeadBytes = size_t{1} << 20;

@@ -1,0 +1,127 @@
+#include "analyzer/witnesses_alone.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kShownStatements = 16;
+
+std::string quote(const Testimony& said) { return fmt::format("{} says ({}): {}", said.witness, said.file, said.text); }
+
+template <typename Holds>
+std::set<int> ranks_with(const Run& run, Holds&& holds) {
+    std::set<int> ranks;
+    for (const Testimony& said : run.testimony) {
+        if (said.rank >= 0 && holds(said)) {
+            ranks.insert(said.rank);
+        }
+    }
+    return ranks;
+}
+
+// Of those who logged, all but one lost a peer: that one, or the one that never logged.
+std::set<int> left_by_others(const Run& run) {
+    const std::set<int> losers = ranks_with(run, [](const Testimony& said) { return said.lost_a_peer; });
+    std::set<int> rest;
+    for (int rank = 0; rank < run.world_size && rest.size() < 2; ++rank) {
+        if (!losers.contains(rank)) {
+            rest.insert(rank);
+        }
+    }
+    return losers.empty() || rest.size() != 1 ? std::set<int>() : rest;
+}
+
+struct Suspects {
+    std::set<int> ranks;
+    std::string why;
+    Confidence confidence = Confidence::kPossible;
+};
+
+// The best of what witnesses name.
+Suspects suspects_of(const Run& run) {
+    Suspects found;
+    found.ranks = ranks_with(run, [](const Testimony& said) { return said.order == EndOrder::kFirst; });
+    if (!found.ranks.empty()) {
+        found.why = "ended first";
+        found.confidence = Confidence::kLikely;
+        return found;
+    }
+    found.ranks = ranks_with(run, [](const Testimony& said) { return said.considered_dead; });
+    if (!found.ranks.empty()) {
+        found.why = "considered dead by NCCL's RAS";
+        found.confidence = Confidence::kLikely;
+        return found;
+    }
+    found.ranks = ranks_with(run, [](const Testimony& said) { return said.claim == Claim::kSilent; });
+    if (!found.ranks.empty()) {
+        found.why = "without an answer to NCCL's RAS: dead, stopped or cut off";
+        return found;
+    }
+    found.ranks = left_by_others(run);
+    found.why = "perhaps dead: all other ranks log that a peer closed its connection";
+    return found;
+}
+
+}  // namespace
+
+Diagnosis diagnose_by_witnesses(const Run& run) {
+    Diagnosis diagnosis;
+    diagnosis.warnings = run.warnings;
+    const Suspects suspects = suspects_of(run);
+    if (suspects.ranks.empty()) {
+        diagnosis.cannot_tell = "no dump and no ring is there, and what witnesses say names no rank as the cause";
+        for (size_t i = 0; i < std::min(kShownStatements, run.testimony.size()); ++i) {
+            diagnosis.cannot_tell += "; " + quote(run.testimony[i]);
+        }
+        return diagnosis;
+    }
+    Finding finding;
+    finding.kind = FindingKind::kRankDead;
+    finding.ranks.assign(suspects.ranks.begin(), suspects.ranks.end());
+    finding.confidence = suspects.confidence;
+    finding.summary = fmt::format("{} {} {}; no dump and no ring is there to confirm it", ranks_text(finding.ranks),
+                                  finding.ranks.size() == 1 ? "is" : "are", suspects.why);
+    for (const Testimony& said : run.testimony) {
+        const bool names_one = suspects.ranks.contains(said.rank);
+        if ((names_one || said.lost_a_peer) && finding.evidence.size() < kShownStatements) {
+            finding.evidence.push_back(quote(said));
+        }
+    }
+    finding.to_be_sure.emplace_back(
+        "dumps, or the rings of the ranks' nodes: what they did last, and who waits for whom");
+    for (const int rank : finding.ranks) {
+        finding.rank_state[rank] = finding.brief_state[rank] = "no dump and no ring: unknown";
+    }
+    diagnosis.findings.push_back(std::move(finding));
+    return diagnosis;
+}
+
+void doubt_by_witnesses(const Run& run, std::vector<Finding>& findings) {
+    for (const Testimony& said : run.testimony) {
+        const auto process = std::find_if(run.processes.begin(), run.processes.end(),
+                                          [&](const Process& one) { return one.rank == said.rank; });
+        const bool seen = process != run.processes.end() && process->liveness == Liveness::kAlive;
+        const bool named = std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+            return std::find(finding.ranks.begin(), finding.ranks.end(), said.rank) != finding.ranks.end();
+        });
+        if (!said.considered_dead || said.rank < 0 || seen || named) {
+            continue;
+        }
+        for (Finding& finding : findings) {
+            if (finding.hangs) {
+                finding.evidence.push_back(quote(said));
+                finding.doubt(true,
+                              fmt::format("the dump or ring of rank {}: NCCL's RAS considers it dead", said.rank));
+            }
+        }
+        return;
+    }
+}
+
+}  // namespace titan::analyzer
