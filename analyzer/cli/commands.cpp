@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "analyzer/rings.h"
@@ -16,6 +17,8 @@
 
 namespace titan::analyzer {
 namespace {
+
+bool errors_as_json = false;
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
 
@@ -80,8 +83,14 @@ LoadOptions CommonOptions::load_options() const {
     return options;
 }
 
+void tell_errors_as_json(bool wanted) { errors_as_json = wanted; }
+
 int fail(const std::string& what) {
     fmt::print(stderr, "titan-analyze: {}\n", what);
+    if (errors_as_json) {
+        const nlohmann::ordered_json json{{"schema", 1}, {"error", what}};
+        write_out(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    }
     return kExitUnusable;
 }
 

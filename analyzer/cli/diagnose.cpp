@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "analyzer/text.h"
 #include "commands.h"
@@ -26,7 +28,9 @@ TextStyle report_style(const CommonOptions& common) {
 }
 
 int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bool json) {
-    const auto run = load_run(common.load_options());
+    LoadOptions load = common.load_options();
+    load.witnesses_alone = true;
+    const auto run = load_run(load);
     if (!run) {
         return fail(run.error().text());
     }
@@ -41,26 +45,61 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
                                             : kExitHealthy;
 }
 
-int list_runs(const CommonOptions& common) {
+// "2026-11-22 08:27:56 +01:00": of this machine's zone, which is said.
+std::string date_text(int64_t realtime_ns) {
+    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
+    tm parts{};
+    localtime_r(&seconds, &parts);
+    const long minutes = parts.tm_gmtoff / 60;
+    return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} {}{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
+                       parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, minutes < 0 ? "-" : "+",
+                       std::abs(minutes) / 60, std::abs(minutes) % 60);
+}
+
+std::string runs_text(const std::vector<CandidateGroup>& groups) {
+    std::string text;
+    for (const CandidateGroup& group : groups) {
+        const std::string name = group.attempt.empty()
+                                     ? "(no run directory) " + printable(group.files.front().directory)
+                                     : fmt::format("{} attempt {}", printable(group.run), group.attempt);
+        text += fmt::format("{}  {:<40} {} file{}\n", date_text(group.newest_ns), name, group.files.size(),
+                            group.files.size() == 1 ? "" : "s");
+    }
+    return text;
+}
+
+std::string runs_json(const Discovery& discovery) {
+    nlohmann::ordered_json runs = nlohmann::ordered_json::array();
+    for (const CandidateGroup& group : discovery.groups) {
+        nlohmann::ordered_json run{{"run", nullptr},
+                                   {"attempt", nullptr},
+                                   {"directory", group.files.front().directory},
+                                   {"newest_ns", group.newest_ns},
+                                   {"files", group.files.size()}};
+        if (!group.attempt.empty()) {
+            run["run"] = group.run;
+            run["attempt"] = std::atoi(group.attempt.c_str());
+        }
+        runs.push_back(std::move(run));
+    }
+    const nlohmann::ordered_json json{{"schema", 1}, {"runs", runs}};
+    return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int list_runs(const CommonOptions& common, bool json) {
     const auto discovery = discover(common.paths);
     if (!discovery) {
         return fail(discovery.error().text());
     }
-    for (const CandidateGroup& group : discovery->groups) {
-        const auto seconds = static_cast<time_t>(group.newest_ns / 1'000'000'000);
-        tm parts{};
-        localtime_r(&seconds, &parts);
-        const std::string name = group.attempt.empty()
-                                     ? "(no run directory) " + printable(group.files.front().directory)
-                                     : fmt::format("{} attempt {}", printable(group.run), group.attempt);
-        fmt::print("{:04}-{:02}-{:02} {:02}:{:02}:{:02}  {:<40} {} file{}\n", parts.tm_year + 1900, parts.tm_mon + 1,
-                   parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, name, group.files.size(),
-                   group.files.size() == 1 ? "" : "s");
-    }
     for (const Warning& warning : discovery->warnings) {
         fmt::print(stderr, "titan-analyze: {}\n", warning.summary);
     }
-    return discovery->groups.empty() ? fail("no dumps (*.titan) and no rings (*.ring) found") : kExitHealthy;
+    if (discovery->groups.empty()) {
+        return fail("no dumps (*.titan) and no rings (*.ring) found");
+    }
+    return write_out(json ? runs_json(*discovery) : runs_text(discovery->groups))
+               ? kExitHealthy
+               : fail("cannot write the list to standard output");
 }
 
 struct DiagnoseArguments {
@@ -85,7 +124,7 @@ Command diagnose_command(CLI::App& app) {
                 if (arguments->common.paths.empty()) {
                     return fail("no PATH given; try: titan-analyze dumps/   (--help shows more)");
                 }
-                return arguments->only_list ? list_runs(arguments->common)
+                return arguments->only_list ? list_runs(arguments->common, arguments->json)
                                             : run_diagnose(arguments->common, arguments->options, arguments->json);
             }};
 }

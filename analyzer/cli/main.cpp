@@ -2,6 +2,7 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ int run_command_line(int argc, char** argv) {
                                    rings_command(app),  collect_command(app)};
     app.require_subcommand(0, 1);
     const std::vector<std::string> arguments(argv + 1, argv + argc);
+    tell_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

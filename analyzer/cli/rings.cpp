@@ -48,7 +48,10 @@ int run_collect(const CommonOptions& common, CollectOptions& options) {
     for (const std::string& problem : result.problems) {
         fmt::print(stderr, "titan-analyze: {}\n", problem);
     }
-    if (result.written.empty() && result.problems.empty()) {
+    if (result.saved_before != 0) {
+        fmt::print(stderr, "titan-analyze: {} ring{} collected before, and not again\n", result.saved_before,
+                   result.saved_before == 1 ? " was" : "s were");
+    } else if (result.written.empty() && result.problems.empty()) {
         fmt::print(stderr, "titan-analyze: no ring of a dead process to collect in {}\n",
                    places_text(options.ring_directories));
     }

@@ -41,6 +41,7 @@ void split_name(const std::string& name, Candidate& candidate) {
 struct Collected {
     std::map<std::pair<std::string, std::string>, CandidateGroup> groups;
     std::vector<std::string> witnesses;
+    std::string denied;  // the first directory that may not be read
     size_t empty_files = 0;
     std::string first_empty;
 };
@@ -95,7 +96,11 @@ void add_file(const files::path& path, bool named, Collected& collected) {
 
 void walk(const files::path& directory, int depth, Collected& collected) {
     std::error_code failed;
-    for (const auto& item : files::directory_iterator(directory, failed)) {
+    const files::directory_iterator items(directory, failed);
+    if (failed == std::errc::permission_denied && collected.denied.empty()) {
+        collected.denied = directory.string();
+    }
+    for (const auto& item : items) {
         std::error_code ignored;
         if (item.is_directory(ignored) && !item.is_symlink(ignored)) {
             if (depth < kMaxDepth) {
@@ -105,6 +110,15 @@ void walk(const files::path& directory, int depth, Collected& collected) {
             add_file(item.path(), false, collected);
         }
     }
+}
+
+// Dumps and rings are for the owner of the job alone.
+std::string denied_text(const std::string& directory) {
+    struct stat status {};
+    const bool known = ::stat(directory.c_str(), &status) == 0;
+    return printable(directory) + ": permission denied: " +
+           (known ? "it belongs to the user with id " + std::to_string(status.st_uid) + "; " : std::string()) +
+           "run titan-analyze as the user that ran the job, or as root";
 }
 
 bool newer(const CandidateGroup& a, const CandidateGroup& b) {
@@ -141,6 +155,9 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
     std::sort(discovery.groups.begin(), discovery.groups.end(), newer);
     std::sort(collected.witnesses.begin(), collected.witnesses.end());
     discovery.witnesses = std::move(collected.witnesses);
+    if (!collected.denied.empty()) {
+        discovery.warnings.push_back({"damaged_file", {}, denied_text(collected.denied)});
+    }
     if (collected.empty_files != 0) {
         discovery.warnings.push_back(
             {"damaged_file",

@@ -429,7 +429,9 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     const Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
     if (!groups && !ring_run) {
         LoadedRun loaded;
-        loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
+        if (options.witnesses_alone) {
+            loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
+        }
         return loaded.found.testimony.empty() ? Result<LoadedRun>(groups.error()) : loaded;
     }
     const bool newer = ring_run && (!groups || is_newer(*ring_run, *groups));

@@ -65,6 +65,26 @@ std::string meta_json(const OpenedSource& opened) {
     return meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// Collected before, and nothing has happened to the ring since.
+bool is_saved(const std::string& path, const format::RingHeader& ring) {
+    const auto file = format::OpenFile::open(path);
+    const auto saved = file ? format::read_ring_header(*file) : Result<format::RingHeader>(file.error());
+    return saved && saved->pid == ring.pid && saved->pid_start_ticks == ring.pid_start_ticks &&
+           format::fixed_text(saved->boot_id) == format::fixed_text(ring.boot_id) &&
+           saved->heartbeat_ticks == ring.heartbeat_ticks && saved->dumps_written == ring.dumps_written &&
+           saved->state == ring.state;
+}
+
+bool is_saved_in(const std::string& directory, const format::RingHeader& ring) {
+    std::error_code failed;
+    for (const auto& item : files::directory_iterator(directory, failed)) {
+        if (item.path().extension() == ".titan" && is_saved(item.path().string(), ring)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 std::string free_name(const std::string& directory, const NodeRing& ring) {
     const std::string stem = ring.rank >= 0 ? fmt::format("rank{:05}", ring.rank) : fmt::format("pid{}", ring.pid);
     for (int number = 0;; ++number) {
@@ -81,6 +101,10 @@ void collect_one(const NodeRing& ring, const OpenedSource& opened, const format:
         fmt::format("{}/{}/{}", options.into, safe_file_name(ring.run.empty() ? "run" : ring.run), ring.attempt);
     std::error_code failed;
     files::create_directories(directory, failed);
+    if (ring.liveness != Liveness::kAlive && is_saved_in(directory, opened.image.header())) {
+        ++result.saved_before;
+        return;
+    }
     const auto dump = format::build_dump(memory.bytes(), meta_json(opened));
     if (!dump) {
         result.problems.push_back(dump.error().within(ring.path).text());

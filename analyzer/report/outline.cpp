@@ -51,7 +51,8 @@ std::string hosts_text(const Run& run) {
 
 std::string outline_text(const Run& run) {
     if (run.processes.empty()) {
-        return fmt::format("no dump and no ring: {} statements of witnesses alone", run.testimony.size());
+        return fmt::format("no dump and no ring: {} statement{} of witnesses alone", run.testimony.size(),
+                           run.testimony.size() == 1 ? "" : "s");
     }
     std::vector<std::pair<std::string_view, size_t>> counts;
     for (const Process& process : run.processes) {

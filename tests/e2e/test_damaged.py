@@ -68,7 +68,8 @@ class Damaged(harness.Case):
 
     def expect_unusable(self, *paths):
         analysis = self.place.analyze(*(paths or [self.place.dumps]))
-        self.assertEqual((analysis.status, analysis.stdout), (harness.UNUSABLE, ""))
+        self.assertEqual(analysis.status, harness.UNUSABLE)
+        self.assertIn(analysis.json["error"], analysis.stderr)
         self.assertTrue(analysis.stderr.startswith("titan-analyze: "), analysis.stderr)
         self.assertLess(len(analysis.stderr), 2000)
         return analysis
@@ -206,6 +207,14 @@ class Damaged(harness.Case):
     def test_bad_arguments(self):
         done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "--no-such-option"], self.place.env(preload=False))
         self.assertEqual((done.status, done.stdout), (harness.UNUSABLE, ""))
+
+    def test_runs_are_listed(self):
+        analysis = self.place.analyze(self.place.dumps, "--list-runs")
+        self.assertEqual(analysis.status, harness.HEALTHY)
+        self.assertEqual([(run["run"], run["attempt"], run["files"]) for run in analysis.json["runs"]], [("e2e", 0, len(self.files))])
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--list-runs"],
+                              self.place.env(preload=False))
+        self.assertRegex(done.stdout, r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d  e2e attempt 0")
 
 
 if __name__ == "__main__":

@@ -245,7 +245,7 @@ class Dump(node_jobs.NodeCase):
         harness.wait_for(lambda: not harness.alive(pids[1]), 5, "the rank is gone")
         status, (outcome,), stderr = self.outcomes(pids[1])
         self.assertEqual((status, outcome["how"]), (FROM_OUTSIDE, "outside"), stderr)
-        self.assertIn(outcome["state"], ("gone", "zombie"))
+        self.assertIn(outcome["state"], ("dead", "zombie"))
         self.assertEqual(self.place.dumped_ranks(), {1})
         self.titan_dump("--job", "e2e")
         analysis = self.place.analyze(self.place.dumps, "--no-rings")

@@ -42,7 +42,7 @@ std::string obstacle(const NodeProcess& process) {
     switch (process.presence) {
         case Presence::kStopped: return "is " + stop_text(analyzer::halt_of_process(process.header));
         case Presence::kZombie: return "is a zombie";
-        case Presence::kGone: return "is gone";
+        case Presence::kGone: return "is dead";
         case Presence::kUnknown: return "is of another machine or an earlier boot";
         default: return {};
     }

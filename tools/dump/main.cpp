@@ -10,6 +10,7 @@
 #include "analyzer/program.h"
 #include "analyzer/text.h"
 #include "dump/dump.h"
+#include "node/numbers.h"
 
 namespace titan::tools {
 namespace {
@@ -173,16 +174,16 @@ int run_command_line(int argc, char** argv) {
     app.name("titan-dump");
     app.footer(kFooter);
     app.set_version_flag("--version", std::string("titan-dump ") + TITAN_VERSION);
-    app.add_option("PID", options.pids, "processes that shall dump")->check(CLI::PositiveNumber);
+    app.add_option("PID", options.pids, "processes that shall dump")->check(positive_number());
     app.add_option("--job", options.run, "all ranks of that run, on this node and on its others");
-    app.add_option("--attempt", options.attempt, "of that run (default: the newest)")->check(CLI::NonNegativeNumber);
+    app.add_option("--attempt", options.attempt, "of that run (default: the newest)")->check(not_negative());
     app.add_flag("--list", options.list, "list the traced processes of this node, and ask nobody");
     app.add_option("--timeout", options.timeout_s, "seconds that a process gets to write its dump")
-        ->check(CLI::NonNegativeNumber)
+        ->check(not_negative())
         ->capture_default_str();
     app.add_option("--nodes-timeout", options.nodes_timeout_s,
                    "seconds, from the request on, that --job waits for ranks of other nodes; 0: not at all")
-        ->check(CLI::NonNegativeNumber)
+        ->check(not_negative())
         ->capture_default_str();
     app.add_option("--dir", options.directory,
                    "where dumps go that titan-dump writes itself (default: the process' own TITANTRACE_DIR)");

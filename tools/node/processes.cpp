@@ -115,8 +115,9 @@ std::string why_not_found(int32_t pid, const ProcView& view) {
     }
     if (!view.readable) {
         return fmt::format(
-            "it cannot be seen whether process {} is traced (/proc/{}/maps is not readable): run titan-dump as root",
-            pid, pid);
+            "it cannot be seen whether process {} is traced (/proc/{}/maps is not readable): {}", pid, pid,
+            ::geteuid() == 0 ? "not even root may here; it may be a thread of the kernel, or of another container"
+                             : "run titan-dump as root");
     }
     if (!view.ring_path.empty()) {
         return fmt::format("process {} keeps its ring in {}, which is not here: run titan-dump in its container", pid,
@@ -161,7 +162,7 @@ const char* presence_text(Presence presence) {
         case Presence::kRunning: return "running";
         case Presence::kStopped: return "stopped";
         case Presence::kZombie: return "zombie";
-        case Presence::kGone: return "gone";
+        case Presence::kGone: return "dead";
         case Presence::kElsewhere: return "elsewhere";
         case Presence::kUnknown: break;
     }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "analyzer/program.h"
+#include "node/numbers.h"
 #include "top/terminal.h"
 #include "top/view.h"
 
@@ -116,7 +117,7 @@ int run_command_line(int argc, char** argv) {
         ->capture_default_str();
     app.add_option("--count", options.count,
                    "leave after that many pages (default: one without a terminal, else no end)")
-        ->check(CLI::PositiveNumber);
+        ->check(positive_number());
     app.add_flag("--once", options.once, "one page, as plain text");
     app.add_flag("--json", options.json, "one JSON object in a line for each page");
     app.add_flag("--dead", options.view.dead_jobs, "jobs of which no process lives, too");

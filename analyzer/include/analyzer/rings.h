@@ -56,6 +56,7 @@ struct CollectOptions {
 };
 struct CollectResult {
     std::vector<std::string> written;
+    size_t saved_before = 0;  // by an earlier collect
     std::vector<std::string> problems;
 };
 CollectResult collect_rings(const CollectOptions& options);

@@ -185,8 +185,32 @@ TEST_CASE("rings are read directly, and those of missing ranks are found on the 
     struct stat status {};
     REQUIRE(::stat(collected.written[0].c_str(), &status) == 0);
     CHECK((status.st_mode & 0777) == 0600);
+    const CollectResult again = collect_rings(collect);
+    CHECK(again.written.empty());
+    CHECK(again.saved_before == 2);
     options.ring_directories.clear();
     CHECK(load_run(options)->ranks.size() == 4);
+}
+
+TEST_CASE("a directory of another user is said to be one, and what to do") {
+    TemporaryDirectory place;
+    const std::string closed = place.path + "/titantrace-0";
+    files::create_directory(closed);
+    files::permissions(closed, files::perms::none);
+    files::permissions(place.path, files::perms::all);
+    const uid_t user = ::geteuid();
+    if (user == 0) {
+        REQUIRE(::seteuid(65534) == 0);  // root may read all
+    }
+    const auto run = load_run(options_for(closed));
+    if (user == 0) {
+        REQUIRE(::seteuid(0) == 0);
+    }
+    files::permissions(closed, files::perms::all);
+    REQUIRE_FALSE(run);
+    CHECK(run.error().text().find("titantrace-0: permission denied: it belongs to the user with id " +
+                                  std::to_string(user)) != std::string::npos);
+    CHECK(run.error().text().find("run titan-analyze as the user that ran the job, or as root") != std::string::npos);
 }
 
 TEST_CASE("a ring directory that is a link or belongs to others is not read") {

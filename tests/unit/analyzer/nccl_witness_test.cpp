@@ -83,6 +83,7 @@ struct WitnessPlace {
 Run load_all_of(std::vector<std::string> paths) {
     LoadOptions options;
     options.paths = std::move(paths);
+    options.witnesses_alone = true;
     auto run = load_run(options);
     REQUIRE(run);
     return std::move(*run);
@@ -170,6 +171,9 @@ TEST_CASE("odd words of NCCL do no harm") {
 TEST_CASE("witnesses of NCCL alone give a hedged finding, or say what they cannot tell") {
     const WitnessPlace place;
     const std::string dead = place.write("a.json", ras_json(json_rank(0, 11, 42), missing_rank(1, 15, true), 2));
+    LoadOptions records;
+    records.paths = {dead};
+    CHECK_FALSE(load_run(records));  // what lists calls has nothing to list
     Diagnosis diagnosis = diagnose(load_all_of({dead}));
     REQUIRE(diagnosis.findings.size() == 1);
     CHECK(diagnosis.findings[0].ranks == std::vector<int>{1});
