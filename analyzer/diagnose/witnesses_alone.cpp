@@ -60,7 +60,7 @@ Suspects suspects_of(const Run& run) {
     }
     found.ranks = ranks_with(run, [](const Testimony& said) { return said.claim == Claim::kSilent; });
     if (!found.ranks.empty()) {
-        found.why = "without an answer to NCCL's RAS: dead, stopped or cut off";
+        found.why = "silent, as a witness says: dead, stopped or cut off";
         return found;
     }
     found.ranks = left_by_others(run);

@@ -505,7 +505,8 @@ Result<Run> load_run(const LoadOptions& options) {
     if (run.processes.empty() && !loaded->found.testimony.empty() && !loaded->any) {
         run.testimony = std::move(loaded->found.testimony);
         name_ranks_of_nccl(run);
-        return run;
+        warn_of_unread(run);
+        return run.testimony.empty() ? Result<Run>(Error(run.warnings.back().summary)) : run;
     }
     if (run.processes.empty()) {
         return nothing_usable(*loaded);
@@ -519,6 +520,7 @@ Result<Run> load_run(const LoadOptions& options) {
         }
     }
     run.testimony = std::move(loaded->found.testimony);
+    warn_of_unread(run);
     keep_of_this_run(run);
     link(run);
     warn_of_gaps(run);

@@ -19,6 +19,7 @@ enum class Claim : uint8_t {
     kEnded,   // it ended, not by success
     kSilent,  // others cannot reach it any more
     kNote,    // anything else that is worth a line of evidence
+    kUnread,  // nothing: why the file is not read
 };
 
 // Where its end lies among those of the others, as far as the witness tells.

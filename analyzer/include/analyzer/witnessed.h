@@ -26,5 +26,7 @@ void add_testimony(const Run& run, std::vector<Finding>& findings);
 // Of what NCCL says: the ranks of its communicators as ranks of the job, as far as records or the sizes tell. Without records the largest
 // communicator is taken for the world.
 void name_ranks_of_nccl(Run& run);
+// Files that are known and not read become warnings.
+void warn_of_unread(Run& run);
 
 }  // namespace titan::analyzer

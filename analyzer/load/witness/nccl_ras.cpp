@@ -281,6 +281,7 @@ void read_ras_json(const WitnessFile& file, std::vector<Testimony>& into) {
     const json whole = json::parse(file.text, keep, false);
     if (!whole.is_object()) {
         Testimony said;
+        said.claim = Claim::kUnread;
         said.text = "its JSON is cut off or damaged, or too large: not read";
         into.push_back(std::move(said));
         return;

@@ -28,4 +28,7 @@ void read_ras_text(const WitnessFile& file, std::vector<Testimony>& into);
 bool is_nccl_log(const WitnessFile& file);
 void read_nccl_log(const WitnessFile& file, std::vector<Testimony>& into);
 
+bool is_torch_debug(const WitnessFile& file);
+void read_torch_debug(const WitnessFile& file, std::vector<Testimony>& into);
+
 }  // namespace titan::analyzer

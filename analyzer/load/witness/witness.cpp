@@ -23,6 +23,7 @@ constexpr WitnessReader kReaders[] = {
     {"NCCL RAS", is_ras_json, read_ras_json},
     {"NCCL RAS", is_ras_text, read_ras_text},
     {"NCCL", is_nccl_log, read_nccl_log},
+    {"torch.distributed.debug", is_torch_debug, read_torch_debug},
 };
 
 constexpr std::string_view kEndings[] = {".log", ".out", ".err", ".txt", ".json", ".stdout", ".stderr"};
