@@ -8,6 +8,7 @@
 #include "analyzer/text.h"
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
+#include "formats/ring_image.h"
 
 namespace titan::analyzer {
 namespace {
