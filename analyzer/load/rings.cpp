@@ -13,6 +13,7 @@
 #include "analyzer/load.h"
 #include "analyzer/text.h"
 #include "formats/dump_builder.h"
+#include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
 
 namespace titan::analyzer {
