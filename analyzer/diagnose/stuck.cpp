@@ -285,6 +285,10 @@ void Diagnoser::add_unrecorded_death(int rank) {
         finding.since_ns = std::min(finding.since_ns, process.now_ns);
     }
     finding.doubt(witnessed_first(run_) != rank, "a witness that tells whether it ended before the others");
+    const Testimony* end = witnessed_end(run_, rank);
+    finding.doubt(
+        end != nullptr && end->rank_by_task,
+        fmt::format("what task {} is: it may be a launcher of several ranks, and none of them rank {}", rank, rank));
     diagnosis_.findings.push_back(std::move(finding));
 }
 

@@ -32,9 +32,10 @@ struct Testimony {
     std::string text;     // what it says, one printable line without the name of the witness
     Claim claim = Claim::kNote;
     EndOrder order = EndOrder::kUnknown;
-    int32_t rank = -1;        // global
-    int32_t task = -1;        // of the scheduler: a rank, unless a task starts several ranks
-    int32_t local_rank = -1;  // on its node
+    int32_t rank = -1;          // global
+    bool rank_by_task = false;  // the rank is taken from the number of the task alone
+    int32_t task = -1;          // of the scheduler: a rank, unless a task starts several ranks
+    int32_t local_rank = -1;    // on its node
     int32_t pid = 0;
     int32_t attempt = -1;
     int32_t part = 0;  // of the file: one that is appended to holds several jobs

@@ -55,6 +55,7 @@ class OfThisRun {
         }
         if (said.rank < 0 && said.task >= 0 && tasks_are_ranks_) {
             said.rank = said.task;
+            said.rank_by_task = !of_rank_.contains(said.task);
         }
     }
 

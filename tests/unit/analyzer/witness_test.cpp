@@ -297,6 +297,16 @@ TEST_CASE("a dead rank without a record is named by the launcher") {
     CHECK(told.head().summary.find("left no record") != std::string::npos);
 }
 
+TEST_CASE("a scheduler's task is a rank without a record at most likely: it may be a launcher of several") {
+    Testimony said = ended_first(-1);
+    said.witness = "srun";
+    said.task = 2;
+    const Played told = all_killed({said}, 2);
+    REQUIRE(!told.diagnosis.findings.empty());
+    CHECK(told.head().ranks == ranks({2}));
+    CHECK(told.head().confidence == analyzer::Confidence::kLikely);
+}
+
 TEST_CASE("stacks of an earlier dump stay with the newer ring, but for threads that went on") {
     analyzer::Process dumped;
     dumped.now_ns = 1000;
