@@ -315,6 +315,8 @@ void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
                 finding.ranks.push_back(cause->absence.global_rank);
             }
         }
+        finding.skipped = culprits.absences.front().moved_on;
+        finding.waiting = waiting_ranks(run_, *culprits.node);
         explain_absence(run_, culprits, finding);
         if (finding.kind == FindingKind::kCaptureMismatch) {
             explain_capture(run_, *culprits.node, culprits.absences, finding);

@@ -55,6 +55,15 @@ int64_t certain_after_ns(const Run& run, const WaitNode& node) {
     return after_ns;
 }
 
+// One kernel carries all calls of an NCCL group, so which of its peers it waits for is not recorded. A rank sends to itself in a group
+// only.
+bool may_wait_for_another_peer(const Process& process, const Member& member, const Entry& call) {
+    return call.peer == member.rank ||
+           (call.group != 0 && std::any_of(process.entries.begin(), process.entries.end(), [&](const Entry& other) {
+                return other.group == call.group && (other.row != call.row || other.peer != call.peer);
+            }));
+}
+
 }  // namespace
 
 std::string missing_dumps_text(const std::vector<int>& ranks, const std::string& what) {
@@ -103,6 +112,14 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     lost(format::Loss::kCommunicatorsUntracked);
     if (node.kind == WaitKind::kPointToPoint) {
         lost(format::Loss::kP2pUncounted);
+        // In an exchange each pair counts for itself: whether one left it out or the other made one too many, no vote tells.
+        const Entry* waiting = node.waiting.front().entry;
+        const MemberRef waiter = node.waiting.front().member;
+        finding.doubt(first.passed.how == Passing::kSkipped && waiting != nullptr &&
+                          may_wait_for_another_peer(run.process(waiter), run.member(waiter), *waiting),
+                      fmt::format("the program, or step markers (titan_step): rank {} may have made one exchange too "
+                                  "many, or left another one out",
+                                  run.member(waiter).global_rank));
         finding.doubt(node.lost, larger_ring_text(process));
     }
     finding.doubt(first.by_habit,
@@ -213,6 +230,15 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
         if (const Process& process = run.process(waiter.member); has_lost_unfinished_calls(process)) {
             lower_to(Confidence::kPossible,
                      larger_ring_text(process) + ", unfinished ones among them, and it may hang in one of those");
+            break;
+        }
+    }
+    for (const Waiter& waiter : node.waiting) {
+        if (node.kind == WaitKind::kPointToPoint && waiter.entry != nullptr &&
+            may_wait_for_another_peer(run.process(waiter.member), run.member(waiter.member), *waiter.entry)) {
+            lower_to(Confidence::kLikely,
+                     fmt::format("which peer the group of rank {} waits for: one kernel carries its sends and receives",
+                                 run.process(waiter.member).rank));
             break;
         }
     }

@@ -143,7 +143,9 @@ struct Finding {
     std::map<int, std::string> brief_state;         // the same without times, to fold ranks that do the same
     std::map<int, std::vector<StackFrame>> stacks;  // where culprits stood, innermost frames first
     bool hangs = true;                              // false: wrong, but nobody waits because of it
-    int64_t since_ns = 0;                           // when the first of the victims began to wait
+    bool skipped = false;      // the culprit went past the call: it is not where the program wants it
+    std::vector<int> waiting;  // in the very call that the culprit has not made
+    int64_t since_ns = 0;      // when the first of the victims began to wait
 
     // A reason for doubt, told by what would settle it. Without one the finding is as sure as before.
     void doubt(bool doubtful, const std::string& what_would_settle_it) {

@@ -1,6 +1,7 @@
 // What cannot have ended follows from what all ranks have issued and in which order, whether or not somebody watched.
 #include <doctest/doctest.h>
 
+#include "analyzer/doubts.h"
 #include "played.h"
 
 using namespace titan::test;
@@ -201,6 +202,55 @@ TEST_CASE("one rank's exchange too many is its own, not the fault of all who wen
         for (const Finding& finding : played.diagnosis.findings) {
             CHECK(finding.confidence != Confidence::kCertain);
         }
+    }
+}
+
+TEST_CASE("which send of an exchange hangs is not on record: one kernel carries all of them") {
+    for (const bool in_exchange : {true, false}) {
+        CAPTURE(in_exchange);
+        Scenario job(4, watched(true));
+        job.communicator("ep", {0, 1, 2, 3});
+        job.every_rank([&](int rank, Program& program) {
+            if (in_exchange) {
+                exchange(program, "ep", rank, 4, 1);
+            } else if (rank < 2) {
+                rank == 0 ? program.send("ep", 1).on_stream(1) : program.recv("ep", 0).on_stream(1);
+            }
+        });
+        job.play();
+        Run run = run_of(job);
+        titan::analyzer::link(run);
+        titan::analyzer::WaitNode node;
+        node.kind = titan::analyzer::WaitKind::kPointToPoint;
+        node.communicator = 0;
+        const titan::analyzer::Entry& sent = run.processes[0].entries.front();
+        titan::analyzer::Waiter& waiter = node.waiting.emplace_back();
+        waiter.member = {0, sent.row};
+        waiter.entry = &sent;
+        Finding finding;
+        finding.confidence = Confidence::kCertain;
+        titan::analyzer::doubt_stuck(run, node, finding);
+        CHECK((finding.confidence == Confidence::kCertain) == !in_exchange);
+    }
+}
+
+TEST_CASE("who waits alone and has skipped a call of all is no witness against the one it waits for") {
+    Scenario job(6, watched(true));
+    job.communicator("tp", {4, 5});
+    job.every_rank([](int rank, Program& program) {
+        for (int step = 0; step < 4; ++step) {
+            program.step(step).all_reduce("world").sync();
+            if (rank >= 4) {
+                program.all_gather("tp").sync();
+            }
+        }
+        rank == 5 ? program.step(4).all_reduce("tp").sync() : program.step(4).all_reduce("world").sync();
+    });
+    const Played played = play(job);
+    REQUIRE(!played.healthy());
+    CHECK(played.head().ranks == ranks({5}));
+    for (const Finding& finding : played.diagnosis.findings) {
+        CHECK((finding.ranks == ranks({5}) || finding.confidence != Confidence::kCertain));
     }
 }
 
