@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "analyzer/diagnoser.h"
+#include "analyzer/doubts.h"
 #include "analyzer/text.h"
 
 namespace titan::analyzer {
@@ -93,6 +94,7 @@ void Diagnoser::report_blocked(const std::map<CulpritKey, BlockedCause>& causes)
         sort_unique(finding.ranks);
         explain_blocked(run_, graph_.nodes[key.first], blocked, finding);
         doubt_blocker(graph_.nodes[key.first], *blocked.front(), place.by, finding);
+        doubt_short_wait(run_, graph_.nodes[key.first], finding);
         for (const uint32_t node : nodes) {
             is_cause_[node] = true;
         }

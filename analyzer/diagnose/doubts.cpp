@@ -15,6 +15,8 @@ namespace {
 
 // A wait that no timeout has confirmed is not called certain before this.
 constexpr int64_t kCertainAfterNs = 10'000'000'000;
+// No kernel of a healthy job is known to take this long.
+constexpr int64_t kSlowWorkNs = 30'000'000'000;
 
 constexpr auto kLossSentences = std::to_array<std::string_view>({
 #define TITAN_LOSS_SENTENCE(number, id, name, sentence) sentence,
@@ -56,12 +58,16 @@ int64_t certain_after_ns(const Run& run, const WaitNode& node) {
 }
 
 // One kernel carries all calls of an NCCL group, so which of its peers it waits for is not recorded. A rank sends to itself in a group
-// only.
+// only; of the oldest group the ring may have lost a part.
 bool may_wait_for_another_peer(const Process& process, const Member& member, const Entry& call) {
-    return call.peer == member.rank ||
-           (call.group != 0 && std::any_of(process.entries.begin(), process.entries.end(), [&](const Entry& other) {
-                return other.group == call.group && (other.row != call.row || other.peer != call.peer);
-            }));
+    if (call.peer == member.rank) {
+        return true;
+    }
+    const auto is_with_another = [&](const Entry& other) {
+        return other.group == call.group && (other.row != call.row || other.peer != call.peer);
+    };
+    const bool is_cut = process.overwritten != 0 && process.entries.front().group == call.group;
+    return call.group != 0 && (is_cut || std::any_of(process.entries.begin(), process.entries.end(), is_with_another));
 }
 
 }  // namespace
@@ -115,7 +121,7 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
         // In an exchange each pair counts for itself: whether one left it out or the other made one too many, no vote tells.
         const Entry* waiting = node.waiting.front().entry;
         const MemberRef waiter = node.waiting.front().member;
-        finding.doubt(first.passed.how == Passing::kSkipped && waiting != nullptr &&
+        finding.doubt(first.moved_on && waiting != nullptr &&
                           may_wait_for_another_peer(run.process(waiter), run.member(waiter), *waiting),
                       fmt::format("the program, or step markers (titan_step): rank {} may have made one exchange too "
                                   "many, or left another one out",
@@ -201,6 +207,19 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
                           compared, compared == 1 ? "is" : "are"));
 }
 
+void doubt_short_wait(const Run& run, const WaitNode& node, Finding& finding) {
+    const bool called_a_hang = std::any_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
+        return process.source.reason == "timeout" || process.source.reason == "abort";
+    });
+    const int64_t waited_ns = longest_wait_ns(node);
+    if (!called_a_hang && waited_ns < kSlowWorkNs) {
+        finding.confidence = std::min(finding.confidence, Confidence::kLikely);
+        finding.to_be_sure.push_back(
+            fmt::format("a later dump: slow work looks the same for {}, and no watchdog has called this a hang",
+                        duration_text(waited_ns)));
+    }
+}
+
 void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const Communicator& communicator = run.communicators[node.communicator];
     const auto lower_to = [&](Confidence confidence, const std::string& what_would_settle_it) {
@@ -233,6 +252,7 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
             break;
         }
     }
+    doubt_short_wait(run, node, finding);
     for (const Waiter& waiter : node.waiting) {
         if (node.kind == WaitKind::kPointToPoint && waiter.entry != nullptr &&
             may_wait_for_another_peer(run.process(waiter.member), run.member(waiter.member), *waiter.entry)) {

@@ -20,6 +20,8 @@ std::string larger_ring_text(const Process& process);
 void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding);
 // The confidence comes from the match; this says what is behind it.
 void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding);
+// Work that does not end may be slow, as long as no watchdog has called it a hang.
+void doubt_short_wait(const Run& run, const WaitNode& node, Finding& finding);
 // A call that everybody has reached and that does not end.
 void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding);
 // Waits whose length, and pairs whose numbers, the record leaves to be guessed.

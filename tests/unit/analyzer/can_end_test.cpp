@@ -234,6 +234,25 @@ TEST_CASE("which send of an exchange hangs is not on record: one kernel carries 
     }
 }
 
+TEST_CASE("work that does not end may be slow, until a watchdog calls it a hang or half a minute is over") {
+    for (const std::string reason : {"signal", "timeout"}) {
+        for (const int64_t waited_ns : {2'000'000'000LL, 40'000'000'000LL}) {
+            CAPTURE(reason);
+            CAPTURE(waited_ns);
+            Scenario job(2, watched(true));
+            job.every_rank([](int, Program& program) { program.all_reduce("world"); });
+            job.play();
+            const Run run = run_of(job, {}, reason);
+            titan::analyzer::WaitNode node;
+            node.waiting.emplace_back().age_ns = waited_ns;
+            Finding finding;
+            finding.confidence = Confidence::kCertain;
+            titan::analyzer::doubt_short_wait(run, node, finding);
+            CHECK((finding.confidence == Confidence::kLikely) == (reason == "signal" && waited_ns < 30'000'000'000LL));
+        }
+    }
+}
+
 TEST_CASE("who waits alone and has skipped a call of all is no witness against the one it waits for") {
     Scenario job(6, watched(true));
     job.communicator("tp", {4, 5});
