@@ -33,14 +33,16 @@ os.execvp(sys.argv[split + 1], sys.argv[split + 1:])
 """
 PROCESS_VM_READV, PROCESS_VM_WRITEV = 310, 311  # x86-64
 
-# The test's directory stays where it is, /dev/shm and the rest of /tmp are the container's own.
+# The test's directory and this checkout stay where they are, /dev/shm and the rest of /tmp are the container's own.
 CONTAINER = """
 set -e
 mount -t tmpfs -o size=$SHM,mode=1777 shm /dev/shm
 mkdir "$PLACE/private-tmp"
 mount -t tmpfs -o mode=1777 tmp "$PLACE/private-tmp"
-mkdir "$PLACE/private-tmp/$(basename "$PLACE")"
-mount --bind "$PLACE" "$PLACE/private-tmp/$(basename "$PLACE")"
+for kept in "$PLACE" "$CHECKOUT" "$BUILD"; do
+    inside=$PLACE/private-tmp/${kept#/tmp/}
+    [ "$kept" = "${kept#/tmp/}" ] || { mkdir -p "$inside"; mount --bind "$kept" "$inside"; }
+done
 mount --move "$PLACE/private-tmp" /tmp
 [ -z "$READ_ONLY" ] || mount -o remount,bind,ro /
 set +e
@@ -82,8 +84,8 @@ class Containers(harness.Case):
     def container(self, script, limit_s=120, shm="64m", preload=True, under=(), read_only=False, **settings):
         """Runs the script as process 1 of a container; `under`: a command that runs what is given to it."""
         (self.place.path / "started").touch()
-        env = self.place.env(preload=False, TITANTRACE_RING_DIR="/dev/shm", SHM=shm, PLACE=self.place.path, READ_ONLY="1" if read_only else "",
-                             RANKS=RANKS, **settings)
+        env = self.place.env(preload=False, TITANTRACE_RING_DIR="/dev/shm", SHM=shm, PLACE=self.place.path,
+                             CHECKOUT=harness.ROOT, BUILD=harness.BUILD, READ_ONLY="1" if read_only else "", RANKS=RANKS, **settings)
         if preload:
             script = f"export LD_PRELOAD={shlex.quote(str(harness.tracer()))}\n{script}"
         inner = shlex.join([*under, "sh", "-c", script])
