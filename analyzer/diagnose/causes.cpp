@@ -41,8 +41,7 @@ int64_t missing_for_ns(const Run& run, const Absence& absence, int64_t since_ns)
 // Behind calls whose entries are lost a call stands in line: what it takes to come to it, at the pace so far, is no hang.
 int64_t line_ns(const Process& process) {
     const uint64_t lost = lost_unfinished_calls(process);
-    const bool told = process.source.reason == "timeout" || process.source.reason == "abort";
-    if (lost == 0 || told || process.only_calls) {
+    if (lost == 0 || called_a_hang(process) || process.only_calls) {
         return 0;
     }
     uint64_t finished = 0;
@@ -73,7 +72,7 @@ bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
     }
     const bool confirmed = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         const Process& process = run.process(waiter.member);
-        return process.only_calls || process.source.reason == "timeout" || process.source.reason == "abort";
+        return process.only_calls || called_a_hang(process);
     });
     if (node.absent.empty()) {
         return shortest > threshold;
@@ -119,6 +118,10 @@ int64_t smeared_over_ns(const Run& run, const WaitNode& node) {
 }
 
 }  // namespace
+
+bool called_a_hang(const Process& process) {
+    return process.source.reason == "timeout" || process.source.reason == "abort";
+}
 
 int64_t usual_wait_ns(const Run& run, const WaitNode& node) {
     const MemberRef first = node.waiting.front().member;

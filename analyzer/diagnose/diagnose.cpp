@@ -79,24 +79,24 @@ std::string Diagnoser::awaited_work(const Process& process) const {
 }
 
 // Who skipped a call is where it should not be: that others do not come to it there is hardly their fault.
-void Diagnoser::doubt_those_who_keep_the_astray_waiting() {
-    std::set<int> astray;
+void Diagnoser::doubt_waits_of_ranks_that_skipped() {
+    std::set<int> skippers;
     for (const Finding& finding : diagnosis_.findings) {
         if (finding.kind == FindingKind::kRankNotArrived && finding.skipped) {
-            astray.insert(finding.ranks.begin(), finding.ranks.end());
+            skippers.insert(finding.ranks.begin(), finding.ranks.end());
         }
     }
     for (Finding& finding : diagnosis_.findings) {
         const bool only_they_wait =
             !finding.waiting.empty() && std::all_of(finding.waiting.begin(), finding.waiting.end(),
-                                                    [&](int rank) { return astray.contains(rank); });
+                                                    [&](int rank) { return skippers.contains(rank); });
         finding.doubt(only_they_wait, fmt::format("whether {} was to make this call at all: it skipped another one",
                                                   ranks_text(finding.waiting)));
     }
 }
 
 void Diagnoser::finish() {
-    doubt_those_who_keep_the_astray_waiting();
+    doubt_waits_of_ranks_that_skipped();
     name_the_halted(run_, diagnosis_);
     std::map<std::string, bool> first;
     for (const Finding& finding : diagnosis_.findings) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analyzer/causes.h"
 #include "analyzer/explain.h"
 #include "analyzer/rank_state.h"
 #include "analyzer/text.h"
@@ -41,10 +42,8 @@ bool node_is_foreign(const Run& run, const WaitNode& node) {
 }
 
 bool is_confirmed(const Run& run, const WaitNode& node) {
-    return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-        const std::string& reason = run.process(waiter.member).source.reason;
-        return reason == "timeout" || reason == "abort";
-    });
+    return std::any_of(node.waiting.begin(), node.waiting.end(),
+                       [&](const Waiter& waiter) { return called_a_hang(run.process(waiter.member)); });
 }
 
 // A slow rank may still come as long as nobody who waits has waited for nearly its whole timeout.
@@ -208,11 +207,8 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
 }
 
 void doubt_short_wait(const Run& run, const WaitNode& node, Finding& finding) {
-    const bool called_a_hang = std::any_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
-        return process.source.reason == "timeout" || process.source.reason == "abort";
-    });
     const int64_t waited_ns = longest_wait_ns(node);
-    if (!called_a_hang && waited_ns < kSlowWorkNs) {
+    if (waited_ns < kSlowWorkNs && std::none_of(run.processes.begin(), run.processes.end(), called_a_hang)) {
         finding.confidence = std::min(finding.confidence, Confidence::kLikely);
         finding.to_be_sure.push_back(
             fmt::format("a later dump: slow work looks the same for {}, and no watchdog has called this a hang",

@@ -285,6 +285,16 @@ class AtOnce(unittest.TestSuite):
         return result
 
 
+def take_option(option, otherwise, kind=int):
+    """A test file's own option, taken off the command line before unittest sees it."""
+    if option not in sys.argv:
+        return otherwise
+    place = sys.argv.index(option)
+    value = kind(sys.argv[place + 1])
+    del sys.argv[place:place + 2]
+    return value
+
+
 def main(at_once=1):
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True, help="meson's build directory")

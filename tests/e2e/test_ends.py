@@ -239,8 +239,5 @@ class Ends(harness.Case):
 
 
 if __name__ == "__main__":
-    if "--rounds" in sys.argv:
-        place = sys.argv.index("--rounds")
-        ROUNDS = int(sys.argv[place + 1])
-        del sys.argv[place:place + 2]
+    ROUNDS = harness.take_option("--rounds", ROUNDS)
     harness.main(at_once=2)

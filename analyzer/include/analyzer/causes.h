@@ -20,6 +20,9 @@ std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const Diagn
 int64_t usual_wait_ns(const Run& run, const WaitNode& node);
 int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options);
 
+// A watchdog found it, or an abort ended it: a wait in this record is more than a slow call.
+bool called_a_hang(const Process& process);
+
 // It has waited for nearly as long as its recorder, or PyTorch, allows: it hangs, whatever the others' records say.
 bool waited_for_its_timeout(const Run& run, const Waiter& waiter);
 

@@ -185,7 +185,7 @@ class Diagnoser {
     // Wrong results hurt nobody's progress, unless the very rank that made them is then missing: it left because of them.
     bool leads_to_a_hang(const Finding& silent) const;
     std::string awaited_work(const Process& process) const;
-    void doubt_those_who_keep_the_astray_waiting();
+    void doubt_waits_of_ranks_that_skipped();
     void finish();
     void add_standing();
     void tell_where_victims_stand(Finding& finding) const;

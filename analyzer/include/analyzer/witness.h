@@ -47,8 +47,8 @@ struct Testimony {
     int32_t exit_status = -1;  // where it exited
     int32_t signal = 0;        // where a signal ended it
     bool out_of_memory = false;
-    std::string message;     // of the exception that ended it
-    std::string error_file;  // that the witness names
+    std::string message;           // of the exception that ended it
+    std::string error_file;        // that the witness names
     int32_t comm_rank = -1;        // of NCCL's: the rank in the communicator that it speaks of
     int32_t comm_size = -1;        // of that communicator
     bool considered_dead = false;  // by NCCL's RAS, which cannot reach it

@@ -13,6 +13,8 @@ namespace titan::analyzer {
 // of those that tell a pid only. Before link(); files that are left out become a warning.
 void keep_of_this_run(Run& run);
 
+// Whether a statement can be of a process on that host: "node-3.cluster.example" and "node-3" are one, and not every witness tells.
+bool same_host(const Testimony& said, const Process& process);
 // What tells most about how this rank ended; nullptr: nothing does.
 const Testimony* witnessed_end(const Run& run, int rank);
 // The one rank that a witness saw fail before all others, -1 where there is none, or witnesses differ.

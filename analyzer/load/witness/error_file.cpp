@@ -24,10 +24,10 @@ void read_place(const std::string& path, Testimony& said) {
     const std::string rank = file.parent_path().filename().string();
     const std::string attempt = file.parent_path().parent_path().filename().string();
     std::string_view digits = rank;
-    said.local_rank = plausible_number(take_number(digits));
+    said.local_rank = take_rank(digits);
     digits = attempt;
     if (take_until(digits, "attempt_")) {
-        said.attempt = plausible_number(take_number(digits));
+        said.attempt = take_rank(digits);
     }
 }
 

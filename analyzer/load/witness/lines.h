@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "analyzer/run.h"
+
 namespace titan::analyzer {
 
 // Lines of a text, without their ends. Of a line beyond any reason only its beginning.
@@ -61,10 +63,8 @@ inline std::optional<int32_t> take_number(std::string_view& text) {
     return number;
 }
 
-// A rank, a task, an attempt; -1 for what cannot be one.
-inline int32_t plausible_number(std::optional<int32_t> claimed) {
-    return !claimed || *claimed < 0 || *claimed > (1 << 24) ? -1 : *claimed;
-}
+// The rank (or task, size, attempt) that the text begins with, cut off it; -1 for what cannot be one.
+inline int32_t take_rank(std::string_view& text) { return plausible_rank(take_number(text).value_or(-1)); }
 
 // 0 for what is no signal.
 inline int32_t signal_of(int64_t claimed) { return claimed > 0 && claimed < NSIG ? static_cast<int32_t>(claimed) : 0; }

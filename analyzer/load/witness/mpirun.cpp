@@ -25,7 +25,7 @@ void read_signal_line(std::string_view line, std::vector<Testimony>& into) {
     if (!take_until(line, kOnSignal)) {
         return;
     }
-    said.rank = plausible_number(take_number(line));
+    said.rank = take_rank(line);
     if (take_until(line, " with PID ")) {
         said.pid = take_number(line).value_or(0);
     }
@@ -58,7 +58,7 @@ void read_mpirun_log(const WitnessFile& file, std::vector<Testimony>& into) {
         first_to_exit = first_to_exit || line.find(kFirstToExit) != std::string_view::npos;
         std::string_view rest = line;
         if (first_to_exit && take_until(rest, "Process name: [[") && take_until(rest, "],")) {
-            exited.rank = plausible_number(take_number(rest));
+            exited.rank = take_rank(rest);
         } else if (first_to_exit && take_until(rest, "Exit code:")) {
             rest = without_spaces(rest);
             exited.exit_status = take_number(rest).value_or(-1);

@@ -50,12 +50,12 @@ void note_rank(std::string_view words, LoggedProcess& process) {
     if (!take_until(words, "comm 0x") || !take_until(words, " rank ")) {
         return;
     }
-    const int32_t rank = plausible_rank(take_number(words).value_or(-1));
+    const int32_t rank = take_rank(words);
     if (!words.starts_with(" nranks ") && !words.starts_with(" nRanks ")) {
         return;
     }
     words.remove_prefix(8);
-    const int32_t size = plausible_rank(take_number(words).value_or(-1));
+    const int32_t size = take_rank(words);
     if (rank >= 0 && rank < size && size > process.comm_size) {
         process.comm_rank = rank;
         process.comm_size = size;

@@ -21,10 +21,7 @@ int32_t world_of(const Run& run) {
 
 void name_rank_of_nccl(const Run& run, int32_t world, Testimony& said) {
     const auto has_pid = [&](const Process& process) {
-        const bool same_host =
-            said.host.empty() || process.host.empty() ||
-            said.host.substr(0, said.host.find('.')) == process.host.substr(0, process.host.find('.'));
-        return process.rank >= 0 && process.pid == said.pid && same_host;
+        return process.rank >= 0 && process.pid == said.pid && same_host(said, process);
     };
     const auto same = std::find_if(run.processes.begin(), run.processes.end(), has_pid);
     if (said.pid > 0 && same != run.processes.end() && std::count_if(same, run.processes.end(), has_pid) == 1) {

@@ -164,7 +164,7 @@ std::optional<RasLine> ras_line(std::string_view line) {
     line = without_spaces(line);
     if (line.starts_with("Rank ")) {
         line.remove_prefix(5);
-        found.rank = plausible_rank(take_number(line).value_or(-1));
+        found.rank = take_rank(line);
         const auto does = take_until(line, "--");
         if (found.rank < 0 || !does) {
             return std::nullopt;
@@ -258,7 +258,7 @@ Testimony said_by(const RasLine& line, const RasPart& part) {
 void read_missing_ranks(std::string_view line, const RasPart& part, std::vector<Testimony>& into) {
     take_until(line, ": ");
     for (RasLine missing; into.size() < kMaxTestimonies; line.remove_prefix(1)) {
-        missing.rank = plausible_rank(take_number(line).value_or(-1));
+        missing.rank = take_rank(line);
         if (missing.rank >= 0) {
             into.push_back(said_by(missing, part));
         }

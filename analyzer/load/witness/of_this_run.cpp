@@ -14,13 +14,6 @@ namespace {
 // Clocks of two hosts, and a time that was cut to seconds.
 constexpr int64_t kTolerableNs = 5'000'000'000;
 
-// "node-3.cluster.example" and "node-3" are one.
-std::string_view short_name(std::string_view host) { return host.substr(0, host.find('.')); }
-
-bool same_host(const Testimony& said, const Process& process) {
-    return said.host.empty() || process.host.empty() || short_name(said.host) == short_name(process.host);
-}
-
 // When the first thing of this run is known to have happened, 0 unknown.
 int64_t begin_ns(const Run& run) {
     int64_t begin = INT64_MAX;
@@ -109,6 +102,11 @@ class OfThisRun {
 };
 
 }  // namespace
+
+bool same_host(const Testimony& said, const Process& process) {
+    const auto short_name = [](std::string_view host) { return host.substr(0, host.find('.')); };
+    return said.host.empty() || process.host.empty() || short_name(said.host) == short_name(process.host);
+}
 
 void keep_of_this_run(Run& run) {
     if (run.testimony.empty()) {

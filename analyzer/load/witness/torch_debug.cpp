@@ -40,7 +40,7 @@ bool begins_rank(std::string_view line, RankPart& part) {
     }
     line.remove_prefix(9);
     part = RankPart();
-    part.said.rank = plausible_rank(take_number(line).value_or(-1));
+    part.said.rank = take_rank(line);
     return true;
 }
 
@@ -120,7 +120,7 @@ void read_torch_debug(const WitnessFile& file, std::vector<Testimony>& into) {
             partial = true;
         } else if (std::string_view rest = line; partial && line.starts_with("  Rank ")) {
             rest.remove_prefix(7);
-            const int32_t rank = plausible_rank(take_number(rest).value_or(-1));
+            const int32_t rank = take_rank(rest);
             if (rank >= 0 && rest.starts_with(": ")) {
                 note_silence(rank, rest.substr(2), into);
             }

@@ -82,9 +82,9 @@ void read_failure_field(std::string_view line, TorchrunFailure& failure) {
     } else if (name == "host") {
         failure.said.host = value;
     } else if (name == "rank") {
-        failure.said.rank = plausible_number(take_number(value));
+        failure.said.rank = take_rank(value);
         if (take_until(value, "local_rank: ")) {
-            failure.said.local_rank = plausible_number(take_number(value));
+            failure.said.local_rank = take_rank(value);
         }
     } else if (name == "exitcode") {
         read_exit(value, failure.said);

@@ -17,8 +17,10 @@ namespace {
 using format::Result;
 
 constexpr WitnessReader kReaders[] = {
-    {"torchrun", is_torchrun_log, read_torchrun_log}, {"error file", is_error_file, read_error_file},
-    {"Slurm", is_slurm_log, read_slurm_log},          {"sacct", is_sacct, read_sacct},
+    {"torchrun", is_torchrun_log, read_torchrun_log},
+    {"error file", is_error_file, read_error_file},
+    {"Slurm", is_slurm_log, read_slurm_log},
+    {"sacct", is_sacct, read_sacct},
     {"mpirun", is_mpirun_log, read_mpirun_log},
     {"NCCL RAS", is_ras_json, read_ras_json},
     {"NCCL RAS", is_ras_text, read_ras_text},

@@ -2,7 +2,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,21 +10,13 @@
 #include "analyzer/show.h"
 #include "formats/file_bytes.h"
 #include "played.h"
+#include "temporary_directory.h"
 
 using namespace titan::test;
 using namespace titan::analyzer;
 namespace files = std::filesystem;
 
 namespace {
-
-struct PackedPlace {
-    PackedPlace() {
-        char name[] = "/tmp/titan-archive-XXXXXX";
-        path = ::mkdtemp(name);
-    }
-    ~PackedPlace() { files::remove_all(path); }
-    std::string path;
-};
 
 std::vector<std::byte> content_of(const files::path& path) {
     const auto file = titan::format::OpenFile::open(path.string());
@@ -70,21 +61,11 @@ std::string json_of(const std::string& path) {
     return json_report(run, diagnose(run));
 }
 
-Scenario packed_job() {
-    Scenario job(4, {});
-    titan::synth::write_training(job, 12);
-    Program sleep;
-    sleep.sleep();
-    job.program(1).insert_before("world", 9, sleep);
-    job.play();
-    return job;
-}
-
 }  // namespace
 
 TEST_CASE("dumps in an archive give the report of the dumps") {
-    PackedPlace place;
-    packed_job().write(place.path + "/dumps");
+    TemporaryDirectory place;
+    job_with_a_sleeper(4, 1).write(place.path + "/dumps");
     const std::string wanted = json_of(place.path + "/dumps");
     CHECK(wanted.find("rank_not_arrived") != std::string::npos);
     for (const char* name : {"/job.tar.gz", "/job.tar", "/job.zip"}) {
@@ -103,8 +84,8 @@ TEST_CASE("dumps in an archive give the report of the dumps") {
 }
 
 TEST_CASE("rings and digests in an archive are read, and a damaged member is named") {
-    PackedPlace place;
-    Scenario job = packed_job();
+    TemporaryDirectory place;
+    Scenario job = job_with_a_sleeper(4, 1);
     job.write(place.path + "/dumps");
     DigestOptions options;
     options.load.paths = {place.path + "/dumps"};

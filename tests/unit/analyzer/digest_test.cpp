@@ -11,6 +11,7 @@
 #include "formats/digest_file.h"
 #include "formats/dump_reader.h"
 #include "played.h"
+#include "temporary_directory.h"
 
 using namespace titan::test;
 using namespace titan::analyzer;
@@ -20,26 +21,10 @@ namespace files = std::filesystem;
 
 namespace {
 
-struct Place {
-    Place() {
-        char name[] = "/tmp/titan-digest-XXXXXX";
-        path = ::mkdtemp(name);
-    }
-    ~Place() { files::remove_all(path); }
+struct Place : TemporaryDirectory {
     std::string dumps() const { return path + "/dumps"; }
     std::string digests() const { return path + "/digests"; }
-    std::string path;
 };
-
-Scenario sleeping_job(int ranks, int culprit, ScenarioOptions options = {}) {
-    Scenario job(ranks, std::move(options));
-    titan::synth::write_training(job, 12);
-    Program sleep;
-    sleep.sleep();
-    job.program(culprit).insert_before("world", 9, sleep);
-    job.play();
-    return job;
-}
 
 LoadOptions options_for(std::vector<std::string> paths) {
     LoadOptions options;
@@ -81,7 +66,7 @@ bool says(const std::string& text, const std::string& part) { return text.find(p
 
 TEST_CASE("digests give the report of the dumps, one file for each host, for its owner only") {
     Place place;
-    Scenario job = sleeping_job(16, 5);
+    Scenario job = job_with_a_sleeper(16, 5);
     job.write(place.dumps(), {7});
     files::resize_file(place.dumps() + "/synth/0/rank00002.0.titan", 30);
     const DigestResult result = digest(place.dumps(), place.digests());
@@ -105,7 +90,7 @@ TEST_CASE("a node takes the records of its own host") {
     Place place;
     char host[64] = {};
     REQUIRE(::gethostname(host, sizeof(host) - 1) == 0);
-    Scenario job = sleeping_job(16, 5);
+    Scenario job = job_with_a_sleeper(16, 5);
     for (int rank = 4; rank < 12; ++rank) {
         std::memset(job.ring(rank).header().host, 0, sizeof(job.ring(rank).header().host));
         std::memcpy(job.ring(rank).header().host, host, std::strlen(host));
@@ -124,7 +109,7 @@ TEST_CASE("a node takes the records of its own host") {
     // None of this host is no error: it must not end the work of other nodes.
     files::remove_all(place.dumps());
     files::remove_all(place.digests());
-    sleeping_job(4, 1).write(place.dumps());
+    job_with_a_sleeper(4, 1).write(place.dumps());
     const auto none = write_digests(options);
     REQUIRE(none);
     CHECK(none->written.empty());
@@ -132,11 +117,11 @@ TEST_CASE("a node takes the records of its own host") {
 
 TEST_CASE("of a rank in several digests and dumps the newest counts") {
     Place place;
-    sleeping_job(4, 1).write(place.dumps());
+    job_with_a_sleeper(4, 1).write(place.dumps());
     digest(place.dumps(), place.digests());
     ScenarioOptions later;
     later.hang_s = 60;
-    Scenario job = sleeping_job(4, 1, later);
+    Scenario job = job_with_a_sleeper(4, 1, later);
     job.write(place.path + "/later", {0, 3});
     const auto run = load_run(options_for({place.digests(), place.path + "/later"}));
     REQUIRE(run);
@@ -149,7 +134,7 @@ TEST_CASE("of a rank in several digests and dumps the newest counts") {
 
 TEST_CASE("damaged, foreign and newer digests are told in clear words") {
     Place place;
-    sleeping_job(4, 1).write(place.dumps());
+    job_with_a_sleeper(4, 1).write(place.dumps());
     const std::string path = digest(place.dumps(), place.digests()).written.front();
     const std::vector<std::byte> whole = bytes_of(path);
 
@@ -211,7 +196,7 @@ TEST_CASE("a section that claims or unpacks to more than the limit is refused") 
 }
 
 TEST_CASE("no prefix and no changed byte of a packed process is taken for more than it is") {
-    Scenario job = sleeping_job(4, 1);
+    Scenario job = job_with_a_sleeper(4, 1);
     Run run = run_of(job);
     condense(run.processes[0], kTightLimits);
     const std::vector<std::byte> whole = pack_process(run.processes[0]);
@@ -229,7 +214,7 @@ TEST_CASE("no prefix and no changed byte of a packed process is taken for more t
 
 TEST_CASE("the head of a dump tells its host") {
     Place place;
-    sleeping_job(4, 1).write(place.dumps());
+    job_with_a_sleeper(4, 1).write(place.dumps());
     const auto file = titan::format::OpenFile::open(place.dumps() + "/synth/0/rank00003.0.titan");
     REQUIRE(file);
     const auto header = titan::format::read_ring_header(*file);

@@ -1,11 +1,10 @@
 // What is left after a launcher has cleaned up: who ended first, and who was only ended with the others.
-#include <stdlib.h>
-
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include "played.h"
+#include "temporary_directory.h"
 
 #include "analyzer/ends.h"
 #include "analyzer/process_check.h"
@@ -193,8 +192,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a process that is frozen is told by its control group, of either version") {
-    char name[] = "/tmp/titan-groups-XXXXXX";
-    const std::filesystem::path root = ::mkdtemp(name);
+    const TemporaryDirectory directory;
+    const std::filesystem::path root = directory.path;
     std::filesystem::create_directories(root / "job" / "step");
     std::filesystem::create_directories(root / "freezer" / "old");
     std::ofstream(root / "job" / "step" / "cgroup.events") << "populated 1\nfrozen 1\n";
@@ -207,7 +206,6 @@ TEST_CASE("a process that is frozen is told by its control group, of either vers
     CHECK(!analyzer::is_frozen("nonsense\n:\n::\n", root));
     CHECK(analyzer::halt_of('t', "ptrace_stop") == analyzer::Halt::kTraced);
     CHECK(analyzer::halt_of('S', "do_freezer_trap") == analyzer::Halt::kFrozen);
-    std::filesystem::remove_all(root);
 }
 
 TEST_CASE("one record of eight is no verdict, whatever that rank did") {

@@ -7,6 +7,7 @@
 
 #include "analyzer/rings.h"
 #include "played.h"
+#include "temporary_directory.h"
 
 using namespace titan::test;
 using namespace titan::analyzer;
@@ -14,15 +15,6 @@ using titan::synth::write_training;
 namespace files = std::filesystem;
 
 namespace {
-
-struct TemporaryDirectory {
-    TemporaryDirectory() {
-        char name[] = "/tmp/titan-load-XXXXXX";
-        path = ::mkdtemp(name);
-    }
-    ~TemporaryDirectory() { files::remove_all(path); }
-    std::string path;
-};
 
 LoadOptions options_for(const std::string& path) {
     LoadOptions options;

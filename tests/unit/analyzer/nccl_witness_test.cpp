@@ -9,18 +9,15 @@
 #include <fstream>
 
 #include "played.h"
+#include "temporary_directory.h"
+#include "witnesses.h"
 
 using namespace titan::test;
 using namespace titan::analyzer;
 
 namespace {
 
-std::vector<Testimony> nccl_says(const std::string& text) {
-    WitnessFile file;
-    file.path = file.label = "ras.txt";
-    file.text = text;
-    return testimonies_of(file);
-}
+std::vector<Testimony> nccl_says(const std::string& text) { return said_in(text, "ras.txt"); }
 
 std::string json_rank(int rank, int pid, int all_reduces, int async_error = 0) {
     return R"({"rank":)" + std::to_string(rank) + R"(,"host":"10.0.0.7","pid":)" + std::to_string(pid) +
@@ -69,12 +66,7 @@ const std::string kNcclLog =
     "node-3:4712:4791 [4] NCCL INFO ncclCommInitRankConfig comm 0x77d0 rank 4 nranks 8 cudaDev 4 nvmlDev 4 busId 4b000 "
     "commId 0x99 - Init COMPLETE\n";
 
-struct WitnessPlace {
-    WitnessPlace() {
-        char name[] = "/tmp/titan-witness-XXXXXX";
-        path = ::mkdtemp(name);
-    }
-    ~WitnessPlace() { std::filesystem::remove_all(path); }
+struct WitnessPlace : TemporaryDirectory {
     std::string write(const std::string& name, const std::string& text) const {
         std::ofstream(path + "/" + name) << text;
         // After the runs of these tests, whose time is their own: what is older is of another job.
@@ -82,7 +74,6 @@ struct WitnessPlace {
         ::utimensat(AT_FDCWD, (path + "/" + name).c_str(), times, 0);
         return path + "/" + name;
     }
-    std::string path;
 };
 
 Run load_all_of(std::vector<std::string> paths) {
@@ -92,11 +83,6 @@ Run load_all_of(std::vector<std::string> paths) {
     auto run = load_run(options);
     REQUIRE(run);
     return std::move(*run);
-}
-
-bool quotes(const std::vector<std::string>& lines, const std::string& part) {
-    return std::any_of(lines.begin(), lines.end(),
-                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
 }
 
 }  // namespace
@@ -112,8 +98,9 @@ TEST_CASE("RAS as JSON tells of missing ranks, errors and those that lag") {
           "rank 4 of 6 (communicator 0xae94, pid 15 on 10.0.0.9) is considered dead: RAS cannot reach it");
     CHECK(said[1].text == "rank 5 of 6 (communicator 0xae94, pid 16 on 10.0.0.9) does not answer");
     CHECK_FALSE(said[1].considered_dead);
-    CHECK(quotes({said[2].text}, "rank 2 of 6 (communicator 0xae94, pid 13 on 10.0.0.7) has the asynchronous error 6"));
-    CHECK(quotes({said[3].text}, "has launched 41 AllReduce, 3 others 42"));
+    CHECK(any_line_has({said[2].text},
+                       "rank 2 of 6 (communicator 0xae94, pid 13 on 10.0.0.7) has the asynchronous error 6"));
+    CHECK(any_line_has({said[3].text}, "has launched 41 AllReduce, 3 others 42"));
 }
 
 TEST_CASE("RAS as text tells the same") {
@@ -148,8 +135,8 @@ TEST_CASE("NCCL's log tells who lost a peer, aborts, and is quiet") {
     CHECK(said[0].comm_rank == 3);
     CHECK(said[0].comm_size == 8);
     CHECK(said[0].lost_a_peer);
-    CHECK(quotes({said[0].text}, "Connection closed by remote peer node-4<43210>"));
-    CHECK(quotes({said[1].text}, "Abort COMPLETE"));
+    CHECK(any_line_has({said[0].text}, "Connection closed by remote peer node-4<43210>"));
+    CHECK(any_line_has({said[1].text}, "Abort COMPLETE"));
     CHECK(said[2].comm_rank == 4);
     CHECK(said[2].text == "pid 4712 on node-3 logs no warning and no abort");
 }
@@ -183,7 +170,7 @@ TEST_CASE("witnesses of NCCL alone give a hedged finding, or say what they canno
     REQUIRE(diagnosis.findings.size() == 1);
     CHECK(diagnosis.findings[0].ranks == std::vector<int>{1});
     CHECK(diagnosis.findings[0].confidence == Confidence::kLikely);
-    CHECK(quotes(diagnosis.findings[0].evidence, "NCCL RAS says (a.json): rank 1 of 2"));
+    CHECK(any_line_has(diagnosis.findings[0].evidence, "NCCL RAS says (a.json): rank 1 of 2"));
     const std::string mute = place.write("b.json", ras_json(json_rank(0, 11, 42), missing_rank(1, 15, false), 2));
     diagnosis = diagnose(load_all_of({mute}));
     REQUIRE(diagnosis.findings.size() == 1);
@@ -211,12 +198,7 @@ TEST_CASE("witnesses of NCCL alone give a hedged finding, or say what they canno
 
 TEST_CASE("a rank that RAS considers dead makes a verdict about another one less sure") {
     const WitnessPlace place;
-    Scenario job(4, {});
-    titan::synth::write_training(job, 12);
-    Program sleep;
-    sleep.sleep();
-    job.program(1).insert_before("world", 9, sleep);
-    job.play();
+    Scenario job = job_with_a_sleeper(4, 1);
     job.write(place.path + "/dumps", {3});  // rank 3 left no dump
     const auto head = [&] { return diagnose(load_all_of({place.path + "/dumps"})).findings.front(); };
     const Finding before = head();
@@ -225,7 +207,7 @@ TEST_CASE("a rank that RAS considers dead makes a verdict about another one less
     const Finding after = head();
     CHECK(after.ranks == before.ranks);
     CHECK(after.confidence == lower(before.confidence));
-    CHECK(quotes(after.evidence, "rank 3 of 4"));
+    CHECK(any_line_has(after.evidence, "rank 3 of 4"));
     // Another job's: that pid is rank 0's, which has a record of another number.
     place.write("dumps/ncclras.json", ras_json("", missing_rank(1, 99999, true), 4));
     CHECK(head().confidence == before.confidence);

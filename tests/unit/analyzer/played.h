@@ -64,6 +64,17 @@ inline std::string condensed_report(Run run, const analyzer::CondenseLimits& lim
     return analyzer::json_report(run, analyzer::diagnose(run, options));
 }
 
+// A training of twelve steps in which one rank sleeps in program code before the ninth call of all.
+inline Scenario job_with_a_sleeper(int ranks, int culprit, ScenarioOptions options = {}) {
+    Scenario job(ranks, std::move(options));
+    synth::write_training(job, 12);
+    Program sleep;
+    sleep.sleep();
+    job.program(culprit).insert_before("world", 9, sleep);
+    job.play();
+    return job;
+}
+
 struct Played {
     Run run;
     Diagnosis diagnosis;

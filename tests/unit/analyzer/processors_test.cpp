@@ -6,6 +6,7 @@
 
 #include "analyzer/digest.h"
 #include "analyzer/processors.h"
+#include "temporary_directory.h"
 #include "timing_job.h"
 
 namespace {
@@ -113,8 +114,8 @@ TEST_CASE("a high load alone counts where the kernel tells no delays") {
 }
 
 TEST_CASE("dumps tell of processors, digests keep it, and odd values are no harm") {
-    char name[] = "/tmp/titan-processors-XXXXXX";
-    const std::string place = ::mkdtemp(name);
+    const test::TemporaryDirectory directory;
+    const std::string& place = directory.path;
     synth::TimedJob job(slow_rank_5());
     const auto write = [&](const std::string& processors) {
         std::string meta = synth::dump_meta(job.now_ticks(0), "signal", true, 0);
@@ -138,5 +139,4 @@ TEST_CASE("dumps tell of processors, digests keep it, and odd values are no harm
     }
     write(R"({"online":1,"threads":1,"run_ns":18446744073709551615,"run_delay_ns":18446744073709551615})");
     CHECK(warning_of(place + "/dumps").find("50%") != std::string::npos);
-    std::filesystem::remove_all(place);
 }

@@ -4,17 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/witness.h"
+#include "witnesses.h"
 
 using namespace titan::analyzer;
 
 namespace {
 
 std::vector<Testimony> debug_says(const std::string& text) {
-    WitnessFile file;
-    file.path = file.label = "stacks_20261122_083000.txt";
-    file.text = text;
-    return testimonies_of(file);
+    return titan::test::said_in(text, "stacks_20261122_083000.txt");
 }
 
 }  // namespace

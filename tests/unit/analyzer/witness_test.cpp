@@ -8,6 +8,7 @@
 #include "analyzer/standing.h"
 #include "analyzer/witnessed.h"
 #include "played.h"
+#include "witnesses.h"
 
 using namespace titan;
 using namespace titan::test;
@@ -18,13 +19,6 @@ using analyzer::Testimony;
 using analyzer::WitnessFile;
 
 namespace {
-
-std::vector<Testimony> said_in(const std::string& text) {
-    WitnessFile file;
-    file.path = file.label = "job.log";
-    file.text = text;
-    return analyzer::testimonies_of(file);
-}
 
 // As PyTorch 2.13's torchrun wrote it.
 const std::string kTorchrunLog =
@@ -256,11 +250,6 @@ Played all_killed(const std::vector<Testimony>& testimony, int missing = -1) {
     analyzer::link(played.run);
     played.diagnosis = analyzer::diagnose(played.run);
     return played;
-}
-
-bool any_line_has(const std::vector<std::string>& lines, const std::string& text) {
-    return std::any_of(lines.begin(), lines.end(),
-                       [&](const std::string& line) { return line.find(text) != std::string::npos; });
 }
 
 }  // namespace
