@@ -110,7 +110,7 @@ class Top(node_jobs.NodeCase):
         self.assertEqual(len(pids), 4)
 
         def waits():
-            page, = self.pages("--once") if len(self.place.ring_files()) == 4 else ({"jobs": []},)
+            page, = self.pages("--once") if len(self.steps()) == 4 else ({"jobs": []},)
             calls = [call for job in page["jobs"] for call in job["calls"] if call["operation"] == "comm_init"]
             return [call for call in calls if call["pending_ns"] and call["pending_ns"] > 2e8]
         call, = harness.wait_for(waits, 20, "a creation that is not complete")
