@@ -339,6 +339,13 @@ void set_job_state(JobState state) {
     }
 }
 
+void note_last_dump() {
+    if (member.page != nullptr) {
+        member.page->processes[member.place].claim.store(static_cast<uint32_t>(getpid()), std::memory_order_relaxed);
+        set_job_state(JobState::kCrashed);
+    }
+}
+
 void leave_job() {
     if (member.page == nullptr) {
         return;

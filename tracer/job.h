@@ -63,6 +63,8 @@ void claim_gone(bool (*write)(const JobProcess& process));
 
 // This process's own entry. signal-safe.
 void set_job_state(JobState state);
+// Its own dump tells how it ends, with stacks: nobody is to save its ring as well, however often it is told to end after that.
+void note_last_dump();
 
 // After a clean end: when all processes of the job on this node left in order and none dumped, rings and page go.
 void leave_job();

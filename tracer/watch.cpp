@@ -211,7 +211,7 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell t
     const bool written = write_dump(session, {pending.reason, asked_by, pending.detail, is_evidence(pending.cause)});
     const bool ends = pending.reason == DumpReason::kEnd;
     if (written && (ends || crashed_itself(session))) {
-        set_job_state(JobState::kCrashed);  // what it had to say is said
+        note_last_dump();
     }
     if (ends) {
         save_the_dead(session);

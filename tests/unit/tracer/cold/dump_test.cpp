@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -19,6 +19,7 @@
 using namespace titan::tracer;
 using titan::format::DumpReason;
 using titan::test::has;
+using titan::test::kPatience_ns;
 using titan::test::rank_environment;
 using titan::test::read_dump;
 using titan::test::read_file;
@@ -28,8 +29,6 @@ namespace fs = std::filesystem;
 namespace format = titan::format;
 
 namespace {
-
-constexpr uint64_t kPatience_ns = 20'000'000'000;
 
 int dump_times(int times) {
     if (start_session() == nullptr) {
@@ -158,6 +157,7 @@ TEST_CASE("a relative directory is the one of the start; closed descriptors chan
     CHECK(read_dump(scratch.dump_path("rank00000.0.titan")).complete);
 }
 
+// Time of the processor: the time on the wall is the machine's other work, too.
 TEST_CASE("a full ring: under 2 MiB and 300 ms") {
     Scratch scratch;
     int status = run_child(rank_environment(scratch, 0, 8), [&] {
@@ -212,10 +212,9 @@ TEST_CASE("a full ring: under 2 MiB and 300 ms") {
                           0,
                           0};
         }
-        auto begin = std::chrono::steady_clock::now();
+        const clock_t begin = clock();
         int result = dump_times(1);
-        double milliseconds =
-            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+        double milliseconds = static_cast<double>(clock() - begin) * 1000 / CLOCKS_PER_SEC;
         FILE* figures = fopen(scratch.path("figures").c_str(), "w");
         fprintf(figures, "%f", milliseconds);
         fclose(figures);

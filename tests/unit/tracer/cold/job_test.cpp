@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,13 +27,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A rank that records until it is told to end by SIGUSR2.
+// A rank that records until it is told to end by SIGUSR2. From when on it does so a file tells.
 volatile sig_atomic_t told = 0;
-int live() {
+int live(const Scratch& scratch) {
     signal(SIGUSR2, [](int) { told = 1; });
     if (start_session() == nullptr) {
         return 1;
     }
+    close(open(scratch.path("records" + std::to_string(getpid())).c_str(), O_CREAT | O_RDWR, 0600));
     while (told == 0) {
         usleep(10'000);
     }
@@ -48,12 +50,20 @@ struct Ranks {
             wait_child(pid);
         }
     }
+    void add(const Scratch& scratch, const titan::test::Environment& environment) {
+        pids.push_back(start_child(
+            environment, [&] { return live(scratch); }, scratch.path("errors")));
+    }
+    void wait_until_all_record(const Scratch& scratch) {
+        for (pid_t pid : pids) {
+            CHECK(eventually([&] { return fs::exists(scratch.path("records" + std::to_string(pid))); }));
+        }
+    }
     void start(const Scratch& scratch, int count) {
         for (int rank = 0; rank < count; ++rank) {
-            pids.push_back(start_child(rank_environment(scratch, rank, count), live, scratch.path("errors")));
+            add(scratch, rank_environment(scratch, rank, count));
         }
-        CHECK(eventually([&] { return titan::test::list_dir(scratch.ring_dir()).size() == pids.size() + 1; }));
-        usleep(200'000);
+        wait_until_all_record(scratch);
     }
     void end_in_order() {
         for (pid_t pid : pids) {
@@ -137,6 +147,38 @@ TEST_CASE("a rank that ended in order is in the dump of the others") {
     CHECK(has(meta(scratch, "rank00001.0.titan"), "had exited"));
 }
 
+// As Python does at Ctrl-C: a handler, then once more without one. The second time must not call the first one's dump missing.
+TEST_CASE("a rank that dumped when it was told to end is not saved by another") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0, 2);
+    environment["TITANTRACE_TIMEOUT_S"] = "1";  // so that it soon counts as standing still
+    Ranks ranks;
+    ranks.add(scratch, rank_environment(scratch, 1, 2));
+    ranks.wait_until_all_record(scratch);
+    CHECK(titan::test::run_child(environment, [&] {
+              signal(SIGINT, [](int) {});
+              if (start_session() == nullptr) {
+                  return 1;
+              }
+              const bool dumped = eventually([&] {
+                  raise(SIGINT);
+                  usleep(50'000);
+                  return !scratch.dump_names().empty();
+              });
+              wait_for_dump(titan::test::kPatience_ns);
+              signal(SIGINT, SIG_DFL);
+              raise(SIGINT);
+              return dumped ? 2 : 3;
+          }) == 1000 + SIGINT);
+    // Before its second dump it has saved those who are gone.
+    for (const char* dump : {"rank00001.0.titan", "rank00001.1.titan"}) {
+        kill(ranks.pids[0], SIGUSR1);
+        CHECK(eventually([&] { return fs::exists(scratch.dump_path(dump)); }));
+    }
+    CHECK(scratch.dump_names() ==
+          std::vector<std::string>{"rank00000.0.titan", "rank00001.0.titan", "rank00001.1.titan"});
+}
+
 TEST_CASE("a crash of one rank dumps all, the crashed one by itself") {
     Scratch scratch;
     Ranks ranks;
@@ -157,11 +199,12 @@ TEST_CASE("the page of an earlier run of the same name does not speak") {
         kill(ranks.pids[0], SIGUSR1);
         CHECK(eventually([&] { return scratch.dump_names().size() == 2; }));
     }  // both killed
-    pid_t again = start_child(rank_environment(scratch, 1, 2), live);
+    Ranks again;
+    again.add(scratch, rank_environment(scratch, 1, 2));
+    again.wait_until_all_record(scratch);
     usleep(2'500'000);
     CHECK(scratch.dump_names().size() == 2);  // neither the old request nor the old dead
-    kill(again, SIGUSR2);
-    CHECK(wait_child(again) == 0);
+    again.end_in_order();
 }
 
 TEST_CASE("another node hears of a dump through the dump directory") {
@@ -177,8 +220,9 @@ TEST_CASE("another node hears of a dump through the dump directory") {
     for (int rank = 0; rank < 4; ++rank) {
         auto environment = rank_environment(scratch, rank, 4);
         environment["TITANTRACE_RING_DIR"] = scratch.path(rank < 2 ? "node0" : "node1");
-        ranks.pids.push_back(start_child(environment, live, scratch.path("errors")));
+        ranks.add(scratch, environment);
     }
+    ranks.wait_until_all_record(scratch);
     usleep(2'500'000);
     CHECK(scratch.dump_names().empty());
     kill(ranks.pids[0], SIGUSR1);

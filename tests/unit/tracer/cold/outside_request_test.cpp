@@ -27,7 +27,7 @@ T seen(T& field) {
 }
 
 bool answered_after(format::RingHeader& header, uint64_t begun) {
-    return eventually([&] { return seen(header.dumps_ended) > begun; }, 5);
+    return eventually([&] { return seen(header.dumps_ended) > begun; });
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ TEST_CASE("a word in the ring asks this process for a dump, also one that hears 
     environment["TITANTRACE_DUMP_ON"] = "none";
     CHECK(run_child(environment, [&] {
               format::RingHeader& header = *start_session()->header;
-              if (!eventually([&] { return seen(header.dump_answers) == 1; }, 5)) {
+              if (!eventually([&] { return seen(header.dump_answers) == 1; })) {
                   return 1;
               }
               for (uint32_t i = 1; i < 3; ++i) {

@@ -66,7 +66,7 @@ pid_t start_child(const Environment& environment, const std::function<int()>& bo
         int errors = open(error_path.empty() ? "/dev/null" : error_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
         dup2(errors, STDERR_FILENO);
         close(errors);
-        alarm(60);
+        alarm(2 * kPatience_ns / 1'000'000'000);
         _exit(body());
     }
     return child;
@@ -82,8 +82,8 @@ int run_child(const Environment& environment, const std::function<int()>& body, 
     return wait_child(start_child(environment, body, error_path));
 }
 
-bool eventually(const std::function<bool()>& condition, double seconds) {
-    auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+bool eventually(const std::function<bool()>& condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kPatience_ns);
     while (std::chrono::steady_clock::now() < deadline) {
         if (condition()) {
             return true;

@@ -43,8 +43,11 @@ pid_t start_child(const Environment& environment, const std::function<int()>& bo
 int wait_child(pid_t child);
 int run_child(const Environment& environment, const std::function<int()>& body, const std::string& error_path = "");
 
-// Waits until `condition` holds; false after `seconds`.
-bool eventually(const std::function<bool()>& condition, double seconds = 10);
+// How long to wait for what must come: a machine may be busy with other work. Nothing takes as long where all is well.
+constexpr uint64_t kPatience_ns = 60'000'000'000;
+
+// Waits until `condition` holds; false when that takes too long.
+bool eventually(const std::function<bool()>& condition);
 
 std::string read_file(const std::string& path);
 std::vector<std::string> list_dir(const std::string& path);  // sorted, without dots

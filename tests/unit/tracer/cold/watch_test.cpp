@@ -15,6 +15,7 @@
 using namespace titan::tracer;
 using titan::test::eventually;
 using titan::test::has;
+using titan::test::kPatience_ns;
 using titan::test::rank_environment;
 using titan::test::read_dump;
 using titan::test::run_child;
@@ -41,12 +42,10 @@ TEST_CASE("the heart beats and the anchor moves") {
               format::RingHeader& header = *session->ring_file.header;
               uint64_t beat = std::atomic_ref(header.heartbeat_ticks).load();
               uint64_t moment = std::atomic_ref(header.last_anchor.realtime_ns).load();
-              return eventually(
-                         [&] {
-                             return std::atomic_ref(header.heartbeat_ticks).load() > beat + ns_to_ticks(900'000'000) &&
-                                    std::atomic_ref(header.last_anchor.realtime_ns).load() > moment;
-                         },
-                         4)
+              return eventually([&] {
+                  return std::atomic_ref(header.heartbeat_ticks).load() > beat + ns_to_ticks(900'000'000) &&
+                         std::atomic_ref(header.last_anchor.realtime_ns).load() > moment;
+              })
                          ? 0
                          : 1;
           }) == 0);
@@ -59,7 +58,7 @@ TEST_CASE("a call past the timeout is dumped once, the next one again") {
     CHECK(run_child(environment, [&] {
               Session* session = start_session();
               auto& record = enter_stuck_call(*session, 500, "ncclCommInitRank");
-              if (!eventually([&] { return scratch.dump_names().size() == 1; }, 4)) {
+              if (!eventually([&] { return scratch.dump_names().size() == 1; })) {
                   return 1;
               }
               usleep(1'000'000);
@@ -68,10 +67,10 @@ TEST_CASE("a call past the timeout is dumped once, the next one again") {
               }
               usleep(5'000'000);  // else it would join the first dump
               std::atomic_ref(record.entered_ticks).store(now_ticks());
-              return eventually([&] { return scratch.dump_names().size() == 2; }, 4) ? 0 : 3;
+              return eventually([&] { return scratch.dump_names().size() == 2; }) ? 0 : 3;
           }) == 0);
     auto dump = read_dump(scratch.dump_path("rank00000.0.titan"));
-    CHECK(has(dump.meta, "\"reason\":\"timeout\",\"detail\":\"thread 4711 inside ncclCommInitRank for 0 s\""));
+    CHECK(has(dump.meta, "\"reason\":\"timeout\",\"detail\":\"thread 4711 inside ncclCommInitRank for "));
 }
 
 TEST_CASE("dumps on purpose do not push out the evidence of a hang") {
@@ -85,7 +84,7 @@ TEST_CASE("dumps on purpose do not push out the evidence of a hang") {
                                                     format::DumpReason::kApi};
               for (format::DumpReason reason : reasons) {
                   request_dump(reason, "");
-                  if (!wait_for_dump(4'000'000'000)) {
+                  if (!wait_for_dump(kPatience_ns)) {
                       return 1;
                   }
               }
@@ -104,7 +103,7 @@ TEST_CASE("the way out is the TMPDIR of the beginning: programs change their env
               start_session();
               setenv("TMPDIR", "/proc", 1);
               request_dump(format::DumpReason::kApi, "");
-              return wait_for_dump(4'000'000'000) ? 0 : 1;
+              return wait_for_dump(kPatience_ns) ? 0 : 1;
           }) == 0);
 }
 
@@ -125,7 +124,7 @@ TEST_CASE("a program that has used up its file descriptors gets its dump") {
                   }
                   for (int dump = 0; dump < 2; ++dump) {  // the room is there again
                       request_dump(format::DumpReason::kApi, "");
-                      if (!wait_for_dump(4'000'000'000)) {
+                      if (!wait_for_dump(kPatience_ns)) {
                           return 2 + dump;
                       }
                   }
