@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,11 +26,13 @@ constexpr uint64_t kEndSnapshotWait_ns = 1'000'000'000;
 constexpr uintptr_t kNearbyStack_bytes = 1 << 20;
 
 // The program's action: the copy that `version` points at. The other one is written first, so that a child forked meanwhile
-// finds a whole one.
+// finds a whole one. A reader that meets a writer two versions ahead reads again; meanwhile its words are whole, at least.
+constexpr size_t kActionWords = sizeof(struct sigaction) / sizeof(uint64_t);
+static_assert(sizeof(struct sigaction) % sizeof(uint64_t) == 0);
 struct Action {
     std::atomic<bool> owned;
     std::atomic<uint32_t> version;
-    struct sigaction program[2];
+    std::atomic<uint64_t> program[2][kActionWords];
 };
 constinit Action actions[kSignals]{};
 
@@ -86,12 +89,16 @@ bool in_vfork_child() {
 
 void read_action(int number, struct sigaction& program) {
     const Action& action = actions[number];
+    uint64_t words[kActionWords];
     uint32_t before = 0;
     do {
         before = action.version.load(std::memory_order_acquire);
-        program = action.program[before % 2];
-        std::atomic_thread_fence(std::memory_order_acquire);
+        for (size_t i = 0; i < kActionWords; ++i) {
+            words[i] = action.program[before % 2][i].load(std::memory_order_relaxed);
+        }
+        std::atomic_thread_fence(std::memory_order_acquire);  // partner: the fence of store_action
     } while (action.version.load(std::memory_order_relaxed) != before);
+    memcpy(&program, words, sizeof(program));
 }
 
 // All signals blocked, one writer at a time. The lock lies on the page that fork wipes: in the child nobody holds it.
@@ -121,7 +128,12 @@ class WriteLock {
 void store_action(int number, const struct sigaction& program) {
     Action& action = actions[number];
     const uint32_t next = action.version.load(std::memory_order_relaxed) + 1;
-    action.program[next % 2] = program;
+    uint64_t words[kActionWords];
+    memcpy(words, &program, sizeof(program));
+    std::atomic_thread_fence(std::memory_order_release);
+    for (size_t i = 0; i < kActionWords; ++i) {
+        action.program[next % 2][i].store(words[i], std::memory_order_relaxed);
+    }
     action.version.store(next, std::memory_order_release);
 }
 

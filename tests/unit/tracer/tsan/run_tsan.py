@@ -24,14 +24,15 @@ def run(command, reports):
 
 
 def leave_out(words):
-    """Arguments for doctest. NAME is a pattern: a name's commas would end it."""
-    filters = []
+    """Arguments for doctest, one of each kind: of several it takes the last. NAME is a pattern: a name's commas would end it."""
+    names = {"case": [], "subcase": []}
     for word in words:
         kind, _, rest = word.partition("=")
         name, _, reason = rest.partition(":")
         print(f"left out: {kind} '{name}': {reason}")
-        filters.append({"case": "--test-case-exclude=", "subcase": "--subcase-exclude="}[kind] + name)
-    return filters
+        names[kind].append(name)
+    options = {"case": "--test-case-exclude=", "subcase": "--subcase-exclude="}
+    return [options[kind] + ",".join(given) for kind, given in names.items() if given]
 
 
 def main():
