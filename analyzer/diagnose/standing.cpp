@@ -106,13 +106,16 @@ void Diagnoser::tell_parting(const StackNode& tree, Finding& finding) const {
                                            way(*parting->others), way(*parting->culprits)));
 }
 
-// The stack of a dead rank went with it. Where those stand that wait for it is the place in the program that it was going to.
-void Diagnoser::tell_where_victims_stand(Finding& finding) const {
+// The stack of a dead rank went with it. Where those stand that wait for it is the place in the program that it was going to. A
+// launcher may end them before they get there.
+void Diagnoser::tell_where_others_stand(Finding& finding) const {
     std::map<std::string, std::vector<int>> ranks_at;
-    for (const int rank : finding.victims) {
-        const Process* const process = process_of_rank_[rank];
-        const Standing* const standing = process == nullptr ? nullptr : main_thread(*process);
-        if (standing != nullptr) {
+    const bool nobody_waits = finding.victims.empty();
+    const std::vector<int>& asked = nobody_waits ? finding.ranks : finding.victims;
+    for (const auto& [rank, process] : process_of_rank_.by_rank) {
+        const bool named = std::find(asked.begin(), asked.end(), rank) != asked.end();
+        const Standing* const standing = main_thread(*process);
+        if (standing != nullptr && rank >= 0 && named != nobody_waits) {
             ranks_at[place_text(*process, *standing)].push_back(rank);
         }
     }
@@ -121,7 +124,9 @@ void Diagnoser::tell_where_victims_stand(Finding& finding) const {
     for (const auto& [place, ranks] : ranks_at) {
         if (shown++ < kShownPlaces) {
             finding.evidence.push_back(
-                fmt::format("{} {} for it in {}", ranks_text(ranks), ranks.size() == 1 ? "waits" : "wait", place));
+                nobody_waits ? fmt::format("{} stood in {}, not yet waiting for it", ranks_text(ranks), place)
+                             : fmt::format("{} {} for it in {}", ranks_text(ranks),
+                                           ranks.size() == 1 ? "waits" : "wait", place));
         }
     }
 }
@@ -151,7 +156,7 @@ void Diagnoser::add_standing() {
             }
         }
         if (finding.kind == FindingKind::kRankDead && finding.stacks.empty()) {
-            tell_where_victims_stand(finding);
+            tell_where_others_stand(finding);
         }
         if (is_absence(finding.kind)) {
             if (places.size() == 1 && !places.begin()->empty()) {

@@ -188,7 +188,7 @@ class Diagnoser {
     void doubt_waits_of_ranks_that_skipped();
     void finish();
     void add_standing();
-    void tell_where_victims_stand(Finding& finding) const;
+    void tell_where_others_stand(Finding& finding) const;
     void tell_parting(const StackNode& tree, Finding& finding) const;
 
     const Run& run_;

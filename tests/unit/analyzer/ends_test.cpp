@@ -63,6 +63,31 @@ TEST_CASE("a rank that died first is dead, those that the launcher told to end a
     CHECK(played.head().victims == ranks({0, 1, 3}));
 }
 
+TEST_CASE("a death that nobody waited for yet is shown where the others stood") {
+    Scenario job(4);
+    write_training(job, 4);
+    job.play();
+    Played played{run_of(job), {}};
+    for (Process& process : played.run.processes) {
+        process.liveness = Liveness::kKilled;
+        process.ending.seen_ns = newest_ns(process);
+        if (process.rank != 2) {
+            tell_to_end(process, newest_ns(process) + 100 * kMs);
+            process.texts.push_back("step at train.py:7");
+            const auto place = static_cast<uint32_t>(process.texts.size() - 1);
+            process.standing = {
+                {.thread = process.pid, .name = 0, .why_none = 0, .frames = {place}, .libraries = {0}, .python = 1}};
+        }
+    }
+    analyzer::link(played.run);
+    played.diagnosis = analyzer::diagnose(played.run);
+    REQUIRE(played.diagnosis.findings.size() == 1);
+    CHECK(played.head().kind == FindingKind::kRankDead);
+    CHECK(played.head().victims.empty());
+    CHECK(std::count(played.head().evidence.begin(), played.head().evidence.end(),
+                     "ranks 0-1,3 stood in step at train.py:7, not yet waiting for it") == 1);
+}
+
 TEST_CASE("a status other than 0 is a failure, one of 0 is not") {
     for (const int status : {0, 3}) {
         const Played played = ended([&](Process& process, bool culprit) {
