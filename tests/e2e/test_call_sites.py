@@ -159,7 +159,7 @@ class CallSites(harness.Case):
 
     def test_ring_of_a_killed_process(self):
         jobs = self.start("--steps", "100000", TITANTRACE_DUMP_ON="none")
-        shown = lambda: self.place.show(self.place.rings, "--rank", "1") if len(self.place.ring_files()) == 2 else []
+        shown = lambda: self.place.show(self.place.rings, "--rank", "1", starting=True) if len(self.place.ring_files()) == 2 else []
         harness.wait_for(lambda: any(call["op"] == "broadcast" for call in shown()), 30, "a checkpoint")
         os.kill(jobs[1].pid, signal.SIGKILL)
         jobs[1].wait()

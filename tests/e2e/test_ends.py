@@ -50,8 +50,8 @@ class Ends(harness.Case):
         harness.wait_for(lambda: len(self.place.ring_files()) == 4 or job.status is not None, 90, "four ranks record")
 
         def newest():
-            calls = [self.place.show(self.place.rings, "--rank", rank, "--last", 1) for rank in range(4)]
-            return min((call["step"] for last in calls for call in last), default=-1)
+            calls = [self.place.show(self.place.rings, "--rank", rank, "--last", 1, starting=True) for rank in range(4)]
+            return min((call["step"] for last in calls for call in last), default=-1) if all(calls) else -1
         harness.wait_for(lambda: newest() >= step, 60, f"step {step}")
 
     def expect(self, kind, *, of_ranks=(VICTIM,), line=True, sources=None):

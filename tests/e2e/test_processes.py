@@ -77,7 +77,7 @@ class Processes(harness.Case):
         launcher = self.place.start([harness.client("e2e-processes"), "fork-first"])
         harness.wait_for(lambda: len(self.place.ring_files()) == 2, 20, "both children record")
         self.assertEqual(harness.threads_of(launcher.pid), ["e2e-processes"])
-        harness.wait_for(lambda: len(self.place.show(self.place.rings, "--op", "all_reduce")) == 2, 10, "their calls")
+        harness.wait_for(lambda: len(self.place.show(self.place.rings, "--op", "all_reduce", starting=True)) == 2, 10, "their calls")
         self.finish(launcher)
         self.assertEqual(self.place.ring_files(), [])
 

@@ -52,7 +52,7 @@ class OnTerminal:
 
     def end(self):
         """Exit status and the terminal's settings afterwards."""
-        deadline = time.monotonic() + 10 * harness.SLOW
+        deadline = time.monotonic() + 10 * harness.SLOW * harness.PATIENCE
         while time.monotonic() < deadline:
             self.read()
             done, status = os.waitpid(self.pid, os.WNOHANG)

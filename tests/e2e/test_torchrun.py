@@ -47,7 +47,7 @@ class Torchrun(harness.Case):
         harness.wait_for(lambda: len(self.place.ring_files()) == 4 or job.status is not None, 90, "four ranks record")
         pids = python_ranks(job.pid)
         self.assertEqual(sorted(pids), [0, 1, 2, 3])
-        harness.wait_for(lambda: len(self.place.show(self.place.rings, "--rank", "0")) > 50, 30, "they train")
+        harness.wait_for(lambda: len(self.place.show(self.place.rings, "--rank", "0", starting=True)) > 50, 30, "they train")
         os.kill(pids[2], signal.SIGUSR1)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 20, "all ranks dump")
         self.assertIsNone(job.status, "the job goes on")
