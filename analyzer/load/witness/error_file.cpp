@@ -80,7 +80,7 @@ void read_error_file(const WitnessFile& file, std::vector<Testimony>& into) {
         time = string_at(extra, "timestamp");
         where = last_frame(string_at(extra, "py_callstack"));
         const auto code = message.find("errorCode");
-        said.signal = code != message.end() && code->is_number_integer() ? signal_of(-code->get<int64_t>()) : 0;
+        said.signal = code != message.end() && code->is_number_integer() ? signal_of_status(code->get<int64_t>()) : 0;
     } else if (message.is_string()) {
         said.message = message.get<std::string>();
     }

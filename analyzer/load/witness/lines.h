@@ -69,4 +69,7 @@ inline int32_t take_rank(std::string_view& text) { return plausible_rank(take_nu
 // 0 for what is no signal.
 inline int32_t signal_of(int64_t claimed) { return claimed > 0 && claimed < NSIG ? static_cast<int32_t>(claimed) : 0; }
 
+// As Python tells that a signal ended a process: a negative status.
+inline int32_t signal_of_status(int64_t status) { return status > -NSIG ? signal_of(-status) : 0; }
+
 }  // namespace titan::analyzer

@@ -67,7 +67,7 @@ void read_exit(std::string_view value, Testimony& said) {
     if (take_until(value, "(pid: ")) {
         said.pid = take_number(value).value_or(0);
     }
-    said.signal = code ? signal_of(-int64_t{*code}) : 0;
+    said.signal = code ? signal_of_status(*code) : 0;
     said.exit_status = code && *code > 0 ? *code : -1;
 }
 
