@@ -201,8 +201,8 @@ class EndJudge {
         }
     }
 
-    // A process that is killed right after it was told to end has no time to note that. So where several ended without a note, and
-    // none of them long before, each may be one of those.
+    // A process that is killed right after it was told to end has no time to note that, and one that was just starting no means. So
+    // where several ended without a note or left no record at all, and none of them long before, each may be one of those.
     void doubt_several() {
         std::vector<uint32_t> close;
         for (const uint32_t i : own_) {
@@ -212,7 +212,8 @@ class EndJudge {
                 close.push_back(i);
             }
         }
-        if (close.size() > 1) {
+        const size_t unrecorded = run_.partial_recording || witnessed_first_ >= 0 ? 0 : run_.missing_ranks.size();
+        if (close.size() + unrecorded > 1) {
             std::for_each(close.begin(), close.end(), [&](uint32_t i) { process(i).ending.guessed = true; });
         }
     }

@@ -63,7 +63,7 @@ class Kills(harness.Case):
         analysis = place.analyze(place.rings, *([place.dumps] if place.dump_files() else []))
         with self.lock:
             self.assertIn(analysis.status, (0, 1, 2, 3), label + analysis.stderr)
-        if analysis.json is None:
+        if analysis.status == harness.UNUSABLE:
             begun = [line for line in analysis.stderr.splitlines() if not any(words in line for words in NOT_BEGUN)]
             return ("unreadable", f"{label}: {begun}") if place.ring_files() and begun else ("before the first call", "")
         damaged = [warning["summary"] for warning in analysis.json["warnings"]

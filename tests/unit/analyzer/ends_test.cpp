@@ -144,6 +144,27 @@ TEST_CASE("of two that are gone without a note, one may have been killed before 
     }
 }
 
+TEST_CASE("one is gone without a note, another left no record: either may have ended first") {
+    for (const bool long_before : {false, true}) {
+        Played played = ended([&](Process& process, bool culprit) {
+            if (!culprit) {
+                tell_to_end(process, newest_ns(process) + (long_before ? 3000 : 100) * kMs);
+            }
+        });
+        std::erase_if(played.run.processes, [](const Process& process) { return process.rank == 0; });
+        for (Process& process : played.run.processes) {
+            process.liveness = Liveness::kKilled;
+        }
+        played.run.warnings.clear();
+        analyzer::link(played.run);
+        played.diagnosis = analyzer::diagnose(played.run);
+        REQUIRE(!played.diagnosis.findings.empty());
+        CHECK(played.head().kind == FindingKind::kRankDead);
+        CHECK(played.head().ranks == ranks({2}));
+        CHECK(played.head().confidence == (long_before ? Confidence::kCertain : Confidence::kLikely));
+    }
+}
+
 TEST_CASE("all on record were told to end, and one left no record: that one may be the reason") {
     Scenario job(4);
     write_training(job, 4);
