@@ -43,6 +43,7 @@ def witness_samples():
         ("srun.log", b"srun: error: vm: task 2: Killed\nslurmstepd-vm: error: *** STEP 2.0 ON vm CANCELLED AT 2026-11-22T09:31:44 ***\n"
                      b"srun: error: vm: tasks 0-1,3: Terminated\n", "read: 4"),
         ("srun-many-tasks.log", b"srun: error: vm: tasks 0-2147483647: Killed\n" * 64, "read: 4096"),
+        ("srun-last-tasks.log", b"srun: error: vm: tasks 2147483646-2147483647: Killed\n", "read: 2"),
         ("srun-backwards.log", b"srun: error: vm: tasks 9-1,-3,: Killed\nsrun: error: : task\nsrun: error: a: task ", "read: 0"),
         ("oom.log", b"slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been OOM Killed.\n", "read: 1"),
         ("sacct.txt", b"JobID|State|ExitCode|NodeList\n17|FAILED|0:9|vm\n17.0|OUT_OF_MEMORY|0:125|vm\n17.1|COMPLETED|0:0|vm\n", "read: 2"),

@@ -47,8 +47,8 @@ std::vector<int32_t> take_tasks(std::string_view& text) {
             text.remove_prefix(1);
             last = take_number(text).value_or(*first);
         }
-        for (int32_t task = *first; task >= 0 && task <= last && tasks.size() < kMaxTasksOfALine; ++task) {
-            tasks.push_back(task);
+        for (int64_t task = *first; task >= 0 && task <= last && tasks.size() < kMaxTasksOfALine; ++task) {
+            tasks.push_back(static_cast<int32_t>(task));
         }
         if (!text.starts_with(",")) {
             break;
