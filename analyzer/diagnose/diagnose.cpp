@@ -116,6 +116,7 @@ void Diagnoser::finish() {
     };
     std::stable_sort(diagnosis_.findings.begin(), diagnosis_.findings.end(),
                      [&](const Finding& a, const Finding& b) { return worth(a) < worth(b); });
+    add_second_causes();
     Timing timing = analyze_timing(run_);
     add_timing_findings(run_, timing, diagnosis_.findings);
     diagnosis_.clocks = std::move(timing.clocks);

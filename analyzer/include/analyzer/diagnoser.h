@@ -173,6 +173,11 @@ class Diagnoser {
     // A call on record has waited for nearly its whole timeout, and nothing above explains it.
     void add_unexplained_waits();
 
+    // second_causes.cpp
+    // Who stands still beside those who are told, and owes a call that is queued behind what hangs.
+    std::optional<WaitNode> first_owed(const Process& process) const;
+    void add_second_causes();
+
     // pending.cpp
     // Where nothing hangs: who waits for longer than usual because somebody has not come.
     void add_pending();

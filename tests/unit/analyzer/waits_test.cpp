@@ -123,6 +123,39 @@ TEST_CASE("the chain of waits is followed to its end") {
     CHECK(played.head().victims == ranks({1, 2, 3, 4, 5, 6, 7}));
 }
 
+TEST_CASE("a rank that stands still before a call that is queued behind the cause is named, too") {
+    // Nobody waits in what rank 1 has not called: rank 3 hangs in an earlier call, because rank 0 holds up rank 1's stream.
+    for (const bool second : {true, false}) {
+        CAPTURE(second);
+        Scenario job(4);
+        job.communicator("shard:0", {0, 1});
+        job.communicator("shard:1", {2, 3});
+        job.communicator("replica:0", {0, 2});
+        job.communicator("replica:1", {1, 3});
+        job.every_rank([](int rank, Program& program) {
+            const std::string shard = rank < 2 ? "shard:0" : "shard:1";
+            const std::string replica = rank % 2 == 0 ? "replica:0" : "replica:1";
+            program.all_reduce(replica).kernel("_Z4gemmPf").sync();
+            program.all_reduce(shard).all_reduce(replica).all_reduce(replica).sync();
+        });
+        job.program(0).insert_before("shard:0", 0, only(&Program::sleep));
+        if (second) {
+            job.program(1).insert_before("replica:1", 2, only(&Program::sleep));
+        }
+        const Played played = play(job);
+        REQUIRE(played.diagnosis.findings.size() == (second ? 2 : 1));
+        CHECK(played.head().ranks == ranks({0}));
+        CHECK(played.head().confidence == Confidence::kCertain);
+        if (second) {
+            const Finding& other = played.diagnosis.findings[1];
+            CHECK(other.kind == FindingKind::kRankNotArrived);
+            CHECK(other.ranks == ranks({1}));
+            CHECK(other.confidence == Confidence::kLikely);
+            CHECK(other.sequence == 2);
+        }
+    }
+}
+
 TEST_CASE("two independent causes are two findings") {
     Scenario job(8);
     job.communicator("a", {0, 1, 2, 3});

@@ -1,0 +1,106 @@
+// Ranks that stand still beside the cause: the calls that they owe are queued behind others, so that no wait shows it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "analyzer/diagnoser.h"
+#include "analyzer/rank_state.h"
+#include "analyzer/text.h"
+
+namespace titan::analyzer {
+namespace {
+
+// In program code, as far as all its threads tell that call NCCL.
+bool is_idle(const Process& process) {
+    const auto threads = issuing_threads(process);
+    return !threads.empty() && !process.is_gone() && !is_host_unseen(process) && process.ending.halt == Halt::kNone &&
+           std::all_of(threads.begin(), threads.end(), [](const ThreadState* thread) { return thread->call == 0; });
+}
+
+}  // namespace
+
+// The oldest call that a peer has made and this process has not.
+std::optional<WaitNode> Diagnoser::first_owed(const Process& process) const {
+    std::optional<WaitNode> first;
+    const auto note = [&](const Member& member, MemberRef peer, const Entry& call) {
+        if (first && first->waiting.front().since_ns <= call.entered_ns) {
+            return;
+        }
+        const bool collective = format::is_collective(call.kind);
+        const int peer_rank = run_.member(peer).rank;
+        const bool sends = call.kind == OpKind::kSend;
+        first.emplace();
+        first->kind = collective ? WaitKind::kCollective : WaitKind::kPointToPoint;
+        first->communicator = member.communicator;
+        first->sequence = call.sequence;
+        first->source = collective ? -1 : sends ? peer_rank : member.rank;
+        first->target = collective ? -1 : sends ? member.rank : peer_rank;
+        first->op = call.kind;
+        first->waiting.push_back({peer, &call, call.entered_ns, run_.process(peer).now_ns - call.entered_ns});
+    };
+    for (const Member& member : process.members) {
+        if (member.communicator == kNoIndex || member.closed_ns != 0) {
+            continue;
+        }
+        for (const MemberRef peer : run_.communicators[member.communicator].members) {
+            const Member& other = run_.member(peer);
+            if (const Entry* call =
+                    other.issued > member.issued ? run_.process(peer).call_at(other, member.issued) : nullptr) {
+                note(member, peer, *call);
+            }
+            const bool owes_message = member.p2p_counted && other.p2p_counted &&
+                                      (other.sent_to(member.rank) > member.received_from(other.rank) ||
+                                       other.received_from(member.rank) > member.sent_to(other.rank));
+            for (const Entry& call : run_.process(peer).entries) {
+                const bool sends = call.kind == OpKind::kSend;
+                if (owes_message && call.row == peer.row && (sends || call.kind == OpKind::kRecv) &&
+                    call.peer == member.rank && call.state != CallState::kFinished &&
+                    call.sequence >= (sends ? member.received_from(other.rank) : member.sent_to(other.rank))) {
+                    note(member, peer, call);
+                }
+            }
+        }
+    }
+    return first;
+}
+
+void Diagnoser::add_second_causes() {
+    std::set<int> told;
+    bool missing = false;
+    for (const Finding& finding : diagnosis_.findings) {
+        if (finding.hangs) {
+            told.insert(finding.ranks.begin(), finding.ranks.end());
+            missing = true;
+        }
+    }
+    for (const Process& process : run_.processes) {
+        if (!missing || told.contains(process.rank) || !is_idle(process)) {
+            continue;
+        }
+        const std::optional<WaitNode> owed = first_owed(process);
+        const int64_t idle_ns = process.now_ns - process.last_activity_ns();
+        if (!owed || std::min(idle_ns, longest_wait_ns(*owed)) <= hang_after_ns(run_, *owed, options_)) {
+            continue;
+        }
+        const int peer = run_.member(owed->waiting.front().member).global_rank;
+        Finding finding;
+        finding.kind = owed->kind == WaitKind::kCollective ? FindingKind::kRankNotArrived : FindingKind::kP2pUnmatched;
+        finding.ranks = {process.rank};
+        finding.victims = finding.waiting = {peer};
+        finding.communicator = owed->communicator;
+        finding.sequence = owed->sequence;
+        finding.op = op_text(owed->op);
+        finding.since_ns = owed->waiting.front().since_ns;
+        finding.confidence = Confidence::kLikely;
+        finding.summary =
+            fmt::format("rank {} stands still, too, before {}: rank {} made that call {} ago, behind others",
+                        process.rank, node_text(run_, *owed), peer, duration_text(longest_wait_ns(*owed)));
+        finding.to_be_sure.push_back(fmt::format(
+            "stacks of rank {}: it may wait for the other ranks in something that is not recorded", process.rank));
+        diagnosis_.findings.push_back(std::move(finding));
+    }
+}
+
+}  // namespace titan::analyzer
