@@ -14,6 +14,8 @@ constexpr int64_t kLeastHangNs = 1'000'000'000;
 // Bootstrapping a large communicator takes a while on a healthy machine.
 constexpr int64_t kLeastCreationHangNs = 10'000'000'000;
 constexpr int64_t kTypicalFactor = 5;
+// What is called less often says nothing of how long a call may take.
+constexpr int64_t kSlowestPaceNs = 60'000'000'000;
 constexpr size_t kHabitCalls = 64;
 
 // Median time from the call to its completion, over the newest sends and receives of this member: a receive is handed over
@@ -29,6 +31,20 @@ int64_t typical_p2p_ns(const Run& run, MemberRef ref) {
         }
     }
     return typical_of(std::move(durations));
+}
+
+// Of calls whose predecessors are overwritten nothing tells how long they usually take; it is about as long as from one to
+// the next.
+int64_t pace_ns(const Run& run, const WaitNode& node) {
+    const Waiter& first = node.waiting.front();
+    const Process& process = run.process(first.member);
+    const int64_t created_ns = run.member(first.member).created_ns;
+    if (first.entry == nullptr || process.overwritten == 0 || process.only_calls || created_ns == 0 ||
+        node.sequence == 0 || node.sequence == kNoSequence || first.entry->entered_ns <= created_ns) {
+        return 0;
+    }
+    const auto pace = static_cast<int64_t>(static_cast<uint64_t>(first.entry->entered_ns - created_ns) / node.sequence);
+    return std::min(pace, kSlowestPaceNs);
 }
 
 // How long we know the member to be missing: from the start of the wait to its own dump, by the clock of its host, or by
@@ -127,7 +143,8 @@ int64_t usual_wait_ns(const Run& run, const WaitNode& node) {
     const MemberRef first = node.waiting.front().member;
     const int64_t of_pairs = node.kind == WaitKind::kPointToPoint ? typical_p2p_ns(run, first) : 0;
     const bool watched = run.process(first).gpu_progress || run.process(first).only_calls;
-    return node.kind == WaitKind::kPointToPoint && watched ? of_pairs : run.member(first).typical_ns;
+    const int64_t usual_ns = node.kind == WaitKind::kPointToPoint && watched ? of_pairs : run.member(first).typical_ns;
+    return watched && usual_ns != 0 ? usual_ns : std::max(usual_ns, pace_ns(run, node));
 }
 
 int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options) {
