@@ -15,6 +15,7 @@ constexpr size_t kLeastHits = 8;
 constexpr size_t kLeastPeriodicHits = 5;
 constexpr double kLeastEvidence = 12;  // nats: once in 160,000 runs, times the trials
 constexpr double kTail = 0.3;
+constexpr double kAboveOthers = 3;  // times what others lose without a pattern
 constexpr double kLeastOnceNs = 2e9;
 constexpr double kLeastOnceSteps = 5;
 
@@ -176,6 +177,32 @@ double least_cost(const RankTiming& rank, const TimeAxis& axis) {
     return std::max({kLeastCostNs, 3 * rank.noise_ns, kLeastShare * axis.length_ns});
 }
 
+// What the job takes to come to that key without any lateness: who is late once by less is no slower than steps vary.
+double time_before(const TimeAxis& axis, size_t key) {
+    return key == 0 ? axis.seen_ns() : axis.when_ns[key] - axis.when_ns[key - 1];
+}
+
+// Where a rank that is not late by any pattern loses nearly as much, chance decides which of them has one: so it is taken
+// for chance where only hosts were seen, which may run ahead of what counts, or where others are late by as much at times.
+void drop_among_equals(Timing& timing) {
+    std::vector<RankTiming*> by_loss;
+    for (RankTiming& rank : timing.ranks) {
+        by_loss.push_back(&rank);
+    }
+    std::stable_sort(by_loss.begin(), by_loss.end(),
+                     [](const auto* a, const auto* b) { return a->lost_ns < b->lost_ns; });
+    double most_ns = 0;  // of those that are not late
+    for (RankTiming* rank : by_loss) {
+        const bool weak = !rank->by_device || rank->shape.typical_ns <= rank->others_ns;
+        if (weak && rank->shape.pattern != LatePattern::kOneOff && rank->lost_ns <= kAboveOthers * most_ns) {
+            rank->shape = LateShape();
+        }
+        if (rank->shape.pattern == LatePattern::kNone && !rank->held) {
+            most_ns = std::max(most_ns, rank->lost_ns);
+        }
+    }
+}
+
 }  // namespace
 
 const char* name_of(LatePattern pattern) {
@@ -231,6 +258,9 @@ void classify(Timing& timing) {
         limits.base_rate = std::max(limits.base_rate, other_keys > 0 ? (late_keys - own_late[i]) / other_keys : 0);
         limits.trials = static_cast<double>(timing.ranks.size());
         rank.shape = rank.held ? LateShape() : shape_of(rank.costs, limits);
+        if (rank.shape.pattern == LatePattern::kOneOff && rank.shape.cost_ns < time_before(axis, rank.shape.first)) {
+            rank.shape = LateShape();
+        }
     }
     for (RankTiming& rank : timing.ranks) {
         for (const RankTiming& other : timing.ranks) {
@@ -240,6 +270,7 @@ void classify(Timing& timing) {
             }
         }
     }
+    drop_among_equals(timing);
 }
 
 }  // namespace titan::analyzer

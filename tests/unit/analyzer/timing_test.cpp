@@ -257,6 +257,60 @@ TEST_CASE("who is late once by no more than calls lie apart at times is not call
     CHECK(analyzer::shape_of(costs, limits).pattern == LatePattern::kNone);
 }
 
+TEST_CASE("who loses little more than others lose by chance is not called late") {
+    for (const double others : {0.0, 0.5}) {
+        CAPTURE(others);
+        analyzer::Timing timing;
+        timing.axes.emplace_back();
+        for (int call = 0; call < 40; ++call) {
+            timing.axes[0].keys.push_back(call);
+            timing.axes[0].when_ns.push_back(1e9 * call);
+        }
+        timing.axes[0].length_ns = 1e9;
+        for (int rank = 0; rank < 4; ++rank) {
+            analyzer::RankTiming& timed = timing.ranks.emplace_back();
+            timed.rank = rank;
+            timed.costs.assign(40, 0.0);
+            for (size_t call = 0; call < 40; ++call) {
+                timed.costs[call] = rank == 3 ? 2e8 : rank == 0 && call % 8 == 3 ? 8 * 2e8 * others : 0;
+                timed.lost_ns += timed.costs[call];
+            }
+        }
+        analyzer::classify(timing);
+        CHECK((timing.ranks[3].shape.pattern == LatePattern::kPersistent) == (others == 0));
+    }
+}
+
+TEST_CASE("between bursts of calls lie the steps: who is late once by less than one is not called late") {
+    constexpr int64_t kBegin = 1'750'000'000'000'000'000;
+    for (const int64_t step_s : {40, 4}) {
+        CAPTURE(step_s);
+        analyzer::Run run;
+        for (int rank = 0; rank < 3; ++rank) {
+            analyzer::Process& process = run.processes.emplace_back();
+            process.rank = rank;
+            process.host = "node-0";
+            process.texts.emplace_back();
+            analyzer::Member& member = process.members.emplace_back();
+            member.id = 77;
+            member.size = 3;
+            member.rank = member.global_rank = rank;
+            for (int64_t call = 0; call < 15; ++call) {
+                analyzer::Arrival& arrival = member.arrivals.emplace_back();
+                arrival.sequence = static_cast<uint64_t>(call);
+                arrival.kind = format::OpKind::kAllReduce;
+                // Rank 0 is late in the second step, once.
+                const int64_t late_s = rank == 0 && call >= 5 ? 5 : 0;
+                arrival.entered_ns = kBegin + (call / 5 * step_s + late_s) * 1'000'000'000 + call * 20'000;
+            }
+        }
+        analyzer::link(run);
+        const analyzer::Timing timing = analyzer::analyze_timing(run);
+        REQUIRE(timing.ranks.size() == 3);
+        CHECK((timing.ranks[0].shape.pattern == LatePattern::kOneOff) == (step_s == 4));
+    }
+}
+
 TEST_CASE("without steps the calls are counted, without the GPU's times the host's calls are compared") {
     TimedOptions options = with_fault(TimedFault::kSlowSpan, 6, 0);
     options.step_marks = false;
