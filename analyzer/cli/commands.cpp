@@ -44,29 +44,22 @@ std::function<void(size_t, size_t)> progress_bar(std::string what) {
     };
 }
 
-CLI::Validator not_negative() {
-    return {
-        [](std::string& text) { return text.starts_with('-') ? std::string("must not be negative") : std::string(); },
-        ""};
+void add_path(CommandLine& app, CommonOptions& common) {
+    app.option("PATH", common.paths,
+               "dump directories, dump files, ring files or ring directories; Flight Recorder files of PyTorch; "
+               "logs and error files of launchers and schedulers");
 }
 
-void add_path(CLI::App& app, CommonOptions& common) {
-    app.add_option("PATH", common.paths,
-                   "dump directories, dump files, ring files or ring directories; Flight Recorder files of PyTorch; "
-                   "logs and error files of launchers and schedulers");
-}
-
-void add_run(CLI::App& app, CommonOptions& common) {
-    app.add_option("--run", common.run, "the run to look at (default: the newest)");
-    app.add_option("--attempt", common.attempt, "the attempt of the run (default: the newest)")->check(not_negative());
+void add_run(CommandLine& app, CommonOptions& common) {
+    app.option("--run", common.run, "the run to look at (default: the newest)");
+    app.option("--attempt", common.attempt, "the attempt of the run (default: the newest)").not_negative();
     add_ring_directory(app, common);
-    app.add_flag("--no-rings", common.no_rings, "do not look for rings of missing ranks on this node");
+    app.flag("--no-rings", common.no_rings, "do not look for rings of missing ranks on this node");
 }
 
-void add_ring_directory(CLI::App& app, CommonOptions& common) {
-    app.add_option(
-        "--ring-dir", common.ring_directory,
-        "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
+void add_ring_directory(CommandLine& app, CommonOptions& common) {
+    app.option("--ring-dir", common.ring_directory,
+               "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
 }
 
 LoadOptions CommonOptions::load_options() const {
@@ -114,7 +107,7 @@ TextStyle terminal_style() {
 
 bool write_out(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size(); }
 
-void add_ranks(CLI::App& app, std::string& ranks) { app.add_option("--rank", ranks, "ranks, such as 3 or 0-7,64"); }
+void add_ranks(CommandLine& app, std::string& ranks) { app.option("--rank", ranks, "ranks, such as 3 or 0-7,64"); }
 
 bool parse_ranks(const std::string& text, std::set<int>& ranks) {
     std::stringstream parts(text);

@@ -1,12 +1,12 @@
 // What all commands of titan-analyze share: exit statuses, the options that choose a run, errors, progress.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "analyzer/command_line.h"
 #include "analyzer/load.h"
 #include "analyzer/report.h"
 
@@ -28,33 +28,32 @@ struct CommonOptions {
     LoadOptions load_options() const;
 };
 
-CLI::Validator not_negative();
-void add_path(CLI::App& app, CommonOptions& common);
-void add_run(CLI::App& app, CommonOptions& common);
-void add_ring_directory(CLI::App& app, CommonOptions& common);
-void add_ranks(CLI::App& app, std::string& ranks);
+void add_path(CommandLine& app, CommonOptions& common);
+void add_run(CommandLine& app, CommonOptions& common);
+void add_ring_directory(CommandLine& app, CommonOptions& common);
+void add_ranks(CommandLine& app, std::string& ranks);
 // "3", "0-7,64": ranks and ranges; empty is the empty set. False: it said what is wrong.
 bool parse_ranks(const std::string& text, std::set<int>& ranks);
 
 // A subcommand and what it does; returns the exit status.
 struct Command {
-    CLI::App* app;
+    const CommandLine* line;
     std::function<int()> run;
 };
 
 // Each adds itself to the command line.
-Command diagnose_command(CLI::App& app);  // the default one: options of the program itself
-Command show_command(CLI::App& app);
-Command stragglers_command(CLI::App& app);
-Command export_command(CLI::App& app);
-Command layout_command(CLI::App& app);
-Command digest_command(CLI::App& app);
-Command stacks_command(CLI::App& app);
-Command rings_command(CLI::App& app);
-Command collect_command(CLI::App& app);
+Command diagnose_command(CommandLine& app);  // the default one: options of the program itself
+Command show_command(CommandLine& app);
+Command stragglers_command(CommandLine& app);
+Command export_command(CommandLine& app);
+Command layout_command(CommandLine& app);
+Command digest_command(CommandLine& app);
+Command stacks_command(CommandLine& app);
+Command rings_command(CommandLine& app);
+Command collect_command(CommandLine& app);
 
 // What a command line that cannot be understood probably means, as a sentence to follow the error; empty: no idea.
-std::string what_was_meant(const CLI::App& app, const std::vector<std::string>& arguments);
+std::string what_was_meant(const CommandLine& app, const std::vector<std::string>& arguments);
 
 // One line that is drawn over, and only when somebody has been kept waiting. Empty where standard error is no terminal.
 std::function<void(size_t done, size_t total)> progress_bar(std::string what);

@@ -111,15 +111,15 @@ struct DiagnoseArguments {
 
 }  // namespace
 
-Command diagnose_command(CLI::App& app) {
+Command diagnose_command(CommandLine& app) {
     const auto arguments = std::make_shared<DiagnoseArguments>();
     add_path(app, arguments->common);
     add_run(app, arguments->common);
-    app.add_flag("--json", arguments->json, "the diagnosis as one JSON object");
-    app.add_flag("--list-runs", arguments->only_list, "list the runs found instead of a diagnosis");
-    app.add_option("--hang-after-s", arguments->options.hang_after_s,
-                   "call a wait a hang after this long (default: from the run's own habits, at least 1 s)")
-        ->check(not_negative());
+    app.flag("--json", arguments->json, "the diagnosis as one JSON object");
+    app.flag("--list-runs", arguments->only_list, "list the runs found instead of a diagnosis");
+    app.option("--hang-after-s", arguments->options.hang_after_s,
+               "call a wait a hang after this long (default: from the run's own habits, at least 1 s)")
+        .not_negative();
     return {&app, [arguments] {
                 if (arguments->common.paths.empty()) {
                     return fail("no PATH given; try: titan-analyze dumps/   (--help shows more)");

@@ -68,14 +68,14 @@ int run_digest(DigestArguments& arguments) {
 
 }  // namespace
 
-Command digest_command(CLI::App& app) {
+Command digest_command(CommandLine& app) {
     const auto arguments = std::make_shared<DigestArguments>();
-    CLI::App& command = *app.add_subcommand("digest", "Pack what a verdict needs into a few kB per rank, node by node.")
-                             ->footer(kDigestFooter);
-    command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
-    command.add_flag("--node", arguments->options.only_this_node, "only what was recorded on this host");
-    command.add_option("--into", arguments->options.into, "a directory: DIR/<run>/<attempt>/<host>-<boot>.digest");
-    command.add_option("-o,--output", arguments->options.file, "one file instead, its name ending in .digest");
+    CommandLine& command =
+        app.command("digest", "Pack what a verdict needs into a few kB per rank, node by node.", kDigestFooter);
+    command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
+    command.flag("--node", arguments->options.only_this_node, "only what was recorded on this host");
+    command.option("--into", arguments->options.into, "a directory: DIR/<run>/<attempt>/<host>-<boot>.digest");
+    command.option("-o,--output", arguments->options.file, "one file instead, its name ending in .digest");
     add_run(command, arguments->common);
     return {&command, [arguments] { return run_digest(*arguments); }};
 }

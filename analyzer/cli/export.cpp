@@ -52,14 +52,12 @@ int run_export(ExportArguments& arguments) {
 
 }  // namespace
 
-Command export_command(CLI::App& app) {
+Command export_command(CommandLine& app) {
     const auto arguments = std::make_shared<ExportArguments>();
-    CLI::App& command =
-        *app.add_subcommand("export", "Write PyTorch Flight Recorder files of the run.")->footer(kExportFooter);
-    command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
-    command.add_option("--into", arguments->options.into, "an empty directory, or one to make")->required();
-    command.add_option("--prefix", arguments->options.prefix, "of the file names; the rank follows")
-        ->capture_default_str();
+    CommandLine& command = app.command("export", "Write PyTorch Flight Recorder files of the run.", kExportFooter);
+    command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
+    command.option("--into", arguments->options.into, "an empty directory, or one to make").required();
+    command.option("--prefix", arguments->options.prefix, "of the file names; the rank follows").show_default();
     add_run(command, arguments->common);
     return {&command, [arguments] { return run_export(*arguments); }};
 }

@@ -31,13 +31,13 @@ int run_layout(const LayoutArguments& arguments) {
 
 }  // namespace
 
-Command layout_command(CLI::App& app) {
+Command layout_command(CommandLine& app) {
     const auto arguments = std::make_shared<LayoutArguments>();
-    CLI::App& command = *app.add_subcommand("layout", "Show the axes of parallelism and where each rank stands.")
-                             ->footer(kLayoutFooter);
-    command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
+    CommandLine& command =
+        app.command("layout", "Show the axes of parallelism and where each rank stands.", kLayoutFooter);
+    command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
-    command.add_flag("--json", arguments->json, "one JSON object, with all ranks and communicators");
+    command.flag("--json", arguments->json, "one JSON object, with all ranks and communicators");
     return {&command, [arguments] { return run_layout(*arguments); }};
 }
 

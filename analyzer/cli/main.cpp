@@ -1,6 +1,6 @@
 // The command line: which command, and what becomes of an exception.
+#include <fmt/format.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -33,28 +33,24 @@ constexpr const char* kMainFooter = R"(examples:
 Exit status: 0 nothing wrong, 1 findings, 2 unusable input or arguments, 3 cannot tell: too little of the job is there.)";
 
 int run_command_line(int argc, char** argv) {
-    CLI::App app{"Says which rank a distributed GPU job waits for, and why, from the dumps and rings of titantrace."};
-    app.name("titan-analyze");
-    app.footer(kMainFooter);
-    app.set_version_flag("--version", std::string("titan-analyze ") + TITAN_VERSION + " (reads ring format " +
-                                          std::to_string(format::kRingMajor) + ".x)");
+    CommandLine app("titan-analyze", fmt::format("{} (reads ring format {}.x)", TITAN_VERSION, format::kRingMajor),
+                    "Says which rank a distributed GPU job waits for, and why, from the dumps and rings of titantrace.",
+                    kMainFooter);
     const Command diagnose = diagnose_command(app);
     const Command subcommands[] = {show_command(app),   layout_command(app), stragglers_command(app),
                                    stacks_command(app), export_command(app), digest_command(app),
                                    rings_command(app),  collect_command(app)};
-    app.require_subcommand(0, 1);
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     tell_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
     try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        if (error.get_exit_code() == 0) {
-            return app.exit(error);
+        if (const auto status = app.parse(argc, argv)) {
+            return *status;
         }
-        return fail(std::string(error.what()) + what_was_meant(app, arguments) + " (--help shows how)");
+    } catch (const CommandLineError& error) {
+        return fail(error.what() + what_was_meant(app, arguments) + " (--help shows how)");
     }
     for (const Command& command : subcommands) {
-        if (command.app->parsed()) {
+        if (command.line->chosen()) {
             return command.run();
         }
     }

@@ -65,27 +65,26 @@ struct CollectArguments {
 
 }  // namespace
 
-Command rings_command(CLI::App& app) {
+Command rings_command(CommandLine& app) {
     const auto common = std::make_shared<CommonOptions>();
-    CLI::App& command =
-        *app.add_subcommand("rings", "List the rings that lie on this node.")
-             ->footer("examples:\n  titan-analyze rings\n  titan-analyze rings --ring-dir /scratch/rings");
+    CommandLine& command =
+        app.command("rings", "List the rings that lie on this node.",
+                    "examples:\n  titan-analyze rings\n  titan-analyze rings --ring-dir /scratch/rings");
     add_ring_directory(command, *common);
     return {&command, [common] { return run_rings(*common); }};
 }
 
-Command collect_command(CLI::App& app) {
+Command collect_command(CommandLine& app) {
     const auto arguments = std::make_shared<CollectArguments>();
     CollectOptions& options = arguments->options;
     options.into = "dumps";
-    CLI::App& command =
-        *app.add_subcommand("collect", "Save rings of dead processes on this node as dumps.")
-             ->footer(
-                 "examples:\n  titan-analyze collect --into dumps\n"
-                 "  srun --overlap --ntasks-per-node=1 titan-analyze collect --into dumps --run job-17");
-    command.add_option("--run", arguments->common.run, "only this run");
-    command.add_option("--into", options.into, "the dump directory")->capture_default_str();
-    command.add_flag("--alive", options.include_alive, "rings of living processes too");
+    CommandLine& command =
+        app.command("collect", "Save rings of dead processes on this node as dumps.",
+                    "examples:\n  titan-analyze collect --into dumps\n"
+                    "  srun --overlap --ntasks-per-node=1 titan-analyze collect --into dumps --run job-17");
+    command.option("--run", arguments->common.run, "only this run");
+    command.option("--into", options.into, "the dump directory").show_default();
+    command.flag("--alive", options.include_alive, "rings of living processes too");
     add_ring_directory(command, arguments->common);
     return {&command, [arguments] { return run_collect(arguments->common, arguments->options); }};
 }

@@ -83,24 +83,24 @@ int run_show(ShowArguments& arguments) {
 
 }  // namespace
 
-Command show_command(CLI::App& app) {
+Command show_command(CommandLine& app) {
     const auto arguments = std::make_shared<ShowArguments>();
-    CLI::App& command = *app.add_subcommand("show", "List recorded calls.")->footer(kShowFooter);
-    command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
+    CommandLine& command = app.command("show", "List recorded calls.", kShowFooter);
+    command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
-    command.add_option("--comm", arguments->options.communicator, "communicator: its name, or the start of its id");
-    command.add_option("--seq", arguments->sequences, "sequence number or range, such as 40-42");
-    command.add_option("--step", arguments->steps, "step or range");
-    command.add_option("--state", arguments->options.state,
-                       "entered, grouped, launching, enqueued, pending, started, finished, failed, returned, captured");
-    command.add_option("--op", arguments->options.op, "operation, such as all_reduce or AllReduce");
-    command.add_option("--last", arguments->options.last, "only the newest N of each rank");
-    CLI::Option* work = command.add_flag("--work", arguments->options.work,
-                                         "kernels, copies and events on the streams, instead of calls");
-    command.add_flag("--channels", arguments->options.channels, "what NCCL's channels do (profiler plugin), instead")
-        ->excludes(work);
-    command.add_flag("--json", arguments->options.json, "JSON Lines, one object per call");
+    command.option("--comm", arguments->options.communicator, "communicator: its name, or the start of its id");
+    command.option("--seq", arguments->sequences, "sequence number or range, such as 40-42");
+    command.option("--step", arguments->steps, "step or range");
+    command.option("--state", arguments->options.state,
+                   "entered, grouped, launching, enqueued, pending, started, finished, failed, returned, captured");
+    command.option("--op", arguments->options.op, "operation, such as all_reduce or AllReduce");
+    command.option("--last", arguments->options.last, "only the newest N of each rank");
+    const CommandOption work =
+        command.flag("--work", arguments->options.work, "kernels, copies and events on the streams, instead of calls");
+    command.flag("--channels", arguments->options.channels, "what NCCL's channels do (profiler plugin), instead")
+        .excludes(work);
+    command.flag("--json", arguments->options.json, "JSON Lines, one object per call");
     return {&command, [arguments] { return run_show(*arguments); }};
 }
 

@@ -54,15 +54,15 @@ int run_stacks(const Arguments& arguments) {
 
 }  // namespace
 
-Command stacks_command(CLI::App& app) {
+Command stacks_command(CommandLine& app) {
     const auto arguments = std::make_shared<Arguments>();
-    CLI::App& command = *app.add_subcommand("stacks", "Show where every thread of the ranks stood.")->footer(kFooter);
-    command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
+    CommandLine& command = app.command("stacks", "Show where every thread of the ranks stood.", kFooter);
+    command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
-    command.add_flag("--list", arguments->view.list, "thread by thread (default with one rank), not merged");
-    command.add_flag("--all-threads", arguments->view.all_threads, "merge all threads, not the main ones only");
-    command.add_flag("--json", arguments->json, "one JSON object, with all addresses");
+    command.flag("--list", arguments->view.list, "thread by thread (default with one rank), not merged");
+    command.flag("--all-threads", arguments->view.all_threads, "merge all threads, not the main ones only");
+    command.flag("--json", arguments->json, "one JSON object, with all addresses");
     return {&command, [arguments] { return run_stacks(*arguments); }};
 }
 

@@ -59,14 +59,13 @@ int run_stragglers(const StragglerArguments& arguments) {
 
 }  // namespace
 
-Command stragglers_command(CLI::App& app) {
+Command stragglers_command(CommandLine& app) {
     const auto arguments = std::make_shared<StragglerArguments>();
-    CLI::App& command =
-        *app.add_subcommand("stragglers", "Who the others wait for, step after step.")->footer(kStragglerFooter);
-    command.add_option("PATH", arguments->common.paths, "as for the diagnosis")->required();
+    CommandLine& command = app.command("stragglers", "Who the others wait for, step after step.", kStragglerFooter);
+    command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
-    command.add_flag("--all", arguments->all, "all ranks, not only those that cost most");
-    command.add_flag("--json", arguments->json, "one JSON object, with all ranks");
+    command.flag("--all", arguments->all, "all ranks, not only those that cost most");
+    command.flag("--json", arguments->json, "one JSON object, with all ranks");
     return {&command, [arguments] { return run_stragglers(*arguments); }};
 }
 

@@ -37,40 +37,39 @@ std::string command_line(const std::string& command, const std::vector<std::stri
 
 }  // namespace
 
-std::string what_was_meant(const CLI::App& app, const std::vector<std::string>& arguments) {
+std::string what_was_meant(const CommandLine& app, const std::vector<std::string>& arguments) {
     constexpr size_t kMisspelt = 2;
-    const std::vector<const CLI::App*> commands = app.get_subcommands([](const CLI::App*) { return true; });
-    const auto find = [&](const auto& fits) -> const CLI::App* {
-        const auto found = std::find_if(commands.begin(), commands.end(), fits);
-        return found == commands.end() ? nullptr : *found;
+    const auto find = [&](const auto& fits) -> const CommandLine* {
+        const auto found = std::find_if(app.commands().begin(), app.commands().end(),
+                                        [&](const auto& command) { return fits(*command); });
+        return found == app.commands().end() ? nullptr : found->get();
     };
     const auto without = [&](size_t index) {
         std::vector<std::string> rest = arguments;
         rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(index));
         return rest;
     };
-    if (arguments.empty() || find([&](const CLI::App* command) { return command->get_name() == arguments[0]; })) {
+    if (arguments.empty() || find([&](const CommandLine& command) { return command.name() == arguments[0]; })) {
         return {};
     }
     for (size_t i = 1; i < arguments.size(); ++i) {
-        if (find([&](const CLI::App* command) { return command->get_name() == arguments[i]; })) {
+        if (find([&](const CommandLine& command) { return command.name() == arguments[i]; })) {
             return "; the command comes first: " + command_line(arguments[i], without(i));
         }
     }
-    if (const CLI::App* near = find([&](const CLI::App* command) {
+    if (const CommandLine* near = find([&](const CommandLine& command) {
             return !arguments[0].starts_with('-') && arguments[0].size() > kMisspelt + 1 &&
-                   edit_distance(arguments[0], command->get_name()) <= kMisspelt;
+                   edit_distance(arguments[0], command.name()) <= kMisspelt;
         })) {
-        return "; did you mean: " + command_line(near->get_name(), without(0));
+        return "; did you mean: " + command_line(near->name(), without(0));
     }
     for (const std::string& argument : arguments) {
         const std::string option = argument.substr(0, argument.find('='));
-        const auto has = [&](const CLI::App* command) {
-            return option.starts_with("--") && command->get_option_no_throw(option) != nullptr;
+        const auto has = [&](const CommandLine& command) {
+            return option.starts_with("--") && command.has_option(option);
         };
-        if (const CLI::App* command = app.get_option_no_throw(option) == nullptr ? find(has) : nullptr) {
-            return fmt::format("; {} is an option of a command: {}", option,
-                               command_line(command->get_name(), arguments));
+        if (const CommandLine* command = !app.has_option(option) ? find(has) : nullptr) {
+            return fmt::format("; {} is an option of a command: {}", option, command_line(command->name(), arguments));
         }
     }
     return {};

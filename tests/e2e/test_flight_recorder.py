@@ -450,7 +450,7 @@ class Files(Dumps):
         for arguments, words in ((["shwo", path], f"did you mean: titan-analyze show {path}"),
                                  ([path, "stacks"], f"the command comes first: titan-analyze stacks {path}"),
                                  ([path, "--rank", "1"], f"titan-analyze show {path} --rank 1"),
-                                 ([path, "--attempt", "-1"], "must not be negative")):
+                                 ([path, "--attempt", "-1"], "must be a number of at least 0")):
             with self.subTest(arguments=arguments):
                 told = self.say(*arguments)
                 self.assertEqual(told.returncode, harness.UNUSABLE, told.stderr)

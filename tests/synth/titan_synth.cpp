@@ -1,8 +1,9 @@
 // Writes the dumps of an invented job: titan-synth DIR --ranks 8 --steps 20 --fault sleep --rank 3 --at 41.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
 
+#include "analyzer/command_line.h"
+#include "analyzer/program.h"
 #include "jobs.h"
 #include "random_job.h"
 #include "timed_job.h"
@@ -141,93 +142,92 @@ int write_random(const std::string& directory, const std::string& fault, uint64_
     return 2;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    CLI::App app{"Writes the dumps of an invented training job, with a fault."};
+int run_command_line(int argc, char** argv) {
+    titan::analyzer::CommandLine app("titan-synth", TITAN_VERSION,
+                                     "Writes the dumps of an invented training job, with a fault.", "");
     Options options;
     int large_calls = 0;
-    app.add_option("DIR", options.directory, "dump directory to write")->required();
-    app.add_option("--ranks", options.ranks)->check(CLI::Range(1, 65536));
-    app.add_option("--steps", options.steps);
-    app.add_option("--fault", options.fault, "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu");
-    app.add_option("--rank", options.rank, "the guilty rank");
-    app.add_option("--at", options.at, "its n-th call on the world communicator");
-    app.add_option("--run", options.scenario.run);
-    app.add_option("--large", large_calls, "no simulation: this many calls on every rank (faults: none, sleep)");
+    app.option("DIR", options.directory, "dump directory to write").required();
+    app.option("--ranks", options.ranks, "of the job").between(1, 65536);
+    app.option("--steps", options.steps, "of the job");
+    app.option("--fault", options.fault, "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu");
+    app.option("--rank", options.rank, "the guilty rank");
+    app.option("--at", options.at, "its n-th call on the world communicator");
+    app.option("--run", options.scenario.run, "its name");
+    app.option("--large", large_calls, "no simulation: this many calls on every rank (faults: none, sleep)");
     bool timed = false;
     TimedOptions timed_options;
     std::string pattern = "persistent";
-    app.add_flag("--timed", timed,
-                 "a job in time, with clocks, noise and a slow part; faults: none, span, kernels, copy, sync, link, "
-                 "collective; --at is the step");
-    app.add_option("--hosts", timed_options.hosts, "timed: hosts; --ranks must be a multiple")
-        ->check(CLI::Range(1, 8192));
-    app.add_option("--tp", timed_options.tp, "timed: ranks of a tensor parallel group");
-    app.add_option("--dp-hosts", timed_options.dp_hosts, "timed: hosts that a data parallel group spans (0: all)");
-    app.add_option("--step-ms", timed_options.step_ms, "timed: length of a step");
-    app.add_option("--seed", timed_options.seed, "timed: other noise; random: another job");
-    app.add_option("--share", timed_options.fault.share,
-                   "timed: of a step that the fault takes; links, collectives: a factor");
-    app.add_option("--host", timed_options.fault.host, "timed: the link from this host to the next one is slow");
-    app.add_option("--pattern", pattern, "timed: persistent, periodic, once");
-    app.add_option("--every", timed_options.fault.every, "timed: period in steps");
-    app.add_option("--clock-ms", timed_options.clock_offset_ms, "timed: how far the hosts' clocks differ");
-    app.add_option("--drift-ppm", timed_options.clock_drift_ppm);
+    app.flag("--timed", timed,
+             "a job in time, with clocks, noise and a slow part; faults: none, span, kernels, copy, sync, link, "
+             "collective; --at is the step");
+    app.option("--hosts", timed_options.hosts, "timed: hosts; --ranks must be a multiple").between(1, 8192);
+    app.option("--tp", timed_options.tp, "timed: ranks of a tensor parallel group");
+    app.option("--dp-hosts", timed_options.dp_hosts, "timed: hosts that a data parallel group spans (0: all)");
+    app.option("--step-ms", timed_options.step_ms, "timed: length of a step");
+    app.option("--seed", timed_options.seed, "timed: other noise; random: another job");
+    app.option("--share", timed_options.fault.share,
+               "timed: of a step that the fault takes; links, collectives: a factor");
+    app.option("--host", timed_options.fault.host, "timed: the link from this host to the next one is slow");
+    app.option("--pattern", pattern, "timed: persistent, periodic, once");
+    app.option("--every", timed_options.fault.every, "timed: period in steps");
+    app.option("--clock-ms", timed_options.clock_offset_ms, "timed: how far the hosts' clocks differ");
+    app.option("--drift-ppm", timed_options.clock_drift_ppm, "timed: how far they drift apart");
     std::string random_fault;
-    app.add_option("--random", random_fault, "a random job with one of the faults of random_job.h, such as p2p_cycle");
+    app.option("--random", random_fault, "a random job with one of the faults of random_job.h, such as p2p_cycle");
     bool mixed = false;
-    app.add_flag("--mixed", mixed, "four ranks with a bit of everything in each, nothing else to choose");
-    CLI11_PARSE(app, argc, argv);
-    try {
-        if (mixed) {
-            mixed_job().write(options.directory);
-            return 0;
-        }
-        if (timed) {
-            timed_options.ranks_per_host = options.ranks / timed_options.hosts;
-            timed_options.steps = options.steps;
-            timed_options.run = options.scenario.run;
-            timed_options.fault.pattern = pattern == "periodic" ? TimedFault::kPeriodic
-                                          : pattern == "once"   ? TimedFault::kOneOff
-                                                                : TimedFault::kPersistent;
-            if (options.ranks % timed_options.hosts != 0 || timed_options.tp < 1 ||
-                timed_options.ranks_per_host % timed_options.tp != 0 ||
-                (timed_options.dp_hosts != 0 && timed_options.hosts % timed_options.dp_hosts != 0) ||
-                !set_timed_fault(options, timed_options.fault)) {
-                std::fprintf(stderr, "titan-synth: no such fault, or ranks, hosts, tp and dp-hosts do not divide\n");
-                return 2;
-            }
-            TimedJob(timed_options).write(options.directory);
-            return 0;
-        }
-        if (!random_fault.empty()) {
-            return write_random(options.directory, random_fault, app.count("--seed") != 0 ? timed_options.seed : 0);
-        }
-        if (large_calls > 0) {
-            write_large(options, large_calls);
-            return 0;
-        }
-        options.scenario.collectives = 1024;
-        if (options.fault == "gpu") {
-            options.scenario.method = titan::format::GpuProgressMethod::kWrites;
-        }
-        Scenario job(options.ranks, options.scenario);
-        write_training(job, options.steps);
-        if (options.rank < 0 || options.rank >= options.ranks || !plant(job, options)) {
-            std::fprintf(stderr, "titan-synth: no such fault or rank\n");
+    app.flag("--mixed", mixed, "four ranks with a bit of everything in each, nothing else to choose");
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
+    if (mixed) {
+        mixed_job().write(options.directory);
+        return 0;
+    }
+    if (timed) {
+        timed_options.ranks_per_host = options.ranks / timed_options.hosts;
+        timed_options.steps = options.steps;
+        timed_options.run = options.scenario.run;
+        timed_options.fault.pattern = pattern == "periodic" ? TimedFault::kPeriodic
+                                      : pattern == "once"   ? TimedFault::kOneOff
+                                                            : TimedFault::kPersistent;
+        if (options.ranks % timed_options.hosts != 0 || timed_options.tp < 1 ||
+            timed_options.ranks_per_host % timed_options.tp != 0 ||
+            (timed_options.dp_hosts != 0 && timed_options.hosts % timed_options.dp_hosts != 0) ||
+            !set_timed_fault(options, timed_options.fault)) {
+            std::fprintf(stderr, "titan-synth: no such fault, or ranks, hosts, tp and dp-hosts do not divide\n");
             return 2;
         }
-        job.play();
-        if (options.fault == "gpu") {
-            auto& channel = job.ring(0).add_channel(0, titan::format::ChannelRole::kProxySend);
-            channel.steps = 4;
-            channel.state = titan::format::ChannelState::kWaitsForPeer;
-        }
-        job.write(options.directory);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "titan-synth: %s\n", error.what());
+        TimedJob(timed_options).write(options.directory);
+        return 0;
+    }
+    if (!random_fault.empty()) {
+        return write_random(options.directory, random_fault, app.given("--seed") ? timed_options.seed : 0);
+    }
+    if (large_calls > 0) {
+        write_large(options, large_calls);
+        return 0;
+    }
+    options.scenario.collectives = 1024;
+    if (options.fault == "gpu") {
+        options.scenario.method = titan::format::GpuProgressMethod::kWrites;
+    }
+    Scenario job(options.ranks, options.scenario);
+    write_training(job, options.steps);
+    if (options.rank < 0 || options.rank >= options.ranks || !plant(job, options)) {
+        std::fprintf(stderr, "titan-synth: no such fault or rank\n");
         return 2;
     }
+    job.play();
+    if (options.fault == "gpu") {
+        auto& channel = job.ring(0).add_channel(0, titan::format::ChannelRole::kProxySend);
+        channel.steps = 4;
+        channel.state = titan::format::ChannelState::kWaitsForPeer;
+    }
+    job.write(options.directory);
     return 0;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return titan::analyzer::run_program("titan-synth", run_command_line, argc, argv); }

@@ -2,15 +2,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <set>
 
+#include "analyzer/command_line.h"
 #include "analyzer/program.h"
 #include "analyzer/text.h"
 #include "dump/dump.h"
-#include "node/numbers.h"
 
 namespace titan::tools {
 namespace {
@@ -168,33 +167,29 @@ int run(const DumpOptions& options) {
 
 int run_command_line(int argc, char** argv) {
     DumpOptions options;
-    CLI::App app{
+    analyzer::CommandLine app(
+        "titan-dump", TITAN_VERSION,
         "Asks running processes that titantrace records for a dump, without a signal, and reads those from outside "
-        "that cannot answer."};
-    app.name("titan-dump");
-    app.footer(kFooter);
-    app.set_version_flag("--version", std::string("titan-dump ") + TITAN_VERSION);
-    app.add_option("PID", options.pids, "processes that shall dump")->check(positive_number());
-    app.add_option("--job", options.run, "all ranks of that run, on this node and on its others");
-    app.add_option("--attempt", options.attempt, "of that run (default: the newest)")->check(not_negative());
-    app.add_flag("--list", options.list, "list the traced processes of this node, and ask nobody");
-    app.add_option("--timeout", options.timeout_s, "seconds that a process gets to write its dump")
-        ->check(not_negative())
-        ->capture_default_str();
-    app.add_option("--nodes-timeout", options.nodes_timeout_s,
-                   "seconds, from the request on, that --job waits for ranks of other nodes; 0: not at all")
-        ->check(not_negative())
-        ->capture_default_str();
-    app.add_option("--dir", options.directory,
-                   "where dumps go that titan-dump writes itself (default: the process' own TITANTRACE_DIR)");
-    app.add_option(
-        "--ring-dir", options.ring_directory,
-        "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
-    app.add_flag("--json", options.json, "what became of each process, for machines");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? kExitAnswered : kExitUnusable;
+        "that cannot answer.",
+        kFooter);
+    app.option("PID", options.pids, "processes that shall dump").positive();
+    app.option("--job", options.run, "all ranks of that run, on this node and on its others");
+    app.option("--attempt", options.attempt, "of that run (default: the newest)").not_negative();
+    app.flag("--list", options.list, "list the traced processes of this node, and ask nobody");
+    app.option("--timeout", options.timeout_s, "seconds that a process gets to write its dump")
+        .not_negative()
+        .show_default();
+    app.option("--nodes-timeout", options.nodes_timeout_s,
+               "seconds, from the request on, that --job waits for ranks of other nodes; 0: not at all")
+        .not_negative()
+        .show_default();
+    app.option("--dir", options.directory,
+               "where dumps go that titan-dump writes itself (default: the process' own TITANTRACE_DIR)");
+    app.option("--ring-dir", options.ring_directory,
+               "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
+    app.flag("--json", options.json, "what became of each process, for machines");
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
     }
     return run(options);
 }

@@ -2,15 +2,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
 
+#include "analyzer/command_line.h"
 #include "analyzer/program.h"
-#include "node/numbers.h"
 #include "top/terminal.h"
 #include "top/view.h"
 
@@ -107,27 +106,20 @@ int run_on_terminal(const TopOptions& options, uint64_t count) {
 
 int run_command_line(int argc, char** argv) {
     TopOptions options;
-    CLI::App app{"Shows what the ranks of this node do, and who waits for whom, from the rings of titantrace."};
-    app.name("titan-top");
-    app.footer(kFooter);
-    app.set_version_flag("--version", std::string("titan-top ") + TITAN_VERSION);
-    app.add_option("--job", options.view.run, "only that run");
-    app.add_option("--interval", options.interval_s, "seconds from page to page")
-        ->check(CLI::Range(0.05, 86400.0))
-        ->capture_default_str();
-    app.add_option("--count", options.count,
-                   "leave after that many pages (default: one without a terminal, else no end)")
-        ->check(positive_number());
-    app.add_flag("--once", options.once, "one page, as plain text");
-    app.add_flag("--json", options.json, "one JSON object in a line for each page");
-    app.add_flag("--dead", options.view.dead_jobs, "jobs of which no process lives, too");
-    app.add_option(
-        "--ring-dir", options.view.ring_directory,
-        "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? kExitFine : kExitUnusable;
+    analyzer::CommandLine app(
+        "titan-top", TITAN_VERSION,
+        "Shows what the ranks of this node do, and who waits for whom, from the rings of titantrace.", kFooter);
+    app.option("--job", options.view.run, "only that run");
+    app.option("--interval", options.interval_s, "seconds from page to page").between(0.05, 86400).show_default();
+    app.option("--count", options.count, "leave after that many pages (default: one without a terminal, else no end)")
+        .positive();
+    app.flag("--once", options.once, "one page, as plain text");
+    app.flag("--json", options.json, "one JSON object in a line for each page");
+    app.flag("--dead", options.view.dead_jobs, "jobs of which no process lives, too");
+    app.option("--ring-dir", options.view.ring_directory,
+               "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
     }
     const bool terminal = ::isatty(STDOUT_FILENO) != 0;
     if (terminal && ::isatty(STDIN_FILENO) != 0 && !options.once && !options.json) {

@@ -5,6 +5,8 @@
 #include <exception>
 #include <new>
 
+#include "analyzer/command_line.h"
+
 namespace titan::analyzer {
 
 // The exit status of `run_command_line`; 2, with a line on standard error, where it throws.
@@ -13,6 +15,8 @@ inline int run_program(const char* name, int (*run_command_line)(int, char**), i
         return run_command_line(argc, argv);
     } catch (const std::bad_alloc&) {
         std::fprintf(stderr, "%s: out of memory\n", name);
+    } catch (const CommandLineError& error) {
+        std::fprintf(stderr, "%s: %s (--help shows how)\n", name, error.what());
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s: %s\n", name, error.what());
     }

@@ -1,0 +1,124 @@
+#include "analyzer/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+namespace titan::analyzer {
+namespace {
+
+CLI::Validator number_that(bool (*fits)(double), const char* what) {
+    return {[fits, what](std::string& text) {
+                char* end = nullptr;
+                const double number = std::strtod(text.c_str(), &end);
+                const bool is_number = end != text.c_str() && *end == '\0';
+                return is_number && fits(number) ? std::string()
+                                                 : std::string("must be a number ") + what + ", not '" + text + "'";
+            },
+            ""};
+}
+
+}  // namespace
+
+CommandOption CommandOption::required() {
+    option_->required();
+    return *this;
+}
+
+CommandOption CommandOption::show_default() {
+    option_->capture_default_str();
+    return *this;
+}
+
+CommandOption CommandOption::not_negative() {
+    option_->check(number_that([](double number) { return number >= 0; }, "of at least 0"));
+    return *this;
+}
+
+CommandOption CommandOption::positive() {
+    option_->check(number_that([](double number) { return number > 0; }, "above 0"));
+    return *this;
+}
+
+CommandOption CommandOption::between(double least, double most) {
+    option_->check(CLI::Range(least, most));
+    return *this;
+}
+
+CommandOption CommandOption::excludes(CommandOption other) {
+    option_->excludes(other.option_);
+    return *this;
+}
+
+CommandLine::CommandLine(const std::string& program, const std::string& version, const std::string& about,
+                         const std::string& footer)
+    : own_(std::make_unique<CLI::App>(about)), app_(own_.get()) {
+    app_->name(program);
+    app_->footer(footer);
+    app_->set_version_flag("--version", program + " " + version);
+}
+
+CommandLine::CommandLine(CLI::App* app) : app_(app) {}
+
+CommandLine::~CommandLine() = default;
+
+template <typename T>
+CommandOption CommandLine::add(const std::string& names, T& value, const std::string& help) {
+    return CommandOption(app_->add_option(names, value, help));
+}
+
+CommandOption CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
+    return add(names, value, help);
+}
+
+CommandOption CommandLine::option(const std::string& names, int& value, const std::string& help) {
+    return add(names, value, help);
+}
+
+CommandOption CommandLine::option(const std::string& names, uint64_t& value, const std::string& help) {
+    return add(names, value, help);
+}
+
+CommandOption CommandLine::option(const std::string& names, double& value, const std::string& help) {
+    return add(names, value, help);
+}
+
+CommandOption CommandLine::option(const std::string& names, std::vector<std::string>& values, const std::string& help) {
+    return add(names, values, help);
+}
+
+CommandOption CommandLine::option(const std::string& names, std::vector<int32_t>& values, const std::string& help) {
+    return add(names, values, help);
+}
+
+CommandOption CommandLine::flag(const std::string& name, bool& value, const std::string& help) {
+    return CommandOption(app_->add_flag(name, value, help));
+}
+
+CommandLine& CommandLine::command(const std::string& name, const std::string& help, const std::string& footer) {
+    app_->require_subcommand(0, 1);
+    CLI::App* app = app_->add_subcommand(name, help)->footer(footer);
+    commands_.push_back(std::unique_ptr<CommandLine>(new CommandLine(app)));
+    return *commands_.back();
+}
+
+std::optional<int> CommandLine::parse(int argc, char** argv) {
+    try {
+        app_->parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        if (error.get_exit_code() != 0) {
+            throw CommandLineError(error.what());
+        }
+        return app_->exit(error);  // --help and --version come this way, too
+    }
+    return std::nullopt;
+}
+
+bool CommandLine::chosen() const { return app_->parsed(); }
+
+bool CommandLine::given(const std::string& name) const { return app_->count(name) != 0; }
+
+std::string CommandLine::name() const { return app_->get_name(); }
+
+bool CommandLine::has_option(const std::string& name) const { return app_->get_option_no_throw(name) != nullptr; }
+
+}  // namespace titan::analyzer

@@ -1,0 +1,81 @@
+// The options of a program, or of one of its commands. CLI11 reads them, behind this one file: it costs each file that
+// includes it ten seconds of compilation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace titan::analyzer {
+
+// One option, to say more about it. Valid as long as the command line that it is of.
+class CommandOption {
+  public:
+    explicit CommandOption(CLI::Option* option) : option_(option) {}
+
+    CommandOption required();
+    CommandOption show_default();  // in --help
+    CommandOption not_negative();  // a number from 0 on
+    CommandOption positive();      // a number above 0
+    CommandOption between(double least, double most);
+    CommandOption excludes(CommandOption other);
+
+  private:
+    CLI::Option* option_;
+};
+
+// What is wrong with the arguments, in words.
+struct CommandLineError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+class CommandLine {
+  public:
+    CommandLine(const std::string& program, const std::string& version, const std::string& about,
+                const std::string& footer);
+    ~CommandLine();
+    CommandLine(const CommandLine&) = delete;
+    CommandLine& operator=(const CommandLine&) = delete;
+
+    // "--rank", "-o,--output", or "PATH" for what stands without a name. Values are only written by parse().
+    CommandOption option(const std::string& names, std::string& value, const std::string& help);
+    CommandOption option(const std::string& names, int& value, const std::string& help);
+    CommandOption option(const std::string& names, uint64_t& value, const std::string& help);
+    CommandOption option(const std::string& names, double& value, const std::string& help);
+    CommandOption option(const std::string& names, std::vector<std::string>& values, const std::string& help);
+    CommandOption option(const std::string& names, std::vector<int32_t>& values, const std::string& help);
+    CommandOption flag(const std::string& name, bool& value, const std::string& help);
+
+    // A command such as `titan-analyze show`; lives as long as this.
+    CommandLine& command(const std::string& name, const std::string& help, const std::string& footer);
+
+    // Nothing: go on. A status to exit with: --help or --version was asked for, and printed. Throws CommandLineError.
+    std::optional<int> parse(int argc, char** argv);
+    // Whether parse() met this command.
+    bool chosen() const;
+    // Whether parse() met this option.
+    bool given(const std::string& name) const;
+
+    std::string name() const;
+    bool has_option(const std::string& name) const;
+    const std::vector<std::unique_ptr<CommandLine>>& commands() const { return commands_; }
+
+  private:
+    explicit CommandLine(CLI::App* app);
+    template <typename T>
+    CommandOption add(const std::string& names, T& value, const std::string& help);
+
+    std::unique_ptr<CLI::App> own_;  // none in a command: that of its program
+    CLI::App* app_;
+    std::vector<std::unique_ptr<CommandLine>> commands_;
+};
+
+}  // namespace titan::analyzer
