@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <thread>
 
 #include "analysis.h"
@@ -25,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxInputBytes = size_t{8} << 20;
 constexpr size_t kMaxResidentBytes = size_t{2} << 30;
-constexpr size_t kCuts = 12;  // of each sample
-constexpr auto kHangs = std::chrono::seconds(60);
+constexpr size_t kCuts = 12;                       // of each sample
+constexpr auto kHangs = std::chrono::seconds(60);  // of the processor: the machine may have other work
 
 // What the parent must know when the child is gone.
 struct Shared {
@@ -136,17 +137,27 @@ size_t resident_bytes(pid_t process) {
     return pages * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
+// Of the processor, since the process began.
+std::chrono::nanoseconds time_used(pid_t process) {
+    clockid_t clock = 0;
+    timespec used{};
+    if (::clock_getcpuclockid(process, &clock) != 0 || ::clock_gettime(clock, &used) != 0) {
+        return {};
+    }
+    return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
 // Waits for the child, but not for ever. An empty text: it ended by itself, with `status`.
 std::string watch(pid_t child, const Shared& shared, int& status) {
     uint64_t seen = 0;
-    auto since = Clock::now();
+    auto since = time_used(child);
     while (::waitpid(child, &status, WNOHANG) == 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         if (seen != shared.started) {
             seen = shared.started;
-            since = Clock::now();
+            since = time_used(child);
         }
-        const bool hangs = Clock::now() - since > kHangs;
+        const bool hangs = time_used(child) - since > kHangs;
         if (hangs || resident_bytes(child) > kMaxResidentBytes) {
             ::kill(child, SIGKILL);
             ::waitpid(child, &status, 0);
