@@ -1,7 +1,8 @@
 // The Python frames of one thread, innermost first: code objects and places in them, no text. describe() makes text of
 // them.
 //
-// Cheap enough for a signal handler on the very thread: with DirectMemory there is no system call. Async-signal-safe,
+// With DirectMemory there is no system call, for a thread that walks its own frames in a call that it made. A signal
+// handler walks with Memory: it may interrupt the interpreter while the pointers of a new frame are not set. Async-signal-safe,
 // bounded by the room for frames; frames that change meanwhile cut the walk short, never astray: each must run a code
 // object.
 #pragma once

@@ -29,8 +29,9 @@ sem_t done;
 
 uint64_t own_thread_state() { return reinterpret_cast<uint64_t (*)()>(runtime.this_thread_state)(); }
 
+// By system calls, as the tracer's handlers: they may come while the interpreter enters a frame, whose pointers are not set yet.
 void on_signal(int) {
-    walked = walk(DirectMemory{}, runtime, own_thread_state(), frames, kFrames);
+    walked = walk(memory, runtime, own_thread_state(), frames, kFrames);
     sem_post(&done);
 }
 
