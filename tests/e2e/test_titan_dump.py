@@ -270,9 +270,8 @@ class Dump(node_jobs.NodeCase):
     def test_a_tracer_that_cannot_answer(self):
         """As an older one, which does not look at requests."""
         rank, = self.lingering_ranks(1)
-        with open(self.ring_of(rank.pid), "r+b") as ring:
-            ring.seek(DUMP_ANSWERS)
-            self.assertEqual(ring.read(4), struct.pack("<I", 1))
+        with open(self.ring_of(rank.pid), "r+b", buffering=0) as ring:
+            harness.wait_for(lambda: os.pread(ring.fileno(), 4, DUMP_ANSWERS) == struct.pack("<I", 1), 5, "it answers")
             ring.seek(DUMP_ANSWERS)
             ring.write(struct.pack("<I", 0))
         status, (outcome,), stderr = self.outcomes(rank.pid)
