@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -16,9 +17,19 @@ std::string places_text(const RingDirectories& directories) {
     return printable(fmt::format("{}", fmt::join(directories, " or ")));
 }
 
-int run_rings(const CommonOptions& common) {
-    const RingDirectories directories = ring_directories(common.ring_directory);
+struct RingsArguments {
+    CommonOptions common;
+    bool json = false;
+};
+
+int run_rings(const RingsArguments& arguments) {
+    const RingDirectories directories = ring_directories(arguments.common.ring_directory);
     const std::vector<NodeRing> rings = list_rings(directories);
+    if (arguments.json) {
+        const bool written =
+            std::all_of(rings.begin(), rings.end(), [](const NodeRing& ring) { return write_out(ring_as_json(ring)); });
+        return written ? kExitHealthy : kExitUnusable;
+    }
     if (rings.empty()) {
         fmt::print("no rings of this user in {}\n", places_text(directories));
         return kExitHealthy;
@@ -66,12 +77,14 @@ struct CollectArguments {
 }  // namespace
 
 Command rings_command(CommandLine& app) {
-    const auto common = std::make_shared<CommonOptions>();
+    const auto arguments = std::make_shared<RingsArguments>();
     CommandLine& command =
         app.command("rings", "List the rings that lie on this node.",
-                    "examples:\n  titan-analyze rings\n  titan-analyze rings --ring-dir /scratch/rings");
-    add_ring_directory(command, *common);
-    return {&command, [common] { return run_rings(*common); }};
+                    "examples:\n  titan-analyze rings\n  titan-analyze rings --ring-dir /scratch/rings\n"
+                    "  titan-analyze rings --json | jq -c 'select(.process == \"dead\")'");
+    command.flag("--json", arguments->json, "JSON Lines, one object per ring");
+    add_ring_directory(command, arguments->common);
+    return {&command, [arguments] { return run_rings(*arguments); }};
 }
 
 Command collect_command(CommandLine& app) {

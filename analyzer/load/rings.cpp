@@ -186,6 +186,24 @@ std::vector<NodeRing> list_rings(const RingDirectories& directories) {
     return rings;
 }
 
+std::string ring_as_json(const NodeRing& ring) {
+    nlohmann::ordered_json json{{"path", ring.path}};
+    if (ring.problem.empty()) {
+        json["pid"] = ring.pid;
+        json["process"] = liveness_text(ring.liveness);
+        json["rank"] = ring.rank;
+        json["run"] = ring.run;
+        json["attempt"] = ring.attempt;
+        json["executable"] = ring.executable;
+        json["newest_realtime_ns"] = ring.newest_ns;
+        json["age_ns"] = ring.age_ns;
+        json["size_bytes"] = ring.size_bytes;
+    } else {
+        json["problem"] = ring.problem;
+    }
+    return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 CollectResult collect_rings(const CollectOptions& options) {
     CollectResult result;
     format::ImageBuffer memory;

@@ -32,6 +32,8 @@ RingDirectories ring_directories(const std::string& chosen);
 
 // Only of the private directories of this user below them, and no links.
 std::vector<NodeRing> list_rings(const RingDirectories& directories);
+// One line of JSON.
+std::string ring_as_json(const NodeRing& ring);
 
 // Paths of all that is named like a ring there, in order.
 std::vector<std::string> ring_paths(const RingDirectories& directories);

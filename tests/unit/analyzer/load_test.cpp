@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
+
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "analyzer/rings.h"
 #include "played.h"
@@ -166,7 +168,18 @@ TEST_CASE("rings are read directly, and those of missing ranks are found on the 
     CHECK(run->ranks == ranks({0, 1, 2, 3}));
     CHECK(run->processes[3].source.is_ring);
     CHECK(diagnose(*run).findings[0].ranks == ranks({3}));
-    CHECK(list_rings({rings.path}).size() == 2);
+    const std::vector<NodeRing> listed = list_rings({rings.path});
+    REQUIRE(listed.size() == 2);
+    const auto json = nlohmann::json::parse(ring_as_json(listed[1]));
+    CHECK(json["path"] == directory + "/1003-77.ring");
+    CHECK(json["rank"] == 3);
+    CHECK(json["run"] == "synth");
+    CHECK(json["process"] == liveness_text(listed[1].liveness));
+    CHECK_FALSE(json.contains("problem"));
+    NodeRing damaged;
+    damaged.path = "a.ring";
+    damaged.problem = "a.ring: too short";
+    CHECK(ring_as_json(damaged) == "{\"path\":\"a.ring\",\"problem\":\"a.ring: too short\"}\n");
 
     CollectOptions collect;
     collect.ring_directories = {rings.path};
