@@ -225,11 +225,15 @@ void Diagnoser::choose_in_pairs(const std::vector<Edge>& cycle, const std::vecto
             });
         });
     };
+    // What a rank never did before is told by a whole record alone.
+    const bool forgot_calls = std::any_of(all.begin(), all.end(), [&](int member) {
+        return process_of_rank_[member] != nullptr && process_of_rank_[member]->overwritten != 0;
+    });
     if (all_do(OpKind::kRecv)) {
         doubt_culprits_of_cycle(run_, all, false, finding);
         finding.evidence.emplace_back(
             "all of them receive: one left out a send, or receives too early; which one is undecidable");
-    } else if (deviating.size() < all.size()) {
+    } else if (deviating.size() < all.size() || forgot_calls) {
         doubt_culprits_of_cycle(run_, all, false, finding);
         finding.evidence.emplace_back("one left out a receive, or sends too early; which one is undecidable");
     }

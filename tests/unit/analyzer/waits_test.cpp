@@ -248,6 +248,25 @@ TEST_CASE("sends in a ring are a cycle; in groups they are fine") {
     }
 }
 
+TEST_CASE("a cycle of sends is not certain where the rings forgot what was done before") {
+    for (const bool wrapped : {false, true}) {
+        CAPTURE(wrapped);
+        ScenarioOptions options;
+        options.collectives = wrapped ? 8 : 64;
+        Scenario job(3, options);
+        job.every_rank([](int rank, Program& program) {
+            for (int i = 0; i < 12; ++i) {
+                program.all_reduce("world").sync();
+            }
+            program.send("world", (rank + 1) % 3).recv("world", (rank + 2) % 3).sync();
+        });
+        const Played played = play(job);
+        CHECK(played.head().kind == FindingKind::kP2pCycle);
+        CHECK(played.head().ranks == ranks({0, 1, 2}));
+        CHECK(played.head().confidence == (wrapped ? Confidence::kLikely : Confidence::kCertain));
+    }
+}
+
 TEST_CASE("the two sides of a point-to-point call with other sizes") {
     Scenario job(2);
     job.program(0).send("world", 1, 10).sync();
