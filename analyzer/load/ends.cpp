@@ -39,6 +39,7 @@ class EndJudge {
         if (own_.empty()) {
             tell_ended();
             admit_missing();
+            admit_unchecked();
             return;
         }
         find_hang();
@@ -346,6 +347,18 @@ class EndJudge {
                 fmt::format("{} {} told to end; {} left no record, and nothing tells whether {} ended first",
                             ranks_text(run_.ranks), run_.ranks.size() == 1 ? "was" : "were",
                             ranks_text(run_.missing_ranks), run_.missing_ranks.size() == 1 ? "it" : "one of them");
+        }
+    }
+
+    // Rings that were copied from a machine, or outlived its start: their processes cannot be looked up.
+    void admit_unchecked() {
+        const bool unchecked = std::all_of(run_.processes.begin(), run_.processes.end(), [](const Process& one) {
+            return one.source.is_ring && one.liveness == Liveness::kUnknown;
+        });
+        if (unchecked && run_.end_unclear.empty()) {
+            run_.end_unclear =
+                "no call waited for long in these rings, and their processes were on another machine, or before its "
+                "last start: nothing tells whether they ended or ran on";
         }
     }
 

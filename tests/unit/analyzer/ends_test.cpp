@@ -272,3 +272,20 @@ TEST_CASE("one record of eight is no verdict, whatever that rank did") {
         }
     }
 }
+
+TEST_CASE("rings whose processes nobody can look up, and in which no call waited for long, are no proof of health") {
+    Scenario job(4);
+    write_training(job, 4);
+    job.play();
+    for (const Liveness liveness : {Liveness::kUnknown, Liveness::kAlive}) {
+        analyzer::Run run = run_of(job);
+        for (Process& process : run.processes) {
+            process.source.is_ring = true;
+            process.liveness = liveness;
+        }
+        analyzer::link(run);
+        const analyzer::Diagnosis diagnosis = analyzer::diagnose(run);
+        CHECK(diagnosis.findings.empty());
+        CHECK(tells(diagnosis.cannot_tell, "nothing tells whether they ended") == (liveness == Liveness::kUnknown));
+    }
+}
