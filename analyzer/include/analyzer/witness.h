@@ -70,6 +70,7 @@ struct WitnessReader {
     // Whether it may hold statements. Cheap: asked of each log beside the dumps. A file can be of several witnesses.
     bool (*recognises)(const WitnessFile& file);
     void (*read)(const WitnessFile& file, std::vector<Testimony>& into);
+    bool whole = false;  // a part of such a file says nothing: long ones are read whole, too
 };
 std::span<const WitnessReader> witness_readers();
 

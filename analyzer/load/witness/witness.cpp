@@ -22,7 +22,7 @@ constexpr WitnessReader kReaders[] = {
     {"Slurm", is_slurm_log, read_slurm_log},
     {"sacct", is_sacct, read_sacct},
     {"mpirun", is_mpirun_log, read_mpirun_log},
-    {"NCCL RAS", is_ras_json, read_ras_json},
+    {"NCCL RAS", is_ras_json, read_ras_json, true},
     {"NCCL RAS", is_ras_text, read_ras_text},
     {"NCCL", is_nccl_log, read_nccl_log},
     {"torch.distributed.debug", is_torch_debug, read_torch_debug},
@@ -34,25 +34,32 @@ constexpr std::string_view kBeginnings[] = {"slurm-", "sacct", "stdout", "stderr
 // Witnesses speak at the end of a log, and of long ones the rest is the program's own.
 constexpr size_t kHeadBytes = size_t{1} << 20;
 constexpr size_t kTailBytes = size_t{3} << 20;
+constexpr size_t kMaxWholeBytes = size_t{128} << 20;
 constexpr size_t kMaxTotalBytes = size_t{512} << 20;
 
-std::optional<format::Error> read_ends(const std::string& path, std::string& text, int64_t& modified_ns) {
+// The whole file up to `most_bytes`, else its head and its tail.
+std::optional<format::Error> read_ends(const std::string& path, std::string& text, int64_t& modified_ns,
+                                       size_t most_bytes = kHeadBytes + kTailBytes) {
     const Result<format::OpenFile> file = format::OpenFile::open(path);
     if (!file) {
         return file.error();
     }
     modified_ns = file->modified_ns();
     const uint64_t size = file->size_bytes();
-    const size_t head =
-        static_cast<size_t>(std::min<uint64_t>(size, size > kHeadBytes + kTailBytes ? kHeadBytes : size));
+    const size_t head = static_cast<size_t>(size > most_bytes ? kHeadBytes : size);
     text.resize(head);
     text.resize(file->read_at(0, text.data(), head));
-    if (size > kHeadBytes + kTailBytes) {
+    if (size > most_bytes) {
         std::string tail(kTailBytes, '\0');
         tail.resize(file->read_at(size - kTailBytes, tail.data(), tail.size()));
         text += "\n" + tail;
     }
     return std::nullopt;
+}
+
+bool wanted_whole(const WitnessFile& file) {
+    return std::any_of(std::begin(kReaders), std::end(kReaders),
+                       [&](const WitnessReader& reader) { return reader.whole && reader.recognises(file); });
 }
 
 // "attempt_0/2/error.json": torchrun calls each of them the same.
@@ -133,10 +140,14 @@ std::vector<Testimony> read_witnesses(const std::vector<std::string>& paths, std
             problems.push_back(error->text() + "; skipped");
             continue;
         }
-        total_bytes += text.size();
         file.path = path;
         file.label = witness_label(path);
         file.text = text;
+        const bool cut = text.size() > kHeadBytes + kTailBytes;
+        if (cut && wanted_whole(file) && !read_ends(path, text, file.modified_ns, kMaxWholeBytes)) {
+            file.text = text;
+        }
+        total_bytes += text.size();
         std::vector<Testimony> said = testimonies_of(file);
         std::move(said.begin(), said.end(), std::back_inserter(all));
     }

@@ -196,6 +196,16 @@ TEST_CASE("witnesses of NCCL alone give a hedged finding, or say what they canno
     CHECK(diagnosis.findings[0].confidence == Confidence::kPossible);
 }
 
+TEST_CASE("RAS as JSON of a large job is read whole, though of other logs only the ends are") {
+    const WitnessPlace place;
+    std::string large = ras_json(json_rank(0, 11, 42), missing_rank(1, 15, true), 2);
+    large.insert(large.find("\"size\""), std::string(size_t{6} << 20, ' '));
+    large.insert(large.size() - 1, std::string(size_t{4} << 20, ' '));
+    const Diagnosis diagnosis = diagnose(load_all_of({place.write("large.json", large)}));
+    REQUIRE(diagnosis.findings.size() == 1);
+    CHECK(diagnosis.findings[0].ranks == std::vector<int>{1});
+}
+
 TEST_CASE("a rank that RAS considers dead makes a verdict about another one less sure") {
     const WitnessPlace place;
     Scenario job = job_with_a_sleeper(4, 1);
