@@ -127,6 +127,14 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                                   run.member(waiter).global_rank));
         finding.doubt(node.lost, larger_ring_text(process));
     }
+    // The first call ever on a communicator, made by as many as go on without it: no vote tells who is the odd one.
+    const auto went_on =
+        std::count_if(node.absent.begin(), node.absent.end(), [](const Absence& absence) { return absence.moved_on; });
+    finding.doubt(node.kind == WaitKind::kCollective && node.sequence == 0 && first.moved_on &&
+                      node.waiting.size() <= static_cast<size_t>(went_on),
+                  fmt::format("the program: nothing was called on that communicator before, so {} may have made a call "
+                              "too many",
+                              ranks_text(waiting_ranks(run, node))));
     finding.doubt(first.by_habit,
                   fmt::format("the program: that rank {} left the call out is only inferred from the order "
                               "of its earlier calls",

@@ -207,6 +207,25 @@ TEST_CASE("one call behind is said, with the step in which it was skipped") {
     CHECK(step);
 }
 
+TEST_CASE("who is the odd one of two is not certain in the first call that one of them makes on a communicator") {
+    Scenario job(4);
+    job.communicator("even", {0, 2});
+    job.communicator("odd", {1, 3});
+    job.communicator("pair", {2, 3});
+    job.every_rank([&](int rank, Program& program) {
+        for (int step = 0; step < 6; ++step) {
+            program.step(step).all_reduce(rank % 2 == 0 ? "even" : "odd").sync();
+        }
+    });
+    job.program(2).insert_before("even", 3, Program().all_reduce("pair").sync());
+    const Played played = play(job);
+    CHECK(played.head().kind == FindingKind::kRankNotArrived);
+    CHECK(played.head().ranks == ranks({3}));
+    CHECK(played.head().confidence == Confidence::kLikely);
+    REQUIRE_FALSE(played.head().to_be_sure.empty());
+    CHECK(says(played.head().to_be_sure.front(), "rank 2 may have made a call too many"));
+}
+
 TEST_CASE("a send without its receive names the rank that owes it") {
     Scenario job(4);
     job.every_rank([](int rank, Program& program) {
