@@ -287,6 +287,23 @@ class AtOnce(unittest.TestSuite):
         return result
 
 
+SKIPPED = 77  # what meson takes for a skipped test
+
+
+class Result(unittest.TextTestResult):
+    """Says which tests were skipped, and why, in lines that scripts/test-tally looks for."""
+
+    passed = 0
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed += 1
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        print(f"skipped here: {test.id().removeprefix('__main__.')}: {reason}", flush=True)
+
+
 def take_option(option, otherwise, kind=int):
     """A test file's own option, taken off the command line before unittest sees it."""
     if option not in sys.argv:
@@ -308,4 +325,10 @@ def main(at_once=1):
     if at_once > 1:
         AtOnce.workers = at_once
         loader.suiteClass = AtOnce
-    unittest.main(module="__main__", argv=[sys.argv[0], *rest], testLoader=loader)
+    verbosity = 2 if {"-v", "--verbose"} & set(rest) else 1
+    result = unittest.main(module="__main__", argv=[sys.argv[0], *rest], testLoader=loader, exit=False,
+                           testRunner=unittest.TextTestRunner(resultclass=Result, verbosity=verbosity)).result
+    if result.wasSuccessful() and result.skipped and result.passed == 0:
+        print(result.skipped[0][1], file=sys.stderr)  # scripts/test-tally takes the last line for the reason
+        sys.exit(SKIPPED)
+    sys.exit(0 if result.wasSuccessful() else 1)

@@ -28,9 +28,11 @@ THIRD_PARTY = {  # prefix or header -> the layers that may use it
     "doctest/": {"tests/simgpu"},
 }
 SYSTEM_PREFIXES = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/", "bits/")
-HOT_ALLOWED = re.compile(
-    r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|limits|type_traits|utility|stdint\.h|stddef\.h|string\.h|"
-    r"time\.h|ctime|sched\.h|x86intrin\.h|immintrin\.h|formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|python/(code_place|frames|memory)\.h|[a-z_]+\.h)$")
+# tracer/hot: headers of C++ and C that bring no allocator, lock or stream; layouts; each other; and the walk over Python frames.
+HOT_SYSTEM = re.compile(
+    r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|limits|type_traits|utility|stdint\.h|stddef\.h|string\.h|time\.h|"
+    r"ctime|sched\.h|x86intrin\.h|immintrin\.h)$")
+HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|python/(code_place|frames|memory)\.h)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
@@ -41,21 +43,26 @@ def check(tree):
         own_directories = {part for path in tree.files(layer) for part in path.relative_to(tree.root / layer).parts[:-1]}
         for path in tree.files(layer, suffixes=CPP_SUFFIXES):
             for match in INCLUDE.finditer(tree.text(path)):
-                why = judge(layer, allowed, own, own_directories, match.group(1), match.group(2),
-                            "hot" in path.relative_to(tree.root / layer).parts)
+                hot = layer == "tracer" and "hot" in path.relative_to(tree.root / layer).parts
+                beside = (path.parent / match.group(2)).exists()
+                why = (judge_hot(match.group(1), match.group(2), beside) if hot else None) or judge(
+                    layer, allowed, own, own_directories, match.group(1), match.group(2))
                 if why:
                     line = tree.text(path).count("\n", 0, match.start()) + 1
                     problems.append(f"{tree.name(path)}:{line}: includes {match.group(2)}: {why}")
     return problems
 
 
-def judge(layer, allowed, own, own_directories, quote, header, hot):
+def judge_hot(quote, header, beside):
+    allowed = HOT_SYSTEM.match(header) if quote == "<" else beside or HOT_OWN.match(header)
+    return None if allowed else "tracer/hot may use layout headers, atomics and intrinsics only"
+
+
+def judge(layer, allowed, own, own_directories, quote, header):
     """Why this include is not allowed, or None."""
     first = header.split("/")[0]
     if ".." in header.split("/"):
         return "../ walks around the include directories that the build allows"
-    if layer == "tracer" and hot and not HOT_ALLOWED.match(header):
-        return "tracer/hot may use layout headers, atomics and intrinsics only"
     if layer == "tests/simgpu" and first == "interpose" and header.endswith(".def"):
         return None
     if "/" in header and first in LAYERS:
@@ -83,6 +90,9 @@ BAD = {
     "dot dot": ("../", {"tracer/a.cpp": '#include "../formats/x.h"\n'}),
     "the stand-in knows the tracer": ("tests/simgpu may not include tracer", {"tests/simgpu/a.cpp": "#include <tracer/session.h>\n"}),
     "hot allocates": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <string>\n"}),
+    "hot allocates by C": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <stdlib.h>\n"}),
+    "hot locks": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <pthread.h>\n"}),
+    "hot knows the session": ("tracer/hot may use", {"tracer/hot/ring.h": '#include "session.h"\n', "tracer/session.h": "\n"}),
     "guest types in the format": ("knows no CUDA", {"formats/a.h": "#include <nccl.h>\n"}),
     "unknown library": ("unknown prefix", {"analyzer/a.cpp": "#include <boost/any.hpp>\n"}),
     "zstd in the guest's cold code": ("zstd is not for tracer", {"tracer/a.cpp": "#include <zstd.h>\n"}),

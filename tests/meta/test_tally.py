@@ -3,6 +3,7 @@ import argparse
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -28,6 +29,21 @@ class Tally(unittest.TestCase):
         status, lines = self.tally([("OK", ""), ("SKIP", "x\nno torch in .venv\n")])
         self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
         self.assertIn("skipped: t1: no torch in .venv", lines)
+
+    def test_skips_inside_a_file_that_passed(self):
+        status, lines = self.tally([("OK", "skipped here: A.test_b: not root\n")])
+        self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed"))
+        self.assertIn("skipped in t0: A.test_b: not root", lines)
+
+    def test_a_file_in_which_nothing_ran_is_skipped(self):
+        for body, status, said in (('self.skipTest("no GPU")', 77, "skipped here: A.test_b: no GPU"), ("pass", 0, ""),
+                                   ("self.fail()", 1, "")):
+            with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+                file.write(f"import sys; sys.path.insert(0, {str(self.root / 'tests' / 'e2e')!r})\nimport unittest, harness\n"
+                           f"class A(unittest.TestCase):\n    def test_b(self): {body}\nharness.main()\n")
+                file.flush()
+                ran = subprocess.run([sys.executable, file.name, "--build", "/"], capture_output=True, text=True)
+            self.assertEqual((ran.returncode, ran.stdout.strip()), (status, said), ran.stderr)
 
     def test_failures(self):
         for result in ("FAIL", "TIMEOUT", "ERROR", "UNEXPECTEDPASS", "INTERRUPT", "SOMETHING_NEW"):
