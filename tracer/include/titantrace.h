@@ -22,12 +22,15 @@ extern "C" {
 #endif
 
 /* In the tracer these are the functions. Elsewhere `titan_x` is an inline function that calls the tracer's, which is a weak
- * symbol under another name: null when no tracer is in the process. */
+ * symbol: null when no tracer is in the process. Where a compiler does not inline it (-O0), the function has a symbol of its
+ * own: were that titan_x, too, it would call itself. */
 #if defined(TITAN_IN_TRACER)
 #define TITAN_DECLARE(type, name, params) __attribute__((visibility("default"))) type name params;
 #define TITAN_MARKER(name, params, call) TITAN_DECLARE(void, name, params)
 #else
-#define TITAN_DECLARE(type, name, params) extern type name##_in_tracer params __asm__(#name) __attribute__((weak));
+#define TITAN_DECLARE(type, name, params)                                     \
+    extern type name##_in_tracer params __asm__(#name) __attribute__((weak)); \
+    static inline type name params __asm__("titan_inline_" #name);
 #define TITAN_MARKER(name, params, call) \
     TITAN_DECLARE(void, name, params)    \
     static inline void name params {     \

@@ -23,7 +23,7 @@ class Markers(unittest.TestCase):
         self.directory = pathlib.Path(holder.name)
 
     def each_program(self):
-        for program in (options.c_program, options.cpp_program):
+        for program in options.programs:
             with self.subTest(program=pathlib.Path(program).name):
                 yield program
 
@@ -45,7 +45,7 @@ class Markers(unittest.TestCase):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    for name in ("c-program", "cpp-program", "library"):
-        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--programs", required=True, nargs="+")
     parser.parse_args(namespace=options)
     unittest.main(argv=sys.argv[:1], verbosity=2)
