@@ -3,12 +3,17 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
-import unittest
 import sys
+import tempfile
+import unittest
 
 import harness
+
+HEADERS = str(pathlib.Path(__file__).resolve().parents[2] / "tracer" / "include")
+NOBODY = 65534
 
 
 class Dormant(harness.Case):
@@ -68,9 +73,29 @@ class Dormant(harness.Case):
         self.place.go()
         self.assertEqual((run.wait(), run.stderr), (0, ""))
 
-    def test_setuid_like_environment_is_cleared(self):
-        """env -i drops everything: the library alone must not care."""
-        self.unchanged("env", "-i", "sh", "-c", "echo alone")
+    @unittest.skipUnless(os.geteuid() == 0, "needs root: a program is made set-uid, and run by another user")
+    def test_set_uid_program(self):
+        """Linked to the library, since the loader preloads nothing into such a program: it takes no word of its user's environment."""
+        with tempfile.TemporaryDirectory(prefix="titan-e2e-", dir="/var/tmp") as directory:
+            place = pathlib.Path(directory)
+            place.chmod(0o755)
+            shutil.copy(harness.tracer(), place)
+            (place / "main.c").write_text('#include <stdio.h>\n#include "titantrace.h"\n'
+                                          'int main(void) { titan_step(1); return puts("ran") == EOF; }\n')
+            program = place / "program"
+            subprocess.run(["cc", "-I", HEADERS, str(place / "main.c"), "-o", str(program), "-Wl,--no-as-needed",
+                            f"-Wl,-rpath,{directory}", f"-L{directory}", "-ltitantrace"], check=True)
+            rings = place / "rings"
+            rings.mkdir()
+            os.chown(rings, NOBODY, NOBODY)
+            for mode, recorded in ((0o755, True), (0o4755, False)):
+                program.chmod(mode)
+                done = subprocess.run([str(program)], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True,
+                                      env={"TITANTRACE_RING_DIR": str(rings), "TITANTRACE_KEEP_RING": "1", "RANK": "0", "WORLD_SIZE": "1"})
+                self.assertEqual((done.returncode, done.stdout), (0, "ran\n"), done.stderr)
+                self.assertEqual(any(path.is_dir() for path in rings.iterdir()), recorded, done.stderr)
+                for path in rings.iterdir():
+                    shutil.rmtree(path)
 
     def test_without_the_stand_ins(self):
         """A machine without any CUDA: the preload still loads."""

@@ -130,10 +130,11 @@ class Top(node_jobs.NodeCase):
         self.assertEqual({call["communicator"] for call in pages[0]["jobs"][0]["calls"]} & {"dp", "tp", "world"}, {"dp", "tp", "world"})
 
     def test_spans(self):
-        rank = self.place.start_rank("e2e-processes", "markers-only")
+        rank = self.place.start_rank("e2e-processes", "in-a-span")
         rank.wait_says("done")
         _, ranks = self.job()
-        self.assertEqual((ranks[0]["state"], ranks[0]["doing"]), ("running", "in program code"))
+        self.assertEqual([ranks[0][key] for key in ("state", "doing", "step", "span")], ["running", "in program code", 3, "load batch"])
+        self.assertIn("in program code, span load batch", self.titan_top().stdout)
 
     def test_processes_that_do_not_run(self):
         ranks = self.lingering_ranks(4, TITANTRACE_DUMP_ON="none")

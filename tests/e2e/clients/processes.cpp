@@ -207,6 +207,15 @@ int markers_only() {
     return 0;
 }
 
+int in_a_span() {
+    titan_step(3);
+    titan_span_begin("outer");
+    titan_span_begin("load batch");
+    say("done");
+    client::await("go");
+    return 0;
+}
+
 int nothing() {
     say("done");
     client::await("go");
@@ -219,7 +228,7 @@ constexpr client::Scenario kScenarios[] = {{"fork-idle", fork_idle},       {"for
                                            {"execute", execute},           {"after-exec", after_exec},
                                            {"close-files", close_files},   {"linger", linger},
                                            {"dump-by-hand", dump_by_hand}, {"five-dumps", five_dumps},
-                                           {"markers-only", markers_only}, {"nothing", nothing}};
+                                           {"markers-only", markers_only}, {"in-a-span", in_a_span}, {"nothing", nothing}};
 
 }  // namespace
 
