@@ -301,7 +301,7 @@ class Result(unittest.TextTestResult):
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        print(f"skipped here: {test.id().removeprefix('__main__.')}: {reason}", flush=True)
+        print(f"skipped here: {test.id().removeprefix('__main__.')}: {(reason.splitlines() or [str()])[0]}", flush=True)
 
 
 def take_option(option, otherwise, kind=int):

@@ -83,6 +83,12 @@ class Ends(harness.Case):
         def once():
             self.start("kill rank=2 step=40", TITANTRACE_DUMP_ON="none").wait(90)
             self.expect("rank_dead", sources=[self.place.rings])
+            collected = self.place.path / "collected"
+            done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "collect", "--into", collected,
+                                   "--ring-dir", self.place.rings], self.place.env(preload=False))
+            self.assertEqual((done.status, len(done.stdout.splitlines())), (0, 4), done.stderr)
+            analysis = self.place.analyze(collected, "--no-rings")
+            self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_dead", [VICTIM]), analysis.stdout)
             for there in (True, False):
                 analysis = self.place.analyze(self.place.dumps)
                 self.assertEqual((analysis.status, analysis.json["verdict"]["kind"]), (harness.FINDINGS, "rank_dead"), there)

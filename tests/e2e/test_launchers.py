@@ -51,7 +51,7 @@ class Launchers(harness.Case):
         return analysis.json["findings"][0]
 
     def each_end(self, launcher, witness):
-        for fault, how in ((f"kill rank={VICTIM} step=40", "killed by SIGKILL"),
+        for fault, how in ((f"kill rank={VICTIM} step=40", "killed by SIGKILL"), (f"segv rank={VICTIM} step=40", "killed by SIGSEGV"),
                            (f"exit rank={VICTIM} step=40 code=3", "exited with status 3")):
             with self.subTest(fault=fault):
                 self.place = self.new_place()
