@@ -301,7 +301,12 @@ class Result(unittest.TextTestResult):
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        print(f"skipped here: {test.id().removeprefix('__main__.')}: {(reason.splitlines() or [str()])[0]}", flush=True)
+        first_line = reason.partition("\n")[0]
+        print(f"skipped here: {test.id().removeprefix('__main__.')}: {first_line}", flush=True)
+
+
+class Runner(unittest.TextTestRunner):
+    resultclass = Result
 
 
 def take_option(option, otherwise, kind=int):
@@ -325,9 +330,7 @@ def main(at_once=1):
     if at_once > 1:
         AtOnce.workers = at_once
         loader.suiteClass = AtOnce
-    verbosity = 2 if {"-v", "--verbose"} & set(rest) else 1
-    result = unittest.main(module="__main__", argv=[sys.argv[0], *rest], testLoader=loader, exit=False,
-                           testRunner=unittest.TextTestRunner(resultclass=Result, verbosity=verbosity)).result
+    result = unittest.main(module="__main__", argv=[sys.argv[0], *rest], testLoader=loader, testRunner=Runner, exit=False).result
     if result.wasSuccessful() and result.skipped and result.passed == 0:
         print(result.skipped[0][1], file=sys.stderr)  # scripts/test-tally takes the last line for the reason
         sys.exit(SKIPPED)

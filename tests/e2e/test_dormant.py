@@ -12,7 +12,6 @@ import unittest
 
 import harness
 
-HEADERS = str(pathlib.Path(__file__).resolve().parents[2] / "tracer" / "include")
 NOBODY = 65534
 
 
@@ -83,7 +82,7 @@ class Dormant(harness.Case):
             (place / "main.c").write_text('#include <stdio.h>\n#include "titantrace.h"\n'
                                           'int main(void) { titan_step(1); return puts("ran") == EOF; }\n')
             program = place / "program"
-            subprocess.run(["cc", "-I", HEADERS, str(place / "main.c"), "-o", str(program), "-Wl,--no-as-needed",
+            subprocess.run(["cc", "-I", str(harness.ROOT / "tracer" / "include"), str(place / "main.c"), "-o", str(program), "-Wl,--no-as-needed",
                             f"-Wl,-rpath,{directory}", f"-L{directory}", "-ltitantrace"], check=True)
             rings = place / "rings"
             rings.mkdir()
@@ -91,7 +90,7 @@ class Dormant(harness.Case):
             for mode, recorded in ((0o755, True), (0o4755, False)):
                 program.chmod(mode)
                 done = subprocess.run([str(program)], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True,
-                                      env={"TITANTRACE_RING_DIR": str(rings), "TITANTRACE_KEEP_RING": "1", "RANK": "0", "WORLD_SIZE": "1"})
+                                      env={"TITANTRACE_RING_DIR": str(rings), "RANK": "0", "WORLD_SIZE": "1"})
                 self.assertEqual((done.returncode, done.stdout), (0, "ran\n"), done.stderr)
                 self.assertEqual(any(path.is_dir() for path in rings.iterdir()), recorded, done.stderr)
                 for path in rings.iterdir():
