@@ -62,33 +62,16 @@ CommandLine::CommandLine(CLI::App* app) : app_(app) {}
 CommandLine::~CommandLine() = default;
 
 template <typename T>
-CommandOption CommandLine::add(const std::string& names, T& value, const std::string& help) {
+CommandOption CommandLine::option(const std::string& names, T& value, const std::string& help) {
     return CommandOption(app_->add_option(names, value, help));
 }
 
-CommandOption CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
-    return add(names, value, help);
-}
-
-CommandOption CommandLine::option(const std::string& names, int& value, const std::string& help) {
-    return add(names, value, help);
-}
-
-CommandOption CommandLine::option(const std::string& names, uint64_t& value, const std::string& help) {
-    return add(names, value, help);
-}
-
-CommandOption CommandLine::option(const std::string& names, double& value, const std::string& help) {
-    return add(names, value, help);
-}
-
-CommandOption CommandLine::option(const std::string& names, std::vector<std::string>& values, const std::string& help) {
-    return add(names, values, help);
-}
-
-CommandOption CommandLine::option(const std::string& names, std::vector<int32_t>& values, const std::string& help) {
-    return add(names, values, help);
-}
+template CommandOption CommandLine::option(const std::string&, std::string&, const std::string&);
+template CommandOption CommandLine::option(const std::string&, int&, const std::string&);
+template CommandOption CommandLine::option(const std::string&, uint64_t&, const std::string&);
+template CommandOption CommandLine::option(const std::string&, double&, const std::string&);
+template CommandOption CommandLine::option(const std::string&, std::vector<std::string>&, const std::string&);
+template CommandOption CommandLine::option(const std::string&, std::vector<int32_t>&, const std::string&);
 
 CommandOption CommandLine::flag(const std::string& name, bool& value, const std::string& help) {
     return CommandOption(app_->add_flag(name, value, help));

@@ -53,10 +53,13 @@ std::optional<WaitNode> Diagnoser::first_owed(const Process& process) const {
             const bool owes_message = member.p2p_counted && other.p2p_counted &&
                                       (other.sent_to(member.rank) > member.received_from(other.rank) ||
                                        other.received_from(member.rank) > member.sent_to(other.rank));
+            if (!owes_message) {
+                continue;
+            }
             for (const Entry& call : run_.process(peer).entries) {
                 const bool sends = call.kind == OpKind::kSend;
-                if (owes_message && call.row == peer.row && (sends || call.kind == OpKind::kRecv) &&
-                    call.peer == member.rank && call.state != CallState::kFinished &&
+                if (call.row == peer.row && (sends || call.kind == OpKind::kRecv) && call.peer == member.rank &&
+                    call.state != CallState::kFinished &&
                     call.sequence >= (sends ? member.received_from(other.rank) : member.sent_to(other.rank))) {
                     note(member, peer, call);
                 }
@@ -68,15 +71,18 @@ std::optional<WaitNode> Diagnoser::first_owed(const Process& process) const {
 
 void Diagnoser::add_second_causes() {
     std::set<int> told;
-    bool missing = false;
+    bool any_hang = false;
     for (const Finding& finding : diagnosis_.findings) {
         if (finding.hangs) {
             told.insert(finding.ranks.begin(), finding.ranks.end());
-            missing = true;
+            any_hang = true;
         }
     }
+    if (!any_hang) {
+        return;
+    }
     for (const Process& process : run_.processes) {
-        if (!missing || told.contains(process.rank) || !is_idle(process)) {
+        if (told.contains(process.rank) || !is_idle(process)) {
             continue;
         }
         const std::optional<WaitNode> owed = first_owed(process);

@@ -46,12 +46,9 @@ class CommandLine {
     CommandLine& operator=(const CommandLine&) = delete;
 
     // "--rank", "-o,--output", or "PATH" for what stands without a name. Values are only written by parse().
-    CommandOption option(const std::string& names, std::string& value, const std::string& help);
-    CommandOption option(const std::string& names, int& value, const std::string& help);
-    CommandOption option(const std::string& names, uint64_t& value, const std::string& help);
-    CommandOption option(const std::string& names, double& value, const std::string& help);
-    CommandOption option(const std::string& names, std::vector<std::string>& values, const std::string& help);
-    CommandOption option(const std::string& names, std::vector<int32_t>& values, const std::string& help);
+    // T: std::string, int, uint64_t, double, or a vector of strings or of int32_t.
+    template <typename T>
+    CommandOption option(const std::string& names, T& value, const std::string& help);
     CommandOption flag(const std::string& name, bool& value, const std::string& help);
 
     // A command such as `titan-analyze show`; lives as long as this.
@@ -70,8 +67,6 @@ class CommandLine {
 
   private:
     explicit CommandLine(CLI::App* app);
-    template <typename T>
-    CommandOption add(const std::string& names, T& value, const std::string& help);
 
     std::unique_ptr<CLI::App> own_;  // none in a command: that of its program
     CLI::App* app_;
