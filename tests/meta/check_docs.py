@@ -1,6 +1,6 @@
 """README.md, docs/ and the code say the same: environment variables, and the scripts that the pages name.
 
-Variables live in tracer/config.def and as string literals. What is in one place only is a problem, whichever place it is.
+Variables live in tracer/session/config.def and as string literals. What is in one place only is a problem, whichever place it is.
 """
 import re
 
@@ -42,7 +42,7 @@ def check(tree):
     if ENVIRONMENT_BEGIN not in texts[settings]:
         problems.append(f"docs/settings.md has no table of environment variables after {ENVIRONMENT_BEGIN}")
     elif with_table(tree.root, texts[settings]) != texts[settings]:
-        problems.append("the table of docs/settings.md is not what tracer/config.def says: "
+        problems.append("the table of docs/settings.md is not what tracer/session/config.def says: "
                         "python3 tests/meta/settings_table.py --root . --write")
 
     for path, text in texts.items():
@@ -63,11 +63,11 @@ SETTINGS = """<!-- environment -->
 <!-- end of environment -->
 """
 CODE = {"README.md": README, "docs/settings.md": SETTINGS,
-        "tracer/config.def": 'TITAN_CONFIG_ROW(TITANTRACE_DIR, "dumps", path, dir,\n                 "Where.")\n'}
+        "tracer/session/config.def": 'TITAN_CONFIG_ROW(TITANTRACE_DIR, "dumps", path, dir,\n                 "Where.")\n'}
 BAD = {
     "undocumented": ("TITANTRACE_NEW (tracer/a.cpp) is neither", {**CODE, "tracer/a.cpp": 'getenv("TITANTRACE_NEW");\n'}),
     "stale": ("TITANTRACE_OLD is documented but", {**CODE, "README.md": README + "`TITANTRACE_OLD`\n"}),
-    "another default": ("is not what tracer/config.def says", {**CODE, "docs/settings.md": SETTINGS.replace("`dumps`", "`dump`")}),
+    "another default": ("is not what tracer/session/config.def says", {**CODE, "docs/settings.md": SETTINGS.replace("`dumps`", "`dump`")}),
     "no table": ("has no table of environment", {**CODE, "docs/settings.md": "Nothing.\n"}),
     "no settings": ("docs/settings.md is missing", {"README.md": README}),
     "no such script": ("names scripts/nothing", {**CODE, "docs/other.md": "./scripts/nothing\n"}),

@@ -28,11 +28,14 @@ THIRD_PARTY = {  # prefix or header -> the layers that may use it
     "doctest/": {"tests/simgpu"},
 }
 SYSTEM_PREFIXES = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/", "bits/")
-# tracer/hot: headers of C++ and C that bring no allocator, lock or stream; layouts; each other; and the walk over Python frames.
+# tracer/hot: headers of C++ and C that bring no allocator, lock or stream; layouts; each other; the walk over Python frames; and the
+# structures that a record fills, which the other rooms own.
 HOT_SYSTEM = re.compile(
     r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|limits|type_traits|utility|stdint\.h|stddef\.h|string\.h|time\.h|"
     r"ctime|sched\.h|x86intrin\.h|immintrin\.h)$")
-HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|python/(code_place|frames|memory)\.h)$")
+HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|tracer/[a-z_]+\.h|titantrace\.h|clock\.h|"
+                     r"python/(code_place|frames|memory)\.h|session/(session|thread_state)\.h|"
+                     r"communicators/(communicators|lifecycle|nccl_result)\.h|text\.h)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
@@ -84,22 +87,22 @@ def judge(layer, allowed, own, own_directories, quote, header):
 
 
 BAD = {
-    "upwards": ("formats may not include tracer", {"formats/a.cpp": "#include <tracer/session.h>\n"}),
-    "sideways": ("analyzer may not include tracer", {"analyzer/a.cpp": '#  include "tracer/session.h"\n'}),
+    "upwards": ("formats may not include tracer", {"formats/a.cpp": "#include <tracer/session/session.h>\n"}),
+    "sideways": ("analyzer may not include tracer", {"analyzer/a.cpp": '#  include "tracer/session/session.h"\n'}),
     "tools are not in the guest": ("tracer may not include tools", {"tracer/a.cpp": '#include "tools/node.h"\n'}),
     "dot dot": ("../", {"tracer/a.cpp": '#include "../formats/x.h"\n'}),
-    "the stand-in knows the tracer": ("tests/simgpu may not include tracer", {"tests/simgpu/a.cpp": "#include <tracer/session.h>\n"}),
+    "the stand-in knows the tracer": ("tests/simgpu may not include tracer", {"tests/simgpu/a.cpp": "#include <tracer/session/session.h>\n"}),
     "hot allocates": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <string>\n"}),
     "hot allocates by C": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <stdlib.h>\n"}),
     "hot locks": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <pthread.h>\n"}),
-    "hot knows the session": ("tracer/hot may use", {"tracer/hot/ring.h": '#include "session.h"\n', "tracer/session.h": "\n"}),
+    "hot dumps": ("tracer/hot may use", {"tracer/hot/ring.h": '#include "dump/dumper.h"\n', "tracer/dump/dumper.h": "\n"}),
     "guest types in the format": ("knows no CUDA", {"formats/a.h": "#include <nccl.h>\n"}),
     "unknown library": ("unknown prefix", {"analyzer/a.cpp": "#include <boost/any.hpp>\n"}),
     "zstd in the guest's cold code": ("zstd is not for tracer", {"tracer/a.cpp": "#include <zstd.h>\n"}),
     "another layer's private header": ("no such file", {"tracer/a.cpp": '#include "private.h"\n', "analyzer/private.h": "\n"}),
 }
 GOOD = {
-    "downwards": {"interpose/a.cpp": "#include <nccl.h>\n#include <tracer/session.h>\n#include <cstdint>\n"},
+    "downwards": {"interpose/a.cpp": "#include <nccl.h>\n#include <tracer/session/session.h>\n#include <cstdint>\n"},
     "rows": {"tests/simgpu/a.cpp": '#include "interpose/nccl.def"\n#include <sys/mman.h>\n'},
 }
 

@@ -11,8 +11,8 @@
 #include <atomic>
 
 #include "clock.h"
+#include "dump/signals.h"
 #include "map_private.h"
-#include "signals.h"
 
 namespace titan::tracer {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fixture.h"
-#include "thread_state.h"
+#include "session/thread_state.h"
 
 using namespace titan;
 using format::MarkerKind;

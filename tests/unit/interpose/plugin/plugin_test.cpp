@@ -6,7 +6,7 @@
 
 #include "fake_nccl.h"
 #include "fixture.h"
-#include "thread_state.h"
+#include "session/thread_state.h"
 
 using namespace titan;
 using format::CallState;

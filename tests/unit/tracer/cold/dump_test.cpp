@@ -11,10 +11,11 @@
 #include <fstream>
 #include <string>
 
-#include "dumper.h"
+#include "dump/dumper.h"
+#include "dump/watch.h"
 #include "scratch.h"
-#include "session.h"
-#include "watch.h"
+#include "session/session.h"
+#include "session/start_session.h"
 
 using namespace titan::tracer;
 using titan::format::DumpReason;

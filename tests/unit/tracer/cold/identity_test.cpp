@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "identity.h"
 #include "process.h"
 #include "scratch.h"
+#include "session/identity.h"
 
 using namespace titan::tracer;
 

@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "job.h"
-#include "remote_request.h"
+#include "dump/job.h"
+#include "dump/remote_request.h"
+#include "dump/watch.h"
 #include "scratch.h"
-#include "session.h"
-#include "watch.h"
+#include "session/session.h"
+#include "session/start_session.h"
 
 using namespace titan::tracer;
 using titan::format::DumpReason;

@@ -5,10 +5,11 @@
 #include <atomic>
 #include <string>
 
-#include "outside_request.h"
+#include "dump/outside_request.h"
+#include "dump/watch.h"
 #include "scratch.h"
-#include "session.h"
-#include "watch.h"
+#include "session/session.h"
+#include "session/start_session.h"
 
 using namespace titan::tracer;
 using titan::test::eventually;

@@ -13,8 +13,8 @@
 
 #include "clock.h"
 #include "process.h"
-#include "ring_file.h"
 #include "scratch.h"
+#include "session/ring_file.h"
 
 using namespace titan::tracer;
 using titan::test::has;

@@ -8,10 +8,11 @@
 
 #include <string>
 
+#include "dump/signals.h"
+#include "dump/watch.h"
 #include "scratch.h"
-#include "session.h"
-#include "signals.h"
-#include "watch.h"
+#include "session/session.h"
+#include "session/start_session.h"
 
 using namespace titan::tracer;
 using titan::test::eventually;

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "dump_meta.h"
+#include "dump/dump_meta.h"
 #include "text.h"
 
 using namespace titan::tracer;

@@ -8,9 +8,10 @@
 #include <string>
 
 #include "clock.h"
+#include "dump/watch.h"
 #include "scratch.h"
-#include "session.h"
-#include "watch.h"
+#include "session/session.h"
+#include "session/start_session.h"
 
 using namespace titan::tracer;
 using titan::test::eventually;

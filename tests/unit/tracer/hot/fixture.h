@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "session.h"
+#include "session/session.h"
 #include "tracer/record.h"
 
 namespace titan::test {

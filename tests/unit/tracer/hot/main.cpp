@@ -9,6 +9,7 @@
 
 #include "fixture.h"
 #include "hot/ring.h"
+#include "session/start_session.h"
 
 namespace titan::test {
 

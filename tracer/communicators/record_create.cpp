@@ -1,0 +1,260 @@
+// The record of calls that make communicators: who is being waited for while a communicator comes to life. cold.
+#include <cstddef>
+#include <cstring>
+
+#include "clock.h"
+#include "nccl_result.h"
+#include "session/bindings.h"
+#include "session/cold_lock.h"
+#include "session/session.h"
+#include "session/thread_state.h"
+#include "tracer/record.h"
+
+namespace titan::tracer {
+
+namespace {
+
+using format::CallState;
+using format::CommState;
+
+// The entry of a creation: it belongs to the parent where there is one, and names the child.
+uint64_t write_entry(Thread& thread, const CreateArgs& args, Communicator* child, uint64_t now) {
+    Session& session = *thread.session;
+    Communicator* const parent = args.parent != nullptr ? session.communicators.find(args.parent) : nullptr;
+    Communicator* const owner = parent != nullptr ? parent : child;
+    const uint32_t stack = session.call_sites.on() ? session.call_sites.capture(thread.stack) : 0;
+    const uint64_t ticket = session.collectives.claim();
+    format::CollectiveEntry& entry = session.collectives.begin(ticket);
+    // All but slot_sequence, which readers see.
+    memset(&entry.communicator_id, 0, sizeof(entry) - offsetof(format::CollectiveEntry, communicator_id));
+    entry.communicator = owner != nullptr ? owner->index : format::kNoIndex;
+    entry.communicator_id = owner != nullptr ? owner->record->id : 0;
+    entry.sequence = owner != nullptr ? load_field(owner->record->next_sequence) : format::kNoSequence;
+    entry.related_id = child != nullptr ? child->record->id : 0;
+    entry.count = args.size > 0 ? static_cast<uint64_t>(args.size) : 0;
+    entry.group = thread.group;
+    entry.flags = thread.group_depth > 0 ? format::kInGroup : 0;
+    entry.step = load_field(session.header->step);
+    entry.entered_ticks = now;
+    entry.thread = thread.tid;
+    entry.span = thread.span;
+    entry.stack = stack;
+    entry.peer = -1;
+    entry.comm_rank = owner != nullptr ? owner->record->rank : args.rank;
+    entry.device = owner != nullptr ? owner->record->device : -1;
+    entry.kind = args.kind;
+    entry.datatype = format::Datatype::kNoDatatype;
+    entry.reduction = format::Reduction::kNoReduction;
+    entry.state = CallState::kEntered;
+    entry.result = -1;
+    entry.color = args.color;
+    session.collectives.publish(entry, ticket);
+    return ticket;
+}
+
+void finish_entry(Session& session, uint64_t ticket, int result, uint64_t now) {
+    format::CollectiveEntry* const entry = session.collectives.find(ticket);
+    if (entry == nullptr) {
+        return;
+    }
+    store_field(entry->returned_ticks, now);
+    store_field(entry->result, result);
+    store_field(entry->state, is_error(result) ? CallState::kFailed : CallState::kReturned);
+}
+
+// A process started without a rank in its environment is known by its rank in the first communicator it joins.
+void adopt_rank(Session& session, const format::CommunicatorRecord& record) {
+    const bool no_launcher = session.header->rank < 0 && session.header->world_size < 0;
+    if (no_launcher && record.rank >= 0 && record.origin == format::OpKind::kCommInit) {
+        store_field(session.header->rank, record.rank);
+        store_field(session.header->world_size, record.size);
+        session.identity.rank = record.rank;
+        session.identity.world_size = record.size;
+    }
+}
+
+void fail_creation(Communicator& communicator, int result, uint64_t now) {
+    communicator.pending_result = nullptr;
+    store_field(communicator.record->create_result, result);
+    store_field(communicator.record->closed_ticks, now);
+    store_field(communicator.record->state, CommState::kFailed);
+}
+
+// `handle` is what NCCL stored, null while it has not.
+void settle_creation(Session& session, Communicator& communicator, const void* handle, int result, uint64_t now) {
+    if (is_error(result)) {
+        const ColdLock lock;
+        fail_creation(communicator, result, now);
+        return;
+    }
+    store_field(communicator.record->create_result, result);
+    if (handle == nullptr) {
+        // A split without a colour: this rank took part and is no member.
+        if (result == kSuccess) {
+            const ColdLock lock;
+            communicator.pending_result = nullptr;
+            store_field(communicator.record->closed_ticks, now);
+            store_field(communicator.record->state, CommState::kDestroyed);
+        }
+        return;
+    }
+    {
+        const ColdLock lock;
+        session.communicators.bind(communicator, handle);
+    }
+    if (result == kSuccess) {
+        complete_communicator(communicator);
+        store_field(communicator.record->ready_ticks, now);
+        store_field(communicator.record->state, CommState::kLive);
+    }
+    on_member_ready(session, communicator);
+}
+
+}  // namespace
+
+void on_member_ready(Session& session, Communicator& communicator) {
+    adopt_rank(session, *communicator.record);
+    learn_driver(session);
+    session.gpu_progress.start(session);
+    if (load_field(session.header->nccl_version) == 0) {
+        store_field(session.header->nccl_version, static_cast<uint32_t>(find_nccl_version()));
+    }
+}
+
+void settle_pending_creates(Thread& thread, int result) {
+    const uint64_t now = now_ticks();
+    for (uint32_t i = 0; i < thread.pending_creates; ++i) {
+        const PendingCreate& pending = thread.creates[i];
+        settle_creation(*thread.session, *pending.communicator, *pending.result, result, now);
+    }
+    thread.pending_creates = 0;
+}
+
+bool enter_create(Call& call, uint16_t api, const CreateArgs& args) {
+    Thread* const thread = outermost_thread(MayStart::kAlways);
+    if (thread == nullptr) {
+        return false;
+    }
+    Session& session = *thread->session;
+    const uint64_t now = now_ticks();
+    ++thread->nested;
+    Communicator* communicator = nullptr;
+    {
+        const ColdLock lock;
+        communicator = session.communicators.add(session, args, now, now);
+    }
+    if (communicator == nullptr) {
+        count_loss(session, format::Loss::kCommunicatorsUntracked);
+    }
+    begin_call(call, *thread, write_entry(*thread, args, communicator, now));
+    call.communicator = communicator;
+    call.traits = kLifecycle;
+    mark_inside(*thread, api, communicator != nullptr ? communicator->record->id : 0, call.ticket + 1, now);
+    return true;
+}
+
+void leave_create(Call& call, void** handle, int result) {
+    Thread& thread = *call.thread;
+    Session& session = *thread.session;
+    const uint64_t now = now_ticks();
+    mark_outside(thread, now);
+    finish_entry(session, call.ticket, result, now);
+    if (call.communicator != nullptr) {
+        Communicator& communicator = *call.communicator;
+        const bool grouped = thread.group_depth > 0 && !is_error(result);
+        if (grouped && thread.pending_creates < kMaxPendingCreates) {
+            // The handle is handed out, or only usable, when the group ends.
+            communicator.pending_result = handle;
+            thread.creates[thread.pending_creates++] = {&communicator, handle};
+        } else {
+            if (result == kInProgress || grouped) {
+                communicator.pending_result = handle;
+            }
+            settle_creation(session, communicator, is_error(result) ? nullptr : *handle, result, now);
+        }
+    }
+    --thread.nested;
+}
+
+bool enter_create_all(Call& call, uint16_t api, int count, const int* devices, const CommQueries* queries) {
+    Thread* const thread = outermost_thread(MayStart::kAlways);
+    if (thread == nullptr) {
+        return false;
+    }
+    Session& session = *thread->session;
+    const uint64_t now = now_ticks();
+    ++thread->nested;
+    CreateArgs args{.kind = format::OpKind::kCommInitAll, .size = count, .queries = queries};
+    Communicator* first = nullptr;
+    for (int rank = 0; rank < count; ++rank) {
+        args.rank = rank;
+        const ColdLock lock;
+        // One salt for all members: they share one identity.
+        Communicator* const communicator = session.communicators.add(session, args, now, now);
+        if (communicator == nullptr) {
+            count_loss(session, format::Loss::kCommunicatorsUntracked);
+            continue;
+        }
+        communicator->record->device = devices != nullptr ? devices[rank] : rank;
+        first = first != nullptr ? first : communicator;
+    }
+    args.rank = -1;
+    begin_call(call, *thread, write_entry(*thread, args, first, now));
+    call.communicator = first;
+    call.traits = kLifecycle;
+    mark_inside(*thread, api, first != nullptr ? first->record->id : 0, call.ticket + 1, now);
+    return true;
+}
+
+void leave_create_all(Call& call, void** comms, int count, int result) {
+    Thread& thread = *call.thread;
+    Session& session = *thread.session;
+    const uint64_t now = now_ticks();
+    mark_outside(thread, now);
+    finish_entry(session, call.ticket, result, now);
+    if (call.communicator != nullptr) {
+        const uint64_t id = call.communicator->record->id;
+        for (uint32_t i = 0; i < Communicators::kMaxRows; ++i) {
+            Communicator& member = session.communicators.at(i);
+            if (member.record == nullptr || member.record->id != id || member.record->rank >= count) {
+                continue;
+            }
+            settle_creation(session, member, is_error(result) ? nullptr : comms[member.record->rank], result, now);
+        }
+    }
+    --thread.nested;
+}
+
+void note_async_error(const void* comm, int call_result, int async_error) {
+    Session* const current = session();
+    Communicator* const communicator =
+        current != nullptr && call_result == kSuccess ? current->communicators.find(comm) : nullptr;
+    if (communicator == nullptr) {
+        return;
+    }
+    if (is_error(async_error)) {
+        store_field(communicator->record->async_error, async_error);
+        return;
+    }
+    if (async_error != kSuccess || communicator->record->state != CommState::kCreating) {
+        return;
+    }
+    // A non-blocking creation is over.
+    if (communicator->incomplete.load(std::memory_order_relaxed)) {
+        complete_communicator(*communicator);
+    }
+    store_field(communicator->record->create_result, kSuccess);
+    store_field(communicator->record->ready_ticks, now_ticks());
+    store_field(communicator->record->state, CommState::kLive);
+}
+
+void note_grow_id(const void* comm, const void* unique_id) {
+    Session* const current = session();
+    Communicator* const parent = current != nullptr ? current->communicators.find(comm) : nullptr;
+    if (parent != nullptr) {
+        const ColdLock lock;
+        note_grow_alias(*parent, unique_id);
+    }
+}
+
+}  // namespace titan::tracer

@@ -1,0 +1,340 @@
+// Captures under way: which one a stream is part of, and what NCCL's calls have put into it. cold, except the questions.
+#include "graphs_state.h"
+#include "session/cold_lock.h"
+#include "session/session.h"
+#include "session/thread_state.h"
+#include "tracer/graphs.h"
+
+namespace titan::tracer {
+
+namespace {
+
+constexpr uintptr_t kLegacyStream = 1;     // cudaStreamLegacy
+constexpr uintptr_t kPerThreadStream = 2;  // cudaStreamPerThread
+
+constexpr bool is_legacy(const void* stream) {
+    return stream == nullptr || reinterpret_cast<uintptr_t>(stream) == kLegacyStream;
+}
+
+// The driver's answer; false when it cannot be asked.
+bool ask_driver(Session& session, const void* stream, int& status, Graphs::Capture& capture) {
+    status = kCaptureStatusNone;
+    capture = {};
+    if (!session.driver_known.load(std::memory_order_acquire)) {
+        return false;
+    }
+    const DriverApi& driver = session.driver;
+    void* const handle = const_cast<void*>(stream);
+    if (driver.stream_get_capture_info == nullptr) {
+        return driver.stream_is_capturing(handle, &status) == kCudaSuccess;
+    }
+    void* graph = nullptr;
+    if (driver.stream_get_capture_info(handle, &status, &capture.id, &graph, nullptr, nullptr) != kCudaSuccess) {
+        return false;
+    }
+    capture.graph = graph;
+    return true;
+}
+
+}  // namespace
+
+// Every thread has a per-thread default stream behind the same handle; and what is captured "on stream 0" is that one,
+// because the legacy stream cannot be.
+uintptr_t Graphs::key_of(const void* stream) {
+    const auto handle = reinterpret_cast<uintptr_t>(stream);
+    return handle == 0 || handle == kPerThreadStream ? reinterpret_cast<uintptr_t>(&this_thread) : handle;
+}
+
+bool Graphs::knows_captured(const void* stream) const {
+    if (!any_capture()) {
+        return false;
+    }
+    const uintptr_t key = key_of(stream);
+    const uint32_t rows = stream_rows_.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < rows; ++i) {
+        if (streams_[i].stream.load(std::memory_order_relaxed) == key) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void Graphs::add_stream(uintptr_t stream, OpenCapture& capture) {
+    const uint32_t rows = stream_rows_.load(std::memory_order_relaxed);
+    CapturedStream* row = nullptr;
+    for (uint32_t i = 0; i < rows; ++i) {
+        const uintptr_t found = streams_[i].stream.load(std::memory_order_relaxed);
+        if (found == stream) {
+            streams_[i].capture = &capture;
+            return;
+        }
+        row = found == 0 ? &streams_[i] : row;
+    }
+    if (row == nullptr) {
+        if (rows == kMaxCapturedStreams) {
+            return;
+        }
+        row = &streams_[rows];
+        stream_rows_.store(rows + 1, std::memory_order_release);
+    }
+    row->capture = &capture;
+    row->stream.store(stream, std::memory_order_relaxed);
+}
+
+void Graphs::close_capture(OpenCapture& capture) {
+    for (CapturedStream& row : streams_) {
+        if (row.capture == &capture) {
+            row.stream.store(0, std::memory_order_relaxed);
+            row.capture = nullptr;
+        }
+    }
+    open_.fetch_sub(1, std::memory_order_relaxed);
+    capture = {};
+}
+
+Graphs::OpenCapture* Graphs::take_capture() {
+    OpenCapture* taken = nullptr;
+    for (OpenCapture& capture : captures_) {
+        if (!capture.used) {
+            taken = &capture;
+            break;
+        }
+        // Begun out of our sight, and perhaps ended there, too.
+        if (!capture.begin_seen && (taken == nullptr || capture.number < taken->number)) {
+            taken = &capture;
+        }
+    }
+    if (taken == nullptr) {
+        return nullptr;
+    }
+    if (taken->used) {
+        release(taken->calls);
+        close_capture(*taken);
+    }
+    taken->used = true;
+    open_.fetch_add(1, std::memory_order_relaxed);
+    return taken;
+}
+
+void Graphs::begin_capture(const void* stream, const void* into, const Capture& capture) {
+    const uintptr_t key = key_of(stream);
+    for (OpenCapture& open : captures_) {
+        if (open.used && open.origin == key) {  // its end was not seen
+            release(open.calls);
+            close_capture(open);
+        }
+    }
+    OpenCapture* const open = take_capture();
+    if (open == nullptr) {
+        return;  // counted when a collective is captured
+    }
+    open->begin_seen = true;
+    open->id = capture.id;
+    open->origin = key;
+    open->graph = capture.graph;
+    open->into = into;
+    add_stream(key, *open);
+}
+
+// By the driver's id; where one side has none, by the stream, and at last as the only one that it can be.
+Graphs::OpenCapture* Graphs::find_capture(uintptr_t stream, const Capture& wanted) {
+    OpenCapture* nameless = nullptr;
+    uint32_t nameless_count = 0;
+    for (OpenCapture& capture : captures_) {
+        if (!capture.used) {
+            continue;
+        }
+        if (wanted.id != 0 && capture.id == wanted.id) {
+            return &capture;
+        }
+        if (wanted.id == 0 || capture.id == 0) {
+            if (capture.origin == stream) {
+                return &capture;
+            }
+            nameless = &capture;
+            ++nameless_count;
+        }
+    }
+    if (wanted.id == 0) {
+        for (const CapturedStream& row : streams_) {
+            if (row.stream.load(std::memory_order_relaxed) == stream) {
+                return row.capture;
+            }
+        }
+    }
+    return nameless_count == 1 ? nameless : nullptr;
+}
+
+uint32_t Graphs::join_capture(Session& session, const void* stream, const Capture& wanted) {
+    const uintptr_t key = key_of(stream);
+    OpenCapture* capture = find_capture(key, wanted);
+    if (capture == nullptr && wanted.id != 0) {
+        capture = take_capture();
+    }
+    if (capture == nullptr) {
+        count_loss(session, format::Loss::kGraphsUntracked);
+        return kUnknownCapture;
+    }
+    if (wanted.id != 0) {
+        capture->id = wanted.id;
+        capture->graph = wanted.graph;
+    }
+    if (capture->number == 0) {
+        capture->number = ++captures_seen_;
+    }
+    add_stream(key, *capture);
+    return capture->number;
+}
+
+Graphs::OpenCapture* Graphs::numbered(uint32_t number) {
+    for (OpenCapture& capture : captures_) {
+        if (capture.used && number != 0 && capture.number == number) {
+            return &capture;
+        }
+    }
+    return nullptr;
+}
+
+void Graphs::remember(Session& session, const format::CollectiveEntry& entry) {
+    OpenCapture* const capture = numbered(entry.graph);
+    if (capture == nullptr || capture->calls == &untracked_) {
+        return;  // counted when the capture found no room
+    }
+    const bool first_of_group = entry.group != 0 && entry.group != capture->last_group;
+    const uint32_t groups = (capture->calls != nullptr ? capture->calls->groups : 0) + (first_of_group ? 1 : 0);
+    const CapturedCall call{
+        .communicator_id = entry.communicator_id,
+        .count = entry.count,
+        .send_buffer = entry.send_buffer,
+        .receive_buffer = entry.receive_buffer,
+        .node = 0,
+        .group = entry.group != 0 ? groups : 0,
+        .group_index = static_cast<uint16_t>(entry.group_index < UINT16_MAX ? entry.group_index : UINT16_MAX),
+        .stack = static_cast<uint16_t>(entry.stack),
+        .capture = entry.graph,
+        .peer = entry.peer,
+        .communicator =
+            entry.communicator == format::kNoIndex ? kNoCommunicator : static_cast<uint16_t>(entry.communicator),
+        .flags = static_cast<uint16_t>(entry.flags & ~format::kCaptured),
+        .kind = entry.kind,
+        .datatype = entry.datatype,
+        .reduction = entry.reduction,
+    };
+    capture->calls = lists_.append(capture->calls, &call, 1);
+    if (capture->calls == nullptr) {
+        count_loss(session, format::Loss::kGraphsUntracked);
+        capture->calls = &untracked_;
+        return;
+    }
+    capture->calls->groups = groups;
+    capture->last_group = entry.group != 0 ? entry.group : capture->last_group;
+}
+
+void Graphs::remember_launch(Session& session, uint32_t number, const void* exec) {
+    OpenCapture* const capture = numbered(number);
+    const CapturedCalls* const more = execs_.find(exec);
+    if (capture == nullptr || more == nullptr) {
+        return;
+    }
+    append(session, capture->calls, *more, kUnknownNode);
+    capture->last_group = 0;
+}
+
+void Graphs::end_capture(Session& session, const void* stream, const void* graph) {
+    const uintptr_t key = key_of(stream);
+    OpenCapture* capture = nullptr;
+    for (OpenCapture& open : captures_) {
+        const bool same =
+            open.used && (open.origin != 0 ? open.origin == key : graph != nullptr && open.graph == graph);
+        capture = same ? &open : capture;
+    }
+    if (capture == nullptr) {
+        return;
+    }
+    CapturedCalls* const calls = capture->calls;
+    const bool into_existing = capture->into != nullptr;
+    close_capture(*capture);
+    if (graph == nullptr) {
+        release(calls);
+        return;
+    }
+    CapturedCalls* const before = into_existing ? graphs_.find(graph) : nullptr;
+    if (before == nullptr) {
+        bind(session, graphs_, graph, calls);
+        return;
+    }
+    if (before == &body_ && calls != nullptr) {
+        count_loss(session, format::Loss::kGraphsUntracked);  // how often a body runs, if at all, only the device knows
+    } else if (before != &body_ && calls != nullptr) {
+        CapturedCalls* list = shared(before);
+        append(session, list, *calls, 0);
+        bind(session, graphs_, graph, list);
+    }
+    release(calls);
+}
+
+uint32_t ask_capture(Session& session, const void* stream) {
+    // To ask about the legacy stream while another one is captured is an error, and it is never captured itself.
+    int status = kCaptureStatusNone;
+    Graphs::Capture capture{};
+    if (is_legacy(stream) || !ask_driver(session, stream, status, capture)) {
+        if (!session.graphs.knows_captured(stream)) {
+            return kNotCaptured;
+        }
+    } else if (status == kCaptureStatusNone) {
+        return kNotCaptured;
+    } else if (status != kCaptureStatusActive) {
+        return kUnknownCapture;  // invalidated: whatever is captured now is lost
+    }
+    const ColdLock lock;
+    return session.graphs.join_capture(session, stream, capture);
+}
+
+void remember_captured(Session& session, uint64_t first_ticket, uint64_t last_ticket, uint64_t group) {
+    const ColdLock lock;
+    for (uint64_t ticket = first_ticket; ticket <= last_ticket; ++ticket) {
+        const format::CollectiveEntry* const entry = session.collectives.find(ticket);
+        if (entry == nullptr) {
+            count_loss(session, format::Loss::kLateUpdates);
+        } else if (entry->group == group && load_field(entry->state) == format::CallState::kCaptured) {
+            session.graphs.remember(session, *entry);
+        }
+    }
+}
+
+void note_launch_captured(Session& session, const void* exec, const void* stream) {
+    const uint32_t capture = ask_capture(session, stream);
+    if (capture != kNotCaptured && capture != kUnknownCapture) {
+        const ColdLock lock;
+        session.graphs.remember_launch(session, capture, exec);
+    }
+}
+
+bool is_capturing(const void* stream) {
+    const Session* const current = session();
+    return current != nullptr && current->graphs.knows_captured(stream);
+}
+
+void note_capture_begun(const void* stream, const void* into) {
+    Session* const current = session();
+    if (current == nullptr) {
+        return;
+    }
+    int status = kCaptureStatusNone;
+    Graphs::Capture capture{};
+    const void* const asked = stream != nullptr ? stream : reinterpret_cast<const void*>(kPerThreadStream);
+    if (!ask_driver(*current, asked, status, capture) || status != kCaptureStatusActive) {
+        capture = {};
+    }
+    const ColdLock lock;
+    current->graphs.begin_capture(stream, into, capture);
+}
+
+void note_capture_ended(const void* stream, const void* graph) {
+    if (Session* const current = session(); current != nullptr) {
+        const ColdLock lock;
+        current->graphs.end_capture(*current, stream, graph);
+    }
+}
+
+}  // namespace titan::tracer

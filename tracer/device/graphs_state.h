@@ -1,0 +1,109 @@
+// Which captures are under way, and which collectives each graph and each executable graph holds.
+//
+// Memory is bounded: kMaxCaptures captures at a time, about 7000 graphs and as many executable graphs *with collectives*, and the
+// arena of CapturedLists. What finds no room is counted (Loss::kGraphsUntracked) and its launches are not expanded: half a
+// list would give wrong sequence numbers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "formats/ring_layout.h"
+#include "graphs_table.h"
+#include "graphs_templates.h"
+
+namespace titan::tracer {
+
+struct Session;
+
+inline constexpr uint32_t kNotCaptured = 0;
+inline constexpr uint32_t kUnknownCapture = UINT32_MAX;  // captured, but nobody can say into what
+
+class Graphs {
+  public:
+    // hot, any-thread.
+    bool any_capture() const { return open_.load(std::memory_order_relaxed) != 0; }
+    bool knows_captured(const void* stream) const;
+    const CapturedCalls* of_exec(const void* exec) const { return execs_.find(exec); }
+    uint64_t next_replay() { return replays_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+    // The rest expects a ColdLock.
+    //
+    // What the driver says about a capture; id 0 and graph null where it cannot.
+    struct Capture {
+        uint64_t id;
+        const void* graph;
+    };
+    void begin_capture(const void* stream, const void* into, const Capture& capture);
+    // Number of the capture that `stream` is part of; it gets one with its first collective.
+    uint32_t join_capture(Session& session, const void* stream, const Capture& capture);
+    void remember(Session& session, const format::CollectiveEntry& entry);
+    void remember_launch(Session& session, uint32_t capture, const void* exec);
+    void end_capture(Session& session, const void* stream, const void* graph);
+
+    void clone(Session& session, const void* clone, const void* original);
+    void add_child(Session& session, const void* graph, const void* node, const void* child);
+    void add_conditional_body(Session& session, const void* body);
+    void destroy_node(Session& session, const void* node);
+    void set_exec(Session& session, const void* exec, const void* graph);
+    void set_exec_child(Session& session, const void* exec, const void* node, const void* child);
+    void destroy_graph(const void* graph) { release(graphs_.forget(graph)); }
+    void destroy_exec(const void* exec) { release(execs_.forget(exec)); }
+
+  private:
+    static constexpr uint32_t kMaxCaptures = 64;
+    static constexpr uint32_t kMaxCapturedStreams = 64;
+
+    struct OpenCapture {
+        bool used;
+        bool begin_seen;
+        uint32_t number;      // 0 before its first collective
+        uint64_t id;          // the driver's, 0 unknown
+        uintptr_t origin;     // key of the stream that it was begun on, 0 unknown
+        const void* graph;    // that it goes into, null unknown
+        const void* into;     // begun with an existing graph
+        uint64_t last_group;  // of the process
+        CapturedCalls* calls;
+    };
+    struct CapturedStream {
+        std::atomic<uintptr_t> stream;
+        OpenCapture* capture;
+    };
+
+    static uintptr_t key_of(const void* stream);
+    OpenCapture* find_capture(uintptr_t stream, const Capture& capture);
+    OpenCapture* take_capture();
+    void close_capture(OpenCapture& capture);
+    void add_stream(uintptr_t stream, OpenCapture& capture);
+    OpenCapture* numbered(uint32_t number);
+    void bind(Session& session, HandleTable<CapturedCalls>& table, const void* handle, CapturedCalls* calls);
+    void append(Session& session, CapturedCalls*& list, const CapturedCalls& more, uint64_t node);
+    CapturedCalls* replaced(Session& session, const CapturedCalls& list, uint64_t node, const CapturedCalls* by);
+    CapturedCalls* shared(CapturedCalls* list);
+    bool is_mark(const CapturedCalls* list) const { return list == &untracked_ || list == &body_; }
+    void release(CapturedCalls* list);
+
+    std::atomic<uint32_t> open_;
+    std::atomic<uint64_t> replays_;
+    uint32_t captures_seen_;
+    OpenCapture captures_[kMaxCaptures];
+    std::atomic<uint32_t> stream_rows_;
+    CapturedStream streams_[kMaxCapturedStreams];
+    CapturedLists lists_;
+    HandleTable<CapturedCalls> graphs_;
+    HandleTable<CapturedCalls> execs_;
+    CapturedCalls untracked_;  // stands for a list that found no room
+    CapturedCalls body_;       // marks the graphs inside conditional nodes
+};
+
+// Of the entries [first_ticket, last_ticket], those of `group` that were captured go into their captures: all under one
+// lock, so that groups of two threads do not mix in one list. cold.
+[[gnu::cold]] void remember_captured(Session& session, uint64_t first_ticket, uint64_t last_ticket, uint64_t group);
+
+// The launch of `exec` on `stream` was captured: its calls are part of the capture. cold.
+void note_launch_captured(Session& session, const void* exec, const void* stream);
+
+// capture_of() where a capture may be under way.
+uint32_t ask_capture(Session& session, const void* stream);
+
+}  // namespace titan::tracer

@@ -1,0 +1,86 @@
+// Where a dump goes and how its file comes to its name: never half written, never over another, the last N kept. cold.
+#pragma once
+
+#include <limits.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "private_dir.h"
+#include "session/config.h"
+
+namespace titan::tracer {
+
+// Whose dump: the last three name the file, "rank00003.7.titan", or "pid1234.0.titan" for a process without a rank.
+struct DumpOwner {
+    const char* run;
+    int32_t attempt;
+    int32_t rank;
+    int32_t pid;
+};
+
+// TMPDIR, or /tmp. Reads the environment, which a program may be changing: once, at the start.
+const char* temporary_directory();
+
+// The numbers of a process's dumps that show a hang, a crash or an end: dumps for other reasons do not push those out.
+class EvidenceNumbers {
+  public:
+    static constexpr uint64_t kNone = UINT64_MAX;
+
+    bool holds(uint64_t number) const;
+    // The one that must make room, now that there are more than `keep`; kNone where none must.
+    uint64_t add(uint64_t number, uint32_t keep);
+
+  private:
+    static constexpr uint32_t kMost = 16;
+    uint64_t numbers_[kMost] = {};  // the oldest first
+    uint32_t count_ = 0;
+};
+
+// A dump file while it is being written. Dropped without commit() it leaves nothing behind.
+class DumpFile {
+  public:
+    DumpFile() = default;
+    ~DumpFile();
+    DumpFile(const DumpFile&) = delete;
+    DumpFile& operator=(const DumpFile&) = delete;
+
+    // Below `base` (an absolute path of the user's). False, with errno.
+    bool open_in(const char* base, const DumpOwner& owner);
+    // Below a private directory of `temporary`: the way out when the first is full or read-only.
+    bool open_fallback(const char* temporary, const DumpOwner& owner);
+
+    bool write(const void* bytes, size_t size_bytes);
+    int error_number() const { return error_number_; }  // of the write that failed
+
+    // Gives the file its final name, with the first free number from `first_number` on, and removes this owner's files
+    // that are more than `keep` numbers older and not among `evidence`. False, with errno.
+    bool commit(uint64_t first_number, uint32_t keep, const EvidenceNumbers& evidence);
+    // After commit: this owner's file with that number goes.
+    bool remove(uint64_t number);
+
+    // The number after the highest that this owner has in the directory. Lists it: once per process, not per dump.
+    uint64_t next_number();
+
+    uint64_t number() const { return number_; }
+    const char* path() const { return path_; }  // after commit
+
+  private:
+    bool open_at(Fd base, const char* base_path, const DumpOwner& owner);
+    bool rename_to(const char* name);
+    void remove_older(uint32_t keep, const EvidenceNumbers& evidence);
+
+    Fd dir_;
+    Fd file_;
+    char stem_[32] = {};       // "rank00003"
+    char temporary_[64] = {};  // empty: nothing to remove
+    char directory_[PATH_MAX] = {};
+    char path_[PATH_MAX] = {};
+    uint64_t number_ = 0;
+    int error_number_ = 0;
+};
+
+// Opens (and makes) <base>/<run>/<attempt>; also the place of the dump-request file.
+Fd open_attempt_dir(int base, const char* run, int32_t attempt);
+
+}  // namespace titan::tracer

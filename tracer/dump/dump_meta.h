@@ -1,0 +1,35 @@
+// The JSON that a dump carries about itself. signal-safe, bounded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "formats/enums.h"
+#include "session/processors.h"
+#include "text.h"
+
+namespace titan::tracer {
+
+inline constexpr size_t kMetaBytes = 96 << 10;
+inline constexpr size_t kEnvironmentBytes = 64 << 10;
+
+struct DumpMeta {
+    uint64_t number;
+    format::DumpReason reason;
+    const char* detail;
+    int32_t requested_by_rank;
+    uint64_t realtime_ns;
+    uint64_t ticks;
+    int32_t saved_by_rank;  // of a dump in a gone process's name; -1 its own
+    bool process_alive;
+    const char* environment;  // JSON object, "{}" where it is not known
+    ProcessorSight processors{};
+};
+
+// Bytes of JSON written to `out`.
+size_t write_meta(char* out, size_t capacity_bytes, const DumpMeta& meta);
+
+// The variables that decide how NCCL, CUDA and the tracer behave, as a JSON object. Values are cut, never left open.
+size_t write_environment(char* out, size_t capacity_bytes, const char* const* variables);
+
+}  // namespace titan::tracer

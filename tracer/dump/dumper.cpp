@@ -1,0 +1,231 @@
+#include "dumper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <span>
+
+#include "clock.h"
+#include "dump_content.h"
+#include "dump_files.h"
+#include "dump_meta.h"
+#include "formats/dump_writer.h"
+#include "map_private.h"
+#include "outside_request.h"
+#include "process.h"
+#include "session/log.h"
+#include "snapshot.h"
+#include "stacks/stacks.h"
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+constexpr uint64_t kMaxGoneRingBytes = 1ull << 30;
+
+// Owned by the watch thread once the session runs.
+struct DumpMemory {
+    char* image;
+    uint64_t image_bytes;
+    char* workspace;
+    size_t workspace_bytes;
+    char* meta;
+    char* environment;
+    std::span<const char> stacks;  // of the snapshot
+    uint64_t snapshot_realtime_ns;
+    uint64_t snapshot_ticks;
+    uint64_t next_number;
+    bool numbers_known;
+    EvidenceNumbers evidence;  // of this process's own dumps
+    char temporary[PATH_MAX];  // TMPDIR
+};
+constinit DumpMemory memory{};
+
+// The ring's table of threads as it was copied: the one in use may change under the reader.
+std::span<const format::ThreadRecord> threads_in_copy(const Session& session) {
+    const auto offset = reinterpret_cast<const char*>(session.threads) - reinterpret_cast<const char*>(session.header);
+    return {reinterpret_cast<const format::ThreadRecord*>(memory.image + offset), session.thread_rows};
+}
+
+// The numbers of a process's own dumps go on without another look at the directory; for any other it is listed.
+bool write_file(DumpFile& file, bool opened, DumpContent& content, bool own, uint32_t keep) {
+    if (!opened) {
+        return false;
+    }
+    const uint64_t number = own && memory.numbers_known ? memory.next_number : file.next_number();
+    return write_dump_file(file, content, {memory.workspace, memory.workspace_bytes, memory.meta}, number, keep,
+                           own ? memory.evidence : EvidenceNumbers());
+}
+
+void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner& owner, int failure, const char* dir) {
+    std::string_view reason = format::name_of(content.meta.reason);
+    char whose[48] = "";
+    if (!content.meta.process_alive) {
+        format_text(whose, sizeof(whose), " of rank %d", owner.rank);
+    }
+    char why[256] = "";
+    TextWriter why_not(why, sizeof(why));
+    if (failure != 0) {
+        why_not.text(", as ");
+        why_not.escaped(dir, 160);
+        why_not.format(" cannot be written: %s", error_text(failure));
+    }
+    char detail[256];
+    TextWriter escaped(detail, sizeof(detail));
+    escaped.escaped(content.meta.detail, 200);
+    log_line("dump%s written to %s (%s%s%s)%s", whose, file.path(), reason.data(), detail[0] == '\0' ? "" : ": ",
+             detail, why);
+}
+
+// `file` and `fallback`: the one that was written is the one with a path.
+bool write_somewhere(Session& session, DumpContent& content, const DumpOwner& owner, bool own, DumpFile& file,
+                     DumpFile& fallback) {
+    const Config& config = session.config;
+    int failure = 0;
+    if (!write_file(file, file.open_in(config.dir, owner), content, own, config.keep)) {
+        failure = errno;
+    } else {
+        if (own) {
+            memory.next_number = file.number() + 1;
+            memory.numbers_known = true;
+        }
+        say_where(file, content, owner, 0, config.dir);
+        return true;
+    }
+    if (!write_file(fallback, fallback.open_fallback(memory.temporary, owner), content, false, config.keep)) {
+        int second = errno;
+        log_line("dump could not be written: %s: %s; fallback: %s", config.dir, error_text(failure),
+                 error_text(second));
+        return false;
+    }
+    say_where(fallback, content, owner, failure, config.dir);
+    return true;
+}
+
+}  // namespace
+
+bool prepare_dumper(Session& session) {
+    memory = DumpMemory{};
+    memory.image_bytes = session.ring_file.bytes;
+    memory.workspace_bytes = format::dump_workspace_bytes();
+    memory.image = map_private<char>(memory.image_bytes);
+    memory.workspace = map_private<char>(memory.workspace_bytes);
+    memory.meta = map_private<char>(kMetaBytes);
+    memory.environment = map_private<char>(kEnvironmentBytes);
+    if (memory.image == nullptr || memory.workspace == nullptr || memory.meta == nullptr ||
+        memory.environment == nullptr) {
+        warn_once("no memory for dumps: only the ring file will tell what happened");
+        memory.image = nullptr;
+        return false;
+    }
+    write_environment(memory.environment, kEnvironmentBytes, environ);
+    copy_text(memory.temporary, sizeof(memory.temporary), temporary_directory());
+    return true;
+}
+
+void take_snapshot(Session& session) {
+    if (memory.image == nullptr) {
+        return;
+    }
+    memory.snapshot_realtime_ns = realtime_now_ns();
+    memory.snapshot_ticks = now_ticks();
+    copy_ring(*session.ring_file.header, session.ring_file.bytes, memory.image);
+}
+
+void take_stacks(const Session& session) {
+    memory.stacks = session.config.stacks.dump ? collect_stacks() : std::span<const char>();
+}
+
+bool write_dump(Session& session, const DumpOrder& order) {
+    if (memory.image == nullptr) {
+        note_dump_ended(*session.ring_file.header, nullptr);
+        return false;
+    }
+    const Identity& identity = session.identity;
+    DumpContent content{
+        {0, order.reason, order.detail, order.requested_by_rank, memory.snapshot_realtime_ns, memory.snapshot_ticks, -1,
+         true, memory.environment, read_processors(0, threads_in_copy(session))},
+        memory.image,
+        memory.image_bytes,
+        memory.stacks};
+    DumpOwner owner{identity.run, identity.attempt, identity.rank, identity.pid};
+    DumpFile file;
+    DumpFile fallback;
+    const bool written = write_somewhere(session, content, owner, true, file, fallback);
+    note_dump_ended(*session.ring_file.header, !written                ? nullptr
+                                               : *fallback.path() != 0 ? fallback.path()
+                                                                       : file.path());
+    if (!written) {
+        return false;
+    }
+    if (order.is_evidence && *file.path() != 0) {
+        const uint64_t oldest = memory.evidence.add(file.number(), session.config.keep);
+        if (oldest != EvidenceNumbers::kNone && file.number() - oldest >= session.config.keep) {
+            file.remove(oldest);
+        }
+    }
+    std::atomic_ref(session.ring_file.header->dumps_written).fetch_add(1, std::memory_order_relaxed);
+    note_dump_written();
+    return true;
+}
+
+bool write_dump_of_gone(Session& session, const JobProcess& process) {
+    struct stat status {};
+    Fd file = open_ring_at(process.ring_path);
+    if (memory.image == nullptr || !file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_size < static_cast<off_t>(sizeof(format::RingHeader)) ||
+        static_cast<uint64_t>(status.st_size) > kMaxGoneRingBytes) {
+        return false;
+    }
+    // Read, not mapped: a file that is cut off meanwhile must not become a SIGBUS.
+    auto bytes = static_cast<uint64_t>(status.st_size);
+    char* image = map_private<char>(bytes);
+    uint64_t got_bytes = 0;
+    while (image != nullptr && got_bytes < bytes) {
+        ssize_t got = pread(file.get(), image + got_bytes, bytes - got_bytes, static_cast<off_t>(got_bytes));
+        if (got <= 0) {
+            break;
+        }
+        got_bytes += static_cast<uint64_t>(got);
+    }
+    bool written = false;
+    if (image != nullptr && got_bytes == bytes) {
+        const auto& header = *reinterpret_cast<const format::RingHeader*>(image);
+        if (header.magic == format::kRingMagic && header.pid == process.pid &&
+            header.pid_start_ticks == process.start_ticks) {
+            char detail[96];
+            format_text(detail, sizeof(detail), "ring of pid %d, which %s", process.pid,
+                        header.state == format::ProcessState::kExited ? "had exited" : "is gone");
+            DumpContent content{{0, format::DumpReason::kCollected, detail, session.identity.rank, realtime_now_ns(),
+                                 now_ticks(), session.identity.rank, false, "{}"},
+                                image,
+                                bytes,
+                                {}};
+            DumpOwner owner{session.identity.run, session.identity.attempt, process.rank, process.pid};
+            DumpFile target;
+            DumpFile fallback;
+            written = write_somewhere(session, content, owner, false, target, fallback);
+        }
+    }
+    if (image != nullptr) {
+        munmap(image, bytes);
+    }
+    return written;
+}
+
+void release_dump_memory() {
+    if (memory.image != nullptr) {
+        madvise(memory.image, memory.image_bytes, MADV_DONTNEED);
+        madvise(memory.workspace, memory.workspace_bytes, MADV_DONTNEED);
+        release_stacks_memory();
+        memory.stacks = {};
+    }
+}
+
+}  // namespace titan::tracer

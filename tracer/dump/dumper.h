@@ -1,0 +1,42 @@
+// Writes a dump: a copy of the ring, what we know about the moment, compressed, in a file with its final name.
+//
+// Runs on the watch thread while the rest of the process may be stuck with any lock held: no heap, no CUDA, no NCCL, no
+// stdio. All memory is mapped when the session starts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "formats/enums.h"
+#include "job.h"
+#include "session/session.h"
+
+namespace titan::tracer {
+
+// Why and for whom. `detail` is one sentence for people.
+struct DumpOrder {
+    format::DumpReason reason;
+    int32_t requested_by_rank;
+    const char* detail;
+    bool is_evidence;  // of a hang, a crash or an end, on whichever rank
+};
+
+// Maps the memory and remembers the environment, which is not safe to walk once the program runs on.
+bool prepare_dumper(Session& session);
+
+// Copies the ring. Slots that are being written meanwhile are marked as torn in the copy.
+void take_snapshot(Session& session);
+
+// Asks all threads where they stand, for the dump of that snapshot.
+void take_stacks(const Session& session);
+
+// Writes the newest snapshot; says on stderr where it is, or why it is nowhere.
+bool write_dump(Session& session, const DumpOrder& order);
+
+// Writes the ring that a process left behind as a dump in its name.
+bool write_dump_of_gone(Session& session, const JobProcess& process);
+
+// Gives the pages back that the last dump used.
+void release_dump_memory();
+
+}  // namespace titan::tracer

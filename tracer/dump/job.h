@@ -1,0 +1,75 @@
+// The page that all ranks of one job on one node share (formats/job_layout.h), as one of them uses it.
+//
+// Through it one rank's dump becomes everybody's, the dead are noticed, and one process per node speaks for the node. It
+// is only ever a mapping: no descriptor is kept, all waiting is on futexes. Other processes of this user may change any
+// byte at any time, so positions are copied and checked before use. Without a page (no room for one anywhere, table full
+// of the living) the process is a job of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "formats/enums.h"
+#include "formats/job_layout.h"
+#include "session/config.h"
+#include "session/identity.h"
+#include "session/ring_file.h"
+
+namespace titan::tracer {
+
+using format::JobProcess;
+using format::JobRequest;
+using format::JobState;
+using format::kJobRequests;
+using format::kMaxJobProcesses;
+
+// Opens or makes the page and enters this process. False: there is none, the functions below then do nothing.
+bool join_job(const Config& config, const Identity& identity, const RingFile& ring_file);
+bool in_job();
+
+// The word that the watch thread sleeps on. signal-safe.
+std::atomic<uint32_t>& wake_word();
+void wake_watchers();
+
+// A request to all ranks of this node. Each rank sees each generation once, its own and those before it joined never.
+void publish_request(const JobRequest& request);
+bool next_request(JobRequest& request);
+
+// True while this process is the one that polls and counts the dead for its node; renews or takes over a lost lease.
+bool hold_lease();
+
+// The id of the newest request that crossed nodes, or kNoRemoteRequest where there was none yet. True when a rank of this
+// node must react: the id is new here, and not what lay there when the job began.
+bool learn_remote_id(uint64_t id);
+inline constexpr uint64_t kNoRemoteRequest = 1;
+
+// True for one process of the node per kAskOthersPause_ms: all ranks time out together, one file need be written.
+bool first_to_ask_others();
+inline constexpr uint64_t kAskOthersPause_ms = 5000;
+
+uint32_t ranks_here();  // that ever joined on this node, at least 1
+
+void note_dump_written();
+
+// Marks processes that are gone as dead, those that were told to end if `told_too`. The first newly dead one is described; false
+// when there is none.
+bool notice_dead(JobProcess const*& dead, bool told_too);
+// One is gone that was told to end; one was found dead since this process joined.
+bool is_told_one_gone();
+bool has_anyone_died();
+
+// Calls write(process) for every process that is gone and that no one has written a dump for.
+void claim_gone(bool (*write)(const JobProcess& process));
+
+// This process's own entry. signal-safe.
+void set_job_state(JobState state);
+// Its own dump tells how it ends, with stacks: nobody is to save its ring as well, however often it is told to end after that.
+void note_last_dump();
+
+// After a clean end: when all processes of the job on this node left in order and none dumped, rings and page go.
+void leave_job();
+
+// For tests: as if this process had never joined.
+void forget_job();
+
+}  // namespace titan::tracer

@@ -1,0 +1,121 @@
+#include "job_file.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "session/ring_file.h"
+#include "text.h"
+
+namespace titan::tracer {
+namespace {
+
+using format::JobPage;
+using format::kJobMagic;
+
+constexpr uint64_t kJobMagic1 = 0x31424F4A41544954;  // "TITAJOB1": its head is the same
+constexpr uint64_t kStaleJob_ns = 24ull * 3600 * 1'000'000'000;
+constexpr int kTries = 8;
+
+JobPage* map_page(int file) {
+    void* const memory = mmap(nullptr, sizeof(JobPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<JobPage*>(memory);
+}
+
+// Nobody has a file without bytes mapped, and it is locked: all that happens to it happens here.
+JobPage* make_page(int file) {
+    if (!may_have_bytes(sizeof(JobPage)) || posix_fallocate(file, 0, sizeof(JobPage)) != 0) {
+        return nullptr;
+    }
+    JobPage* const page = map_page(file);
+    if (page != nullptr) {
+        page->bytes = sizeof(JobPage);
+        page->magic.store(kJobMagic, std::memory_order_release);
+    }
+    return page;
+}
+
+JobPage* map_sound_page(int file, off_t file_bytes) {
+    JobPage* const page = file_bytes == static_cast<off_t>(sizeof(JobPage)) ? map_page(file) : nullptr;
+    if (page != nullptr &&
+        (page->magic.load(std::memory_order_acquire) != kJobMagic || page->bytes != sizeof(JobPage))) {
+        munmap(page, sizeof(JobPage));
+        return nullptr;
+    }
+    return page;
+}
+
+}  // namespace
+
+LockedFile open_job_file(int dir, const char* name, bool create) {
+    for (int attempt = 0; attempt < kTries; ++attempt) {
+        LockedFile file(
+            Fd(openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (create ? O_CREAT : 0), 0600)));
+        struct stat opened {};
+        struct stat named {};
+        if (!file.valid() || fstat(file.get(), &opened) != 0 || !S_ISREG(opened.st_mode) ||
+            opened.st_uid != geteuid()) {
+            break;
+        }
+        if (fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == opened.st_ino) {
+            return file;
+        }
+    }
+    return LockedFile();
+}
+
+JobPage* open_job_page(const char* parent, bool create, JobPlace& place, LockedFile& lock,
+                       bool (*not_ours)(const JobPage& page, const Identity& identity), const Identity& identity) {
+    Fd base(open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const PrivateDirName private_name = private_dir_name();
+    Fd dir = base.valid() ? open_private_dir(base.get(), private_name.text) : Fd();
+    format_text(place.directory, sizeof(place.directory), "%s/%s", parent, private_name.text);
+    for (int attempt = 0; dir.valid() && attempt < kTries; ++attempt) {
+        LockedFile file = open_job_file(dir.get(), place.name, create);
+        struct stat status {};
+        if (!file.valid() || fstat(file.get(), &status) != 0) {
+            return nullptr;
+        }
+        const bool empty = status.st_size == 0;
+        JobPage* page = empty && create ? make_page(file.get()) : map_sound_page(file.get(), status.st_size);
+        if (page != nullptr && !not_ours(*page, identity)) {
+            place.inode = status.st_ino;
+            lock = std::move(file);
+            return page;
+        }
+        if (page != nullptr) {
+            munmap(page, sizeof(JobPage));
+        }
+        if (!create) {
+            return nullptr;
+        }
+        unlinkat(dir.get(), place.name, 0);
+        if (empty) {
+            return nullptr;  // no room for it here
+        }
+    }
+    return nullptr;
+}
+
+void remove_stale_job_page(int dir_fd, const char* name, uint64_t now_ns) {
+    Fd file(openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    struct stat status {};
+    constexpr size_t kHeadBytes = offsetof(JobPage, requests);
+    alignas(JobPage) char head[kHeadBytes];
+    if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        pread(file.get(), head, sizeof(head), 0) != static_cast<ssize_t>(sizeof(head))) {
+        return;
+    }
+    uint64_t magic = 0;
+    uint64_t last_life_ns = 0;
+    memcpy(&magic, head + offsetof(JobPage, magic), sizeof(magic));
+    memcpy(&last_life_ns, head + offsetof(JobPage, last_life_realtime_ns), sizeof(last_life_ns));
+    if ((magic == kJobMagic || magic == kJobMagic1) && now_ns > last_life_ns && now_ns - last_life_ns > kStaleJob_ns) {
+        unlinkat(dir_fd, name, 0);
+    }
+}
+
+}  // namespace titan::tracer

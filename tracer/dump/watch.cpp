@@ -1,0 +1,426 @@
+#include "watch.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "clock.h"
+#include "dumper.h"
+#include "ending.h"
+#include "outside_request.h"
+#include "process.h"
+#include "remote_request.h"
+#include "requests.h"
+#include "session/descriptor_room.h"
+#include "session/log.h"
+#include "session/name_sweep.h"
+#include "session/own_thread.h"
+#include "session/session.h"
+#include "signals.h"
+#include "stacks/call_sites_setup.h"
+#include "stacks/stacks.h"
+#include "text.h"
+#include "watchdog.h"
+
+namespace titan::tracer {
+namespace {
+
+using format::DumpReason;
+
+constexpr uint64_t kTick_ns = 1'000'000'000;
+constexpr uint64_t kShortestTick_ns = 50'000'000;
+// Requests that come this soon after a dump are about the same event and join it. One that a person or a program makes on
+// purpose is answered again, except when it came round through the other ranks (a signal to the whole process group).
+constexpr uint64_t kJoin_ns = 5'000'000'000;
+constexpr uint64_t kJoinOnPurpose_ns = 2'000'000'000;
+constexpr uint64_t kExitWait_ns = 5'000'000'000;
+constexpr uint64_t kLook_ns = 20'000'000;  // for the entries to tell what the device's marks do; a driver may hang
+
+// A program that handles the dump signal itself may have a use of its own for it, as a wake-up: nobody asks for dumps so often, and
+// for so long.
+constexpr uint64_t kBetweenSignals_ns = 10'000'000'000;
+constexpr uint64_t kSignalsOver_ns = 60'000'000'000;
+constexpr uint32_t kSignalDumps = 3;
+struct SignalHabit {
+    uint64_t last_ns;  // that a signal came, 0 none yet
+    uint32_t dumps;    // since there was none for a minute
+};
+
+// A job that is cancelled ends as it should, on thousands of ranks at once: their rings tell that. More is to be seen where it stood
+// still before: nothing was called, or something did not finish, for this part of the timeout.
+constexpr uint64_t kStandstillParts = 30;
+constexpr uint64_t kStandstill_ns = 10'000'000'000;
+// Who was told to end counts as dead when the others are not told to, in this time.
+constexpr uint64_t kToldTogether_ns = 5'000'000'000;
+
+// The watch thread's own memory.
+struct WatchState {
+    WatchdogState watchdog;
+    SignalHabit signals;
+    uint64_t last_dump_ns;  // monotonic, 0 none yet
+    bool last_dump_for_peer;
+    uint64_t calls;         // collectives that there were at the last tick
+    uint64_t moved_ns;      // when there were fewer
+    uint64_t told_gone_ns;  // when a process that was told to end was first found gone, 0 none
+    uint64_t last_tick_ns;
+    NameSweep names;
+};
+constinit WatchState state{};
+constinit std::atomic<int32_t> watch_tid{0};
+constinit std::atomic<bool> started{false};
+constinit std::atomic<bool> left{false};
+
+bool on_purpose(DumpReason reason) {
+    return reason == DumpReason::kSignal || reason == DumpReason::kApi || reason == DumpReason::kRequest;
+}
+
+bool within(uint64_t span_ns) { return state.last_dump_ns != 0 && monotonic_now_ns() - state.last_dump_ns < span_ns; }
+
+bool is_programs_own_signal() {
+    if (!program_handles_dump_signal()) {
+        return false;
+    }
+    SignalHabit& habit = state.signals;
+    const uint64_t now_ns = monotonic_now_ns();
+    habit.dumps = now_ns - habit.last_ns > kSignalsOver_ns ? 0 : habit.dumps;
+    habit.last_ns = now_ns;
+    if (within(kBetweenSignals_ns) || habit.dumps == kSignalDumps) {
+        warn_once(
+            "the program handles the dump signal itself and gets it often: not every one causes a dump (see "
+            "TITANTRACE_SIGNAL)");
+        return true;
+    }
+    ++habit.dumps;
+    return false;
+}
+
+// What no dump for another reason may push out.
+bool is_evidence(DumpReason reason) {
+    return reason == DumpReason::kCrash || reason == DumpReason::kAbort || reason == DumpReason::kTimeout ||
+           reason == DumpReason::kEnd;
+}
+
+bool crashed_itself(const Session& session) {
+    return std::atomic_ref(session.ring_file.header->state).load(std::memory_order_relaxed) ==
+           format::ProcessState::kCrashed;
+}
+
+bool joins_last_dump(const Session& session, DumpReason reason) {
+    switch (reason) {
+        case DumpReason::kSignal:
+            return (state.last_dump_for_peer && within(kJoinOnPurpose_ns)) || is_programs_own_signal();
+        case DumpReason::kApi:
+        case DumpReason::kExit: return false;
+        case DumpReason::kCrash: return within(kJoin_ns) && !crashed_itself(session);
+        default: return within(kJoin_ns);
+    }
+}
+
+bool peer_joins_last_dump(const JobRequest& request) {
+    return within(on_purpose(request.reason) ? kJoinOnPurpose_ns : kJoin_ns);
+}
+
+void describe_peer(const JobRequest& request, PendingDump& pending) {
+    std::string_view reason = format::name_of(request.reason);
+    pending.reason = DumpReason::kPeer;
+    pending.rank = request.rank;
+    pending.cause = request.reason;
+    TextWriter text(pending.detail, sizeof(pending.detail));
+    text.format("asked by rank %d, ", request.rank);
+    text.text(reason.data(), reason.size());
+    if (request.detail[0] != '\0') {
+        text.format(": %s", request.detail);
+    }
+}
+
+JobRequest request_of(const Session& session, const PendingDump& pending) {
+    JobRequest request{pending.reason, session.identity.rank, session.identity.pid, realtime_now_ns(), {}};
+    copy_text(request.detail, sizeof(request.detail), pending.detail);
+    return request;
+}
+
+bool stands_still(const Session& session) {
+    const uint64_t timeout_ns = session.config.timeout_ns;
+    const uint64_t limit_ns =
+        timeout_ns == 0 ? kStandstill_ns : std::min(timeout_ns / kStandstillParts, kStandstill_ns);
+    PendingCollective pending{};
+    return monotonic_now_ns() - state.moved_ns > limit_ns ||
+           (oldest_pending(pending) && ticks_to_ns(now_ticks() - pending.entered_ticks) > limit_ns);
+}
+
+// The process was told to end, or leaves with a failure. Is that more than a job that is cancelled?
+bool is_worth_a_dump(const Session& session) {
+    const JobProcess* dead = nullptr;
+    return !is_told_to_end(*session.ring_file.header) || stands_still(session) || notice_dead(dead, false) ||
+           has_anyone_died();
+}
+
+// Who else is to dump, too.
+enum class Tell { kNobody, kOtherNodes, kAll };
+
+// Whoever ends one rank by a signal ends the others, too; of a failure the others must learn.
+Tell who_to_tell(const Session& session, DumpReason reason) {
+    const bool own_affair = reason == DumpReason::kPeer || reason == DumpReason::kExit ||
+                            (reason == DumpReason::kEnd && is_told_to_end(*session.ring_file.header));
+    return own_affair ? Tell::kNobody : Tell::kAll;
+}
+
+void collect_gone(Session& session) {
+    if (crashed_itself(session)) {
+        return;  // this process is about to die itself: leave them to the living
+    }
+    claim_gone([](const JobProcess& process) {
+        Session* current = tracer::session();
+        return current != nullptr && write_dump_of_gone(*current, process);
+    });
+}
+
+// The last chance: once a launcher ends this process, too, nobody is left to save the ring of the one that died first.
+void save_the_dead(Session& session) {
+    const JobProcess* dead = nullptr;
+    notice_dead(dead, false);
+    collect_gone(session);
+}
+
+// Peers first, then the copy: all ranks should be seen at the same moment; the slow part, the files, comes last.
+void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell tell) {
+    format::RingHeader& header = *session.ring_file.header;
+    const JobRequest request = request_of(session, pending);
+    const DescriptorRoom room;
+    if (tell == Tell::kAll) {
+        publish_request(request);
+    }
+    note_dump_begun(header);
+    state.last_dump_ns = monotonic_now_ns();
+    state.last_dump_for_peer = pending.reason == DumpReason::kPeer;
+    if (!on_purpose(pending.reason)) {
+        state.watchdog.documented_ticks = now_ticks();
+    }
+    session.gpu_progress.look_now(kLook_ns);
+    take_snapshot(session);
+    take_stacks(session);
+    mark_snapshot(covered);
+    if (tell != Tell::kNobody) {
+        ask_other_nodes(request);
+    }
+    const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
+    const bool written = write_dump(session, {pending.reason, asked_by, pending.detail, is_evidence(pending.cause)});
+    const bool ends = pending.reason == DumpReason::kEnd;
+    if (written && (ends || crashed_itself(session))) {
+        note_last_dump();
+    }
+    if (ends) {
+        save_the_dead(session);
+    }
+    mark_complete(covered, written);
+}
+
+bool has_told_one_died_alone(const Session& session) {
+    if (!is_told_one_gone()) {
+        state.told_gone_ns = 0;
+        return false;
+    }
+    const uint64_t now_ns = monotonic_now_ns();
+    state.told_gone_ns = state.told_gone_ns == 0 ? now_ns : state.told_gone_ns;
+    return !is_told_to_end(*session.ring_file.header) && now_ns - state.told_gone_ns > kToldTogether_ns;
+}
+
+void report_dead(const Session& session) {
+    const JobProcess* dead = nullptr;
+    if (!notice_dead(dead, has_told_one_died_alone(session))) {
+        return;
+    }
+    char detail[96];
+    format_text(detail, sizeof(detail), "rank %d (pid %d) died", dead->rank, dead->pid);
+    if ((session.config.dump_on & dump_bit(DumpReason::kCrash)) != 0) {
+        leave_request(DumpReason::kCrash, detail);
+    } else {
+        warn_once("%s", detail);
+    }
+}
+
+// Every rank of the node that is to dump was asked itself.
+void dump_for_outside(Session& session, uint64_t request, uint32_t covered) {
+    PendingDump pending{DumpReason::kRequest, session.identity.rank, DumpReason::kRequest, {}};
+    format_text(pending.detail, sizeof(pending.detail), "asked by titan-dump (pid %d)", format::asker_of(request));
+    dump(session, pending, covered, format::asks_other_nodes(request) ? Tell::kOtherNodes : Tell::kNobody);
+}
+
+// A request of this process, where there is one.
+enum class Answer { kNone, kDump, kJoin, kNothing };
+
+Answer answer_to(const Session& session, PendingDump& pending) {
+    if (joins_last_dump(session, pending.reason)) {
+        return Answer::kJoin;
+    }
+    if (pending.reason != DumpReason::kEnd || is_worth_a_dump(session)) {
+        return Answer::kDump;
+    }
+    pending.reason = pending.cause = DumpReason::kExit;  // that may be asked for, too
+    const bool exited = std::atomic_ref(session.ring_file.header->state).load() == format::ProcessState::kExited;
+    return exited && (session.config.dump_on & dump_bit(DumpReason::kExit)) != 0 ? Answer::kDump : Answer::kNothing;
+}
+
+void serve(Session& session) {
+    PendingDump pending{};
+    uint32_t covered = 0;
+    JobRequest request{};
+    uint64_t outside_request = 0;
+    const Answer answer = take_requests(pending, covered) ? answer_to(session, pending) : Answer::kNone;
+    const bool peer_asked = next_request(request);
+    const bool asked_outside = take_outside_request(*session.ring_file.header, outside_request);
+    if (answer == Answer::kDump) {
+        dump(session, pending, covered, who_to_tell(session, pending.reason));
+    } else if (asked_outside) {
+        dump_for_outside(session, outside_request, covered);
+    } else if (peer_asked && !peer_joins_last_dump(request)) {
+        describe_peer(request, pending);
+        dump(session, pending, covered, Tell::kNobody);
+    } else if (answer != Answer::kNone) {
+        mark_complete(covered, answer == Answer::kJoin);
+    }
+    if (answer == Answer::kDump || answer == Answer::kJoin || peer_asked || asked_outside) {
+        report_dead(session);
+        collect_gone(session);
+        release_dump_memory();
+    }
+}
+
+// True where it is to be called again sooner than usual.
+bool tick(Session& session) {
+    format::RingHeader& header = *session.ring_file.header;
+    const uint64_t now_ns = monotonic_now_ns();
+    const uint64_t calls = session.collectives.head();
+    state.moved_ns = calls != state.calls || state.moved_ns == 0 ? now_ns : state.moved_ns;
+    state.calls = calls;
+    if (now_ns - state.last_tick_ns >= kTick_ns) {
+        state.last_tick_ns = now_ns;
+        std::atomic_ref(header.heartbeat_ticks).store(now_ticks(), std::memory_order_relaxed);
+        write_anchor(header.last_anchor);
+        const bool leads = hold_lease();
+        set_remote_polling(leads);
+        if (leads) {
+            report_dead(session);
+        }
+    }
+    tend_call_sites(session);
+    const bool soon = tend_names(session, state.names, now_ns);
+    char detail[sizeof(PendingDump::detail)];
+    if (find_stuck(session, state.watchdog, detail, sizeof(detail))) {
+        request_dump(DumpReason::kTimeout, detail);
+    }
+    return soon;
+}
+
+uint64_t tick_length_ns(const Config& config) {
+    uint64_t length_ns = config.timeout_ns == 0 ? kTick_ns : config.timeout_ns / 8;
+    length_ns = length_ns < kShortestTick_ns ? kShortestTick_ns : length_ns;
+    return length_ns < kTick_ns ? length_ns : kTick_ns;
+}
+
+void run_watch(void* argument) {
+    Session& session = *static_cast<Session*>(argument);
+    watch_tid.store(gettid(), std::memory_order_relaxed);
+    const uint64_t usual_pause_ns = tick_length_ns(session.config);
+    start_answering(*session.ring_file.header);
+    for (;;) {
+        // Read before looking for work: a wake-up after this makes the wait return at once. The word is shared with other
+        // processes, so the futex is not a private one.
+        std::atomic<uint32_t>& word = wake_word();
+        const uint32_t before = word.load(std::memory_order_acquire);
+        const bool soon = tick(session);
+        serve(session);
+        const timespec pause = timespec_of(soon && kLooksApart_ns < usual_pause_ns ? kLooksApart_ns : usual_pause_ns);
+        syscall(SYS_futex, &word, FUTEX_WAIT, before, &pause, nullptr, 0);
+    }
+}
+
+// Not in a forked child, not where the thread could not be had, and not on the thread itself.
+bool someone_answers() {
+    return session() != nullptr && started.load(std::memory_order_acquire) &&
+           watch_tid.load(std::memory_order_relaxed) != gettid();
+}
+
+}  // namespace
+
+bool start_watch() {
+    Session* current = session();
+    if (current == nullptr) {
+        return false;
+    }
+    state = WatchState{};
+    started.store(false, std::memory_order_relaxed);
+    left.store(false, std::memory_order_relaxed);
+    reset_requests();
+    prepare_dumper(*current);
+    keep_spare_descriptors(current->ring_file);
+    watch_exit_status();
+    if (current->config.stacks.dump && !prepare_stacks()) {
+        warn_once("no memory for stacks: dumps go without");
+    }
+    start_call_sites(*current);
+    join_job(current->config, current->identity, current->ring_file);
+    set_remote_polling(hold_lease());
+    start_remote(*current);
+    if (!start_own_thread("titan-watch", run_watch, current)) {
+        warn_once("no thread for dumps: only the ring file will tell what happened");
+        return false;
+    }
+    started.store(true, std::memory_order_release);
+    return true;
+}
+
+void request_dump(DumpReason reason, const char* detail) {
+    Session* current = session();
+    const bool always = reason == DumpReason::kApi || reason == DumpReason::kPeer;
+    if (current == nullptr || (!always && (current->config.dump_on & dump_bit(reason)) == 0)) {
+        return;
+    }
+    leave_request(reason, detail);
+    wake_watchers();
+}
+
+void request_peer_dump(const JobRequest& request) {
+    PendingDump pending{};
+    describe_peer(request, pending);
+    leave_request_of_peer(request.rank, request.reason, pending.detail);
+    wake_watchers();
+}
+
+bool wait_for_dump(uint64_t timeout_ns) { return someone_answers() && await_complete(timeout_ns); }
+
+bool wait_for_snapshot(uint64_t timeout_ns) { return someone_answers() && await_snapshot(timeout_ns); }
+
+void session_exit(int status) {
+    Session* current = session();
+    // A vfork child shares our memory, and ends with _exit when its exec fails.
+    if (current == nullptr || current->identity.pid != getpid() || left.exchange(true, std::memory_order_relaxed)) {
+        return;
+    }
+    if (exiting_from_crash()) {
+        return;
+    }
+    format::RingHeader& header = *current->ring_file.header;
+    note_exit(header, status);
+    std::atomic_ref(header.state).store(format::ProcessState::kExited, std::memory_order_release);
+    request_dump(DumpReason::kExit, "");
+    if (exited_in_failure(header)) {
+        char detail[32];
+        format_text(detail, sizeof(detail), "exit status %d", header.exit_status_next - 1);
+        request_dump(DumpReason::kEnd, detail);
+    }
+    const bool dumped = wait_for_dump(kExitWait_ns);
+    if (exited_in_failure(header)) {
+        set_job_state(dumped                   ? JobState::kCrashed
+                      : is_told_to_end(header) ? JobState::kToldToEnd
+                                               : JobState::kDead);  // its ring stays
+    } else {
+        leave_job();
+    }
+}
+
+}  // namespace titan::tracer

@@ -1,0 +1,20 @@
+// Finds what has been stuck for longer than the timeout: a collective on the device, or a thread inside a blocking call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "session/session.h"
+
+namespace titan::tracer {
+
+struct WatchdogState {
+    uint64_t reported_ticket_plus_one;     // of the collective that was reported last
+    uint64_t documented_ticks;             // what was entered before this moment is in a dump as stuck already
+    uint64_t reported_entered_ticks[512];  // by row of the threads table
+};
+
+// True with a sentence when something is stuck that was not reported yet. Each stuck call is reported once.
+bool find_stuck(Session& session, WatchdogState& state, char* detail, size_t capacity_bytes);
+
+}  // namespace titan::tracer

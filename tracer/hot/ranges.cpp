@@ -1,0 +1,154 @@
+#include "tracer/ranges.h"
+
+#include "clock.h"
+#include "session/session.h"
+#include "session/thread_state.h"
+#include "text.h"
+#define TITAN_IN_TRACER
+#include "titantrace.h"
+
+namespace titan::tracer {
+
+namespace {
+
+constexpr uint32_t kMaxOpenRanges = 32;  // a few hundred bytes of every thread: more are counted as dropped
+constexpr size_t kNameBytes = 256;
+
+struct OpenRange {
+    const void* domain;
+    bool recorded;  // a span stands for it
+    bool ended;
+};
+
+// The calling thread's open ranges of all domains, recorded or not.
+struct OpenRanges {
+    Session* session;  // the one that has the spans
+    uint32_t count;
+    uint32_t too_many;  // open beyond what is kept
+    OpenRange ranges[kMaxOpenRanges];
+};
+constinit __attribute__((tls_model("initial-exec"))) thread_local OpenRanges open_ranges{};
+
+// One window of a second for the whole process.
+constinit std::atomic<uint64_t> window_start_ticks{0};
+constinit std::atomic<uint32_t> window_ranges{0};
+
+bool within_limit(Session& session) {
+    const uint64_t now = now_ticks();
+    uint64_t start = window_start_ticks.load(std::memory_order_relaxed);
+    if (now - start > session.header->ticks_per_second &&
+        window_start_ticks.compare_exchange_strong(start, now, std::memory_order_relaxed)) {
+        window_ranges.store(0, std::memory_order_relaxed);
+    }
+    return window_ranges.fetch_add(1, std::memory_order_relaxed) < session.config.nvtx_per_second;
+}
+
+// The session if this range may be recorded, else null.
+Session* session_for_range() {
+    Thread* const thread = attached_thread(MayStart::kRank);
+    if (thread == nullptr || thread->session->config.nvtx_per_second == 0) {
+        return nullptr;
+    }
+    if (!within_limit(*thread->session)) {
+        count_loss(*thread->session, format::Loss::kRangesDropped);
+        return nullptr;
+    }
+    return thread->session;
+}
+
+OpenRanges& ranges_of_thread() {
+    OpenRanges& open = open_ranges;
+    if (Session* const current = session(); open.session != current) {
+        for (uint32_t i = 0; i < open.count; ++i) {
+            open.ranges[i].recorded = false;  // spans of a session that is over for this process
+        }
+        open.session = current;
+    }
+    return open;
+}
+
+int count_of(const OpenRanges& open, const void* domain) {
+    int count = 0;
+    for (uint32_t i = 0; i < open.count; ++i) {
+        count += open.ranges[i].domain == domain && !open.ranges[i].ended ? 1 : 0;
+    }
+    return count;
+}
+
+// The id of a range carries the name of its end's event and that name's tag, so that no table is needed.
+constinit std::atomic<uint32_t> range_number{0};
+
+}  // namespace
+
+int range_push(const void* domain, const char* name) {
+    Session* const recorded = session_for_range();  // first: it may start the session that the ranges belong to
+    OpenRanges& open = ranges_of_thread();
+    const int level = count_of(open, domain);
+    if (open.count == kMaxOpenRanges) {
+        ++open.too_many;
+        if (recorded != nullptr) {
+            count_loss(*recorded, format::Loss::kRangesDropped);
+        }
+        return level;
+    }
+    open.ranges[open.count++] = {domain, recorded != nullptr, false};
+    if (recorded != nullptr) {
+        titan_span_begin(name);
+    }
+    return level;
+}
+
+int range_pop(const void* domain) {
+    OpenRanges& open = ranges_of_thread();
+    if (open.too_many > 0) {
+        --open.too_many;
+        return count_of(open, domain);
+    }
+    uint32_t at = open.count;
+    while (at > 0 && (open.ranges[at - 1].domain != domain || open.ranges[at - 1].ended)) {
+        --at;
+    }
+    if (at == 0) {
+        return -1;
+    }
+    open.ranges[at - 1].ended = true;
+    while (open.count > 0 && open.ranges[open.count - 1].ended) {
+        if (open.ranges[--open.count].recorded) {
+            titan_span_end();
+        }
+    }
+    return count_of(open, domain);
+}
+
+uint64_t range_start(const char* name) {
+    Session* const recorded = session_for_range();
+    if (recorded == nullptr) {
+        return 0;
+    }
+    titan_event(name);
+    char ending[kNameBytes];
+    format_text(ending, sizeof ending, "%s (end)", name);
+    const uint32_t id = recorded->strings.intern_for_now(ending);
+    const uint64_t number = range_number.fetch_add(1, std::memory_order_relaxed) + 1;
+    return number << 32 | static_cast<uint64_t>(recorded->strings.tag_of(id)) << StringTable::kTagBits | id;
+}
+
+void range_end(uint64_t id) {
+    Thread* const thread = id != 0 ? attached_thread(MayStart::kNever) : nullptr;
+    if (thread == nullptr) {
+        return;
+    }
+    // A range that was open for so long that its name was given up ends without one.
+    StringTable& strings = thread->session->strings;
+    const auto name = static_cast<uint32_t>(id & 0xffff);
+    const bool is_same = strings.tag_of(name) == (id >> StringTable::kTagBits & 0xffff);
+    mark_event(*thread, is_same ? name : strings.intern_for_now("range (end)"));
+}
+
+void range_mark(const char* name) {
+    if (session_for_range() != nullptr) {
+        titan_event(name);
+    }
+}
+
+}  // namespace titan::tracer

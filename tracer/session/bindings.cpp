@@ -1,0 +1,37 @@
+#include "bindings.h"
+
+#include "cold_lock.h"
+#include "session.h"
+
+namespace titan::tracer {
+
+namespace {
+
+constinit Bindings set{};
+
+}  // namespace
+
+void set_bindings(const Bindings& given) { set = given; }
+
+const Bindings& bindings() { return set; }
+
+bool learn_driver(Session& session) {
+    const ColdLock lock;
+    if (!session.driver_known.load(std::memory_order_relaxed) && set.find_driver != nullptr &&
+        set.find_driver(session.driver)) {
+        int version = 0;
+        if (session.driver.driver_version(&version) == kCudaSuccess) {
+            store_field(session.header->driver_version, version);
+        }
+        session.driver_known.store(true, std::memory_order_release);
+    }
+    return session.driver_known.load(std::memory_order_relaxed);
+}
+
+bool find_kernel_name(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes) {
+    return set.kernel_name != nullptr && set.kernel_name(kind, function, real, name, bytes);
+}
+
+int find_nccl_version() { return set.nccl_version != nullptr ? set.nccl_version() : 0; }
+
+}  // namespace titan::tracer

@@ -1,0 +1,15 @@
+// What only interpose/ can do for us, through the functions that the library's constructor set. cold.
+#pragma once
+
+#include "tracer/record.h"
+
+namespace titan::tracer {
+
+const Bindings& bindings();
+
+// Fills in session.driver once libcuda is loaded; false before.
+bool learn_driver(Session& session);
+int find_nccl_version();
+bool find_kernel_name(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes);
+
+}  // namespace titan::tracer

@@ -1,0 +1,24 @@
+// What a forked child must find empty.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace titan::tracer {
+
+struct Session;
+
+enum class Phase : uint32_t { kAsleep = 0, kStarting, kRunning, kOff };
+
+// The kernel gives a forked child a zeroed copy of this page, whatever way it was forked: the child is asleep and its
+// locks are free.
+struct ForkPage {
+    std::atomic<Session*> session;
+    std::atomic<Phase> phase;
+    std::atomic<int> starter;  // thread id
+    std::atomic<uint32_t> cold_lock;
+    std::atomic<uint32_t> signal_lock;  // of the table in signals.cpp
+};
+[[gnu::visibility("hidden")]] extern constinit std::atomic<ForkPage*> fork_page;
+
+}  // namespace titan::tracer

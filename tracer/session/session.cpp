@@ -1,0 +1,207 @@
+#include "session.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bindings.h"
+#include "clock.h"
+#include "dump/signals.h"
+#include "dump/watch.h"
+#include "log.h"
+#include "map_private.h"
+#include "start_session.h"
+#include "threads_table.h"
+
+namespace titan::tracer {
+
+constinit std::atomic<ForkPage*> fork_page{nullptr};
+
+namespace {
+
+// The process that recorded last, and as which rank; a forked child inherits them, whatever way it was forked.
+constinit pid_t recorded_pid = 0;
+constinit int32_t recorded_rank = -1;
+constinit std::atomic<bool> markers_declined{false};  // this process is no rank, and asking again costs
+
+void wipe_in_child() {
+    ForkPage* const page = fork_page.load(std::memory_order_relaxed);
+    if (page->phase.load(std::memory_order_relaxed) != Phase::kAsleep) {  // the kernel has not wiped it
+        memset(static_cast<void*>(page), 0, sizeof *page);
+        wipe_threads_table();
+    }
+}
+
+ForkPage* make_fork_page() {
+    const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    void* const memory = mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        return nullptr;
+    }
+    ForkPage* expected = nullptr;
+    if (!fork_page.compare_exchange_strong(expected, static_cast<ForkPage*>(memory))) {
+        munmap(memory, page_bytes);
+        return expected;
+    }
+    madvise(memory, page_bytes, MADV_WIPEONFORK);
+    pthread_atfork(nullptr, nullptr, wipe_in_child);  // for kernels before 4.14
+    return static_cast<ForkPage*>(memory);
+}
+
+struct RegionView {
+    void* base;
+    uint64_t count;
+    format::RegionCursor* cursor;
+};
+
+// The ring is our own, so every region is there.
+RegionView view_of(format::RingHeader& header, format::RegionKind kind) {
+    const format::RegionDescriptor* region = nullptr;
+    format::RegionCursor* cursor = nullptr;
+    char* const base = region_bytes(header, kind, &region, &cursor);
+    return {base, region->count, cursor};
+}
+
+template <typename Slot>
+Ring<Slot> ring_of(format::RingHeader& header, format::RegionKind kind) {
+    const RegionView view = view_of(header, kind);
+    return {static_cast<Slot*>(view.base), view.count, *view.cursor};
+}
+
+void map_regions(Session& session) {
+    format::RingHeader& header = *session.header;
+    using format::RegionKind;
+    session.collectives = ring_of<format::CollectiveEntry>(header, RegionKind::kCollectives);
+    session.cuda_calls = ring_of<format::CudaCallEntry>(header, RegionKind::kCudaCalls);
+    session.stream_work = ring_of<format::StreamWorkEntry>(header, RegionKind::kStreamWork);
+    session.channels = ring_of<format::ChannelEntry>(header, RegionKind::kChannels);
+    session.markers = ring_of<format::MarkerEntry>(header, RegionKind::kMarkers);
+
+    const RegionView index = view_of(header, RegionKind::kStringIndex);
+    const RegionView heap = view_of(header, RegionKind::kStringHeap);
+    session.strings = StringTable(
+        static_cast<format::StringRecord*>(index.base), index.count, static_cast<char*>(heap.base), heap.count,
+        *heap.cursor, header.losses[static_cast<size_t>(format::Loss::kStringsDropped)], session.string_states);
+
+    if (char* const sites = region_bytes(header, RegionKind::kCallSites, nullptr)) {
+        session.call_sites.start(sites, session.config.stacks.call_sites,
+                                 header.losses[static_cast<size_t>(format::Loss::kCallSitesDropped)]);
+    }
+
+    const RegionView threads = view_of(header, RegionKind::kThreads);
+    session.threads = static_cast<format::ThreadRecord*>(threads.base);
+    session.thread_rows = threads.count;
+
+    const RegionView communicators = view_of(header, RegionKind::kCommunicators);
+    const RegionView counters = view_of(header, RegionKind::kP2pCounters);
+    session.communicators.start(static_cast<format::CommunicatorRecord*>(communicators.base),
+                                static_cast<uint32_t>(communicators.count), *communicators.cursor,
+                                static_cast<uint64_t*>(counters.base), counters.count / sizeof(uint64_t),
+                                *counters.cursor);
+}
+
+bool forked_from_recorded() { return recorded_pid != 0 && recorded_pid != getpid(); }
+
+// A child of a rank inherits its environment, and is not that rank: two records of one rank would hide each other.
+void disown_rank_of_parent(Identity& identity) {
+    if (forked_from_recorded() && identity.rank == recorded_rank) {
+        identity.rank = identity.local_rank = -1;
+    }
+    recorded_pid = identity.pid;
+    recorded_rank = identity.rank;
+}
+
+Session* open_session() {
+    auto* const session = map_private<Session>();
+    if (session == nullptr) {
+        return nullptr;
+    }
+    load_config(session->config);
+    read_identity(session->config, session->identity);
+    disown_rank_of_parent(session->identity);
+    set_log_rank(session->identity.rank);
+    if (!session->config.enabled || !rank_selected(session->config, session->identity.rank)) {
+        munmap(session, sizeof(Session));
+        return nullptr;
+    }
+    start_clock();
+    if (!create_ring_file(session->config, session->identity, session->ring_file) || !start_threads_table(*session)) {
+        warn_once("cannot record in this process; it runs on without");
+        munmap(session, sizeof(Session));
+        return nullptr;
+    }
+    session->header = session->ring_file.header;
+    map_regions(*session);
+    for (size_t i = 0; i < bindings().apis.count && i < kMaxApis; ++i) {
+        session->api_names[i] = session->strings.intern(bindings().apis.names[i]);
+    }
+    session->header->state = format::ProcessState::kRunning;
+    return session;
+}
+
+// Waits for the thread that is starting the session: what this thread is about to do must not be missing in it.
+Session* wait_for_start(ForkPage& page) {
+    constexpr int kMaxRounds = 20'000;  // of 0.5 ms
+    if (page.starter.load(std::memory_order_relaxed) == gettid()) {
+        return nullptr;  // a signal handler interrupted the start
+    }
+    for (int round = 0; round < kMaxRounds && page.phase.load(std::memory_order_acquire) == Phase::kStarting; ++round) {
+        const timespec pause{.tv_sec = 0, .tv_nsec = 500'000};
+        nanosleep(&pause, nullptr);
+    }
+    return page.session.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+Session* start_session() {
+    ForkPage* page = fork_page.load(std::memory_order_acquire);
+    if (page == nullptr) {
+        page = make_fork_page();
+        if (page == nullptr) {
+            return nullptr;
+        }
+    }
+    Phase phase = Phase::kAsleep;
+    if (!page->phase.compare_exchange_strong(phase, Phase::kStarting, std::memory_order_acq_rel)) {
+        return phase == Phase::kStarting ? wait_for_start(*page) : page->session.load(std::memory_order_acquire);
+    }
+    page->starter.store(gettid(), std::memory_order_relaxed);
+    Session* const opened = open_session();
+    page->session.store(opened, std::memory_order_release);
+    if (opened != nullptr) {
+        set_cuda_interposed(opened->config.cuda == CudaMode::kInterpose);
+        start_watch();
+        install_signals(opened->config);
+    }
+    page->phase.store(opened != nullptr ? Phase::kRunning : Phase::kOff, std::memory_order_release);
+    if (opened != nullptr && bindings().session_started != nullptr) {
+        bindings().session_started(opened->config.cuda == CudaMode::kCupti);
+    }
+    return opened;
+}
+
+Session* start_session_of_rank() {
+    ForkPage* const page = fork_page.load(std::memory_order_acquire);
+    if (page != nullptr && page->phase.load(std::memory_order_acquire) != Phase::kAsleep) {
+        return wait_for_start(*page);
+    }
+    if (forked_from_recorded() || markers_declined.load(std::memory_order_relaxed)) {
+        return nullptr;
+    }
+    if (!environment_names_rank()) {
+        markers_declined.store(true, std::memory_order_relaxed);
+        return nullptr;
+    }
+    return start_session();
+}
+
+void on_process_exit(int status) {
+    if (session() != nullptr) {
+        session_exit(status);
+    }
+}
+
+}  // namespace titan::tracer

@@ -1,0 +1,14 @@
+// The cold side of call sites: finds the Python and the modules of the process for them, at the start of a session and later again. For the
+// thread that starts the session, then for the watch thread.
+#pragma once
+
+#include "session/session.h"
+
+namespace titan::tracer {
+
+void start_call_sites(Session& session);
+
+// Looks again for a Python, or for modules, that were not there, in growing intervals.
+void tend_call_sites(Session& session);
+
+}  // namespace titan::tracer
