@@ -25,6 +25,7 @@
 #define TITAN_CUPTI_FORGET(name, params, args, object)                                               \
     TITAN_CUPTI_PAIR(name, params, (note_kernels_gone(), enter_cuda(call, TITAN_API(name), object)), \
                      leave_cuda(call, result))
+#define TITAN_CUPTI_CONTEXT_END(name, params, args, object, ending) TITAN_CUPTI_FORGET(name, params, args, object)
 #define TITAN_CUPTI_TOLD(name, params, work_kind, on_stream, about, how_much, symbol)                                  \
     TITAN_CUPTI_PAIR(                                                                                                  \
         name, params,                                                                                                  \
@@ -47,6 +48,7 @@
 #define KERNEL(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_KERNEL, name, __VA_ARGS__)
 #define COUNT(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_COUNT, name, __VA_ARGS__)
 #define FORGET(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_FORGET, name, __VA_ARGS__)
+#define CONTEXT_END(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_CONTEXT_END, name, __VA_ARGS__)
 #define GRAPH_LAUNCH(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_GRAPH, name, __VA_ARGS__)
 #define MARK TITAN_CUPTI_NONE
 #define BEFORE TITAN_CUPTI_NONE
@@ -69,6 +71,7 @@ namespace cupti_rows {
 #undef KERNEL
 #undef COUNT
 #undef FORGET
+#undef CONTEXT_END
 #undef GRAPH_LAUNCH
 #define TITAN_CUPTI_ENTRY(name, ...)                                                      \
     {#name, [](const void* parameters) { return unpack(&At_##name::enter, parameters); }, \
@@ -78,6 +81,7 @@ namespace cupti_rows {
 #define KERNEL TITAN_CUPTI_ENTRY
 #define COUNT TITAN_CUPTI_ENTRY
 #define FORGET TITAN_CUPTI_ENTRY
+#define CONTEXT_END TITAN_CUPTI_ENTRY
 #define GRAPH_LAUNCH TITAN_CUPTI_ENTRY
 
 const CuptiRow all[] = {
@@ -97,6 +101,7 @@ const CuptiRows TITAN_CUPTI_ROWS{cupti_rows::all, sizeof cupti_rows::all / sizeo
 #undef KERNEL
 #undef COUNT
 #undef FORGET
+#undef CONTEXT_END
 #undef GRAPH_LAUNCH
 #undef MARK
 #undef BEFORE

@@ -56,6 +56,8 @@ bool find_driver_api(tracer::DriverApi& driver) {
     TITAN_FIND(event_record, cuEventRecord)
     TITAN_FIND(event_query, cuEventQuery)
     const bool required = all;
+    TITAN_FIND(ctx_get_device, cuCtxGetDevice)
+    TITAN_FIND(primary_ctx_get_state, cuDevicePrimaryCtxGetState)
     TITAN_FIND(event_elapsed_time, cuEventElapsedTime)
     TITAN_FIND(stream_get_capture_info, cuStreamGetCaptureInfo_v2)
     TITAN_FIND(stream_write_value64, cuStreamWriteValue64_v2)

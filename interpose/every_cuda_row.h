@@ -14,6 +14,7 @@
 #define GRAPH_LAUNCH(...) TITAN_CLASS(GRAPH_LAUNCH, __VA_ARGS__)
 #define ENTRY_POINT(...) TITAN_CLASS(ENTRY_POINT, __VA_ARGS__)
 #define FORGET(...) TITAN_CLASS(FORGET, __VA_ARGS__)
+#define CONTEXT_END(...) TITAN_CLASS(CONTEXT_END, __VA_ARGS__)
 #ifndef CHANGED
 #define CHANGED(ROW, ...) ROW(__VA_ARGS__)
 #endif
@@ -29,6 +30,7 @@
 #undef GRAPH_LAUNCH
 #undef ENTRY_POINT
 #undef FORGET
+#undef CONTEXT_END
 #undef CHANGED
 #undef TITAN_CLASS
 #undef TITAN_ROW

@@ -12,25 +12,71 @@ namespace {
 // CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are small numbers, and like null mean a stream of the current context.
 constexpr uintptr_t kLastSpecialStream = 2;
 
+// A row of which the observing thread may still use an event: never used again.
+void* const kAbandoned = reinterpret_cast<void*>(~uintptr_t{0});
+
+int current_device(const DriverApi& driver) {
+    int device = -1;
+    return driver.ctx_get_device != nullptr && driver.ctx_get_device(&device) == kCudaSuccess ? device : -1;
+}
+
+void clear(ContextRow& row, bool quiet) {
+    row.tenancy.store(0, std::memory_order_release);
+    for (void* event = nullptr; row.events.pop(event);) {
+        // It ended with its context.
+    }
+    row.anchor = {};
+    row.context.store(quiet ? nullptr : kAbandoned, std::memory_order_release);
+}
+
 }  // namespace
 
-ContextRow* GpuContexts::row_of(void* context) {
+bool GpuContexts::register_marks(void* marks, size_t bytes) {
+    marks_ = marks;
+    marks_bytes_ = bytes;
+    if (!register_here()) {
+        marks_ = nullptr;
+    }
+    return marks_ != nullptr;
+}
+
+bool GpuContexts::register_here() {
+    const RelaxedCapture relaxed(*driver_);
+    registered_context_ = nullptr;
+    driver_->ctx_get_current(&registered_context_);
+    registered_device_ = current_device(*driver_);
+    registered_ = driver_->mem_host_register(marks_, marks_bytes_, kHostRegisterPortable | kHostRegisterDeviceMap) ==
+                  kCudaSuccess;
+    return registered_;
+}
+
+ContextRow* GpuContexts::find(const void* context) {
     const uint32_t count = count_.load(std::memory_order_acquire);
     for (uint32_t i = 0; i < count; ++i) {
-        if (rows_[i]->context.load(std::memory_order_relaxed) == context) {
+        if (rows_[i]->context.load(std::memory_order_acquire) == context) {
             return rows_[i];
         }
     }
-    return add(context);
+    return nullptr;
 }
 
-ContextRow* GpuContexts::add(void* context) {
-    const ColdLock lock;
-    const uint32_t count = count_.load(std::memory_order_acquire);
-    for (uint32_t i = 0; i < count; ++i) {
-        if (rows_[i]->context.load(std::memory_order_relaxed) == context) {
-            return rows_[i];
-        }
+ContextRow* GpuContexts::row_of(void* context) {
+    if (context == nullptr) {
+        return nullptr;
+    }
+    ContextRow* const row = find(context);
+    return row != nullptr ? row : add(context);
+}
+
+ContextRow* GpuContexts::row_of(const Launch& launch) {
+    ContextRow* const row = launch.context != nullptr ? find(launch.context) : nullptr;
+    return row != nullptr && row->tenancy.load(std::memory_order_acquire) == launch.tenancy ? row : nullptr;
+}
+
+ContextRow* GpuContexts::free_row() {
+    const uint32_t count = count_.load(std::memory_order_relaxed);
+    if (ContextRow* const row = find(nullptr); row != nullptr) {
+        return row;
     }
     if (count == kMaxContexts) {
         return nullptr;
@@ -39,15 +85,58 @@ ContextRow* GpuContexts::add(void* context) {
     if (memory == MAP_FAILED) {
         return nullptr;
     }
-    auto* const row = static_cast<ContextRow*>(memory);
-    row->events.start();
-    if (marks_ != nullptr && driver_->mem_host_get_device_pointer(&row->marks_address, marks_, 0) != kCudaSuccess) {
+    rows_[count] = static_cast<ContextRow*>(memory);
+    rows_[count]->events.start();
+    count_.store(count + 1, std::memory_order_release);
+    return rows_[count];
+}
+
+ContextRow* GpuContexts::add(void* context) {
+    const ColdLock lock;
+    if (ContextRow* const row = find(context); row != nullptr) {
+        return row;
+    }
+    ContextRow* const row = free_row();
+    if (row == nullptr) {
+        return nullptr;
+    }
+    row->device = current_device(*driver_);
+    if (marks_ == nullptr || (!registered_ && !register_here()) ||
+        driver_->mem_host_get_device_pointer(&row->marks_address, marks_, 0) != kCudaSuccess) {
         row->marks_address = 0;
     }
-    row->context.store(context, std::memory_order_relaxed);
-    rows_[count] = row;
-    count_.store(count + 1, std::memory_order_release);
+    row->tenancy.store(++tenancies_, std::memory_order_relaxed);
+    row->context.store(context, std::memory_order_release);
     return row;
+}
+
+bool GpuContexts::has_ended(const EndingContexts& ending, const void* context, int device) const {
+    if (ending.how == EndingContexts::How::kDestroyed) {
+        return context == ending.context;
+    }
+    if (device >= 0 && ending.device >= 0 && device != ending.device) {
+        return false;
+    }
+    unsigned flags = 0;
+    int active = 0;
+    return ending.how == EndingContexts::How::kReset || device < 0 || driver_->primary_ctx_get_state == nullptr ||
+           driver_->primary_ctx_get_state(device, &flags, &active) != kCudaSuccess || active == 0;
+}
+
+// The device's other contexts are forgotten with its primary one: which is which is not known, and forgetting one costs only
+// its pooled events. When the marks are no longer registered, no context has an address for them.
+void GpuContexts::forget(const EndingContexts& ending, bool quiet) {
+    const ColdLock lock;
+    const bool unregistered = registered_ && has_ended(ending, registered_context_, registered_device_);
+    registered_ = registered_ && !unregistered;
+    const uint32_t count = count_.load(std::memory_order_relaxed);
+    for (uint32_t i = 0; i < count; ++i) {
+        void* const context = rows_[i]->context.load(std::memory_order_relaxed);
+        if (context != nullptr && context != kAbandoned &&
+            (unregistered || has_ended(ending, context, rows_[i]->device))) {
+            clear(*rows_[i], quiet);
+        }
+    }
 }
 
 void* context_of(const DriverApi& driver, const void* stream) {

@@ -6,7 +6,9 @@
 #include <cstdint>
 
 #include "hot/bounded_queue.h"
+#include "tracer/context_end.h"
 #include "tracer/driver_api.h"
+#include "tracer/record.h"
 
 namespace titan::tracer {
 
@@ -21,31 +23,48 @@ struct EventAnchor {
 };
 
 struct ContextRow {
-    std::atomic<void*> context;
-    uint64_t marks_address;  // of the launch marks on the device, 0 none
+    std::atomic<void*> context;     // null: free for another one
+    std::atomic<uint32_t> tenancy;  // another one with each context, 0 while free
+    int device;                     // -1 unknown
+    uint64_t marks_address;         // of the launch marks on the device, 0 none
     BoundedQueue<void*, 2 * kQueuedLaunches> events;
     EventAnchor anchor;
 };
 
 class GpuContexts {
   public:
-    // The row of a context, made at its first use; null when there are too many. Rows are only ever added, so a reader
-    // needs no lock. hot after a context's first use, any-thread.
+    void start(const DriverApi& driver) { driver_ = &driver; }
+
+    // Registers memory whose address on the device each row learns. In the current context; when that ends, in the next one
+    // that gets a row.
+    bool register_marks(void* marks, size_t bytes);
+
+    // The row of a context, made at its first use while the context is current; null when there are too many. Rows stay
+    // where they are, so a reader needs no lock. hot after a context's first use, any-thread.
     ContextRow* row_of(void* context);
 
-    // Registered memory whose address each new row learns; null for none.
-    void set_marks(const DriverApi* driver, void* marks) {
-        driver_ = driver;
-        marks_ = marks;
-    }
+    // The row that a launch began with; null once its context has ended.
+    ContextRow* row_of(const Launch& launch);
+
+    // These contexts have ended. `quiet`: the observing thread uses no row now. cold.
+    void forget(const EndingContexts& ending, bool quiet);
 
   private:
+    ContextRow* find(const void* context);
     ContextRow* add(void* context);
+    ContextRow* free_row();
+    bool register_here();
+    bool has_ended(const EndingContexts& ending, const void* context, int device) const;
 
     ContextRow* rows_[kMaxContexts];
     std::atomic<uint32_t> count_;
+    uint32_t tenancies_;
     const DriverApi* driver_;
     void* marks_;
+    size_t marks_bytes_;
+    bool registered_;  // in this context, of this device:
+    void* registered_context_;
+    int registered_device_;
 };
 
 // A thread's calls made for our own purposes must spoil no capture, its own or another thread's.

@@ -111,6 +111,16 @@ bool GpuProgress::look_now(uint64_t limit_ns, uint32_t* look) {
     }
 }
 
+bool GpuProgress::hold() {
+    holds_.fetch_add(1, std::memory_order_acq_rel);
+    return look_now(kLastLook_ns);
+}
+
+void GpuProgress::release(const EndingContexts& ended, bool quiet) {
+    contexts_.forget(ended, quiet);
+    holds_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
 bool GpuProgress::unfinished(const Communicator& communicator) {
     const uint64_t deadline_ns = monotonic_now_ns() + kEndingGrace_ns;
     while (active()) {
@@ -187,9 +197,14 @@ void GpuProgress::poll_once() {
 
 GpuProgress::Sight GpuProgress::look(Watched& watched) {
     if (watched.launch.finish_event == nullptr) {
-        return look_at_marks(watched, now_ticks());
+        const Sight sight = look_at_marks(watched, now_ticks());
+        const bool may_come = sight.stage == Stage::kFinished || contexts_.row_of(watched.launch) != nullptr;
+        return may_come ? sight : Sight{Stage::kLost, 0, 0};
     }
-    return look_at_events(watched);
+    if (holds_.load(std::memory_order_acquire) != 0) {
+        return {watched.started ? Stage::kStarted : Stage::kWaiting, 0, 0};
+    }
+    return contexts_.row_of(watched.launch) != nullptr ? look_at_events(watched) : Sight{Stage::kLost, 0, 0};
 }
 
 GpuProgress::Sight GpuProgress::look_at_marks(const Watched& watched, uint64_t now) const {
@@ -231,7 +246,7 @@ GpuProgress::Sight GpuProgress::look_at_events(Watched& watched) {
 // The device's own times instead of when we looked: exact to each other, and to the host's clock within about 0.1 ms once a
 // few completions were seen soon after they happened.
 void GpuProgress::add_event_times(Watched& watched, Sight& sight) {
-    ContextRow* const row = contexts_.row_of(watched.launch.context);
+    ContextRow* const row = contexts_.row_of(watched.launch);
     const auto elapsed_ticks = [&](void* from, void* to, uint64_t& ticks) {
         float milliseconds = 0;
         if (session_->driver.event_elapsed_time(&milliseconds, from, to) != kCudaSuccess || milliseconds < 0) {
@@ -265,7 +280,7 @@ void GpuProgress::add_event_times(Watched& watched, Sight& sight) {
 
 void GpuProgress::note(const Watched& watched, const Sight& sight) {
     if (sight.stage == Stage::kLost) {
-        count_loss(*session_, format::Loss::kProgressSkipped);
+        note_lost(watched);
         return;
     }
     const bool news = sight.stage == Stage::kFinished || (sight.stage == Stage::kStarted && !watched.started);
@@ -289,6 +304,18 @@ void GpuProgress::note(const Watched& watched, const Sight& sight) {
         }
         store_field(entry->gpu_finished_ticks, sight.finished_ticks);
         note_finished(*session_, *entry);
+    }
+}
+
+// Its context has ended: whether the calls ended before it, nobody will tell.
+void GpuProgress::note_lost(const Watched& watched) {
+    count_loss(*session_, format::Loss::kProgressSkipped);
+    for (uint64_t ticket = watched.calls.first_ticket; ticket <= watched.calls.last_ticket; ++ticket) {
+        format::CollectiveEntry* const entry = session_->collectives.find(ticket);
+        if (entry != nullptr && load_field(entry->launch) == watched.launch.number_plus_one &&
+            (load_field(entry->state) == CallState::kPending || load_field(entry->state) == CallState::kStarted)) {
+            store_field(entry->state, CallState::kEnqueued);
+        }
     }
 }
 

@@ -28,8 +28,7 @@ bool can_write(const DriverApi& driver) {
 bool GpuProgress::register_marks() {
     const format::RegionDescriptor* region = nullptr;
     char* const bytes = region_bytes(*session_->header, format::RegionKind::kLaunchMarks, &region);
-    const DriverApi& driver = session_->driver;
-    if (bytes == nullptr || !session_->ring_file.persistent || !can_write(driver)) {
+    if (bytes == nullptr || !session_->ring_file.persistent || !can_write(session_->driver)) {
         return false;
     }
     if (!session_->ring_file.for_devices) {
@@ -37,15 +36,9 @@ bool GpuProgress::register_marks() {
                   session_->ring_file.path);
         return false;
     }
-    const RelaxedCapture relaxed(driver);
-    if (driver.mem_host_register(bytes, region->count * region->stride_bytes,
-                                 kHostRegisterPortable | kHostRegisterDeviceMap) != kCudaSuccess) {
-        return false;
-    }
     marks_ = reinterpret_cast<format::LaunchMarks*>(bytes);
     mark_rows_ = region->count;
-    contexts_.set_marks(&driver, bytes);
-    return true;
+    return contexts_.register_marks(bytes, region->count * region->stride_bytes);
 }
 
 void GpuProgress::start(Session& session) {
@@ -64,6 +57,7 @@ void GpuProgress::start(Session& session) {
     }
     outstanding_ = static_cast<Watched*>(memory);
     submitted_.start();
+    contexts_.start(session.driver);
     if ((method == GpuProgressMethod::kWrites && !register_marks()) ||
         (method == GpuProgressMethod::kTiming && session.driver.event_elapsed_time == nullptr)) {
         method = GpuProgressMethod::kEvents;
@@ -128,7 +122,9 @@ void GpuProgress::begin(Launch& launch, const void* stream) {
     void* const context = context_of(session_->driver, stream);
     const ContextScope scope(session_->driver, context);
     ContextRow* const row = contexts_.row_of(context);
-    launch = {number + 1, stream, context, nullptr, nullptr};
+    launch.number_plus_one = number + 1;
+    launch.context = context;
+    launch.tenancy = row != nullptr ? row->tenancy.load(std::memory_order_relaxed) : 0;
     if (row == nullptr || !mark(launch, *row, false)) {
         cancel(launch);
         launch.number_plus_one = 0;
@@ -141,7 +137,7 @@ bool GpuProgress::end(const Launch& launch, const LaunchedCalls& calls) {
         return false;
     }
     const ContextScope scope(session_->driver, launch.context);
-    ContextRow* const row = contexts_.row_of(launch.context);
+    ContextRow* const row = contexts_.row_of(launch);
     Watched watched{launch, calls, false};
     if (row != nullptr && mark(watched.launch, *row, true) && submitted_.push(watched)) {
         return true;
@@ -158,7 +154,7 @@ void GpuProgress::cancel(const Launch& launch) {
 }
 
 void GpuProgress::give_events(const Launch& launch) {
-    ContextRow* const row = contexts_.row_of(launch.context);
+    ContextRow* const row = contexts_.row_of(launch);
     for (void* const event : {launch.start_event, launch.finish_event}) {
         if (row != nullptr && event != nullptr) {
             row->events.push(event);

@@ -60,6 +60,11 @@ class GpuProgress {
     // (it is not there, or the driver hangs). Calls no CUDA. any-thread.
     bool look_now(uint64_t limit_ns, uint32_t* look = nullptr);
 
+    // The program is about to end contexts: the observing thread leaves the driver alone until they are released. False when
+    // it has not said so in time. Partners; cold, any-thread.
+    bool hold();
+    void release(const EndingContexts& ended, bool quiet);
+
     // The observing thread's body.
     void run();
 
@@ -90,6 +95,7 @@ class GpuProgress {
     Sight look_at_events(Watched& watched);
     void add_event_times(Watched& watched, Sight& sight);
     void note(const Watched& watched, const Sight& sight);
+    void note_lost(const Watched& watched);
     void publish_oldest();
     void tell_unfinished(uint32_t look);
 
@@ -101,6 +107,7 @@ class GpuProgress {
     std::atomic<bool> stopped_;
     std::atomic<uint32_t> asked_;   // looks; the thread sleeps on it
     std::atomic<uint32_t> looked_;  // up to which number they are done
+    std::atomic<uint32_t> holds_;   // that are not released yet
     std::atomic<bool> silent_;      // the thread did not answer the last time
     std::atomic<uint64_t> launches_;
     std::atomic<uint64_t> oldest_ticket_plus_one_;

@@ -76,6 +76,7 @@ struct Launch {
     uint64_t number_plus_one;  // 0: not observed
     const void* stream;
     void* context;
+    uint32_t tenancy;   // of the context's row
     void* start_event;  // methods with events
     void* finish_event;
 };

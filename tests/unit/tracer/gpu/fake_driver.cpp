@@ -25,23 +25,31 @@ int put(void* stream, const FakeWork& work) {
     return 0;
 }
 
+// Where a real driver would read memory that is no event any more.
+FakeEvent* living(void* event) {
+    auto* const known = static_cast<FakeEvent*>(event);
+    fake.uses_after_end += known->life != known->context->lives ? 1 : 0;
+    return known;
+}
+
 int record(void* event, void* stream) {
-    auto* const recorded = static_cast<FakeEvent*>(event);
+    FakeEvent* recorded;
     {
         const std::scoped_lock held(lock);
-        *recorded = FakeEvent{.recorded = true};
+        recorded = living(event);
+        *recorded = FakeEvent{.recorded = true, .context = recorded->context, .life = recorded->life};
     }
     return put(stream, {.event = recorded});
 }
 
 int query(void* event) {
     const std::scoped_lock held(lock);
-    return static_cast<FakeEvent*>(event)->reached ? tracer::kCudaSuccess : tracer::kCudaErrorNotReady;
+    return living(event)->reached ? tracer::kCudaSuccess : tracer::kCudaErrorNotReady;
 }
 
 int elapsed(float* milliseconds, void* from, void* to) {
     const std::scoped_lock held(lock);
-    *milliseconds = static_cast<float>(static_cast<FakeEvent*>(to)->at_ms - static_cast<FakeEvent*>(from)->at_ms);
+    *milliseconds = static_cast<float>(living(to)->at_ms - living(from)->at_ms);
     return 0;
 }
 
@@ -81,21 +89,31 @@ bool find_fake(tracer::DriverApi& driver) {
         .stream_get_ctx = [](void* stream, void** context) { return *context = stream_of(stream)->context, 0; },
         .stream_is_capturing = is_capturing,
         .exchange_capture_mode = [](int*) { return 0; },
-        .event_create = [](void** event, unsigned) { return *event = new FakeEvent, ++fake.events_made, 0; },
+        .event_create =
+            [](void** event, unsigned) {
+                const std::scoped_lock held(lock);
+                *event = new FakeEvent{.context = fake.current, .life = fake.current->lives};
+                return ++fake.events_made, 0;
+            },
         .event_record = record,
         .event_query = query,
+        .ctx_get_device = [](int* device) { return *device = fake.current->device, 0; },
+        .primary_ctx_get_state = [](int, unsigned*, int* active) { return *active = fake.primary_active, 0; },
         .event_elapsed_time = elapsed,
         .stream_get_capture_info = capture_info,
         .stream_write_value64 =
             [](void* stream, uint64_t address, uint64_t value, unsigned) {
+                fake.uses_after_end += fake.registered_in == nullptr ? 1 : 0;
                 return fake.refuse_writes_with != 0
                            ? fake.refuse_writes_with
                            : put(stream, {.word = reinterpret_cast<uint64_t*>(address), .value = value});
             },
-        .mem_host_register = [](void*, size_t, unsigned) { return 0; },
+        .mem_host_register = [](void*, size_t,
+                                unsigned) { return fake.registered_in = fake.current, ++fake.registrations, 0; },
         .mem_host_get_device_pointer =
             [](uint64_t* address, void* memory, unsigned) {
-                return *address = reinterpret_cast<uint64_t>(memory), fake.refuse_addresses ? 1 : 0;
+                *address = reinterpret_cast<uint64_t>(memory);
+                return fake.refuse_addresses || fake.registered_in == nullptr ? 1 : 0;
             },
     };
     return true;
@@ -104,6 +122,12 @@ bool find_fake(tracer::DriverApi& driver) {
 [[maybe_unused]] const bool installed = (find_driver = find_fake, true);
 
 }  // namespace
+
+void FakeDriver::end(FakeContext& context) {
+    const std::scoped_lock held(lock);
+    ++context.lives;
+    registered_in = registered_in == &context ? nullptr : registered_in;
+}
 
 void FakeStream::begin_capture(void* into) {
     static uint64_t captures = 0;

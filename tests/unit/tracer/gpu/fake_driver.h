@@ -7,12 +7,17 @@
 
 namespace titan::test {
 
-struct FakeContext {};
+struct FakeContext {
+    int device = 0;
+    int lives = 0;  // how often it has ended
+};
 
 struct FakeEvent {
     bool recorded = false;
     bool reached = false;
     double at_ms = 0;  // on the device's clock
+    FakeContext* context = nullptr;
+    int life = 0;  // of the context that it was made in
 };
 
 // What the tracer put on a stream, in order.
@@ -37,13 +42,20 @@ struct FakeStream {
 };
 
 struct FakeDriver {
-    FakeContext first, second, third;
+    FakeContext first{.device = 0}, second{.device = 1}, third{.device = 2};
     FakeContext* current = &first;
     int pushes = 0;
     int events_made = 0;
     bool refuse_addresses = false;  // cuMemHostGetDevicePointer fails
     int refuse_writes_with = 0;     // CUresult of cuStreamWriteValue64
     double device_ms = 1000;
+    bool primary_active = true;            // of every device
+    FakeContext* registered_in = nullptr;  // the context that the marks are registered in
+    int registrations = 0;
+    int uses_after_end = 0;  // of events and addresses whose context has ended
+
+    // What the driver does at its end: its events and registrations are gone.
+    void end(FakeContext& context);
 };
 extern FakeDriver fake;
 

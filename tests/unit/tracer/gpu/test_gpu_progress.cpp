@@ -5,10 +5,12 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "clock.h"
 #include "fake_driver.h"
 #include "fixture.h"
+#include "tracer/context_end.h"
 #include "tracer/graphs.h"
 
 using namespace titan;
@@ -278,6 +280,61 @@ TEST_CASE("nothing is written in a context where the marks have no address") {
     CHECK(stream.work.empty());
     CHECK(state_of(entry) == CallState::kEnqueued);
     CHECK(entry.launch == 0);
+}
+
+// A context that is made later may have the address of one that has ended.
+TEST_CASE("nothing of a context is used after its end") {
+    using Ending = tracer::EndingContexts;
+    const Ending reset = tracer::reset(tracer::kCurrentDevice);  // the current context is the one that ends
+    const int registrations = fake.registrations;
+    for (const Ending& ending : {tracer::destroyed(&fake.first), reset, tracer::released(fake.first.device)}) {
+        FakeStream before{.context = &fake.first};
+        const CollectiveEntry& finished = all_reduce(before);
+        const CollectiveEntry& left = all_reduce(before);
+        before.run(2);
+        REQUIRE(comes_true([&] { return state_of(finished) == CallState::kFinished; }));
+        {
+            const tracer::ContextEnd end(ending);
+            fake.end(fake.first);
+            fake.primary_active = false;
+        }
+        fake.primary_active = true;
+        CHECK(comes_true([&] { return state_of(left) == CallState::kEnqueued; }));
+        FakeStream behind{.context = &fake.first};
+        const CollectiveEntry& again = all_reduce(behind);
+        CHECK(behind.work.size() == 2);
+        behind.run(2);
+        CHECK(comes_true([&] { return state_of(again) == CallState::kFinished; }));
+    }
+    CHECK(fake.uses_after_end == 0);
+    CHECK(fake.registrations == registrations + (method() == "writes" ? 3 : 0));
+}
+
+TEST_CASE("a release that is not the last one ends nothing") {
+    FakeStream stream{.context = &fake.first};
+    const CollectiveEntry& entry = all_reduce(stream);
+    const int made = fake.events_made;
+    { const tracer::ContextEnd end(tracer::released(fake.first.device)); }
+    stream.run(2);
+    CHECK(comes_true([&] { return state_of(entry) == CallState::kFinished; }));
+    const CollectiveEntry& next = all_reduce(stream);
+    stream.run(2);
+    CHECK(comes_true([&] { return state_of(next) == CallState::kFinished; }));
+    CHECK(fake.events_made <= made + 2);
+}
+
+TEST_CASE("rows of contexts that have ended are used again") {
+    std::vector<test::FakeContext> contexts(2 * tracer::kMaxContexts);
+    for (test::FakeContext& context : contexts) {
+        FakeStream stream{.context = &context};
+        const CollectiveEntry& entry = all_reduce(stream);
+        CHECK(stream.work.size() == 2);
+        stream.run(2);
+        REQUIRE(comes_true([&] { return state_of(entry) == CallState::kFinished; }));
+        const tracer::ContextEnd end(tracer::destroyed(&context));
+        fake.end(context);
+    }
+    CHECK(fake.uses_after_end == 0);
 }
 
 // Last: it changes the method for good.
