@@ -1,7 +1,8 @@
 """The measurements that need a clock, the file system or another program: each function returns rows for scripts/bench.
 
-A row is {name, measured, budget, unit, better: "below"|"above"}; budget is None where the issue set none. Times are medians or
-ratios within one run, because one machine's nanoseconds say nothing about another's.
+A row is {name, measured, budget, unit, better: "below"|"above"}; budget is None where there is none. What could not be measured
+has a row, too: measured is None, and why says the reason. Times are medians or ratios within one run, because one machine's
+nanoseconds say nothing about another's.
 """
 import json
 import os
@@ -17,6 +18,10 @@ from instruction_counts import environment
 
 def row(name, measured, budget, unit, better="below"):
     return {"name": name, "measured": measured, "budget": budget, "unit": unit, "better": better}
+
+
+def not_measured(name, why):
+    return {**row(name, None, None, ""), "why": why}
 
 
 def within(entry):
@@ -37,8 +42,9 @@ def google_benchmark(program, library, directory, extra=None):
             if entry.get("aggregate_name") == "median"}
 
 
-def record_costs(program, library, lttng):
-    """Both sides in one run of this function: with the preload less without it, and LTTng's two tracepoints beside."""
+def record_costs(program, library, lttng, why_no_lttng):
+    """Both sides in one run of this function: with the preload less without it, and LTTng's two tracepoints beside (in the session
+    whose environment `lttng` is; None: there is none, and why)."""
     with tempfile.TemporaryDirectory() as directory:
         extra = {"LTTNG_UST_REGISTER_TIMEOUT": "-1", **lttng} if lttng is not None else {}
         plain = google_benchmark(program, None, directory, extra)
@@ -48,11 +54,17 @@ def record_costs(program, library, lttng):
             row("record one step marker", cost["step"], None, "ns"),
             row("record a span (two markers)", cost["span_begin_and_end"], None, "ns"),
             row("record one metric", cost["metric"], None, "ns")]
-    if lttng is not None and "lttng_enter_and_leave" in traced:
-        pair = traced["lttng_enter_and_leave"]
-        rows += [row("two LTTng-UST tracepoints", pair, None, "ns"),
-                 row("LTTng pair / our record", pair / max(cost["all_reduce"], 0.01), 5.0, "times", "above")]
-    return rows
+    pair, ratio = "two LTTng-UST tracepoints", "LTTng pair / our record"
+    if "lttng_enter_and_leave" not in traced:
+        why_no_lttng = "record_cost was built without LTTng-UST: scripts/setup --bench installs it and configures the build again"
+    if why_no_lttng:
+        return rows + [not_measured(name, why_no_lttng) for name in (pair, ratio)]
+    return rows + [row(pair, traced["lttng_enter_and_leave"], None, "ns"),
+                   row(ratio, traced["lttng_enter_and_leave"] / max(cost["all_reduce"], 0.01), 5.0, "times", "above")]
+
+
+class NoLttng(Exception):
+    """There can be no session here; the message says why."""
 
 
 class LttngSession:
@@ -75,7 +87,7 @@ class LttngSession:
             done = self.lttng(*command)
             if done.returncode:
                 self.__exit__()
-                raise RuntimeError(f"lttng {' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
+                raise NoLttng(f"lttng {' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
         return self.environment
 
     def lttng(self, *arguments):
