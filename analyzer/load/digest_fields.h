@@ -3,6 +3,7 @@
 // program in them. Tags are on disk (FORMAT.md, section 9): a changed field gets a new tag.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,13 @@ enum class Tag : uint64_t {
     kEnding = 18,
     kProcessors = 19,
     kUnrecorded = 20,
+    kLosses = 21,
 };
+
+// How many losses the head has: as many as there were when it was made, and in the first digests. All stand in kLosses.
+inline constexpr size_t kLossesInHead = 12;
+inline constexpr size_t kLossesInFirstHead = 11;
+static_assert(kLossesInHead <= format::kLossCount);
 
 template <typename A, typename T>
 size_t sized(A& a, std::vector<T>& list, size_t least_bytes_each) {
@@ -98,7 +105,7 @@ void pairs(A& a, std::vector<std::pair<First, Second>>& list) {
 }
 
 template <typename A>
-void head(A& a, Process& p) {
+void head(A& a, Process& p, size_t losses) {
     a.text(p.source.label);
     a.text(p.source.reason);
     a.text(p.source.detail);
@@ -110,8 +117,8 @@ void head(A& a, Process& p) {
         p.rank, p.world_size, p.attempt, p.liveness, p.fatal_signal, p.now_ns, p.started_ns, p.step, p.timeout_ns,
         p.gpu_progress, p.gpu_method, p.gpu_sample, p.starts_seen, p.partial_recording, p.only_calls, p.first_ticket,
         p.overwritten, p.torn);
-    for (uint64_t& loss : p.losses) {
-        a.number(loss);
+    for (size_t i = 0; i < losses; ++i) {
+        a.number(p.losses[i]);
     }
     numbers(a, p.callers);
     sized(a, p.passed_pairs, 5);
@@ -123,6 +130,34 @@ void head(A& a, Process& p) {
         all(exchange.row, exchange.sequence, exchange.sent, exchange.received);
     }
     pairs(a, p.labels);
+}
+
+// Only with the right number of losses is the field used up.
+template <typename A>
+void head(A& a, Process& p) {
+    if constexpr (A::kReads) {
+        for (const size_t losses : {kLossesInHead, kLossesInFirstHead}) {
+            A tried = a;
+            std::fill(std::begin(p.losses), std::end(p.losses), 0);
+            head(tried, p, losses);
+            if (tried.good() && tried.empty()) {
+                return;
+            }
+        }
+        a.fail();
+    } else {
+        head(a, p, kLossesInHead);
+    }
+}
+
+// Those that came after this program are left out.
+template <typename A>
+void losses(A& a, Process& p) {
+    const size_t count = a.count(format::kLossCount, 1);
+    for (size_t i = 0; i < count; ++i) {
+        uint64_t unknown = 0;
+        a.number(i < format::kLossCount ? p.losses[i] : unknown);
+    }
 }
 
 template <typename A>

@@ -79,6 +79,7 @@ template <typename A, typename Visit>
 void each_field(Process& p, Visit&& visit) {
     using digest::Tag;
     visit(Tag::kHead, [&](A& a) { digest::head(a, p); });
+    visit(Tag::kLosses, [&](A& a) { digest::losses(a, p); });
     visit(Tag::kTexts, [&](A& a) { digest::texts(a, p); });
     visit(Tag::kMembers, [&](A& a) { digest::members(a, p); });
     visit(Tag::kThreads, [&](A& a) { digest::threads(a, p); });

@@ -124,6 +124,7 @@ class Unpacker {
         rest_ = {};
     }
     bool good() const { return good_; }
+    bool empty() const { return rest_.empty(); }
 
   private:
     uint64_t take() {

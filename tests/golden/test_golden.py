@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Files of every version of our formats that was ever written are read for ever, and say what they always said (see README.md).
+
+test_golden.py ANALYZE DECODE           checks every directory beside this file, with both readers
+test_golden.py ANALYZE --write DIR...   writes DIR/expected.json: what ANALYZE reads in DIR
+Exit status 77 when the second reader cannot unpack dumps here; the first has then passed.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+# What is kept of each line of `titan-analyze show`, by its option: of these fields those that the program knew.
+FIELDS = {
+    "": "rank ticket communicator communicator_name seq op count datatype reduction peer comm_rank state result step span stream "
+        "group group_index thread device send_buffer receive_buffer flags entered_ticks returned_ticks gpu_started_ticks "
+        "gpu_finished_ticks launch replay graph channels channels_started channels_finished stack native_frames python_frames",
+    "--work": "rank ticket work stream object amount name call thread flags entered_ticks",
+    "--channels": "rank ticket collective channel role channel_state peer steps steps_done started_ticks updated_ticks",
+}
+
+
+class Refused(Exception):
+    """The program did not read what it was given, or does not know the command."""
+
+
+def run(command, statuses=(0,)):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if done.returncode not in statuses:
+        raise Refused(f"{' '.join(map(str, command))}: status {done.returncode}: {done.stderr.strip()}")
+    return done
+
+
+def table(text, fields):
+    """Those of the fields that are there, line by line. Frames by their addresses: names come from this machine's files."""
+    lines = [json.loads(line) for line in text.splitlines()]
+    for line in lines:
+        line["native_frames"] = [frame["address"] if isinstance(frame, dict) else frame for frame in line.get("native_frames", [])]
+    there = [field for field in fields if lines and field in lines[0]]
+    return {"fields": there, "rows": [[line[field] for field in there] for line in lines]}
+
+
+def read(analyze, place):
+    """Everything that is asserted of one directory of files."""
+    found, refused = {}, []
+    shows = {f"show {option}".strip(): ["show", place, "--json", "--no-rings", *option.split()] for option in FIELDS}
+    others = {"stacks": ["stacks", place, "--json", "--no-rings"], "verdict": [place, "--json", "--no-rings"]}
+    # One ring is no job, and digests do not hold all calls in full.
+    for name, command in (shows if place.name == "ring" else others if place.name == "digests" else {**shows, **others}).items():
+        try:
+            text = run([analyze, *command], (0, 1)).stdout
+        except Refused as why:
+            refused.append(str(why))
+            continue
+        if name in shows:
+            found[name] = table(text, FIELDS[name[5:]].split())
+        elif name == "stacks":
+            found[name] = [[process["rank"], thread["name"], thread["outcome"], [frame["address"] for frame in thread["frames"]]]
+                           for process in json.loads(text)["processes"] for thread in process["threads"]]
+        else:
+            said = json.loads(text)["verdict"]
+            found[name] = [said["kind"], said["ranks"]]
+    return {name: value for name, value in found.items() if value and value != table("", [])}, refused
+
+
+def write(analyze, directory):
+    expected = {}
+    for place in sorted(path for path in directory.iterdir() if path.is_dir()):
+        expected[place.name], refused = read(analyze, place)
+        print(*refused, sep="\n")
+    text = json.dumps(expected, separators=(",", ":"), ensure_ascii=False)
+    (directory / "expected.json").write_text(text.replace("],[", "],\n[").replace("},", "},\n") + "\n")
+
+
+def same(what, expected, found):
+    """Problems, each with the first place where both differ."""
+    if not isinstance(expected, dict):
+        return [] if found == expected else [f"{what}: {found} and not {expected}"]
+    found = found or table("", [])
+    missing = [field for field in expected["fields"] if field not in found["fields"]]
+    if missing or len(found["rows"]) != len(expected["rows"]):
+        return [f"{what}: {len(found['rows'])} of {len(expected['rows'])} lines, fields missing: {missing}"]
+    columns = [found["fields"].index(field) for field in expected["fields"]]
+    for number, (row, wanted) in enumerate(zip(found["rows"], expected["rows"])):
+        got = [row[column] for column in columns]
+        for field, mine, other in zip(expected["fields"], got, wanted):
+            if mine != other:
+                return [f"{what}, line {number}: {field} is {mine} and not {other}"]
+    return []
+
+
+def check_first_reader(analyze, place, expected):
+    found, refused = read(analyze, place)
+    assert expected, f"nothing is expected of {place}"
+    return refused + [problem for name, value in expected.items() for problem in same(f"{place}: {name}", value, found.get(name))]
+
+
+def check_second_reader(decode, place, expected):
+    """What it knows of the same lines; whether it could unpack them."""
+    problems = []
+    for option in FIELDS:
+        wanted = expected.get(f"show {option}".strip())
+        if wanted is None:
+            continue
+        done = run([sys.executable, decode, *option.split(), *sorted(path for path in place.rglob("*") if path.is_file())], (0, 77))
+        if done.returncode == 77:
+            return problems, done.stderr.strip()
+        found = table(done.stdout, FIELDS[option].split())
+        both = [field for field in wanted["fields"] if field in found["fields"]]
+        columns = [wanted["fields"].index(field) for field in both]
+        assert len(both) > 5, (place, both)
+        problems += same(f"{place}: second reader, {option or 'calls'}",
+                         {"fields": both, "rows": [[row[column] for column in columns] for row in wanted["rows"]]}, found)
+    return problems, ""
+
+
+def main():
+    analyze, second = sys.argv[1:3]
+    if second == "--write":
+        for directory in sys.argv[3:]:
+            write(analyze, pathlib.Path(directory))
+        return 0
+    problems, cannot = [], ""
+    directories = sorted(path.parent for path in HERE.glob("*/expected.json"))
+    assert directories
+    for directory in directories:
+        expected = json.loads((directory / "expected.json").read_text())
+        for place in sorted(path for path in directory.iterdir() if path.is_dir()):
+            problems += check_first_reader(analyze, place, expected[place.name])
+            more, why = check_second_reader(second, place, expected[place.name])
+            problems, cannot = problems + more, cannot or why
+    print(*problems, f"{len(directories)} versions, {len(problems)} problems", sep="\n")
+    if not problems and cannot:
+        print(f"skipped: the second reader of dumps: {cannot}")
+        return 77
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
