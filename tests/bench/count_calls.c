@@ -80,9 +80,17 @@ static void capture_graphs(void) {
 static const struct {
     const char* name;
     void (*call)(long);
-} calls[] = {{"all_reduce", all_reduce}, {"step", step}, {"span", span}, {"event", event}, {"metric", metric},
-             {"graph_launch", graph_launch}, {"empty_graph", empty_graph}, {"launch", launch},
-             {"inner_launch", inner_launch}, {"event_record", event_record}, {"lookup", lookup},
+} calls[] = {{"all_reduce", all_reduce},
+             {"step", step},
+             {"span", span},
+             {"event", event},
+             {"metric", metric},
+             {"graph_launch", graph_launch},
+             {"empty_graph", empty_graph},
+             {"launch", launch},
+             {"inner_launch", inner_launch},
+             {"event_record", event_record},
+             {"lookup", lookup},
              {"foreign_lookup", foreign_lookup}};
 
 /* The name that callgrind's --toggle-collect is given. */

@@ -106,7 +106,8 @@ void measure(Measurement& of, int depth) {
     clock_gettime(CLOCK_MONOTONIC, &begin);
     measured(of.walk, out, of.n);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    const double ns = static_cast<double>(end.tv_sec - begin.tv_sec) * 1e9 + static_cast<double>(end.tv_nsec - begin.tv_nsec);
+    const double ns =
+        static_cast<double>(end.tv_sec - begin.tv_sec) * 1e9 + static_cast<double>(end.tv_nsec - begin.tv_nsec);
     of.least_ns = ns / static_cast<double>(of.n) < of.least_ns ? ns / static_cast<double>(of.n) : of.least_ns;
 }
 

@@ -15,9 +15,9 @@ inline constexpr uint16_t kDumpMajor = 1;
 inline constexpr uint16_t kDumpMinor = 0;
 
 enum class SectionKind : uint32_t {
-    kEnd = 0,   // last section, empty: a file without it is truncated
-    kMeta = 1,  // JSON, UTF-8
-    kRing = 2,  // bytes of the ring image
+    kEnd = 0,     // last section, empty: a file without it is truncated
+    kMeta = 1,    // JSON, UTF-8
+    kRing = 2,    // bytes of the ring image
     kStacks = 3,  // bytes of the image of stacks_layout.h
 };
 

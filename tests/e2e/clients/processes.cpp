@@ -222,13 +222,21 @@ int nothing() {
     return 0;
 }
 
-constexpr client::Scenario kScenarios[] = {{"fork-idle", fork_idle},       {"fork-markers", fork_markers},
-                                           {"fork-nccl", fork_nccl},       {"fork-first", fork_first},
-                                           {"raw-clone", raw_clone},       {"shells", shells},
-                                           {"execute", execute},           {"after-exec", after_exec},
-                                           {"close-files", close_files},   {"linger", linger},
-                                           {"dump-by-hand", dump_by_hand}, {"five-dumps", five_dumps},
-                                           {"markers-only", markers_only}, {"in-a-span", in_a_span}, {"nothing", nothing}};
+constexpr client::Scenario kScenarios[] = {{"fork-idle", fork_idle},
+                                           {"fork-markers", fork_markers},
+                                           {"fork-nccl", fork_nccl},
+                                           {"fork-first", fork_first},
+                                           {"raw-clone", raw_clone},
+                                           {"shells", shells},
+                                           {"execute", execute},
+                                           {"after-exec", after_exec},
+                                           {"close-files", close_files},
+                                           {"linger", linger},
+                                           {"dump-by-hand", dump_by_hand},
+                                           {"five-dumps", five_dumps},
+                                           {"markers-only", markers_only},
+                                           {"in-a-span", in_a_span},
+                                           {"nothing", nothing}};
 
 }  // namespace
 

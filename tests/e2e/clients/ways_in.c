@@ -23,11 +23,13 @@ void __cudaRegisterFunction(void** handle, const char* stub, char* device_stub, 
 #define FN(name) name
 #else
 #define FN(name) p_##name
+/* clang-format off */
 #define FUNCTIONS(X)                                                                                                  \
     X(cudaMalloc) X(cudaMemsetAsync) X(cudaStreamCreateWithFlags) X(cudaStreamSynchronize) X(cudaMemcpy)             \
     X(cudaEventCreateWithFlags) X(cudaEventRecord) X(cudaStreamWaitEvent) X(cudaEventQuery) X(cudaLaunchHostFunc)    \
     X(cudaLaunchKernel) X(__cudaRegisterFatBinary) X(__cudaRegisterFatBinaryEnd) X(__cudaRegisterFunction)           \
     X(ncclGetUniqueId) X(ncclCommInitRank) X(ncclAllReduce) X(ncclCommDestroy)
+/* clang-format on */
 #define DECLARE(name) static __typeof__(&name) p_##name;
 FUNCTIONS(DECLARE)
 #endif

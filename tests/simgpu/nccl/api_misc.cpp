@@ -90,10 +90,11 @@ NCCL_EXPORT(ncclResult_t, ncclParamBind, (ncclParamHandle_t * out, const char*))
     return ncclInvalidArgument;
 }
 
-#define SIMGPU_PARAM_TYPES(X)                                                                                         \
-    X(I8, int8_t)                                                                                                     \
-    X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t) \
-        X(Str, const char*)
+// clang-format off
+#define SIMGPU_PARAM_TYPES(X)                                                                 \
+    X(I8, int8_t) X(I16, int16_t) X(I32, int32_t) X(I64, int64_t) X(Str, const char*)         \
+    X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
+// clang-format on
 #define ROW(suffix, type) \
     NCCL_EXPORT(ncclResult_t, ncclParamGet##suffix, (ncclParamHandle_t, type*)) { return ncclInvalidArgument; }
 SIMGPU_PARAM_TYPES(ROW)

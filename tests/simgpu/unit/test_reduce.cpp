@@ -13,11 +13,12 @@ constexpr size_t kCount = 37;
 
 template <typename T>
 struct TypeOf;
-#define TYPES(X)                                                                                                      \
-    X(int8_t, ncclInt8)                                                                                               \
-    X(uint8_t, ncclUint8) X(int32_t, ncclInt32) X(uint32_t, ncclUint32) X(int64_t, ncclInt64) X(uint64_t, ncclUint64) \
-        X(__half, ncclFloat16) X(__nv_bfloat16, ncclBfloat16) X(float, ncclFloat32) X(double, ncclFloat64)            \
-            X(__nv_fp8_e4m3, ncclFloat8e4m3) X(__nv_fp8_e5m2, ncclFloat8e5m2)
+// clang-format off
+#define TYPES(X)                                                                                      \
+    X(int8_t, ncclInt8) X(uint8_t, ncclUint8) X(int32_t, ncclInt32) X(uint32_t, ncclUint32)           \
+    X(int64_t, ncclInt64) X(uint64_t, ncclUint64) X(__half, ncclFloat16) X(__nv_bfloat16, ncclBfloat16) \
+    X(float, ncclFloat32) X(double, ncclFloat64) X(__nv_fp8_e4m3, ncclFloat8e4m3) X(__nv_fp8_e5m2, ncclFloat8e5m2)
+// clang-format on
 #define ROW(type, value)                                \
     template <>                                         \
     struct TypeOf<type> {                               \

@@ -17,7 +17,8 @@ static void answer(const char* question, void* found) {
         printf("%s: nowhere\n", question);
     } else {
         const char* const slash = strrchr(object.dli_fname, '/');
-        printf("%s: %s%s\n", question, slash != NULL ? slash + 1 : object.dli_fname, error != NULL ? ", and an error" : "");
+        printf("%s: %s%s\n", question, slash != NULL ? slash + 1 : object.dli_fname,
+               error != NULL ? ", and an error" : "");
     }
 }
 
@@ -72,8 +73,9 @@ int main(int argc, char** argv) {
         char question[32];
         snprintf(question, sizeof question, "wrapper of copy %d", i - 1);
         Dl_info object;
-        printf("%s: %s\n", question,
-               dladdr(*(void**)&reduce, &object) != 0 && strstr(object.dli_fname, "titantrace") != NULL ? "ours" : "none");
+        printf(
+            "%s: %s\n", question,
+            dladdr(*(void**)&reduce, &object) != 0 && strstr(object.dli_fname, "titantrace") != NULL ? "ours" : "none");
     }
     return 0;
 }

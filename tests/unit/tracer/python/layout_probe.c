@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "internal/pycore_runtime.h"
 #include "internal/pycore_interp.h"
+#include "internal/pycore_runtime.h"
 #if PY_VERSION_HEX >= 0x030E0000
-#include "internal/pycore_interpframe.h"
 #include "internal/pycore_debug_offsets.h"
+#include "internal/pycore_interpframe.h"
 #elif PY_VERSION_HEX >= 0x030B0000
 #include "internal/pycore_frame.h"
 #else
