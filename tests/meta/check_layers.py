@@ -2,7 +2,7 @@
 
 formats includes nobody; tracer: formats; interpose: tracer, formats; analyzer: formats; tools: all but interpose. tracer/hot is inline code that
 may neither block nor allocate: layout headers, atomics and intrinsics only, and the reader of Python frames, which does neither. tests/simgpu is a stand-in for NVIDIA's
-libraries and must not know the tracer: only the rows of interpose's tables.
+libraries and must not know the tracer: only the layouts of NCCL's profiler interface.
 """
 import re
 
@@ -66,7 +66,7 @@ def judge(layer, allowed, own, own_directories, quote, header):
     first = header.split("/")[0]
     if ".." in header.split("/"):
         return "../ walks around the include directories that the build allows"
-    if layer == "tests/simgpu" and first == "interpose" and header.endswith(".def"):
+    if layer == "tests/simgpu" and first == "interpose" and header.endswith("/plugin_abi.h"):
         return None
     if "/" in header and first in LAYERS:
         return None if first in allowed else f"{layer} may not include {first}"
@@ -103,7 +103,7 @@ BAD = {
 }
 GOOD = {
     "downwards": {"interpose/a.cpp": "#include <nccl.h>\n#include <tracer/session/session.h>\n#include <cstdint>\n"},
-    "rows": {"tests/simgpu/a.cpp": '#include "interpose/nccl.def"\n#include <sys/mman.h>\n'},
+    "the profiler's layouts": {"tests/simgpu/a.cpp": '#include "interpose/plugin_abi.h"\n#include <sys/mman.h>\n'},
 }
 
 if __name__ == "__main__":
