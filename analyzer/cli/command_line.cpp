@@ -1,4 +1,4 @@
-#include "analyzer/command_line.h"
+#include "command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "analyzer/rings.h"
-#include "analyzer/text.h"
+#include "rings.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/command_line.h"
-#include "analyzer/load.h"
-#include "analyzer/report.h"
+#include "command_line.h"
+#include "load_run.h"
+#include "report.h"
 
 namespace titan::analyzer {
 

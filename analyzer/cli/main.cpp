@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/program.h"
-#include "analyzer/text.h"
 #include "commands.h"
 #include "formats/ring_layout.h"
+#include "program.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

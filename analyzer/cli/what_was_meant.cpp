@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/text.h"
 #include "commands.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

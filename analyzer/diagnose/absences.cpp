@@ -7,12 +7,14 @@
 #include <set>
 #include <tuple>
 
-#include "analyzer/diagnoser.h"
-#include "analyzer/doubts.h"
-#include "analyzer/graph_calls.h"
-#include "analyzer/rank_state.h"
-#include "analyzer/text.h"
-#include "analyzer/witnessed.h"
+#include "captures.h"
+#include "diagnoser.h"
+#include "doubts.h"
+#include "explain.h"
+#include "host_threads.h"
+#include "rank_state.h"
+#include "text.h"
+#include "witnessed.h"
 
 namespace titan::analyzer {
 

@@ -5,9 +5,9 @@
 #include <map>
 #include <tuple>
 
-#include "analyzer/diagnoser.h"
-#include "analyzer/doubts.h"
-#include "analyzer/text.h"
+#include "diagnoser.h"
+#include "doubts.h"
+#include "text.h"
 
 namespace titan::analyzer {
 

@@ -1,11 +1,9 @@
 // Where there is too little to say that nothing is wrong, and too little to say what is.
-#include "analyzer/cannot_tell.h"
+#include "cannot_tell.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "analyzer/text.h"
 
 namespace titan::analyzer {
 namespace {

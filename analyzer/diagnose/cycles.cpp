@@ -6,13 +6,14 @@
 #include <set>
 #include <tuple>
 
-#include "analyzer/call_order.h"
-#include "analyzer/deviation.h"
-#include "analyzer/diagnoser.h"
-#include "analyzer/doubts.h"
-#include "analyzer/rank_state.h"
-#include "analyzer/text.h"
-#include "analyzer/went_past.h"
+#include "call_order.h"
+#include "deviation.h"
+#include "diagnoser.h"
+#include "doubts.h"
+#include "rank_state.h"
+#include "run_text.h"
+#include "text.h"
+#include "went_past.h"
 
 namespace titan::analyzer {
 

@@ -6,16 +6,19 @@
 #include <set>
 #include <tuple>
 
-#include "analyzer/cannot_tell.h"
-#include "analyzer/diagnoser.h"
-#include "analyzer/halted.h"
-#include "analyzer/host_wait.h"
-#include "analyzer/layout.h"
-#include "analyzer/rank_state.h"
-#include "analyzer/stragglers.h"
-#include "analyzer/text.h"
-#include "analyzer/witnessed.h"
-#include "analyzer/witnesses_alone.h"
+#include "cannot_tell.h"
+#include "diagnose.h"
+#include "diagnoser.h"
+#include "halted.h"
+#include "host_threads.h"
+#include "host_wait.h"
+#include "layout.h"
+#include "rank_state.h"
+#include "run_text.h"
+#include "stragglers.h"
+#include "text.h"
+#include "witnessed.h"
+#include "witnesses_alone.h"
 
 namespace titan::analyzer {
 

@@ -1,15 +1,16 @@
-#include "analyzer/doubts.h"
+#include "doubts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "analyzer/causes.h"
-#include "analyzer/explain.h"
-#include "analyzer/rank_state.h"
-#include "analyzer/text.h"
-#include "analyzer/went_past.h"
+#include "causes.h"
+#include "explain.h"
+#include "host_threads.h"
+#include "rank_state.h"
+#include "text.h"
+#include "went_past.h"
 
 namespace titan::analyzer {
 namespace {

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <map>
 
-#include "analyzer/diagnoser.h"
-#include "analyzer/text.h"
+#include "diagnoser.h"
+#include "run_text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

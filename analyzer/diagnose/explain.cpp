@@ -1,19 +1,20 @@
-#include "analyzer/explain.h"
+#include "explain.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "analyzer/doubts.h"
-#include "analyzer/ends.h"
-#include "analyzer/graph_calls.h"
-#include "analyzer/hosts.h"
-#include "analyzer/layout.h"
-#include "analyzer/match.h"
-#include "analyzer/rank_state.h"
-#include "analyzer/text.h"
-#include "analyzer/witnessed.h"
+#include "doubts.h"
+#include "ends.h"
+#include "hosts.h"
+#include "layout.h"
+#include "match.h"
+#include "rank_state.h"
+#include "replays.h"
+#include "run_text.h"
+#include "text.h"
+#include "witnessed.h"
 
 namespace titan::analyzer {
 namespace {
@@ -329,14 +330,6 @@ std::vector<int> waiting_ranks(const Run& run, const WaitNode& node) {
     }
     sort_unique(ranks);
     return ranks;
-}
-
-int64_t longest_wait_ns(const WaitNode& node) {
-    int64_t longest = 0;
-    for (const Waiter& waiter : node.waiting) {
-        longest = std::max(longest, waiter.age_ns);
-    }
-    return longest;
 }
 
 std::string node_text(const Run& run, const WaitNode& node) {

@@ -1,8 +1,7 @@
 // Words for rings of waits: the steps around it, and one sentence.
 #include <fmt/format.h>
 
-#include "analyzer/explain.h"
-#include "analyzer/text.h"
+#include "explain.h"
 
 namespace titan::analyzer {
 namespace {

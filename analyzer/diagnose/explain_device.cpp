@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "analyzer/explain.h"
-#include "analyzer/text.h"
+#include "explain.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,13 +1,14 @@
 // Processes that live and do not run: stopped, held by a debugger, frozen. What their GPUs and peers show follows from that.
-#include "analyzer/halted.h"
+#include "halted.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "analyzer/ends.h"
-#include "analyzer/text.h"
+#include "ends.h"
+#include "run_text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

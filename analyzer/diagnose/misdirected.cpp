@@ -3,9 +3,10 @@
 
 #include <algorithm>
 
-#include "analyzer/diagnoser.h"
-#include "analyzer/text.h"
-#include "analyzer/went_past.h"
+#include "diagnoser.h"
+#include "host_threads.h"
+#include "text.h"
+#include "went_past.h"
 
 namespace titan::analyzer {
 namespace {

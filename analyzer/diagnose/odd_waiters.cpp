@@ -3,9 +3,10 @@
 
 #include <map>
 
-#include "analyzer/call_order.h"
-#include "analyzer/diagnoser.h"
-#include "analyzer/text.h"
+#include "call_order.h"
+#include "diagnoser.h"
+#include "run_text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 

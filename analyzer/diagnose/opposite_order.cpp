@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "analyzer/call_order.h"
-#include "analyzer/diagnoser.h"
-#include "analyzer/text.h"
+#include "call_order.h"
+#include "diagnoser.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "analyzer/diagnoser.h"
-#include "analyzer/layout.h"
-#include "analyzer/text.h"
+#include "diagnoser.h"
+#include "layout.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,11 +1,12 @@
-#include "analyzer/rank_state.h"
+#include "rank_state.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "analyzer/text.h"
-#include "analyzer/wait_graph.h"
+#include "host_threads.h"
+#include "run_text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -102,22 +103,6 @@ std::string state(const Run& run, const Process& process, bool times, const std:
 
 }  // namespace
 
-const ThreadState* telling_thread(const Process& process) {
-    const ThreadState* best = nullptr;
-    for (const ThreadState* thread : issuing_threads(process)) {
-        const auto worth = [](const ThreadState& t) {
-            return std::pair(t.call != 0, t.call != 0 ? -t.entered_ns : t.last_call_ns);
-        };
-        if (best == nullptr || worth(*thread) > worth(*best)) {
-            best = thread;
-        }
-    }
-    if (best == nullptr && !process.threads.empty()) {
-        best = &process.threads.front();
-    }
-    return best;
-}
-
 std::string last_call_text(const Run& run, const Process& process) {
     for (size_t i = process.entries.size(); i-- > 0;) {
         const Entry& entry = process.entries[i];
@@ -138,19 +123,6 @@ std::string rank_state(const Run& run, const Process& process, const std::string
 
 std::string rank_state_without_times(const Run& run, const Process& process, const std::string& awaited) {
     return state(run, process, false, awaited);
-}
-
-const Process* process_of_rank(const Run& run, int rank) {
-    const Process* found = nullptr;
-    for (const Process& process : run.processes) {
-        if (process.rank == rank) {
-            return &process;
-        }
-        for (const Member& member : process.members) {
-            found = member.global_rank == rank && found == nullptr ? &process : found;
-        }
-    }
-    return found;
 }
 
 }  // namespace titan::analyzer

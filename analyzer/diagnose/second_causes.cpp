@@ -5,9 +5,11 @@
 #include <optional>
 #include <set>
 
-#include "analyzer/diagnoser.h"
-#include "analyzer/rank_state.h"
-#include "analyzer/text.h"
+#include "diagnoser.h"
+#include "host_threads.h"
+#include "rank_state.h"
+#include "run_text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

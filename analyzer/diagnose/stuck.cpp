@@ -6,12 +6,13 @@
 #include <set>
 #include <tuple>
 
-#include "analyzer/diagnoser.h"
-#include "analyzer/doubts.h"
-#include "analyzer/rank_state.h"
-#include "analyzer/text.h"
-#include "analyzer/went_past.h"
-#include "analyzer/witnessed.h"
+#include "diagnoser.h"
+#include "doubts.h"
+#include "rank_state.h"
+#include "run_text.h"
+#include "text.h"
+#include "went_past.h"
+#include "witnessed.h"
 
 namespace titan::analyzer {
 

@@ -6,9 +6,8 @@
 #include <map>
 #include <set>
 
-#include "analyzer/diagnoser.h"
-#include "analyzer/doubts.h"
-#include "analyzer/text.h"
+#include "diagnoser.h"
+#include "doubts.h"
 
 namespace titan::analyzer {
 namespace {

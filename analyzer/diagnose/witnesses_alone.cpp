@@ -1,11 +1,11 @@
-#include "analyzer/witnesses_alone.h"
+#include "witnesses_alone.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "analyzer/text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

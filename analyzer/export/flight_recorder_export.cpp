@@ -1,6 +1,6 @@
 // Keys, names and the meaning of sequence numbers: torch/csrc/distributed/c10d/FlightRecorderDetail.hpp and
 // torch/distributed/flight_recorder/components of PyTorch 2.13.
-#include "analyzer/flight_recorder_export.h"
+#include "flight_recorder_export.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,12 +15,13 @@
 #include <optional>
 #include <set>
 
-#include "analyzer/call_sites.h"
-#include "analyzer/flight_recorder.h"
-#include "analyzer/load.h"
-#include "analyzer/text.h"
+#include "call_sites.h"
+#include "flight_recorder.h"
 #include "formats/file_bytes.h"
 #include "formats/pickle_writer.h"
+#include "load.h"
+#include "run_text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

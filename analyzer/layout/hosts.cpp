@@ -1,4 +1,4 @@
-#include "analyzer/hosts.h"
+#include "hosts.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "analyzer/text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 

@@ -1,4 +1,4 @@
-#include "analyzer/layout.h"
+#include "layout.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,9 @@
 #include <charconv>
 #include <set>
 
-#include "analyzer/layout_groups.h"
-#include "analyzer/text.h"
+#include "layout_groups.h"
+#include "run_text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -3,7 +3,7 @@
 #include <cctype>
 #include <set>
 
-#include "analyzer/layout.h"
+#include "layout.h"
 
 namespace titan::analyzer {
 namespace {

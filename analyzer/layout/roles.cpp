@@ -7,8 +7,8 @@
 #include <set>
 #include <tuple>
 
-#include "analyzer/layout_groups.h"
-#include "analyzer/text.h"
+#include "layout_groups.h"
+#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,11 +1,11 @@
-#include "analyzer/condense.h"
+#include "condense.h"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 #include <unordered_map>
 
-#include "analyzer/stream_order.h"
+#include "stream_order.h"
 
 namespace titan::analyzer {
 namespace {

@@ -4,13 +4,13 @@
 #include <climits>
 #include <unordered_map>
 
-#include "analyzer/call_sites.h"
-#include "analyzer/decode_device.h"
-#include "analyzer/decode_timing.h"
-#include "analyzer/load.h"
-#include "analyzer/text.h"
-#include "analyzer/text_table.h"
-#include "analyzer/unrecorded.h"
+#include "call_sites.h"
+#include "decode_device.h"
+#include "decode_timing.h"
+#include "load.h"
+#include "text.h"
+#include "text_table.h"
+#include "unrecorded.h"
 
 namespace titan::analyzer {
 namespace {

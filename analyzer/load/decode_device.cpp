@@ -1,4 +1,4 @@
-#include "analyzer/decode_device.h"
+#include "decode_device.h"
 
 #include <algorithm>
 #include <climits>

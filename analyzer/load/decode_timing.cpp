@@ -1,4 +1,4 @@
-#include "analyzer/decode_timing.h"
+#include "decode_timing.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,4 +1,4 @@
-#include "analyzer/digest.h"
+#include "digest.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -9,11 +9,11 @@
 #include <map>
 #include <tuple>
 
-#include "analyzer/condense.h"
-#include "analyzer/text.h"
+#include "condense.h"
 #include "formats/digest_file.h"
 #include "formats/file_bytes.h"
 #include "formats/packed.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/run.h"
 #include "formats/packed.h"
+#include "run.h"
 
 namespace titan::analyzer::digest {
 

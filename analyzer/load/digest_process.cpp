@@ -1,10 +1,10 @@
 // A condensed process as bytes, and back. What is read is checked so far that no index of it leads out of its list.
 #include <algorithm>
 
-#include "analyzer/condense.h"
-#include "analyzer/digest.h"
-#include "analyzer/text.h"
+#include "condense.h"
+#include "digest.h"
 #include "digest_fields.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <map>
 
-#include "analyzer/flight_recorder.h"
-#include "analyzer/loader.h"
-#include "analyzer/text.h"
-#include "analyzer/witness.h"
+#include "flight_recorder.h"
+#include "loader.h"
+#include "text.h"
+#include "witness.h"
 
 namespace titan::analyzer {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "analyzer/flight_recorder.h"
-#include "analyzer/text.h"
+#include "flight_recorder.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

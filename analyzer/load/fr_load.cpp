@@ -5,12 +5,12 @@
 #include <array>
 #include <charconv>
 
-#include "analyzer/archive.h"
-#include "analyzer/condense.h"
-#include "analyzer/flight_recorder.h"
-#include "analyzer/text.h"
+#include "condense.h"
+#include "flight_recorder.h"
 #include "formats/file_bytes.h"
 #include "formats/fr/read.h"
+#include "record_archive.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "analyzer/flight_recorder.h"
-#include "analyzer/text.h"
+#include "flight_recorder.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -3,8 +3,9 @@
 
 #include <charconv>
 
-#include "analyzer/flight_recorder.h"
-#include "analyzer/text.h"
+#include "flight_recorder.h"
+#include "framework_files.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -111,11 +112,6 @@ std::string_view torch_name_of(Datatype datatype) {
         }
     }
     return "Undefined";
-}
-
-bool is_framework_file(std::string_view file) {
-    return file.empty() || file.front() == '<' || file.find("/torch/") != std::string_view::npos ||
-           file.find("/contextlib.py") != std::string_view::npos || file.find(".so") != std::string_view::npos;
 }
 
 namespace {

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <map>
 
-#include "analyzer/decode_timing.h"
-#include "analyzer/flight_recorder.h"
-#include "analyzer/load.h"
-#include "analyzer/text.h"
+#include "decode_timing.h"
+#include "flight_recorder.h"
 #include "formats/dump_layout.h"
+#include "load.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

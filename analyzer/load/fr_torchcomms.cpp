@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "analyzer/flight_recorder.h"
+#include "flight_recorder.h"
 
 namespace titan::analyzer {
 namespace {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "analyzer/condense.h"
-#include "analyzer/load.h"
-#include "analyzer/robust.h"
+#include "condense.h"
+#include "load.h"
+#include "robust.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,5 +1,5 @@
-// Puts a Run together: which files, which of several dumps of a rank, which of several jobs that share a directory.
-#include "analyzer/load.h"
+// Which files of a run, and which of several dumps of a rank.
+#include "load_files.h"
 
 #include <fmt/format.h>
 
@@ -11,17 +11,17 @@
 #include <set>
 #include <thread>
 
-#include "analyzer/condense.h"
-#include "analyzer/digest.h"
-#include "analyzer/flight_recorder.h"
-#include "analyzer/load_warnings.h"
-#include "analyzer/loader.h"
-#include "analyzer/rings.h"
-#include "analyzer/standing.h"
-#include "analyzer/text.h"
-#include "analyzer/witnessed.h"
+#include "condense.h"
+#include "damage_warnings.h"
+#include "digest.h"
+#include "flight_recorder.h"
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
+#include "loader.h"
+#include "rings.h"
+#include "standing.h"
+#include "text.h"
+#include "witness.h"
 
 namespace titan::analyzer {
 namespace {
@@ -205,8 +205,6 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
     return Error("no such run or attempt; there is: " + known);
 }
 
-using RunKey = std::pair<std::string, int32_t>;
-
 RunKey key_of(const Process& process) { return {process.run, process.attempt}; }
 
 // One run and attempt, by what the records themselves say.
@@ -245,95 +243,42 @@ std::vector<Process> choose_run(std::vector<Process> processes, const LoadOption
     return processes;
 }
 
-// Processes that share a communicator, directly or through others.
-std::vector<std::vector<size_t>> connected(const std::vector<Process>& processes) {
-    std::vector<size_t> parent(processes.size());
-    std::iota(parent.begin(), parent.end(), 0);
-    const auto find = [&](size_t i) {
-        while (parent[i] != i) {
-            parent[i] = parent[parent[i]];
-            i = parent[i];
-        }
-        return i;
-    };
-    std::unordered_map<uint64_t, size_t> holder;
-    for (size_t i = 0; i < processes.size(); ++i) {
-        for (const Member& member : processes[i].members) {
-            for (const uint64_t id : {member.id, member.alias_id, member.parent_id}) {
-                if (id != 0) {
-                    parent[find(i)] = find(holder.try_emplace(id, i).first->second);
-                }
-            }
-        }
+// By the records; without any of this host, by the directories.
+std::optional<RunKey> key_of_run(const std::vector<Process>& processes, const std::vector<CandidateGroup>& groups) {
+    if (!processes.empty()) {
+        return key_of(processes.front());
     }
-    std::map<size_t, std::vector<size_t>> groups;
-    for (size_t i = 0; i < processes.size(); ++i) {
-        groups[find(i)].push_back(i);
+    if (groups.empty() || groups.front().attempt.empty()) {
+        return std::nullopt;
     }
-    std::vector<std::vector<size_t>> result;
-    for (auto& [root, members] : groups) {
-        result.push_back(std::move(members));
-    }
-    return result;
+    return RunKey(groups.front().run, static_cast<int32_t>(std::strtol(groups.front().attempt.c_str(), nullptr, 10)));
 }
 
-// Two jobs can share a run id and a directory (a restart that counts no attempts). The newest job stays: a group of
-// processes that had dumped before the newest one was even started belongs to an earlier job.
-std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vector<Warning>& warnings) {
-    auto groups = connected(processes);
-    const auto newest = [&](const std::vector<size_t>& group) {
-        int64_t time = 0;
-        for (const size_t i : group) {
-            time = std::max(time, processes[i].now_ns);
-        }
-        return time;
-    };
-    std::stable_sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return newest(a) > newest(b); });
-    std::vector<Process> kept;
-    std::map<int32_t, size_t> kept_rank;
-    std::vector<int> earlier;
-    int64_t started_ns = INT64_MAX;
-    for (auto& group : groups) {
-        const bool before_start = started_ns != INT64_MAX && newest(group) < started_ns;
-        std::stable_sort(group.begin(), group.end(),
-                         [&](size_t a, size_t b) { return processes[a].now_ns > processes[b].now_ns; });
-        for (const size_t i : group) {
-            Process& process = processes[i];
-            // A process without a rank is known by its pid: it may lie in a dump and in a digest.
-            const bool twin = process.rank < 0 && std::any_of(kept.begin(), kept.end(), [&](const Process& other) {
-                                  return other.rank < 0 && other.pid == process.pid &&
-                                         other.pid_start_ticks == process.pid_start_ticks &&
-                                         other.boot_id == process.boot_id;
-                              });
-            if (twin) {
-                continue;
-            }
-            const bool taken = process.rank >= 0 && !kept_rank.try_emplace(process.rank, kept.size()).second;
-            if (before_start || taken) {
-                const Process* winner = taken ? &kept[kept_rank[process.rank]] : nullptr;
-                const bool same_process = winner != nullptr && winner->pid == process.pid &&
-                                          winner->pid_start_ticks == process.pid_start_ticks;
-                if (!same_process) {
-                    earlier.push_back(process.rank);
-                }
-                if (!taken && process.rank >= 0) {
-                    kept_rank.erase(process.rank);
-                }
-                continue;
-            }
-            if (process.started_ns > 0) {
-                started_ns = std::min(started_ns, process.started_ns);
-            }
-            kept.push_back(std::move(process));
-        }
-    }
-    if (!earlier.empty()) {
-        warnings.push_back(
-            {"other_run", earlier,
-             fmt::format("records of an earlier job with the same run id left out ({})", ranks_text(earlier))});
-    }
-    return kept;
+std::string ask_for_dumps(const RingRun& run) { return fmt::format("titan-dump --job {} asks for dumps", run.run); }
+
+// Nothing of it was dumped: its rings are read, as they lie on this node.
+LoadedRun only_rings(const RingRun& run) {
+    LoadedRun loaded;
+    loaded.key = RunKey(run.run, run.attempt);
+    loaded.found.warnings.push_back(
+        {"no_dumps",
+         {},
+         fmt::format("run {} has no dumps there: {} ring{} of this node {} read{}", run.run, run.rings,
+                     run.rings == 1 ? "" : "s", run.rings == 1 ? "is" : "are",
+                     run.alive ? "; it is alive here, " + ask_for_dumps(run) : std::string())});
+    return loaded;
 }
+
+// A run of this node that ended, or goes on, after everything that was dumped.
+bool is_newer(const RingRun& run, const std::vector<CandidateGroup>& groups) {
+    constexpr int64_t kLaterNs = 5'000'000'000;
+    return std::all_of(groups.begin(), groups.end(), [&](const CandidateGroup& group) {
+        const bool same = group.run == safe_file_name(run.run) && group.attempt == std::to_string(run.attempt);
+        return !same && !group.attempt.empty() && group.newest_ns + kLaterNs < run.newest_ns;
+    });
+}
+
+}  // namespace
 
 // Ranks of this run whose rings lie on this node: those without a dump, and those that died after their last dump.
 void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& processes, const LoadOptions& options) {
@@ -373,48 +318,6 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
             processes.push_back(std::move(process));
         }
     }
-}
-
-// All that is wanted of one run and attempt, and which that is.
-struct LoadedRun {
-    LoadedProcesses found;
-    std::optional<RunKey> key;
-    bool any = false;  // something was readable, perhaps of another run
-};
-
-// By the records; without any of this host, by the directories.
-std::optional<RunKey> key_of_run(const std::vector<Process>& processes, const std::vector<CandidateGroup>& groups) {
-    if (!processes.empty()) {
-        return key_of(processes.front());
-    }
-    if (groups.empty() || groups.front().attempt.empty()) {
-        return std::nullopt;
-    }
-    return RunKey(groups.front().run, static_cast<int32_t>(std::strtol(groups.front().attempt.c_str(), nullptr, 10)));
-}
-
-std::string ask_for_dumps(const RingRun& run) { return fmt::format("titan-dump --job {} asks for dumps", run.run); }
-
-// Nothing of it was dumped: its rings are read, as they lie on this node.
-LoadedRun only_rings(const RingRun& run) {
-    LoadedRun loaded;
-    loaded.key = RunKey(run.run, run.attempt);
-    loaded.found.warnings.push_back(
-        {"no_dumps",
-         {},
-         fmt::format("run {} has no dumps there: {} ring{} of this node {} read{}", run.run, run.rings,
-                     run.rings == 1 ? "" : "s", run.rings == 1 ? "is" : "are",
-                     run.alive ? "; it is alive here, " + ask_for_dumps(run) : std::string())});
-    return loaded;
-}
-
-// A run of this node that ended, or goes on, after everything that was dumped.
-bool is_newer(const RingRun& run, const std::vector<CandidateGroup>& groups) {
-    constexpr int64_t kLaterNs = 5'000'000'000;
-    return std::all_of(groups.begin(), groups.end(), [&](const CandidateGroup& group) {
-        const bool same = group.run == safe_file_name(run.run) && group.attempt == std::to_string(run.attempt);
-        return !same && !group.attempt.empty() && group.newest_ns + kLaterNs < run.newest_ns;
-    });
 }
 
 Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks) {
@@ -475,8 +378,6 @@ Error nothing_usable(const LoadedRun& loaded) {
                             : "no usable file" + (problems.empty() ? "" : ": " + problems.front()));
 }
 
-}  // namespace
-
 Result<LoadedProcesses> load_processes(const LoadOptions& options) {
     GroupRanks group_ranks;
     Result<LoadedRun> loaded = load_files(options, group_ranks);
@@ -489,43 +390,6 @@ Result<LoadedProcesses> load_processes(const LoadOptions& options) {
         return nothing_usable(*loaded);
     }
     return std::move(loaded->found);
-}
-
-Result<Run> load_run(const LoadOptions& options) {
-    GroupRanks group_ranks;
-    Result<LoadedRun> loaded = load_files(options, group_ranks);
-    if (!loaded) {
-        return loaded.error();
-    }
-    Run run;
-    run.warnings = std::move(loaded->found.warnings);
-    leave_out_stale(loaded->found.processes, run.warnings);
-    run.processes = choose_incarnation(std::move(loaded->found.processes), run.warnings);
-    add_node_rings(loaded->key, run.processes, options);
-    if (run.processes.empty() && !loaded->found.testimony.empty() && !loaded->any) {
-        run.testimony = std::move(loaded->found.testimony);
-        name_ranks_of_nccl(run);
-        warn_of_unread(run);
-        return run.testimony.empty() ? Result<Run>(Error(run.warnings.back().summary)) : run;
-    }
-    if (run.processes.empty()) {
-        return nothing_usable(*loaded);
-    }
-    run.id = run.processes.front().run;
-    run.attempt = run.processes.front().attempt;
-    complete_flight_recorder(run, group_ranks);
-    for (Process& process : run.processes) {
-        if (process.only_calls) {
-            condense(process);
-        }
-    }
-    run.testimony = std::move(loaded->found.testimony);
-    warn_of_unread(run);
-    keep_of_this_run(run);
-    link(run);
-    warn_of_gaps(run);
-    warn_of_what_it_hides(run);
-    return run;
 }
 
 }  // namespace titan::analyzer

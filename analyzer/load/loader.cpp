@@ -1,16 +1,16 @@
-#include "analyzer/loader.h"
+#include "loader.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "analyzer/condense.h"
-#include "analyzer/standing.h"
-#include "analyzer/text.h"
+#include "condense.h"
 #include "formats/digest_layout.h"
 #include "formats/dump_layout.h"
 #include "formats/file_bytes.h"
+#include "standing.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -10,14 +10,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "analyzer/archive.h"
-#include "analyzer/ends.h"
-#include "analyzer/load.h"
-#include "analyzer/process_check.h"
-#include "analyzer/text.h"
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
 #include "formats/stacks_image.h"
+#include "load.h"
+#include "process_check.h"
+#include "record_archive.h"
+#include "run_text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,4 +1,4 @@
-#include "analyzer/process_check.h"
+#include "process_check.h"
 
 #include <sys/stat.h>
 

@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <map>
 
-#include "analyzer/process_check.h"
-#include "analyzer/rings.h"
-#include "analyzer/text.h"
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
 #include "formats/ring_image.h"
+#include "process_check.h"
+#include "rings.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

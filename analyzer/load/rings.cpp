@@ -1,4 +1,4 @@
-#include "analyzer/rings.h"
+#include "rings.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "analyzer/load.h"
-#include "analyzer/text.h"
 #include "formats/dump_builder.h"
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
+#include "load.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,7 +1,7 @@
 // How long another recorder's calls took is exact, when they were is not: so waits are told from sums of durations.
 #include <algorithm>
 
-#include "analyzer/decode_timing.h"
+#include "decode_timing.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,4 +1,4 @@
-#include "analyzer/unrecorded.h"
+#include "unrecorded.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <array>
 #include <filesystem>
 
-#include "analyzer/text.h"
 #include "formats/call_sites_image.h"
 #include "formats/stacks_image.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,12 +1,12 @@
-#include "analyzer/call_order.h"
+#include "call_order.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "analyzer/layout.h"
-#include "analyzer/text.h"
+#include "layout.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,4 +1,4 @@
-#include "analyzer/match.h"
+#include "match.h"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,11 @@
 #include <map>
 #include <tuple>
 
-#include "analyzer/call_order.h"
-#include "analyzer/graph_calls.h"
-#include "analyzer/habit.h"
-#include "analyzer/text.h"
+#include "call_order.h"
+#include "habit.h"
+#include "replays.h"
+#include "run_text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

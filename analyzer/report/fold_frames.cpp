@@ -1,4 +1,4 @@
-#include "analyzer/fold_frames.h"
+#include "fold_frames.h"
 
 #include <fmt/format.h>
 

@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "analyzer/layout_report.h"
-#include "analyzer/report.h"
-#include "analyzer/text.h"
+#include "layout_report.h"
+#include "report.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

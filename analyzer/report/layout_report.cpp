@@ -1,4 +1,4 @@
-#include "analyzer/layout_report.h"
+#include "layout_report.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "analyzer/layout.h"
-#include "analyzer/report.h"
-#include "analyzer/text.h"
+#include "layout.h"
+#include "report.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

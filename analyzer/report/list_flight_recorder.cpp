@@ -1,12 +1,12 @@
 // The calls of a Flight Recorder dump, one a line, in PyTorch's own numbers and words.
+#include "list_flight_recorder.h"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "analyzer/flight_recorder.h"
-#include "analyzer/listing.h"
-#include "analyzer/show_filter.h"
-#include "analyzer/text.h"
+#include "flight_recorder.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

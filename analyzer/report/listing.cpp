@@ -1,9 +1,9 @@
-#include "analyzer/listing.h"
+#include "listing.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "analyzer/text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 
-#include "analyzer/rank_state.h"
-#include "analyzer/report_parts.h"
-#include "analyzer/text.h"
+#include "host_threads.h"
+#include "rank_state.h"
+#include "report_parts.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

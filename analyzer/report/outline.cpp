@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/report_parts.h"
-#include "analyzer/text.h"
+#include "report_parts.h"
 
 namespace titan::analyzer {
 namespace {

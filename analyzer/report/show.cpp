@@ -1,17 +1,20 @@
-#include "analyzer/show.h"
+#include "show.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "analyzer/call_sites.h"
-#include "analyzer/decode_device.h"
-#include "analyzer/flight_recorder.h"
-#include "analyzer/kernel_name.h"
-#include "analyzer/listing.h"
-#include "analyzer/load.h"
-#include "analyzer/show_filter.h"
-#include "analyzer/text.h"
+#include "call_sites.h"
+#include "decode_device.h"
+#include "flight_recorder.h"
+#include "kernel_name.h"
+#include "list_flight_recorder.h"
+#include "listing.h"
+#include "load.h"
+#include "run_text.h"
+#include "show_filter.h"
+#include "stacks_report.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,4 +1,4 @@
-#include "analyzer/show_filter.h"
+#include "show_filter.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cctype>
 #include <optional>
 
-#include "analyzer/text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

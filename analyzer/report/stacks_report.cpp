@@ -1,11 +1,12 @@
+#include "stacks_report.h"
+
 #include <fmt/format.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "analyzer/stack_tree.h"
-#include "analyzer/stacks.h"
-#include "analyzer/text.h"
+#include "stack_tree.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

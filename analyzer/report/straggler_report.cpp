@@ -1,11 +1,12 @@
-#include "analyzer/straggler_report.h"
+#include "straggler_report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "analyzer/text.h"
+#include "run_text.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

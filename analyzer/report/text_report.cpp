@@ -6,12 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/fold_frames.h"
-#include "analyzer/layout.h"
-#include "analyzer/rank_state.h"
-#include "analyzer/report.h"
-#include "analyzer/report_parts.h"
-#include "analyzer/text.h"
+#include "fold_frames.h"
+#include "host_threads.h"
+#include "layout.h"
+#include "rank_state.h"
+#include "report.h"
+#include "report_parts.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,12 +1,12 @@
-#include "analyzer/call_sites.h"
+#include "call_sites.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "analyzer/flight_recorder.h"
-#include "analyzer/text.h"
+#include "framework_files.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

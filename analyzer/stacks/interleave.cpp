@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "analyzer/stacks.h"
+#include "stacks.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,7 +1,7 @@
 // A process that dumped, went on a while and died: its ring is newer, and only the dump has stacks.
 #include <algorithm>
 
-#include "analyzer/standing.h"
+#include "standing.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,4 +1,4 @@
-#include "analyzer/stack_tree.h"
+#include "stack_tree.h"
 
 #include <algorithm>
 

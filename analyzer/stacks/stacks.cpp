@@ -1,4 +1,4 @@
-#include "analyzer/stacks.h"
+#include "stacks.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,8 @@
 #include <filesystem>
 #include <unordered_map>
 
-#include "analyzer/load.h"
-#include "analyzer/text.h"
 #include "formats/stacks_image.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -101,63 +100,6 @@ format::Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symb
         if (wanted(thread.tid)) {
             stacks.threads.push_back(read_thread(*image, names, thread, symbols));
         }
-    }
-    return stacks;
-}
-
-namespace {
-
-// What a digest has kept of them.
-ProcessStacks from_digest(const Process& process) {
-    ProcessStacks stacks;
-    for (const Standing& standing : process.standing) {
-        ThreadStack& thread = stacks.threads.emplace_back();
-        thread.tid = standing.thread;
-        thread.name = process.text(standing.name);
-        for (const uint32_t frame : standing.frames) {
-            thread.merged.frames.push_back(process.text(frame));
-        }
-        if (standing.frames.empty()) {
-            thread.merged.frames.push_back("(" + process.text(standing.why_none) + ")");
-        }
-    }
-    stacks.notes.emplace_back(stacks.threads.empty() ? "its digest has no stacks"
-                                                     : "a digest has the stacks of the threads that matter most only");
-    return stacks;
-}
-
-ProcessStacks from_file(const Process& process, format::ImageBuffer& memory, Symbols& symbols) {
-    ProcessStacks stacks;
-    const auto opened = open_source(process.source, memory);
-    if (!opened) {
-        stacks.notes.push_back(opened.error().text());
-    } else if (opened->stacks.empty()) {
-        stacks.notes.emplace_back(
-            "its dump has no stacks: made with TITANTRACE_STACKS=off, or from the ring of a dead process");
-    } else if (auto read = read_stacks(opened->stacks, symbols, [](int32_t) { return true; })) {
-        stacks = std::move(*read);
-    } else {
-        stacks.notes.push_back(read.error().text());
-    }
-    return stacks;
-}
-
-}  // namespace
-
-ProcessStacks stacks_of(const Process& process, format::ImageBuffer& memory, Symbols& symbols) {
-    ProcessStacks stacks;
-    if (process.source.is_flight_recorder) {
-        stacks.notes.emplace_back("PyTorch's Flight Recorder keeps no stacks of threads");
-    } else {
-        stacks = process.source.is_digest ? from_digest(process) : from_file(process, memory, symbols);
-    }
-    stacks.rank = process.rank;
-    stacks.pid = process.pid;
-    stacks.host = process.host;
-    const auto main = std::find_if(stacks.threads.begin(), stacks.threads.end(),
-                                   [&](const ThreadStack& thread) { return thread.tid == process.pid; });
-    if (main != stacks.threads.end()) {
-        std::rotate(stacks.threads.begin(), main, std::next(main));
     }
     return stacks;
 }

@@ -1,10 +1,10 @@
 // Of all stacks in a dump, those that a verdict needs.
-#include "analyzer/standing.h"
+#include "standing.h"
 
 #include <algorithm>
 #include <map>
 
-#include "analyzer/rank_state.h"
+#include "host_threads.h"
 
 namespace titan::analyzer {
 namespace {

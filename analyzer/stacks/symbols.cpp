@@ -12,8 +12,8 @@
 #include <map>
 #include <mutex>
 
-#include "analyzer/stacks.h"
-#include "analyzer/text.h"
+#include "stacks.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 #include <tuple>
 
-#include "analyzer/robust.h"
-#include "analyzer/stragglers.h"
+#include "robust.h"
+#include "stragglers.h"
 
 namespace titan::analyzer {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analyzer/clocks.h"
-#include "analyzer/robust.h"
+#include "align_clocks.h"
+#include "robust.h"
 
 namespace titan::analyzer {
 namespace {

@@ -5,8 +5,9 @@
 #include <map>
 #include <unordered_map>
 
-#include "analyzer/robust.h"
-#include "analyzer/stragglers.h"
+#include "align_clocks.h"
+#include "robust.h"
+#include "stragglers.h"
 
 namespace titan::analyzer {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "analyzer/processors.h"
-#include "analyzer/text.h"
+#include "processors.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

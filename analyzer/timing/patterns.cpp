@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analyzer/robust.h"
-#include "analyzer/stragglers.h"
+#include "robust.h"
+#include "stragglers.h"
 
 namespace titan::analyzer {
 namespace {

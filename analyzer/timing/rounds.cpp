@@ -1,4 +1,4 @@
-#include "analyzer/rounds.h"
+#include "rounds.h"
 
 #include <algorithm>
 

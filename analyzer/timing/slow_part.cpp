@@ -5,9 +5,9 @@
 #include <functional>
 #include <map>
 
-#include "analyzer/robust.h"
-#include "analyzer/stragglers.h"
-#include "analyzer/text.h"
+#include "robust.h"
+#include "stragglers.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

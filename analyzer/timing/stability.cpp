@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "analyzer/stragglers.h"
+#include "stragglers.h"
 
 namespace titan::analyzer {
 namespace {

@@ -5,9 +5,10 @@
 #include <map>
 #include <set>
 
-#include "analyzer/processors.h"
-#include "analyzer/stragglers.h"
-#include "analyzer/text.h"
+#include "processors.h"
+#include "run_text.h"
+#include "stragglers.h"
+#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -6,17 +6,19 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "analyzer/digest.h"
-#include "analyzer/finding.h"
-#include "analyzer/layout_report.h"
-#include "analyzer/load.h"
-#include "analyzer/load_warnings.h"
-#include "analyzer/report.h"
-#include "analyzer/show.h"
-#include "analyzer/straggler_report.h"
+#include "diagnose.h"
+#include "digest.h"
+#include "finding.h"
 #include "formats/digest_layout.h"
 #include "formats/ring_image.h"
+#include "gap_warnings.h"
 #include "jobs.h"
+#include "layout_report.h"
+#include "link_run.h"
+#include "load.h"
+#include "report.h"
+#include "show.h"
+#include "straggler_report.h"
 
 namespace titan::fuzz {
 namespace {

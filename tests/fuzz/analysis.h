@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "analyzer/run.h"
+#include "run.h"
 #include "target.h"
 
 namespace titan::fuzz {

@@ -1,6 +1,6 @@
 // Any bytes as an archive of records.
-#include "analyzer/loader.h"
-#include "analyzer/stacks.h"
+#include "loader.h"
+#include "stacks.h"
 #include "target.h"
 
 using namespace titan;

@@ -1,5 +1,5 @@
 // Any bytes as a Flight Recorder dump in pickle, then the analysis.
-#include "flight_recorder.h"
+#include "read_dump.h"
 
 using namespace titan;
 

@@ -1,6 +1,7 @@
 // Any bytes as the image of stacks in a dump: every report of them, then what a verdict and a digest keep of them.
 #include "analysis.h"
-#include "analyzer/standing.h"
+#include "stacks_report.h"
+#include "standing.h"
 
 using namespace titan;
 

@@ -1,8 +1,8 @@
 // Any bytes as a file that lies beside the dumps: a launcher's log, an error file, a scheduler's lines.
 #include <fmt/format.h>
 
-#include "analyzer/witness.h"
 #include "target.h"
+#include "witness.h"
 
 using namespace titan;
 

@@ -2,7 +2,11 @@
 
 formats includes nobody; tracer: formats; interpose: tracer, formats; analyzer: formats; tools: all but interpose. tracer/hot is inline code that
 may neither block nor allocate: layout headers, atomics and intrinsics only, and the reader of Python frames, which does neither. tests/simgpu is a stand-in for NVIDIA's
-libraries and must not know the tracer: only the layouts of NCCL's profiler interface.
+libraries and must not know the tracer: only the rows of interpose's tables.
+
+Inside the analyzer the directories are a ladder, lowest first in analyzer/meson.build, with cli on top: a file includes from its own rung
+and from those below. The build gives each rung only those include directories; here the whole graph is read, so that a rung that moves in
+the list, or a header that two rungs have, is seen, too.
 """
 import re
 
@@ -39,8 +43,35 @@ HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|trace
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
-def check(tree):
+RUNG = re.compile(r"^  \['([a-z]+)',", re.M)
+
+
+def check_ladder(tree):
+    """The include graph of the analyzer has no edge upwards, and its headers are found by their names alone."""
+    build = tree.root / "analyzer/meson.build"
+    rungs = RUNG.findall(tree.text(build)) + ["cli"] if build.exists() else []
+    homes = {}
     problems = []
+    files = [path for path in tree.files("analyzer", suffixes=CPP_SUFFIXES) if path.parent.name != "pch"]
+    for path in files:
+        rung = path.relative_to(tree.root / "analyzer").parts[0]
+        if rung not in rungs:
+            problems.append(f"{tree.name(path)}: analyzer/{rung} is no rung of the ladder in analyzer/meson.build")
+        elif path.suffix != ".cpp" and homes.setdefault(path.name, rung) != rung:
+            problems.append(f"{tree.name(path)}: {homes[path.name]} has a header of that name")
+    for path in files:
+        rung = path.relative_to(tree.root / "analyzer").parts[0]
+        for match in INCLUDE.finditer(tree.text(path)):
+            home = homes.get(match.group(2), rung) if match.group(1) == '"' else rung
+            if rung in rungs and rungs.index(home) > rungs.index(rung):
+                line = tree.text(path).count("\n", 0, match.start()) + 1
+                problems.append(f"{tree.name(path)}:{line}: includes {match.group(2)}: {home} is above {rung} on the ladder")
+    return problems
+
+
+def check(tree):
+    problems = check_ladder(tree)
+    analyzer_names = {path.name for path in tree.files("analyzer", suffixes={".h"})}
     for layer, allowed in ALLOWED_LAYERS.items():
         own = {path.name for path in tree.files(layer, suffixes=CPP_SUFFIXES)}
         own_directories = {part for path in tree.files(layer) for part in path.relative_to(tree.root / layer).parts[:-1]}
@@ -49,7 +80,7 @@ def check(tree):
                 hot = layer == "tracer" and "hot" in path.relative_to(tree.root / layer).parts
                 beside = (path.parent / match.group(2)).exists()
                 why = (judge_hot(match.group(1), match.group(2), beside) if hot else None) or judge(
-                    layer, allowed, own, own_directories, match.group(1), match.group(2))
+                    layer, allowed, own, own_directories, analyzer_names, match.group(1), match.group(2))
                 if why:
                     line = tree.text(path).count("\n", 0, match.start()) + 1
                     problems.append(f"{tree.name(path)}:{line}: includes {match.group(2)}: {why}")
@@ -61,16 +92,16 @@ def judge_hot(quote, header, beside):
     return None if allowed else "tracer/hot may use layout headers, atomics and intrinsics only"
 
 
-def judge(layer, allowed, own, own_directories, quote, header):
+def judge(layer, allowed, own, own_directories, analyzer_names, quote, header):
     """Why this include is not allowed, or None."""
     first = header.split("/")[0]
     if ".." in header.split("/"):
         return "../ walks around the include directories that the build allows"
-    if layer == "tests/simgpu" and first == "interpose" and header.endswith("/plugin_abi.h"):
+    if layer == "tests/simgpu" and first == "interpose" and header.endswith(".def"):
         return None
     if "/" in header and first in LAYERS:
         return None if first in allowed else f"{layer} may not include {first}"
-    if quote == '"' and header in own:
+    if quote == '"' and (header in own or (layer == "tools" and header in analyzer_names)):
         return None
     if GPU_HEADER.match(header):
         return None if layer in ALLOWED_GPU else f"{layer} knows no CUDA or NCCL types"
@@ -88,7 +119,7 @@ def judge(layer, allowed, own, own_directories, quote, header):
 
 BAD = {
     "upwards": ("formats may not include tracer", {"formats/a.cpp": "#include <tracer/session/session.h>\n"}),
-    "sideways": ("analyzer may not include tracer", {"analyzer/a.cpp": '#  include "tracer/session/session.h"\n'}),
+    "sideways": ("analyzer may not include tracer", {"analyzer/cli/a.cpp": '#  include "tracer/session/session.h"\n'}),
     "tools are not in the guest": ("tracer may not include tools", {"tracer/a.cpp": '#include "tools/node.h"\n'}),
     "dot dot": ("../", {"tracer/a.cpp": '#include "../formats/x.h"\n'}),
     "the stand-in knows the tracer": ("tests/simgpu may not include tracer", {"tests/simgpu/a.cpp": "#include <tracer/session/session.h>\n"}),
@@ -101,9 +132,18 @@ BAD = {
     "zstd in the guest's cold code": ("zstd is not for tracer", {"tracer/a.cpp": "#include <zstd.h>\n"}),
     "another layer's private header": ("no such file", {"tracer/a.cpp": '#include "private.h"\n', "analyzer/private.h": "\n"}),
 }
+LADDER = {"analyzer/meson.build": "analyzer_ladder = [\n  ['model', files()],\n  ['match', files()],\n]\n", "analyzer/cli/commands.h": "\n",
+          "analyzer/model/run.h": "\n", "analyzer/match/match.h": '#include "run.h"\n'}
+BAD |= {
+    "up the ladder": ("match is above model", {**LADDER, "analyzer/model/run.cpp": '#include "run.h"\n#include "match.h"\n'}),
+    "up to the program": ("cli is above match", {**LADDER, "analyzer/match/match.cpp": '#include "commands.h"\n'}),
+    "beside the ladder": ("no rung", {**LADDER, "analyzer/elsewhere/a.cpp": "\n"}),
+    "two headers of one name": ("has a header of that name", {**LADDER, "analyzer/match/run.h": "\n"}),
+}
 GOOD = {
+    "down the ladder": {**LADDER, "analyzer/cli/main.cpp": '#include "commands.h"\n#include "match.h"\n', "tools/a.cpp": '#include "run.h"\n'},
     "downwards": {"interpose/a.cpp": "#include <nccl.h>\n#include <tracer/session/session.h>\n#include <cstdint>\n"},
-    "the profiler's layouts": {"tests/simgpu/a.cpp": '#include "interpose/plugin_abi.h"\n#include <sys/mman.h>\n'},
+    "rows": {"tests/simgpu/a.cpp": '#include "interpose/nccl.def"\n#include <sys/mman.h>\n'},
 }
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <string>
 
-#include "analyzer/command_line.h"
-#include "analyzer/program.h"
+#include "command_line.h"
 #include "jobs.h"
+#include "program.h"
 #include "random_job.h"
 #include "timed_job.h"
 

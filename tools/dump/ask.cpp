@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
-#include "analyzer/text.h"
 #include "formats/job_image.h"
 #include "formats/ring_image.h"
+#include "text.h"
 
 namespace titan::tools {
 namespace {

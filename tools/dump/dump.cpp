@@ -8,13 +8,14 @@
 #include <optional>
 #include <thread>
 
-#include "analyzer/ends.h"
-#include "analyzer/process_check.h"
-#include "analyzer/text.h"
 #include "dump/ask.h"
 #include "dump/other_nodes.h"
 #include "dump/outside.h"
 #include "dump/progress.h"
+#include "ends.h"
+#include "process_check.h"
+#include "run_text.h"
+#include "text.h"
 
 namespace titan::tools {
 namespace {

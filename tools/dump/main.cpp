@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <set>
 
-#include "analyzer/command_line.h"
-#include "analyzer/program.h"
-#include "analyzer/text.h"
+#include "command_line.h"
 #include "dump/dump.h"
+#include "program.h"
+#include "text.h"
 
 namespace titan::tools {
 namespace {

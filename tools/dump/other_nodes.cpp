@@ -4,11 +4,11 @@
 #include <charconv>
 #include <chrono>
 
-#include "analyzer/run.h"
-#include "analyzer/text.h"
 #include "formats/ring_image.h"
 #include "node/as_user.h"
 #include "node/proc.h"
+#include "run.h"
+#include "text.h"
 
 namespace titan::tools {
 namespace {

@@ -11,11 +11,11 @@
 #include <map>
 #include <span>
 
-#include "analyzer/text.h"
 #include "formats/ring_image.h"
 #include "formats/stacks_image.h"
 #include "node/as_user.h"
 #include "node/proc.h"
+#include "text.h"
 #include "tracer/outside.h"
 
 namespace titan::tools {

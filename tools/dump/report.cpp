@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "analyzer/text.h"
 #include "dump/dump.h"
 #include "formats/ring_image.h"
 #include "node/proc.h"
+#include "text.h"
 
 namespace titan::tools {
 namespace {

@@ -10,12 +10,12 @@
 #include <map>
 #include <tuple>
 
-#include "analyzer/process_check.h"
-#include "analyzer/rings.h"
-#include "analyzer/text.h"
 #include "formats/ring_clock.h"
 #include "formats/ring_image.h"
 #include "node/proc.h"
+#include "process_check.h"
+#include "rings.h"
+#include "text.h"
 #include "tracer/process_stat.h"
 
 namespace titan::tools {

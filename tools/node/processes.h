@@ -40,7 +40,7 @@ struct NodeProcesses {
     std::vector<std::string> problems;   // of files that should have been rings
 };
 
-// The private directories where rings may lie (analyzer/rings.h), of this user; root sees all users'.
+// The private directories where rings may lie (rings.h), of this user; root sees all users'.
 std::vector<PrivateDir> private_directories(const std::string& ring_directory);
 
 NodeProcesses find_processes(const std::string& ring_directory);

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "analyzer/run.h"
+#include "run.h"
 #include "top/view.h"
 
 namespace titan::tools {

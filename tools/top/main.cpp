@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "analyzer/command_line.h"
-#include "analyzer/program.h"
+#include "command_line.h"
+#include "program.h"
 #include "top/terminal.h"
 #include "top/view.h"
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "analyzer/load.h"
-#include "analyzer/process_check.h"
 #include "formats/ring_image.h"
+#include "load.h"
+#include "process_check.h"
 
 namespace titan::tools {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include "analyzer/run.h"
 #include "formats/image_buffer.h"
 #include "formats/result.h"
 #include "node/processes.h"
+#include "run.h"
 
 namespace titan::tools {
 

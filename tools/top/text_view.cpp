@@ -5,7 +5,7 @@
 #include <map>
 #include <tuple>
 
-#include "analyzer/text.h"
+#include "text.h"
 #include "top/view.h"
 
 namespace titan::tools {

@@ -7,10 +7,13 @@
 #include <map>
 #include <set>
 
-#include "analyzer/rank_state.h"
-#include "analyzer/text.h"
-#include "analyzer/wait_graph.h"
+#include "host_threads.h"
+#include "link_run.h"
+#include "rank_state.h"
+#include "run_text.h"
+#include "text.h"
 #include "top/ring_sight.h"
+#include "wait_graph.h"
 
 namespace titan::tools {
 namespace {

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "analyzer/digest.h"
-#include "analyzer/show.h"
+#include "diagnose.h"
+#include "digest.h"
 #include "formats/file_bytes.h"
+#include "load_run.h"
 #include "played.h"
+#include "show.h"
 #include "temporary_directory.h"
 
 using namespace titan::test;

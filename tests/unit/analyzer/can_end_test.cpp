@@ -1,7 +1,8 @@
 // What cannot have ended follows from what all ranks have issued and in which order, whether or not somebody watched.
 #include <doctest/doctest.h>
 
-#include "analyzer/doubts.h"
+#include "diagnose.h"
+#include "doubts.h"
 #include "played.h"
 
 using namespace titan::test;

@@ -1,7 +1,8 @@
 // What the GPU did: work that blocks a stream, members that started and members that did not.
 #include <doctest/doctest.h>
 
-#include "analyzer/kernel_name.h"
+#include "diagnose.h"
+#include "kernel_name.h"
 #include "played.h"
 
 using namespace titan::test;

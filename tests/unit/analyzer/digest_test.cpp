@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "analyzer/digest.h"
+#include "diagnose.h"
+#include "digest.h"
 #include "formats/digest_file.h"
 #include "formats/dump_reader.h"
+#include "load_run.h"
 #include "played.h"
 #include "temporary_directory.h"
 

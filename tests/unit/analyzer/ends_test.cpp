@@ -6,8 +6,10 @@
 #include "played.h"
 #include "temporary_directory.h"
 
-#include "analyzer/ends.h"
-#include "analyzer/process_check.h"
+#include "diagnose.h"
+#include "ends.h"
+#include "link_run.h"
+#include "process_check.h"
 
 using namespace titan;
 using namespace titan::test;

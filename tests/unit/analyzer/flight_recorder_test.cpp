@@ -1,11 +1,12 @@
 // What the analyzer makes of a Flight Recorder dump: names, numbers, groups, states. Whole verdicts are in tests/e2e.
-#include "analyzer/flight_recorder.h"
+#include "flight_recorder.h"
 
 #include <doctest/doctest.h>
 
-#include "analyzer/load.h"
-#include "analyzer/match.h"
 #include "formats/fr/read.h"
+#include "link_run.h"
+#include "load.h"
+#include "match.h"
 
 using namespace titan;
 using analyzer::CallState;

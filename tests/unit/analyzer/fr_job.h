@@ -11,10 +11,11 @@
 
 #include <doctest/doctest.h>
 
-#include "analyzer/finding.h"
-#include "analyzer/flight_recorder.h"
-#include "analyzer/load_warnings.h"
+#include "finding.h"
+#include "flight_recorder.h"
 #include "formats/fr/read.h"
+#include "gap_warnings.h"
+#include "link_run.h"
 
 namespace titan::test {
 

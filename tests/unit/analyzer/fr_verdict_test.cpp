@@ -1,6 +1,7 @@
 // Verdicts over Flight Recorder files: what the recorder could not see makes them weaker, never differently certain.
 #include <doctest/doctest.h>
 
+#include "diagnose.h"
 #include "fr_job.h"
 
 using namespace titan;

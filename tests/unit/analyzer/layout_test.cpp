@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "analyzer/layout.h"
+#include "layout.h"
 #include "played.h"
 
 using namespace titan::test;

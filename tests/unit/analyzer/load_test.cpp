@@ -7,8 +7,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "analyzer/rings.h"
+#include "diagnose.h"
+#include "load_run.h"
 #include "played.h"
+#include "rings.h"
 #include "temporary_directory.h"
 
 using namespace titan::test;

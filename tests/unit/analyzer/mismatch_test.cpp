@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "analyzer/text.h"
 #include "played.h"
+#include "text.h"
 
 using namespace titan::test;
 using titan::format::Datatype;

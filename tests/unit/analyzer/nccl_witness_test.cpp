@@ -10,6 +10,7 @@
 
 #include "played.h"
 #include "temporary_directory.h"
+#include "load_run.h"
 #include "witnesses.h"
 
 using namespace titan::test;

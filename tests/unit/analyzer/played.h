@@ -5,13 +5,15 @@
 
 #include <doctest/doctest.h>
 
-#include "analyzer/condense.h"
-#include "analyzer/digest.h"
-#include "analyzer/finding.h"
-#include "analyzer/load.h"
-#include "analyzer/load_warnings.h"
-#include "analyzer/report.h"
+#include "condense.h"
+#include "diagnose.h"
+#include "digest.h"
+#include "finding.h"
+#include "gap_warnings.h"
 #include "jobs.h"
+#include "link_run.h"
+#include "load.h"
+#include "report.h"
 
 namespace titan::test {
 

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "analyzer/digest.h"
-#include "analyzer/processors.h"
+#include "digest.h"
+#include "load_run.h"
+#include "processors.h"
 #include "temporary_directory.h"
 #include "timing_job.h"
 

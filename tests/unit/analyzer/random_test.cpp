@@ -6,9 +6,10 @@
 #include <cstdlib>
 #include <map>
 
-#include "analyzer/report.h"
+#include "diagnose.h"
 #include "played.h"
 #include "random_job.h"
+#include "report.h"
 
 using namespace titan::test;
 using titan::synth::random_faulty_run;

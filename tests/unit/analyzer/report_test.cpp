@@ -3,16 +3,18 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "analyzer/fold_frames.h"
-#include "analyzer/hosts.h"
-#include "analyzer/layout.h"
-#include "analyzer/listing.h"
-#include "analyzer/report.h"
-#include "analyzer/report_parts.h"
-#include "analyzer/show_filter.h"
-#include "analyzer/stacks.h"
-#include "analyzer/text.h"
+#include "diagnose.h"
+#include "fold_frames.h"
+#include "hosts.h"
+#include "layout.h"
+#include "listing.h"
 #include "played.h"
+#include "report.h"
+#include "report_parts.h"
+#include "show_filter.h"
+#include "stacks.h"
+#include "stacks_report.h"
+#include "text.h"
 
 using namespace titan::test;
 using namespace titan::analyzer;

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/flight_recorder.h"
-#include "analyzer/load.h"
+#include "flight_recorder.h"
+#include "link_run.h"
+#include "load.h"
 
 namespace titan::test {
 

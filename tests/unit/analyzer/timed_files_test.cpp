@@ -1,7 +1,7 @@
 // Stragglers in timed Flight Recorder files: who waits least.
 #include <doctest/doctest.h>
 
-#include "analyzer/stragglers.h"
+#include "stragglers.h"
 #include "timed_files.h"
 
 namespace {

@@ -1,9 +1,10 @@
 // A timed job, decoded and diagnosed in memory.
 #pragma once
 
-#include "analyzer/finding.h"
-#include "analyzer/load.h"
-#include "analyzer/stragglers.h"
+#include "finding.h"
+#include "link_run.h"
+#include "load.h"
+#include "stragglers.h"
 #include "timed_job.h"
 
 namespace titan::test {

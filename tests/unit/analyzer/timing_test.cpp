@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "align_clocks.h"
 #include "timing_draw.h"
 
 namespace {

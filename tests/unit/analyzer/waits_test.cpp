@@ -1,7 +1,8 @@
 #include <doctest/doctest.h>
 
-#include "analyzer/report.h"
+#include "diagnose.h"
 #include "played.h"
+#include "report.h"
 
 using namespace titan::test;
 using titan::format::OpKind;

@@ -1,13 +1,14 @@
 // What launchers and schedulers wrote, read as they write it.
-#include "analyzer/witness.h"
+#include "witness.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "analyzer/standing.h"
-#include "analyzer/witnessed.h"
+#include "diagnose.h"
 #include "played.h"
+#include "standing.h"
+#include "witnessed.h"
 #include "witnesses.h"
 
 using namespace titan;

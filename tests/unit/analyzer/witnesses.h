@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/witness.h"
+#include "witness.h"
 
 namespace titan::test {
 

@@ -1,0 +1,133 @@
+// titan-analyze PATH...: the verdict.
+#include "finding.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "diagnose.h"
+#include "text.h"
+
+namespace titan::analyzer {
+namespace {
+
+// With the records as they were named here, so that commands in the report can be pasted.
+TextStyle report_style(const CommonOptions& common) {
+    TextStyle style = terminal_style();
+    style.input.clear();
+    for (const std::string& path : common.paths) {
+        style.input += (style.input.empty() ? "" : " ") + shell_quoted(printable(path));
+    }
+    style.input += common.run.empty() ? "" : " --run " + shell_quoted(printable(common.run));
+    style.input += common.attempt < 0 ? "" : fmt::format(" --attempt {}", common.attempt);
+    return style;
+}
+
+int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bool json) {
+    LoadOptions load = common.load_options();
+    load.witnesses_alone = true;
+    const auto run = load_run(load);
+    if (!run) {
+        return fail(run.error().text());
+    }
+    const Diagnosis diagnosis = diagnose(*run, options);
+    const bool written =
+        write_out(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, report_style(common)));
+    if (!written || std::fflush(stdout) != 0) {
+        return fail("cannot write the report to standard output");
+    }
+    return !diagnosis.findings.empty()      ? kExitFindings
+           : !diagnosis.cannot_tell.empty() ? kExitCannotTell
+                                            : kExitHealthy;
+}
+
+// "2026-11-22 08:27:56 +01:00": of this machine's zone, which is said.
+std::string date_text(int64_t realtime_ns) {
+    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
+    tm parts{};
+    localtime_r(&seconds, &parts);
+    const long minutes = parts.tm_gmtoff / 60;
+    return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} {}{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
+                       parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, minutes < 0 ? "-" : "+",
+                       std::abs(minutes) / 60, std::abs(minutes) % 60);
+}
+
+std::string runs_text(const std::vector<CandidateGroup>& groups) {
+    std::string text;
+    for (const CandidateGroup& group : groups) {
+        const std::string name = group.attempt.empty()
+                                     ? "(no run directory) " + printable(group.files.front().directory)
+                                     : fmt::format("{} attempt {}", printable(group.run), group.attempt);
+        text += fmt::format("{}  {:<40} {} file{}\n", date_text(group.newest_ns), name, group.files.size(),
+                            group.files.size() == 1 ? "" : "s");
+    }
+    return text;
+}
+
+std::string runs_json(const Discovery& discovery) {
+    nlohmann::ordered_json runs = nlohmann::ordered_json::array();
+    for (const CandidateGroup& group : discovery.groups) {
+        nlohmann::ordered_json run{{"run", nullptr},
+                                   {"attempt", nullptr},
+                                   {"directory", group.files.front().directory},
+                                   {"newest_ns", group.newest_ns},
+                                   {"files", group.files.size()}};
+        if (!group.attempt.empty()) {
+            run["run"] = group.run;
+            run["attempt"] = std::atoi(group.attempt.c_str());
+        }
+        runs.push_back(std::move(run));
+    }
+    const nlohmann::ordered_json json{{"schema", 1}, {"runs", runs}};
+    return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int list_runs(const CommonOptions& common, bool json) {
+    const auto discovery = discover(common.paths);
+    if (!discovery) {
+        return fail(discovery.error().text());
+    }
+    for (const Warning& warning : discovery->warnings) {
+        fmt::print(stderr, "titan-analyze: {}\n", warning.summary);
+    }
+    if (discovery->groups.empty()) {
+        return fail("no dumps (*.titan) and no rings (*.ring) found");
+    }
+    return write_out(json ? runs_json(*discovery) : runs_text(discovery->groups))
+               ? kExitHealthy
+               : fail("cannot write the list to standard output");
+}
+
+struct DiagnoseArguments {
+    CommonOptions common;
+    DiagnoseOptions options;
+    bool json = false;
+    bool only_list = false;
+};
+
+}  // namespace
+
+Command diagnose_command(CommandLine& app) {
+    const auto arguments = std::make_shared<DiagnoseArguments>();
+    add_path(app, arguments->common);
+    add_run(app, arguments->common);
+    app.flag("--json", arguments->json, "the diagnosis as one JSON object");
+    app.flag("--list-runs", arguments->only_list, "list the runs found instead of a diagnosis");
+    app.option("--hang-after-s", arguments->options.hang_after_s,
+               "call a wait a hang after this long (default: from the run's own habits, at least 1 s)")
+        .not_negative();
+    return {&app, [arguments] {
+                if (arguments->common.paths.empty()) {
+                    return fail("no PATH given; try: titan-analyze dumps/   (--help shows more)");
+                }
+                return arguments->only_list ? list_runs(arguments->common, arguments->json)
+                                            : run_diagnose(arguments->common, arguments->options, arguments->json);
+            }};
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,83 @@
+// titan-analyze digest: the map step of an analysis of very many ranks.
+#include "digest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr const char* kDigestFooter =
+    R"(Thousands of ranks are analyzed in two steps. Each node digests its own records, with whatever launcher starts one command
+per node; then one machine analyzes the digests, a few kB per rank, and comes to the verdict that it would from all dumps:
+
+  srun --ntasks-per-node=1 titan-analyze digest dumps/ --node --into digests/
+  titan-analyze digests/
+
+  torchrun --nnodes ... --nproc-per-node 1 --no-python -- titan-analyze digest dumps/ --node --into digests/
+
+--node takes what was recorded on this host: its dumps, and the rings of ranks that left none. A node that has nothing is
+no error, so that it ends no other's work. Digests may be digested again, mixed with dumps, and moved.
+
+Exit status: 0 done, 2 unusable input or arguments.)";
+
+struct DigestArguments {
+    CommonOptions common;
+    DigestOptions options;
+};
+
+int run_digest(DigestArguments& arguments) {
+    arguments.options.load = arguments.common.load_options();
+    if (arguments.options.into.empty() == arguments.options.file.empty()) {
+        return fail("say where to: either --into DIR or --output FILE");
+    }
+    if (!arguments.options.file.empty() && !arguments.options.file.ends_with(".digest")) {
+        return fail("the name of a digest ends in .digest, or nobody recognizes it: --output " +
+                    shell_quoted(printable(arguments.options.file)) + ".digest");
+    }
+    const auto result = write_digests(arguments.options);
+    if (!result) {
+        // A node that has nothing must not end the others' work.
+        const auto found = discover(arguments.options.load.paths);
+        const bool nothing_here = arguments.options.only_this_node && found && found->groups.empty();
+        fmt::print(stderr, "titan-analyze: {}\n", result.error().text());
+        return nothing_here ? kExitHealthy : kExitUnusable;
+    }
+    for (const std::string& problem : result->problems) {
+        fmt::print(stderr, "titan-analyze: {}\n", problem);
+    }
+    if (result->written.empty()) {
+        fmt::print(stderr, "titan-analyze: no record of this host in there: nothing to digest\n");
+    }
+    for (const std::string& path : result->written) {
+        fmt::print("{}\n", printable(path));
+    }
+    if (!result->written.empty()) {
+        fmt::print(stderr, "{} process{} in {} file{}, {} bytes each\n", grouped_digits(result->processes),
+                   result->processes == 1 ? "" : "es", result->written.size(), result->written.size() == 1 ? "" : "s",
+                   grouped_digits(result->bytes / std::max<size_t>(result->processes, 1)));
+    }
+    return kExitHealthy;
+}
+
+}  // namespace
+
+Command digest_command(CommandLine& app) {
+    const auto arguments = std::make_shared<DigestArguments>();
+    CommandLine& command =
+        app.command("digest", "Pack what a verdict needs into a few kB per rank, node by node.", kDigestFooter);
+    command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
+    command.flag("--node", arguments->options.only_this_node, "only what was recorded on this host");
+    command.option("--into", arguments->options.into, "a directory: DIR/<run>/<attempt>/<host>-<boot>.digest");
+    command.option("-o,--output", arguments->options.file, "one file instead, its name ending in .digest");
+    add_run(command, arguments->common);
+    return {&command, [arguments] { return run_digest(*arguments); }};
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,105 @@
+// titan-analyze rings, titan-analyze collect: what lies on this node.
+#include "rings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "text.h"
+
+namespace titan::analyzer {
+namespace {
+
+std::string places_text(const RingDirectories& directories) {
+    return printable(fmt::format("{}", fmt::join(directories, " or ")));
+}
+
+struct RingsArguments {
+    CommonOptions common;
+    bool json = false;
+};
+
+int run_rings(const RingsArguments& arguments) {
+    const RingDirectories directories = ring_directories(arguments.common.ring_directory);
+    const std::vector<NodeRing> rings = list_rings(directories);
+    if (arguments.json) {
+        const bool written =
+            std::all_of(rings.begin(), rings.end(), [](const NodeRing& ring) { return write_out(ring_as_json(ring)); });
+        return written ? kExitHealthy : kExitUnusable;
+    }
+    if (rings.empty()) {
+        fmt::print("no rings of this user in {}\n", places_text(directories));
+        return kExitHealthy;
+    }
+    fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "pid", "process", "rank", "silent for", "run/attempt",
+               "ring");
+    for (const NodeRing& ring : rings) {
+        if (!ring.problem.empty()) {
+            fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "-", "-", "-", "-", "cannot be read", ring.problem);
+            continue;
+        }
+        fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", ring.pid, liveness_text(ring.liveness),
+                   ring.rank >= 0 ? std::to_string(ring.rank) : "-",
+                   ring.liveness == Liveness::kAlive ? "-" : duration_text(ring.age_ns),
+                   fmt::format("{}/{}", ring.run, ring.attempt), printable(ring.path));
+    }
+    return kExitHealthy;
+}
+
+int run_collect(const CommonOptions& common, CollectOptions& options) {
+    options.ring_directories = ring_directories(common.ring_directory);
+    options.run = common.run;
+    const CollectResult result = collect_rings(options);
+    for (const std::string& path : result.written) {
+        fmt::print("{}\n", printable(path));
+    }
+    for (const std::string& problem : result.problems) {
+        fmt::print(stderr, "titan-analyze: {}\n", problem);
+    }
+    if (result.saved_before != 0) {
+        fmt::print(stderr, "titan-analyze: {} ring{} collected before, and not again\n", result.saved_before,
+                   result.saved_before == 1 ? " was" : "s were");
+    } else if (result.written.empty() && result.problems.empty()) {
+        fmt::print(stderr, "titan-analyze: no ring of a dead process to collect in {}\n",
+                   places_text(options.ring_directories));
+    }
+    return result.problems.empty() ? kExitHealthy : kExitUnusable;
+}
+
+struct CollectArguments {
+    CommonOptions common;
+    CollectOptions options;
+};
+
+}  // namespace
+
+Command rings_command(CommandLine& app) {
+    const auto arguments = std::make_shared<RingsArguments>();
+    CommandLine& command =
+        app.command("rings", "List the rings that lie on this node.",
+                    "examples:\n  titan-analyze rings\n  titan-analyze rings --ring-dir /scratch/rings\n"
+                    "  titan-analyze rings --json | jq -c 'select(.process == \"dead\")'");
+    command.flag("--json", arguments->json, "JSON Lines, one object per ring");
+    add_ring_directory(command, arguments->common);
+    return {&command, [arguments] { return run_rings(*arguments); }};
+}
+
+Command collect_command(CommandLine& app) {
+    const auto arguments = std::make_shared<CollectArguments>();
+    CollectOptions& options = arguments->options;
+    options.into = "dumps";
+    CommandLine& command =
+        app.command("collect", "Save rings of dead processes on this node as dumps.",
+                    "examples:\n  titan-analyze collect --into dumps\n"
+                    "  srun --overlap --ntasks-per-node=1 titan-analyze collect --into dumps --run job-17");
+    command.option("--run", arguments->common.run, "only this run");
+    command.option("--into", options.into, "the dump directory").show_default();
+    command.flag("--alive", options.include_alive, "rings of living processes too");
+    add_ring_directory(command, arguments->common);
+    return {&command, [arguments] { return run_collect(arguments->common, arguments->options); }};
+}
+
+}  // namespace titan::analyzer

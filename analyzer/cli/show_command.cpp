@@ -1,0 +1,107 @@
+// titan-analyze show: the recorded calls.
+#include "show.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "commands.h"
+#include "text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr const char* kShowFooter = R"(examples:
+  titan-analyze show dumps/ --rank 3 --last 20
+  titan-analyze show dumps/ --comm dp:0 --seq 40-42 --rank 0-3
+  titan-analyze show dumps/ --state pending --op all_reduce
+  titan-analyze show dumps/ --work --rank 3 --last 20      what was handed to the streams
+  titan-analyze show dumps/ --channels --rank 3
+  titan-analyze show dumps/ --step 12 --json | jq -c '[.rank,.seq,.op]'
+
+Exit status: 0 calls were listed, 1 no call fits, 2 unusable input or arguments.)";
+
+template <typename T>
+std::optional<std::pair<T, T>> parse_range(const std::string& text) {
+    unsigned long long first = 0;
+    unsigned long long last = 0;
+    char rest = 0;
+    if (std::sscanf(text.c_str(), "%llu-%llu%c", &first, &last, &rest) == 2) {
+        return std::pair<T, T>(static_cast<T>(first), static_cast<T>(last));
+    }
+    if (std::sscanf(text.c_str(), "%llu%c", &first, &rest) == 1) {
+        return std::pair<T, T>(static_cast<T>(first), static_cast<T>(first));
+    }
+    return std::nullopt;
+}
+
+struct ShowArguments {
+    CommonOptions common;
+    std::string ranks, sequences, steps;
+    ShowOptions options;
+};
+
+int run_show(ShowArguments& arguments) {
+    if (!parse_ranks(arguments.ranks, arguments.options.ranks)) {
+        return kExitUnusable;
+    }
+    if (!arguments.sequences.empty() && !(arguments.options.sequences = parse_range<uint64_t>(arguments.sequences))) {
+        return fail("--seq takes a number or a range such as 40-42, not '" + printable(arguments.sequences) + "'");
+    }
+    if (!arguments.steps.empty() && !(arguments.options.steps = parse_range<int64_t>(arguments.steps))) {
+        return fail("--step takes a number or a range such as 10-12, not '" + printable(arguments.steps) + "'");
+    }
+    const ShowOptions& options = arguments.options;
+    if ((options.work || options.channels) && (!options.op.empty() || !options.state.empty() || options.sequences ||
+                                               options.steps || !options.communicator.empty())) {
+        return fail("--work and --channels list no calls: of the filters only --rank and --last apply");
+    }
+    const auto run = load_run(arguments.common.load_options());
+    if (!run) {
+        return fail(run.error().text());
+    }
+    const auto is_digest = [](const Process& process) { return process.source.is_digest; };
+    if (std::all_of(run->processes.begin(), run->processes.end(), is_digest)) {
+        return fail("digests do not hold all calls in full: show the dumps");
+    }
+    const std::string nothing = show(*run, arguments.options, [](const std::string& line) { write_out(line); });
+    for (const Warning& warning : run->warnings) {
+        if (warning.kind == "damaged_file") {
+            fmt::print(stderr, "titan-analyze: {}\n", warning.summary);
+        }
+    }
+    if (!nothing.empty()) {
+        fmt::print(stderr, "titan-analyze: {}\n", nothing);
+        return kExitFindings;
+    }
+    return kExitHealthy;
+}
+
+}  // namespace
+
+Command show_command(CommandLine& app) {
+    const auto arguments = std::make_shared<ShowArguments>();
+    CommandLine& command = app.command("show", "List recorded calls.", kShowFooter);
+    command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
+    add_run(command, arguments->common);
+    add_ranks(command, arguments->ranks);
+    command.option("--comm", arguments->options.communicator, "communicator: its name, or the start of its id");
+    command.option("--seq", arguments->sequences, "sequence number or range, such as 40-42");
+    command.option("--step", arguments->steps, "step or range");
+    command.option("--state", arguments->options.state,
+                   "entered, grouped, launching, enqueued, pending, started, finished, failed, returned, captured");
+    command.option("--op", arguments->options.op, "operation, such as all_reduce or AllReduce");
+    command.option("--last", arguments->options.last, "only the newest N of each rank");
+    const CommandOption work =
+        command.flag("--work", arguments->options.work, "kernels, copies and events on the streams, instead of calls");
+    command.flag("--channels", arguments->options.channels, "what NCCL's channels do (profiler plugin), instead")
+        .excludes(work);
+    command.flag("--json", arguments->options.json, "JSON Lines, one object per call");
+    return {&command, [arguments] { return run_show(*arguments); }};
+}
+
+}  // namespace titan::analyzer

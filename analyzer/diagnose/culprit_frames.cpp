@@ -1,0 +1,174 @@
+// What stacks add to a finding: where the culprits stand, and where their way parts from that of the others.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "diagnoser.h"
+#include "stack_tree.h"
+#include "standing.h"
+#include "text.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kMaxStacks = 16;  // that one finding carries
+
+bool is_absence(FindingKind kind) {
+    return kind == FindingKind::kRankNotArrived || kind == FindingKind::kP2pUnmatched ||
+           kind == FindingKind::kCommInitStuck;
+}
+
+const Standing* main_thread(const Process& process) {
+    const auto found = std::find_if(process.standing.begin(), process.standing.end(),
+                                    [&](const Standing& standing) { return standing.thread == process.pid; });
+    return found == process.standing.end() || found->frames.empty() ? nullptr : &*found;
+}
+
+std::vector<StackFrame> frames_of(const Process& process, const Standing& standing) {
+    std::vector<StackFrame> frames;
+    for (size_t i = 0; i < standing.frames.size(); ++i) {
+        const uint32_t library = i < standing.libraries.size() ? standing.libraries[i] : 0;
+        frames.push_back({process.text(standing.frames[i]), process.text(library)});
+    }
+    return frames;
+}
+
+// Main threads of a run as one tree. A frame is only told apart by its text, so members that stand in one line are one
+// branch.
+StackNode tree_of_main_threads(const Run& run) {
+    StackNode root;
+    for (const Process& process : run.processes) {
+        const Standing* const standing = process.is_gone() ? nullptr : main_thread(process);
+        if (standing != nullptr && process.rank >= 0) {
+            std::vector<std::string> texts;
+            std::transform(standing->frames.rbegin(), standing->frames.rend(), std::back_inserter(texts),
+                           [&](uint32_t frame) { return process.text(frame); });
+            add_stack(root, process.rank, texts);
+        }
+    }
+    return root;
+}
+
+struct Parting {
+    const StackNode* below = nullptr;  // the last frame that all share, the root where there is none
+    const StackNode* culprits = nullptr;
+    const StackNode* others = nullptr;  // the branch that most of them take
+};
+
+// Where the culprits leave the way that the others go on.
+std::optional<Parting> find_parting(const StackNode& root, const std::vector<int>& culprits) {
+    const auto holds_all = [&](const StackNode& node) {
+        return std::all_of(culprits.begin(), culprits.end(), [&](int rank) { return node.ranks.contains(rank); });
+    };
+    const StackNode* node = &root;
+    for (;;) {
+        const auto next = std::find_if(node->children.begin(), node->children.end(), holds_all);
+        if (next == node->children.end()) {
+            return std::nullopt;  // the culprits themselves stand in different places
+        }
+        if (next->ranks.size() > culprits.size()) {
+            node = &*next;
+            continue;
+        }
+        const auto most =
+            std::max_element(node->children.begin(), node->children.end(), [&](const StackNode& a, const StackNode& b) {
+                return std::pair(&a != &*next, a.ranks.size()) < std::pair(&b != &*next, b.ranks.size());
+            });
+        return &*most == &*next ? std::nullopt : std::optional(Parting{node, &*next, &*most});
+    }
+}
+
+}  // namespace
+
+void Diagnoser::tell_parting(const StackNode& tree, Finding& finding) const {
+    std::vector<int> seen;
+    std::copy_if(finding.ranks.begin(), finding.ranks.end(), std::back_inserter(seen),
+                 [&](int rank) { return tree.ranks.contains(rank); });
+    const std::optional<Parting> parting = seen.empty() ? std::nullopt : find_parting(tree, seen);
+    if (!parting) {
+        return;
+    }
+    const auto way = [&](const StackNode& branch) {
+        const std::vector<int> ranks(branch.ranks.begin(), branch.ranks.end());
+        const Process& process = *process_of_rank_[ranks.front()];
+        const std::string place = place_text(process, *main_thread(process));
+        const bool one = ranks.size() == 1;
+        return fmt::format(
+            "{} {} on to {}{}", ranks_text(ranks), one ? "goes" : "go", branch.text,
+            place == branch.text ? std::string() : fmt::format(" and {} in {}", one ? "stands" : "stand", place));
+    };
+    finding.evidence.push_back(fmt::format("the stacks of {} main threads part{}: {}; {}", tree.ranks.size(),
+                                           parting->below->text.empty() ? "" : " below " + parting->below->text,
+                                           way(*parting->others), way(*parting->culprits)));
+}
+
+// The stack of a dead rank went with it. Where those stand that wait for it is the place in the program that it was going to. A
+// launcher may end them before they get there.
+void Diagnoser::tell_where_others_stand(Finding& finding) const {
+    std::map<std::string, std::vector<int>> ranks_at;
+    const bool nobody_waits = finding.victims.empty();
+    const std::vector<int>& asked = nobody_waits ? finding.ranks : finding.victims;
+    for (const auto& [rank, process] : process_of_rank_.by_rank) {
+        const bool named = std::find(asked.begin(), asked.end(), rank) != asked.end();
+        const Standing* const standing = main_thread(*process);
+        if (standing != nullptr && rank >= 0 && named != nobody_waits) {
+            ranks_at[place_text(*process, *standing)].push_back(rank);
+        }
+    }
+    constexpr size_t kShownPlaces = 3;
+    size_t shown = 0;
+    for (const auto& [place, ranks] : ranks_at) {
+        if (shown++ < kShownPlaces) {
+            finding.evidence.push_back(
+                nobody_waits ? fmt::format("{} stood in {}, not yet waiting for it", ranks_text(ranks), place)
+                             : fmt::format("{} {} for it in {}", ranks_text(ranks),
+                                           ranks.size() == 1 ? "waits" : "wait", place));
+        }
+    }
+}
+
+void Diagnoser::add_standing() {
+    std::optional<StackNode> tree;
+    for (Finding& finding : diagnosis_.findings) {
+        if (!finding.hangs) {
+            continue;  // where ranks stand now says nothing about what was slow or wrong then
+        }
+        std::set<std::string> places;
+        for (const int rank : finding.ranks) {
+            const Process* const process = process_of_rank_[rank];
+            if (process == nullptr || process->standing.empty() || (process->is_gone() && process->fatal_signal == 0)) {
+                continue;
+            }
+            const Standing& standing = process->standing.front();
+            const std::string place = place_text(*process, standing);
+            const std::string text = place.empty()        ? process->text(standing.why_none)
+                                     : process->is_gone() ? "it was in " + place
+                                                          : "stands in " + place;
+            places.insert(place);
+            finding.rank_state[rank] += "; " + text;
+            finding.brief_state[rank] += "; " + text;
+            if (!place.empty() && finding.stacks.size() < kMaxStacks) {
+                finding.stacks[rank] = frames_of(*process, standing);
+            }
+        }
+        if (finding.kind == FindingKind::kRankDead && finding.stacks.empty()) {
+            tell_where_others_stand(finding);
+        }
+        if (is_absence(finding.kind)) {
+            if (places.size() == 1 && !places.begin()->empty()) {
+                finding.summary += fmt::format("; {} {} in {}", ranks_text(finding.ranks),
+                                               finding.ranks.size() == 1 ? "stands" : "stand", *places.begin());
+            }
+            if (!tree) {
+                tree = tree_of_main_threads(run_);
+            }
+            tell_parting(*tree, finding);
+        }
+    }
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,50 @@
+// Words for causes: summary and evidence of a finding, from the nodes of the wait-for graph that it explains.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "finding.h"
+#include "wait_graph.h"
+
+namespace titan::analyzer {
+
+// Members that are missing in a node for one and the same reason.
+struct Culprits {
+    std::vector<Absence> absences;
+    const WaitNode* node = nullptr;  // the one that is waited in for longest
+};
+
+// "all_reduce #41 on dp:0", "recv #5 from rank 2 to rank 3 on pp:0", "the creation of dp:0".
+std::string node_text(const Run& run, const WaitNode& node);
+std::string waiting_text(const Run& run, const WaitNode& node);
+std::vector<int> waiting_ranks(const Run& run, const WaitNode& node);
+// Known global ranks as ranges, the rest by their rank in the communicator.
+std::string absent_text(const std::vector<Absence>& absences);
+
+// What of the work ahead of a blocked call blocks it: the only piece, or the only one that no rank has run before.
+struct BlockedBy {
+    const StreamWork* work = nullptr;  // null: one of several, or none is recorded
+    bool by_comparison = false;
+};
+BlockedBy find_blocker(const Run& run, const WaitNode& node, const Blocked& blocked);
+// The words for it; members with equal ones are told together.
+std::string blocker_text(const Run& run, const Blocked& blocked, const BlockedBy& by);
+void explain_blocked(const Run& run, const WaitNode& node, const std::vector<const Blocked*>& blocked,
+                     Finding& finding);
+
+// Have at least that many members started the call itself on the GPU?
+bool members_started(const WaitNode& node, size_t least);
+// How far the members are on the GPU, as evidence; empty where nobody knows. And what NCCL's channels do.
+void add_device_evidence(const Run& run, const WaitNode& node, Finding& finding);
+
+void explain_absence(const Run& run, const Culprits& culprits, Finding& finding);
+void explain_stuck(const Run& run, const WaitNode& node, Finding& finding);
+void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding);
+void explain_capture(const Run& run, const WaitNode& node, const std::vector<Absence>& absences, Finding& finding);
+// "rank 3 launched it last as its replay 11 of graph 2, 3.1 s before its dump", for a member that lags behind in replays.
+void add_replay_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding);
+// Where the calls of a rank left step with the others', judged by the step numbers of the calls. Empty when they did not.
+std::string shift_by_step_text(const Run& run, uint32_t communicator, MemberRef suspect);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,87 @@
+// Calls of CUDA graphs: captures that nobody launched, launches that lag behind.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "captures.h"
+#include "explain.h"
+#include "replays.h"
+#include "run_text.h"
+#include "text.h"
+
+namespace titan::analyzer {
+namespace {
+
+size_t captured_calls(const Process& process, uint32_t graph) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < process.history.size(); ++i) {
+        count += process.history[i].captured && process.history[i].graph == graph ? 1 : 0;
+    }
+    return count;
+}
+
+}  // namespace
+
+void explain_capture(const Run& run, const WaitNode& node, const std::vector<Absence>& absences, Finding& finding) {
+    const Waiter* waiter = first_call(node);
+    const std::vector<int> waiting = waiting_ranks(run, node);
+    std::vector<int> captured;
+    for (const Absence& absence : absences) {
+        captured.push_back(absence.global_rank);
+    }
+    const std::string what = node_text(run, node);
+    const std::string how = waiter == nullptr || waiter->entry->replay == 0 ? "eagerly" : "by launching a graph";
+    const Entry* capture = find_capture(run, node, absences.front());
+    const std::string graph = capture == nullptr || capture->graph == 0 ? std::string("a CUDA graph")
+                                                                        : fmt::format("graph {}", capture->graph);
+    const std::string wait = fmt::format("{} {} for {}", ranks_text(waiting), waiting.size() == 1 ? "waits" : "wait",
+                                         duration_text(longest_wait_ns(node)));
+    if (captured.size() > waiting.size() && !waiting.empty()) {
+        // The few are called wrong, as everywhere.
+        finding.summary = fmt::format("{} ran {} {} where {} captured it into a graph and did not launch that; {}",
+                                      ranks_text(waiting), what, how, ranks_text(captured), wait);
+        finding.ranks = waiting;
+    } else {
+        finding.summary = fmt::format("{} captured {} into {} and never launched that graph, where {} ran it {}; {}",
+                                      ranks_text(captured), what, graph, ranks_text(waiting), how, wait);
+    }
+    for (const Absence& absence : absences) {
+        const Process& process = run.process(absence.member);
+        const Entry* entry = find_capture(run, node, absence);
+        if (entry == nullptr || finding.evidence.size() >= 5) {
+            continue;
+        }
+        const size_t calls = captured_calls(process, entry->graph);
+        finding.evidence.push_back(fmt::format(
+            "rank {}: {} ({}) was captured into graph {}, {} before its dump; no launch of that graph follows, and it "
+            "holds {} collective{}",
+            absence.global_rank, op_text(entry->kind), arguments_text(*entry), entry->graph,
+            duration_text(process.now_ns - entry->entered_ns), calls, calls == 1 ? "" : "s"));
+    }
+}
+
+void add_replay_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding) {
+    const Waiter* waiter = first_call(node);
+    if (waiter == nullptr || waiter->entry->replay == 0 || !absence.member.known()) {
+        return;
+    }
+    finding.evidence.push_back(fmt::format("rank {} ran it by {} (its own numbers)",
+                                           run.member(waiter->member).global_rank, replay_text(*waiter->entry)));
+    const Process& process = run.process(absence.member);
+    const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(),
+                                   [](const Entry& entry) { return entry.replay != 0; });
+    if (last == process.entries.rend()) {
+        finding.evidence.push_back(
+            fmt::format("rank {}: no launch of a graph with collectives is recorded", absence.global_rank));
+        return;
+    }
+    finding.evidence.push_back(
+        fmt::format("rank {}: the newest launch of a graph with collectives is {}{}, {} before "
+                    "its dump",
+                    absence.global_rank, replay_text(*last),
+                    last->step >= 0 ? fmt::format(" in step {}", last->step) : std::string(),
+                    duration_text(process.now_ns - last->entered_ns)));
+}
+
+}  // namespace titan::analyzer

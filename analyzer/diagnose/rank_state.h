@@ -1,0 +1,17 @@
+// One line on what a rank is doing, from its threads and its last calls.
+#pragma once
+
+#include <string>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+// `awaited`: what its telling thread waits for inside a synchronisation, empty where nothing tells.
+std::string rank_state(const Run& run, const Process& process, const std::string& awaited = {});
+// The same with the times left out: ranks with equal text are folded.
+std::string rank_state_without_times(const Run& run, const Process& process, const std::string& awaited = {});
+// "all_reduce #41 on dp:0 at step 12", empty where nothing is recorded.
+std::string last_call_text(const Run& run, const Process& process);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,130 @@
+// Where a rank stands in the job's grid: which communicator is tensor, data, pipeline, ... parallel, and which place a
+// rank has there. Told by the program's labels, else by communicator names, else inferred from the communicators'
+// members and operations; where these leave a doubt, nothing is said. Pure and immutable: any thread may read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+// X(identifier, "name", "what a place in it is called", gives a place)
+// The order is the one that a person names them in. Roles without a place span several axes, or none.
+#define TITAN_ROLES(X)                                    \
+    X(kPipeline, "pp", "stage", true)                     \
+    X(kData, "dp", "dp rank", true)                       \
+    X(kDataReplicate, "dp_replicate", "dp replica", true) \
+    X(kDataShard, "dp_shard", "dp shard", true)           \
+    X(kContext, "cp", "cp rank", true)                    \
+    X(kSequence, "sp", "sp rank", true)                   \
+    X(kExpert, "ep", "ep rank", true)                     \
+    X(kExpertTensor, "etp", "expert tp rank", true)       \
+    X(kExpertData, "edp", "expert dp rank", true)         \
+    X(kTensor, "tp", "tp rank", true)                     \
+    X(kWorld, "world", "rank", false)                     \
+    X(kEmbedding, "embedding", "embedding rank", false)   \
+    X(kSeveral, "several axes", "rank", false)            \
+    X(kNoRole, "unknown", "rank", false)
+
+enum class Role : uint8_t {
+#define TITAN_ROLE_ID(id, ...) id,
+    TITAN_ROLES(TITAN_ROLE_ID)
+#undef TITAN_ROLE_ID
+};
+
+struct RoleRow {
+    Role role;
+    std::string_view name;
+    std::string_view place;
+    bool has_place;
+};
+
+inline constexpr auto kRoles = std::to_array<RoleRow>({
+#define TITAN_ROLE_ROW(id, name, place, has_place) {Role::id, name, place, has_place},
+    TITAN_ROLES(TITAN_ROLE_ROW)
+#undef TITAN_ROLE_ROW
+});
+inline constexpr size_t kRoleCount = kRoles.size();
+
+constexpr const RoleRow& row_of(Role role) { return kRoles[static_cast<size_t>(role)]; }
+constexpr std::string_view name_of(Role role) { return row_of(role).name; }
+
+enum class RoleSource : uint8_t { kNone, kName, kSameRanks, kInferred };
+
+struct CommunicatorRole {
+    Role role = Role::kNoRole;
+    RoleSource source = RoleSource::kNone;
+    std::string why;  // for people: "by its name", "inferred: ..."
+};
+
+struct RankPlace {
+    std::array<int32_t, kRoleCount> at;  // by role, -1 unknown
+    std::string host;
+    RankPlace() { at.fill(-1); }
+    int32_t in(Role role) const { return at[static_cast<size_t>(role)]; }
+};
+
+// One axis of the grid.
+struct Dimension {
+    Role role{};
+    int32_t size = 0;       // of its largest group
+    bool regular = false;   // all groups are of that size
+    bool complete = false;  // the place of every rank of the job is known
+    bool inferred = false;
+    bool by_label = false;  // no communicator, only labels
+    std::vector<uint32_t> communicators;
+    std::string why;
+};
+
+class Layout {
+  public:
+    // Index: Run::communicators.
+    const std::vector<CommunicatorRole>& roles() const { return roles_; }
+    // In the order of kRoles, only those with a place.
+    const std::vector<Dimension>& dimensions() const { return dimensions_; }
+    const std::map<int, RankPlace>& places() const { return places_; }
+    const RankPlace* place_of(int rank) const;
+
+    // "stage 1, tp rank 1, node gpu-17"; empty where nothing is known that tells the rank from others.
+    std::string place_text(int rank) const;
+    // "rank 5 (stage 1, tp rank 1, node gpu-17)", "all of stage 3 (ranks 24-31)", "tp rank 1 of every group (32 ranks)",
+    // "ranks 9,11 (stage 1, tp rank 1)"; just the ranks where the layout tells nothing.
+    std::string ranks_text(const std::vector<int>& ranks) const;
+    // The part that all ranks of the set have in common and nobody else: "all of stage 3", empty where there is none.
+    std::string fold(const std::vector<int>& sorted_ranks) const;
+
+  private:
+    friend Layout layout_of(const Run& run);
+    std::string common_text(const std::vector<int>& sorted_ranks) const;
+    std::vector<CommunicatorRole> roles_;
+    std::vector<Dimension> dimensions_;
+    std::map<int, RankPlace> places_;
+    size_t hosts_ = 0;
+    bool all_hosts_known_ = false;
+};
+
+Layout layout_of(const Run& run);
+
+// By the names that PyTorch's device meshes, Megatron, torchtitan, DeepSpeed, vLLM and SGLang give their groups: "tp:0",
+// "mesh_dp_shard", "TENSOR_MODEL_PARALLEL_GROUP". kNoRole where a word of it is not understood.
+Role role_of_name(std::string_view name);
+
+// The ranks, folded where a long list is a place of the layout.
+std::string ranks_text(const Run& run, const std::vector<int>& ranks);
+
+// Puts the layout's words to the first mention of these ranks in a sentence.
+std::string with_places(const std::string& sentence, const std::vector<int>& ranks, const Layout& layout);
+
+// "tp (ranks 4-5)" where several communicators are called tp, or where it has no name.
+std::string distinct_text(const Run& run, uint32_t communicator);
+// Puts those members to the first mention of the communicator in a sentence that does not name them.
+std::string with_members(const std::string& sentence, const Run& run, uint32_t communicator);
+
+}  // namespace titan::analyzer

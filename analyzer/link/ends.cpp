@@ -1,0 +1,419 @@
+#include "ends.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "causes.h"
+#include "text.h"
+#include "wait_graph.h"
+#include "witnessed.h"
+
+namespace titan::analyzer {
+namespace {
+
+// A heartbeat comes each second: whoever shows life this much later than another was alive when that one was not.
+constexpr int64_t kHeartbeatNs = 1'500'000'000;
+// Machines do not fall silent together as their processes do, and their clocks differ.
+constexpr int64_t kOtherHostNs = 3'000'000'000;
+// From the moment a launcher begins to end processes until the first of them has noted it.
+constexpr int64_t kNoteNs = 50'000'000;
+// Dumps of processes that are told to end are made within this time.
+constexpr int64_t kEndingNs = 1'000'000'000;
+// A program that goes on for this long after a signal was not ended by it.
+constexpr int64_t kOutlivedNs = 120'000'000'000;
+// A wait that is this many times as long as usual, and at least this long, is one for a process that had ended.
+constexpr int64_t kLongWaitFactor = 20;
+constexpr int64_t kLongWaitNs = 100'000'000;
+
+class EndJudge {
+  public:
+    explicit EndJudge(Run& run) : run_(run) {}
+
+    void judge() {
+        find_asked();
+        find_own();
+        if (own_.empty()) {
+            tell_ended();
+            admit_missing();
+            admit_unchecked();
+            return;
+        }
+        find_hang();
+        end_those_in_a_hang();
+        end_those_after_the_first();
+        const bool nobody_told = told_.empty();
+        hear_witnesses();
+        if (nobody_told) {
+            judge_common_death();
+        } else {
+            doubt_several();
+        }
+        tell_ended();
+    }
+
+  private:
+    Process& process(uint32_t index) { return run_.processes[index]; }
+    void end(uint32_t index) {
+        Process& one = process(index);
+        one.liveness = Liveness::kEnded;
+        // What it waited for while the job was being ended is no hang.
+        if (one.ending.asked() && one.now_ns > one.ending.asked_ns + kEndingNs) {
+            one.now_ns = one.ending.asked_ns;
+        }
+        own_.erase(index);
+        told_.insert(index);
+    }
+
+    static bool is_over(const Process& process) {
+        return process.is_gone() || process.liveness == Liveness::kUnknown || process.liveness == Liveness::kEnded;
+    }
+
+    // When its own end came, as far as that is known exactly; else its last sign of life.
+    static int64_t ended_ns(const Process& process) {
+        return process.ending.left_ns != 0 ? process.ending.left_ns : process.ending.seen_ns;
+    }
+
+    void find_asked() {
+        std::map<std::pair<std::string, int32_t>, std::vector<uint32_t>> by_sender;
+        for (uint32_t i = 0; i < run_.processes.size(); ++i) {
+            const Process& one = process(i);
+            const Ending& ending = one.ending;
+            const bool outlived = ending.seen_ns > ending.asked_ns + kOutlivedNs;
+            const bool left_before = ending.left_ns != 0 && ending.left_ns < ending.asked_ns;
+            if (ending.asked() && is_over(one) && !outlived && !left_before) {
+                by_sender[{one.host, ending.sender}].push_back(i);
+            }
+        }
+        for (const auto& [key, asked] : by_sender) {
+            if (!asked_first_by_another(key, by_sender)) {
+                std::for_each(asked.begin(), asked.end(), [&](uint32_t i) { end(i); });
+            }
+        }
+    }
+
+    // Somebody ended a few processes of a host by hand, and then the launcher the rest.
+    template <typename Groups>
+    bool asked_first_by_another(const std::pair<std::string, int32_t>& key, const Groups& groups) {
+        size_t others = 0;
+        int64_t earliest_other = INT64_MAX;
+        int64_t latest = 0;
+        for (const auto& [other, asked] : groups) {
+            for (const uint32_t i : asked) {
+                const int64_t asked_ns = process(i).ending.asked_ns;
+                if (other == key) {
+                    latest = std::max(latest, asked_ns);
+                } else if (other.first == key.first) {
+                    ++others;
+                    earliest_other = std::min(earliest_other, asked_ns);
+                }
+            }
+        }
+        return others > groups.at(key).size() && latest < earliest_other;
+    }
+
+    // Those that ended without being told to. One whose fate nobody could look up counts where others were told to end.
+    void find_own() {
+        for (uint32_t i = 0; i < run_.processes.size(); ++i) {
+            Process& one = process(i);
+            const Testimony* said = witnessed_end(run_, one.rank);
+            const bool witnessed = said != nullptr && said->order != EndOrder::kAfterOthers;
+            if (one.liveness == Liveness::kUnknown && (!told_.empty() || witnessed)) {
+                one.liveness = Liveness::kKilled;
+            }
+            if (one.died()) {
+                own_.insert(i);
+            }
+        }
+    }
+
+    // What would hang, were nobody dead: that is older than any end.
+    void find_hang() {
+        std::map<uint32_t, Liveness> before;
+        for (const uint32_t i : own_) {
+            before[i] = process(i).liveness;
+            process(i).liveness = Liveness::kEnded;
+        }
+        graph_ = build_wait_graph(run_);
+        hangs_ = find_hangs(run_, graph_, {});
+        for (const auto& [i, liveness] : before) {
+            process(i).liveness = liveness;
+        }
+    }
+
+    // A watchdog that aborts a waiting rank is no cause of what it waits for.
+    void end_those_in_a_hang() {
+        std::set<uint32_t> waiting;
+        for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
+            if (hangs_[node] == Hang::kByTime && !graph_.nodes[node].absent.empty()) {
+                // One that ended soon after it had come was not ended because of the wait.
+                const int64_t longest_ns = longest_wait_ns(graph_.nodes[node]);
+                for (const Waiter& waiter : graph_.nodes[node].waiting) {
+                    if (waiter.age_ns > longest_ns / 2) {
+                        waiting.insert(waiter.member.process);
+                    }
+                }
+            }
+        }
+        for (const uint32_t i : waiting) {
+            if (own_.contains(i)) {
+                hung_until_ns_ = std::max(hung_until_ns_, ended_ns(process(i)));
+                end(i);
+            }
+        }
+    }
+
+    // Whoever shows life when the others were already being ended did not end first.
+    void end_those_after_the_first() {
+        for (const uint32_t i : told_) {
+            if (const Ending& ending = process(i).ending; ending.asked()) {
+                int64_t& first = first_asked_.try_emplace(process(i).host, INT64_MAX).first->second;
+                first = std::min(first, ending.asked_ns);
+            }
+        }
+        for (const uint32_t i : std::set<uint32_t>(own_)) {
+            const Process& one = process(i);
+            const auto asked = first_asked_.find(one.host);
+            const bool after_asked = asked != first_asked_.end() && ended_ns(one) > asked->second + kNoteNs;
+            const bool with_the_hang =
+                first_asked_.empty() && hung_until_ns_ != 0 && ended_ns(one) + kHeartbeatNs > hung_until_ns_;
+            if (after_asked || with_the_hang) {
+                end(i);
+            }
+        }
+    }
+
+    // A launcher says whom it saw fail before it ended the others.
+    void hear_witnesses() {
+        const int first = witnessed_first(run_);
+        const bool in_own = std::any_of(own_.begin(), own_.end(), [&](uint32_t i) { return process(i).rank == first; });
+        if (!in_own && !died_unrecorded(run_, first)) {
+            return;
+        }
+        witnessed_first_ = first;
+        for (const uint32_t i : std::set<uint32_t>(own_)) {
+            const Testimony* said = witnessed_end(run_, process(i).rank);
+            if (said != nullptr && said->order == EndOrder::kAfterOthers) {
+                end(i);
+            }
+        }
+    }
+
+    // A process that is killed right after it was told to end has no time to note that, and one that was just starting no means. So
+    // where several ended without a note or left no record at all, and none of them long before, each may be one of those.
+    void doubt_several() {
+        std::vector<uint32_t> close;
+        for (const uint32_t i : own_) {
+            const auto asked = first_asked_.find(process(i).host);
+            if (process(i).liveness == Liveness::kKilled && process(i).rank != witnessed_first_ &&
+                asked != first_asked_.end() && process(i).ending.seen_ns + kHeartbeatNs > asked->second) {
+                close.push_back(i);
+            }
+        }
+        const size_t unrecorded = run_.partial_recording || witnessed_first_ >= 0 ? 0 : run_.missing_ranks.size();
+        if (close.size() + unrecorded > 1) {
+            std::for_each(close.begin(), close.end(), [&](uint32_t i) { process(i).ending.guessed = true; });
+        }
+    }
+
+    bool all_over() const {
+        return std::all_of(run_.processes.begin(), run_.processes.end(),
+                           [](const Process& one) { return is_over(one); });
+    }
+
+    // Nobody was told to end, and nobody is left.
+    void judge_common_death() {
+        if (!all_over()) {
+            return;
+        }
+        std::set<uint32_t> killed;
+        for (const uint32_t i : own_) {
+            if (process(i).liveness == Liveness::kKilled) {
+                killed.insert(i);
+            }
+        }
+        const std::set<uint32_t> silent = silent_before_others(killed);
+        const bool others_failed = killed.size() < own_.size();
+        if (witnessed_first_ >= 0) {
+            for (const uint32_t i : killed) {
+                if (process(i).rank != witnessed_first_ && !silent.contains(i)) {
+                    end(i);
+                }
+            }
+            return;
+        }
+        if (silent.empty() && !others_failed && killed.size() > 1) {
+            judge_by_waits(killed);
+            return;
+        }
+        if (killed.size() == 1 && !others_failed && run_.missing_ranks.size() > run_.processes.size()) {
+            run_.end_unclear =
+                "its process is gone, and nothing tells whether it ended before those that left no record";
+            end(*killed.begin());
+            return;
+        }
+        for (const uint32_t i : killed) {
+            if (!silent.contains(i) && (others_failed || !silent.empty())) {
+                end(i);
+            }
+        }
+    }
+
+    std::set<uint32_t> silent_before_others(const std::set<uint32_t>& killed) {
+        std::map<std::string, int64_t> latest_of_host;
+        int64_t latest = 0;
+        for (const Process& one : run_.processes) {
+            int64_t& of_host = latest_of_host[one.host];
+            of_host = std::max(of_host, one.ending.seen_ns);
+            latest = std::max(latest, one.ending.seen_ns);
+        }
+        std::set<uint32_t> silent;
+        for (const uint32_t i : killed) {
+            const Process& one = process(i);
+            if (one.ending.seen_ns + kHeartbeatNs < latest_of_host[one.host] ||
+                one.ending.seen_ns + kOtherHostNs < latest) {
+                silent.insert(i);
+            }
+        }
+        return silent;
+    }
+
+    // All were killed within a second or so. One for whom all the others had been waiting for much longer than they ever do
+    // is the likely first; else it is not known.
+    void judge_by_waits(const std::set<uint32_t>& killed) {
+        std::set<uint32_t> awaited;
+        bool long_wait = false;
+        bool any_hang = false;
+        for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
+            const WaitNode& node = graph_.nodes[index];
+            any_hang |= hangs_[index] != Hang::kNone;
+            for (const Absence& absence : node.absent) {
+                if (absence.reason != AbsenceReason::kUnknown && absence.held_by.empty() && absence.member.known()) {
+                    awaited.insert(absence.member.process);
+                    long_wait |= std::any_of(node.waiting.begin(), node.waiting.end(),
+                                             [&](const Waiter& waiter) { return is_long(waiter, absence); });
+                }
+            }
+        }
+        const bool one_first = awaited.size() == 1 && killed.contains(*awaited.begin()) && long_wait && !any_hang;
+        for (const uint32_t i : killed) {
+            if (!one_first || i != *awaited.begin()) {
+                end(i);
+            }
+        }
+        if (one_first) {
+            process(*awaited.begin()).ending.guessed = true;
+        } else if (!any_hang) {
+            run_.end_unclear = fmt::format(
+                "all {} processes were killed within {} of each other, none was waited for longer than usual, and "
+                "nothing tells "
+                "which was first",
+                run_.processes.size(), duration_text(kHeartbeatNs));
+        }
+    }
+
+    // The waiter was seen alive that much later, in the same wait.
+    bool is_long(const Waiter& waiter, const Absence& absence) {
+        const int64_t typical_ns = std::min(run_.member(waiter.member).typical_ns, INT64_MAX / kLongWaitFactor);
+        const int64_t waited_ns = run_.process(waiter.member).ending.seen_ns - waiter.since_ns;
+        return waited_ns > std::max(kLongWaitNs, typical_ns * kLongWaitFactor) &&
+               run_.processes[absence.member.process].ending.seen_ns < run_.process(waiter.member).ending.seen_ns;
+    }
+
+    void tell_ended() {
+        std::map<int32_t, std::vector<int>> by_signal;
+        for (const uint32_t i : told_) {
+            by_signal[process(i).ending.signal].push_back(process(i).rank);
+        }
+        for (const auto& [signal, ranks] : by_signal) {
+            const char* were = ranks.size() == 1 ? "was" : "were";
+            const std::string how = signal == 0 ? "ended after that" : "told to end by " + signal_text(signal);
+            run_.warnings.push_back({"job_ended", ranks,
+                                     fmt::format("{} {} {}: what they did in their last moment is analyzed",
+                                                 ranks_text(ranks), were, how)});
+        }
+    }
+
+    // Everybody of whom there is a record was told to end. That can be because of one of whom there is none.
+    void admit_missing() {
+        const auto& missing = run_.missing_ranks;
+        const bool witnessed =
+            std::any_of(missing.begin(), missing.end(), [&](int rank) { return died_unrecorded(run_, rank); });
+        if (!told_.empty() && all_over() && !missing.empty() && !run_.partial_recording && !witnessed) {
+            run_.end_unclear =
+                fmt::format("{} {} told to end; {} left no record, and nothing tells whether {} ended first",
+                            ranks_text(run_.ranks), run_.ranks.size() == 1 ? "was" : "were",
+                            ranks_text(run_.missing_ranks), run_.missing_ranks.size() == 1 ? "it" : "one of them");
+        }
+    }
+
+    // Rings that were copied from a machine, or outlived its start: their processes cannot be looked up.
+    void admit_unchecked() {
+        const bool unchecked = std::all_of(run_.processes.begin(), run_.processes.end(), [](const Process& one) {
+            return one.source.is_ring && one.liveness == Liveness::kUnknown;
+        });
+        if (unchecked && run_.end_unclear.empty()) {
+            run_.end_unclear =
+                "no call waited for long in these rings, and their processes were on another machine, or before its "
+                "last start: nothing tells whether they ended or ran on";
+        }
+    }
+
+    Run& run_;
+    WaitGraph graph_;
+    std::vector<Hang> hangs_;
+    std::set<uint32_t> own_;                      // ended, and were not told to
+    std::set<uint32_t> told_;                     // Liveness::kEnded
+    std::map<std::string, int64_t> first_asked_;  // of each host
+    int64_t hung_until_ns_ = 0;
+    int witnessed_first_ = -1;
+};
+
+}  // namespace
+
+void judge_ends(Run& run) {
+    run.end_unclear.clear();
+    EndJudge(run).judge();
+}
+
+std::string end_text(const Process& process) {
+    const Ending& ending = process.ending;
+    if (process.liveness == Liveness::kExited && ending.left_ns != 0) {
+        return ending.exit_status >= 0
+                   ? fmt::format("exited with status {} at {}", ending.exit_status, clock_text(ending.left_ns))
+                   : fmt::format("exited at {}", clock_text(ending.left_ns));
+    }
+    if (ending.asked()) {
+        const std::string sender = ending.sender != 0 ? fmt::format(" from pid {}", ending.sender) : std::string();
+        return fmt::format("was told to end by {}{} at {}", signal_text(ending.signal), sender,
+                           clock_text(ending.asked_ns));
+    }
+    return ending.seen_ns == 0 ? std::string()
+                               : fmt::format("showed its last sign of life at {}", clock_text(ending.seen_ns));
+}
+
+std::string end_order_text(const Run& run, const Process& process) {
+    const Process* next = nullptr;
+    const auto end_of = [](const Process& other) {
+        return other.ending.asked() ? other.ending.asked_ns : other.ending.seen_ns;
+    };
+    for (const Process& other : run.processes) {
+        if (other.liveness == Liveness::kEnded && (next == nullptr || end_of(other) < end_of(*next))) {
+            next = &other;
+        }
+    }
+    const int64_t own_ns = process.ending.left_ns != 0 ? process.ending.left_ns : process.ending.seen_ns;
+    if (own_ns == 0) {
+        return {};
+    }
+    std::string text = fmt::format("rank {} {}", process.rank, end_text(process));
+    if (next != nullptr && end_of(*next) >= own_ns) {
+        text += fmt::format(", {} before the first of the others ended: rank {} {}",
+                            duration_text(end_of(*next) - own_ns), next->rank, end_text(*next));
+    }
+    return text;
+}
+
+}  // namespace titan::analyzer

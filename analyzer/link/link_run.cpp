@@ -1,0 +1,211 @@
+#include "link_run.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ends.h"
+#include "layout.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Ids of communicators, joined where grow gave one communicator two of them.
+class IdUnion {
+  public:
+    uint64_t find(uint64_t id) {
+        uint64_t root = id;
+        for (auto it = parent_.find(root); it != parent_.end() && it->second != root; it = parent_.find(root)) {
+            root = it->second;
+        }
+        parent_[id] = root;
+        return root;
+    }
+    void join(uint64_t left, uint64_t right) {
+        const uint64_t a = find(left);
+        const uint64_t b = find(right);
+        parent_[std::max(a, b)] = std::min(a, b);
+    }
+
+  private:
+    std::unordered_map<uint64_t, uint64_t> parent_;
+};
+
+void add_member(Run& run, uint32_t index, MemberRef ref) {
+    Communicator& communicator = run.communicators[index];
+    Member& member = run.processes[ref.process].members[ref.row];
+    member.communicator = index;
+    communicator.members.push_back(ref);
+    communicator.least_issued = std::min(communicator.least_issued, member.issued);
+    if (member.size > communicator.size && member.size <= kMaxRanks) {
+        communicator.size = member.size;
+    }
+    if (communicator.name.empty()) {
+        communicator.name = run.processes[ref.process].text(member.name);
+    }
+    communicator.identity_guessed |= member.identity_guessed;
+}
+
+void build_communicators(Run& run) {
+    IdUnion ids;
+    for (const Process& process : run.processes) {
+        for (const Member& member : process.members) {
+            if (member.alias_id != 0) {
+                ids.join(member.id, member.alias_id);
+            }
+        }
+    }
+    for (uint32_t p = 0; p < run.processes.size(); ++p) {
+        auto& members = run.processes[p].members;
+        for (uint32_t row = 0; row < members.size(); ++row) {
+            if (members[row].id == 0) {
+                continue;
+            }
+            const uint64_t id = ids.find(members[row].id);
+            auto [found, fresh] = run.communicator_index.try_emplace(id, run.communicators.size());
+            if (fresh) {
+                Communicator communicator;
+                communicator.id = members[row].id;
+                communicator.parent_id = members[row].parent_id;
+                communicator.ordinal = members[row].ordinal;
+                communicator.origin = members[row].origin;
+                run.communicators.push_back(std::move(communicator));
+            }
+            run.communicator_index.try_emplace(members[row].id, found->second);
+            add_member(run, found->second, {p, row});
+        }
+    }
+}
+
+// The rank of a process that holds several members of a communicator is not the rank of each of them: the communicator of
+// ncclCommInitAll numbers them, and other communicators follow by device.
+void set_global_ranks(Run& run) {
+    for (Process& process : run.processes) {
+        std::map<uint64_t, int> rows_of_id;
+        uint64_t shared_id = 0;
+        for (const Member& member : process.members) {
+            if (++rows_of_id[member.id] > 1) {
+                shared_id = shared_id == 0 ? member.id : shared_id;
+            }
+        }
+        std::map<int32_t, int32_t> rank_of_device;
+        for (const Member& member : process.members) {
+            if (shared_id != 0 && member.id == shared_id) {
+                rank_of_device.emplace(member.device, member.rank);
+            }
+        }
+        for (Member& member : process.members) {
+            const auto by_device = rank_of_device.find(member.device);
+            member.global_rank = shared_id == 0                      ? process.rank
+                                 : member.id == shared_id            ? member.rank
+                                 : by_device == rank_of_device.end() ? process.rank
+                                                                     : by_device->second;
+        }
+    }
+}
+
+void order_members(Run& run) {
+    for (Communicator& communicator : run.communicators) {
+        std::sort(communicator.members.begin(), communicator.members.end(), [&](MemberRef a, MemberRef b) {
+            const Member& left = run.member(a);
+            const Member& right = run.member(b);
+            return std::tie(left.rank, a.process, a.row) < std::tie(right.rank, b.process, b.row);
+        });
+        if (communicator.size > 0) {
+            communicator.by_rank.resize(static_cast<size_t>(communicator.size));
+            for (MemberRef ref : communicator.members) {
+                const int32_t rank = run.member(ref).rank;
+                if (rank >= 0 && rank < communicator.size) {
+                    communicator.by_rank[static_cast<size_t>(rank)] = ref;
+                }
+            }
+        }
+    }
+}
+
+void find_missing_ranks(Run& run) {
+    std::set<int> present;
+    std::map<int32_t, int> votes;
+    std::set<std::string> hosts;
+    for (const Process& process : run.processes) {
+        if (process.rank >= 0) {
+            present.insert(process.rank);
+        }
+        for (const Member& member : process.members) {
+            if (member.global_rank >= 0 && member.global_rank < kMaxRanks) {
+                present.insert(member.global_rank);
+            }
+        }
+        if (process.world_size > 0 && process.world_size <= kMaxRanks) {
+            ++votes[process.world_size];
+        }
+        if (!process.host.empty()) {
+            hosts.insert(process.host);
+        }
+        run.partial_recording |= process.partial_recording;
+    }
+    const auto most =
+        std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    run.world_size = most == votes.end() ? -1 : most->first;
+    if (run.world_size < 0) {
+        for (const Communicator& communicator : run.communicators) {
+            run.world_size = std::max(run.world_size, communicator.size);
+        }
+    }
+    run.ranks.assign(present.begin(), present.end());
+    for (int rank = 0; rank < run.world_size; ++rank) {
+        if (!present.contains(rank)) {
+            run.missing_ranks.push_back(rank);
+        }
+    }
+    run.hosts.assign(hosts.begin(), hosts.end());
+}
+
+// Two known members give the line; it must fit all of them. Of the world one is enough.
+RankLine fit_line(const Run& run, const Communicator& communicator) {
+    RankLine line;
+    bool fits = communicator.size == run.world_size;
+    for (int rank = 0; rank < static_cast<int>(communicator.by_rank.size()); ++rank) {
+        const MemberRef known = communicator.by_rank[static_cast<size_t>(rank)];
+        line.unknown_members += known.known() ? 0 : 1;
+        const int global = known.known() ? run.member(known).global_rank : -1;
+        if (global < 0) {
+            continue;
+        }
+        if (line.first < 0) {
+            line.first = rank;
+            line.base = global;
+            continue;
+        }
+        if (line.at(rank) != global && !line.crooked) {
+            const int64_t rise = int64_t{global} - line.base;
+            line.crooked = fits || rise % (rank - line.first) != 0;
+            line.slope = line.crooked ? line.slope : rise / (rank - line.first);
+        }
+        fits = true;
+    }
+    line.fits = line.first >= 0 && fits && !line.crooked;
+    return line;
+}
+
+}  // namespace
+
+void link(Run& run) {
+    std::stable_sort(run.processes.begin(), run.processes.end(), [](const Process& a, const Process& b) {
+        return std::tie(a.rank, a.pid) < std::tie(b.rank, b.pid);
+    });
+    run.communicators.clear();
+    run.communicator_index.clear();
+    run.missing_ranks.clear();
+    build_communicators(run);
+    set_global_ranks(run);
+    order_members(run);
+    find_missing_ranks(run);
+    for (Communicator& communicator : run.communicators) {
+        communicator.rank_line = fit_line(run, communicator);
+    }
+    run.layout = std::make_shared<const Layout>(layout_of(run));
+    judge_ends(run);
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,153 @@
+// Puts a Run together: which of several jobs that share a directory, who belongs to whom, what could not be seen.
+#include "load_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "condense.h"
+#include "flight_recorder.h"
+#include "gap_warnings.h"
+#include "link_run.h"
+#include "load_files.h"
+#include "text.h"
+#include "witnessed.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::Error;
+using format::Result;
+
+// Processes that share a communicator, directly or through others.
+std::vector<std::vector<size_t>> connected(const std::vector<Process>& processes) {
+    std::vector<size_t> parent(processes.size());
+    std::iota(parent.begin(), parent.end(), 0);
+    const auto find = [&](size_t i) {
+        while (parent[i] != i) {
+            parent[i] = parent[parent[i]];
+            i = parent[i];
+        }
+        return i;
+    };
+    std::unordered_map<uint64_t, size_t> holder;
+    for (size_t i = 0; i < processes.size(); ++i) {
+        for (const Member& member : processes[i].members) {
+            for (const uint64_t id : {member.id, member.alias_id, member.parent_id}) {
+                if (id != 0) {
+                    parent[find(i)] = find(holder.try_emplace(id, i).first->second);
+                }
+            }
+        }
+    }
+    std::map<size_t, std::vector<size_t>> groups;
+    for (size_t i = 0; i < processes.size(); ++i) {
+        groups[find(i)].push_back(i);
+    }
+    std::vector<std::vector<size_t>> result;
+    for (auto& [root, members] : groups) {
+        result.push_back(std::move(members));
+    }
+    return result;
+}
+
+// Two jobs can share a run id and a directory (a restart that counts no attempts). The newest job stays: a group of
+// processes that had dumped before the newest one was even started belongs to an earlier job.
+std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vector<Warning>& warnings) {
+    auto groups = connected(processes);
+    const auto newest = [&](const std::vector<size_t>& group) {
+        int64_t time = 0;
+        for (const size_t i : group) {
+            time = std::max(time, processes[i].now_ns);
+        }
+        return time;
+    };
+    std::stable_sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return newest(a) > newest(b); });
+    std::vector<Process> kept;
+    std::map<int32_t, size_t> kept_rank;
+    std::vector<int> earlier;
+    int64_t started_ns = INT64_MAX;
+    for (auto& group : groups) {
+        const bool before_start = started_ns != INT64_MAX && newest(group) < started_ns;
+        std::stable_sort(group.begin(), group.end(),
+                         [&](size_t a, size_t b) { return processes[a].now_ns > processes[b].now_ns; });
+        for (const size_t i : group) {
+            Process& process = processes[i];
+            // A process without a rank is known by its pid: it may lie in a dump and in a digest.
+            const bool twin = process.rank < 0 && std::any_of(kept.begin(), kept.end(), [&](const Process& other) {
+                                  return other.rank < 0 && other.pid == process.pid &&
+                                         other.pid_start_ticks == process.pid_start_ticks &&
+                                         other.boot_id == process.boot_id;
+                              });
+            if (twin) {
+                continue;
+            }
+            const bool taken = process.rank >= 0 && !kept_rank.try_emplace(process.rank, kept.size()).second;
+            if (before_start || taken) {
+                const Process* winner = taken ? &kept[kept_rank[process.rank]] : nullptr;
+                const bool same_process = winner != nullptr && winner->pid == process.pid &&
+                                          winner->pid_start_ticks == process.pid_start_ticks;
+                if (!same_process) {
+                    earlier.push_back(process.rank);
+                }
+                if (!taken && process.rank >= 0) {
+                    kept_rank.erase(process.rank);
+                }
+                continue;
+            }
+            if (process.started_ns > 0) {
+                started_ns = std::min(started_ns, process.started_ns);
+            }
+            kept.push_back(std::move(process));
+        }
+    }
+    if (!earlier.empty()) {
+        warnings.push_back(
+            {"other_run", earlier,
+             fmt::format("records of an earlier job with the same run id left out ({})", ranks_text(earlier))});
+    }
+    return kept;
+}
+
+}  // namespace
+
+Result<Run> load_run(const LoadOptions& options) {
+    GroupRanks group_ranks;
+    Result<LoadedRun> loaded = load_files(options, group_ranks);
+    if (!loaded) {
+        return loaded.error();
+    }
+    Run run;
+    run.warnings = std::move(loaded->found.warnings);
+    leave_out_stale(loaded->found.processes, run.warnings);
+    run.processes = choose_incarnation(std::move(loaded->found.processes), run.warnings);
+    add_node_rings(loaded->key, run.processes, options);
+    if (run.processes.empty() && !loaded->found.testimony.empty() && !loaded->any) {
+        run.testimony = std::move(loaded->found.testimony);
+        name_ranks_of_nccl(run);
+        warn_of_unread(run);
+        return run.testimony.empty() ? Result<Run>(Error(run.warnings.back().summary)) : run;
+    }
+    if (run.processes.empty()) {
+        return nothing_usable(*loaded);
+    }
+    run.id = run.processes.front().run;
+    run.attempt = run.processes.front().attempt;
+    complete_flight_recorder(run, group_ranks);
+    for (Process& process : run.processes) {
+        if (process.only_calls) {
+            condense(process);
+        }
+    }
+    run.testimony = std::move(loaded->found.testimony);
+    warn_of_unread(run);
+    keep_of_this_run(run);
+    link(run);
+    warn_of_gaps(run);
+    warn_of_what_it_hides(run);
+    return run;
+}
+
+}  // namespace titan::analyzer

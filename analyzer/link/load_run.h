@@ -1,0 +1,11 @@
+// From paths to a run: the first step of every command.
+#pragma once
+
+#include "load.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+format::Result<Run> load_run(const LoadOptions& options);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,68 @@
+// Rings that processes left on this node: listing, reading those of a run, collecting them as dumps.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/result.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+struct NodeRing {
+    std::string path;
+    int32_t pid = 0;
+    int32_t rank = -1;
+    int32_t attempt = 0;
+    std::string run;
+    std::string executable;
+    Liveness liveness = Liveness::kUnknown;
+    int64_t age_ns = 0;  // since the newest thing in it
+    int64_t newest_ns = 0;
+    uint64_t size_bytes = 0;
+    std::string problem;  // why it cannot be read; the rest is empty then
+};
+
+// Where this node's rings may lie, for all tools: in `chosen` and nowhere else, or where that is empty in TITANTRACE_RING_DIR or
+// /dev/shm, and in /tmp, where tracers go that find no room there.
+using RingDirectories = std::vector<std::string>;
+RingDirectories ring_directories(const std::string& chosen);
+
+// Only of the private directories of this user below them, and no links.
+std::vector<NodeRing> list_rings(const RingDirectories& directories);
+// One line of JSON.
+std::string ring_as_json(const NodeRing& ring);
+
+// Paths of all that is named like a ring there, in order.
+std::vector<std::string> ring_paths(const RingDirectories& directories);
+
+// A run that has rings on this node.
+struct RingRun {
+    std::string run;
+    int32_t attempt = 0;
+    bool alive = false;
+    int64_t newest_ns = 0;
+    size_t rings = 0;
+};
+// The newest one whose dumps would lie in one of the paths, whether or not there are any.
+std::optional<RingRun> newest_ring_run(const RingDirectories& directories, const std::vector<std::string>& paths,
+                                       const std::string& run, std::optional<int32_t> attempt);
+
+struct CollectOptions {
+    RingDirectories ring_directories;
+    std::string run;   // empty: every run
+    std::string into;  // DIR/<run>/<attempt>/rank<NNNNN>.<n>.titan
+    bool include_alive = false;
+};
+struct CollectResult {
+    std::vector<std::string> written;
+    size_t saved_before = 0;  // by an earlier collect
+    std::vector<std::string> problems;
+};
+CollectResult collect_rings(const CollectOptions& options);
+
+const char* liveness_text(Liveness liveness);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,40 @@
+// Lays the members of each communicator side by side, sequence number by sequence number, and says who differs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "finding.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+enum class Shift : uint8_t { kNone, kSkipped, kExtra };
+
+struct Mismatch {
+    uint32_t communicator = kNoIndex;
+    uint64_t sequence = 0;
+    FindingKind kind{};
+    Shift shift = Shift::kNone;
+    bool undecidable = false;
+    Confidence confidence = Confidence::kCertain;
+    std::vector<MemberRef> culprits;
+    std::vector<MemberRef> others;  // who agree with each other
+    std::string summary;
+    std::vector<std::string> evidence;
+    uint64_t repeats = 0;  // later sequence numbers with the same difference
+};
+
+std::vector<Mismatch> find_mismatches(const Run& run);
+
+// The step of a member's collective, -1 unknown.
+int32_t step_at(const Process& process, const Member& member, uint64_t sequence);
+
+// Whether the entry is what the process did before in the same place, judged by its own history: frameworks repeat
+// their steps. Looks at communicator and operation only.
+enum class Habit : uint8_t { kUnknown, kAsBefore, kDeviates };
+Habit habit_of(const Process& process, const Entry& entry);
+// The earlier call that stands where the process' next one will, by its own history. Null where that tells nothing.
+const CallShape* expected_next(const Process& process);
+
+}  // namespace titan::analyzer

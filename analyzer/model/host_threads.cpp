@@ -1,0 +1,82 @@
+#include "host_threads.h"
+
+#include <algorithm>
+#include <set>
+
+namespace titan::analyzer {
+bool is_child(OpKind origin) {
+    return origin == OpKind::kCommSplit || origin == OpKind::kCommShrink || origin == OpKind::kCommGrow;
+}
+
+bool is_creation(OpKind kind) {
+    return kind == OpKind::kCommInit || kind == OpKind::kCommInitAll || is_child(kind);
+}
+
+bool is_being_created(const Member& member) {
+    return member.state == CommState::kCreating && member.issued == 0 && member.created_ns != 0;
+}
+
+std::vector<const ThreadState*> issuing_threads(const Process& process) {
+    std::set<uint32_t> ids{static_cast<uint32_t>(process.pid)};
+    ids.insert(process.callers.begin(), process.callers.end());
+    for (const Member& member : process.members) {
+        if (is_being_created(member)) {
+            ids.insert(member.create_thread);
+        }
+    }
+    std::vector<const ThreadState*> threads;
+    for (const ThreadState& thread : process.threads) {
+        if (ids.contains(thread.thread)) {
+            threads.push_back(&thread);
+        }
+    }
+    return threads;
+}
+
+bool is_sync_call(const std::string& name) {
+    // Synchronisation, and the calls that synchronise on the way.
+    static constexpr const char* kParts[] = {"Synchronize", "Memcpy",    "Memset",    "Free",
+                                             "Malloc",      "HostAlloc", "ModuleLoad"};
+    return name.starts_with("cu") && name.find("Async") == std::string::npos &&
+           std::any_of(std::begin(kParts), std::end(kParts),
+                       [&](const char* part) { return name.find(part) != std::string::npos; });
+}
+
+bool is_host_unseen(const Process& process) {
+    return process.only_calls ||
+           (process.sight.recorded == 0 && process.sight.launches == 0 &&
+            std::none_of(process.threads.begin(), process.threads.end(), [&](const ThreadState& thread) {
+                return process.text(thread.call).starts_with("cu") || process.text(thread.last_call).starts_with("cu");
+            }));
+}
+
+const ThreadState* telling_thread(const Process& process) {
+    const ThreadState* best = nullptr;
+    for (const ThreadState* thread : issuing_threads(process)) {
+        const auto worth = [](const ThreadState& t) {
+            return std::pair(t.call != 0, t.call != 0 ? -t.entered_ns : t.last_call_ns);
+        };
+        if (best == nullptr || worth(*thread) > worth(*best)) {
+            best = thread;
+        }
+    }
+    if (best == nullptr && !process.threads.empty()) {
+        best = &process.threads.front();
+    }
+    return best;
+}
+
+const Process* process_of_rank(const Run& run, int rank) {
+    const Process* found = nullptr;
+    for (const Process& process : run.processes) {
+        if (process.rank == rank) {
+            return &process;
+        }
+        for (const Member& member : process.members) {
+            found = member.global_rank == rank && found == nullptr ? &process : found;
+        }
+    }
+    return found;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,25 @@
+// The threads of a process that matter for NCCL, and what they may be held in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+// Threads of the process that issue NCCL calls: only what holds them keeps a call from being issued.
+std::vector<const ThreadState*> issuing_threads(const Process& process);
+bool is_sync_call(const std::string& name);
+// Nothing tells what its host does: a Flight Recorder file, or no CUDA call was seen at all (TITANTRACE_CUDA=off, a static
+// runtime).
+bool is_host_unseen(const Process& process);
+// A creation from another communicator.
+bool is_child(OpKind origin);
+bool is_creation(OpKind kind);
+bool is_being_created(const Member& member);
+// The thread that tells most: one that is inside a call, else the one that was heard of last. Null: none is recorded.
+const ThreadState* telling_thread(const Process& process);
+const Process* process_of_rank(const Run& run, int rank);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,37 @@
+#include "robust.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace titan::analyzer {
+
+double quantile_of(std::vector<double> values, double quantile) {
+    if (values.empty()) {
+        return 0;
+    }
+    const double place = quantile * static_cast<double>(values.size() - 1);
+    const auto nth = values.begin() + static_cast<std::ptrdiff_t>(std::floor(place));
+    std::nth_element(values.begin(), nth, values.end());
+    return *nth;
+}
+
+double spread_of(const std::vector<double>& values) {
+    const double median = median_of(values);
+    std::vector<double> distances;
+    distances.reserve(values.size());
+    for (const double value : values) {
+        distances.push_back(std::abs(value - median));
+    }
+    return 1.4826 * median_of(std::move(distances));
+}
+
+int64_t typical_of(std::vector<int64_t> durations_ns) {
+    if (durations_ns.empty()) {
+        return 0;
+    }
+    const auto middle = durations_ns.begin() + static_cast<std::ptrdiff_t>(durations_ns.size() / 2);
+    std::nth_element(durations_ns.begin(), middle, durations_ns.end());
+    return *middle;
+}
+
+}  // namespace titan::analyzer

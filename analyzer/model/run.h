@@ -1,0 +1,465 @@
+// What was loaded, as plain values: one job run, its processes, their communicators and calls. Everything after loading
+// is a function of a Run. Entries are compact because a run has millions of them; images of rings are not kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "formats/enums.h"
+#include "formats/ring_layout.h"
+#include "history.h"
+#include "testimony.h"
+
+namespace titan::analyzer {
+
+using format::CallState;
+using format::CommState;
+using format::Datatype;
+using format::kNoIndex;
+using format::kNoSequence;
+using format::OpKind;
+using format::Reduction;
+using format::WorkKind;
+
+// What is known of a call on the GPU, the best of all witnesses: the entry's state and times, the marks that the stream
+// itself writes, the kernel channels that NCCL's profiler plugin interface saw.
+enum class DeviceState : uint8_t {
+    kUnknown,
+    kNotReached,    // the stream has not come to it
+    kGraphStarted,  // the graph launch that it is part of has started; how far that is, nobody tells
+    kStarted,
+    kFinished,
+};
+
+// One NCCL call. Times are CLOCK_REALTIME of its host, 0 unknown or not yet.
+struct Entry {
+    uint64_t sequence = 0;
+    uint64_t count = 0;
+    uint64_t stream = 0;
+    int64_t entered_ns = 0;
+    int64_t returned_ns = 0;
+    int64_t started_ns = 0;  // on the GPU
+    int64_t finished_ns = 0;
+    uint32_t row = kNoIndex;  // index into Process::members
+    uint32_t group = 0;
+    uint32_t thread = 0;
+    uint32_t span = 0;    // index into Process::texts
+    uint32_t site = 0;    // texts: where the program made the call, such as "train.py:212 in step"
+    uint32_t shape = 0;   // texts: the arguments in the recorder's own words, where they say more than the fields
+    uint32_t agreed = 0;  // what else members must agree on, as a number that means the same in all; 0 nothing
+    int32_t step = -1;
+    int32_t peer = -1;  // root or peer, only where the operation has one
+    int32_t result = -1;
+    uint32_t graph = 0;         // captured: number of the capture; replayed: of the capture it came from
+    uint32_t replay = 0;        // replayed: n-th graph launch of the process, from 1
+    uint32_t place = kNoIndex;  // in Process::history
+    OpKind kind{};
+    Datatype datatype = Datatype::kNoDatatype;
+    Reduction reduction = Reduction::kNoReduction;  // only where the operation reduces
+    CallState state = CallState::kNone;
+    DeviceState device = DeviceState::kUnknown;
+    bool captured : 1 = false;
+    bool arguments_lost : 1 = false;  // part of it was overwritten: that it was called is known, not with what
+    bool number_guessed : 1 = false;  // of a point-to-point call: counted from a beginning that is lost
+    int32_t recorder_number = -1;     // PyTorch's number of a send or receive, which counts all of the rank
+};
+static_assert(sizeof(Entry) == 120);
+
+// Work that the program handed to a stream beside NCCL's calls, unless it is known to be done. Ring order.
+struct StreamWork {
+    uint64_t stream = 0;
+    uint64_t object = 0;  // event, executable graph or address
+    uint64_t amount = 0;  // bytes, thread blocks, or the number of the replay
+    int64_t entered_ns = 0;
+    uint32_t name = 0;  // texts
+    uint32_t call = 0;
+    uint32_t record = kNoIndex;  // event wait: the record that it waits for, in Process::work
+    WorkKind kind{};
+    bool satisfied = false;  // event wait: that record is known to be done
+};
+static_assert(sizeof(StreamWork) == 48);
+
+// What is known of a process' streams as a whole.
+struct StreamSight {
+    uint64_t recorded = 0;     // pieces of stream work that got an entry, also those that are overwritten
+    uint64_t overwritten = 0;  // may hide what is ahead of an old call
+    uint64_t torn = 0;
+    uint64_t launches = 0;  // pieces that the living threads handed over, recorded or not
+    int64_t oldest_ns = 0;  // of the oldest piece still in the ring
+    bool sampled = false;   // not every piece is recorded; events and graph launches always are
+    bool cut = false;       // more were unfinished than are kept here
+    // All waits between streams that were made since `ns` are seen.
+    bool waits_since(int64_t ns) const {
+        return recorded != 0 && !cut && torn == 0 && (overwritten == 0 || oldest_ns <= ns);
+    }
+    // And all work.
+    bool complete_since(int64_t ns) const { return waits_since(ns) && !sampled; }
+};
+
+// One channel's work for an unfinished collective.
+struct ChannelWork {
+    uint32_t entry = kNoIndex;  // index into Process::entries
+    uint32_t steps = 0;
+    uint32_t steps_done = 0;
+    int32_t peer = -1;  // communicator rank
+    uint16_t channel = 0;
+    format::ChannelRole role{};
+    format::ChannelState state{};
+};
+
+// Kernel channels of an unfinished collective, as counted by the plugin.
+struct ChannelCounts {
+    uint32_t entry = kNoIndex;
+    uint16_t channels = 0;
+    uint16_t started = 0;
+    uint16_t finished = 0;
+};
+
+// When a process came to one call of a communicator, and when it left: what timing is made of. A bounded sample that all
+// members choose alike (decode_timing.cpp). Times are CLOCK_REALTIME of the host, 0 unknown.
+struct Arrival {
+    uint64_t sequence = 0;
+    uint64_t bytes = 0;  // count times size, as passed
+    int64_t entered_ns = 0;
+    int64_t started_ns = 0;  // on the GPU
+    int64_t ended_ns = 0;    // on the GPU
+    int64_t waited_ns =
+        0;  // running sum until the arrival: in NCCL's calls on the GPU; without its times, in synchronisations
+    // Of another recorder's calls (Process::only_calls), whose durations alone are exact.
+    int64_t held_ns = 0;   // running sum of those of the communicator's barrier-like calls, this one included
+    uint32_t untimed = 0;  // running count of the process' calls without one
+    int32_t step = -1;
+    OpKind kind{};
+
+    int64_t arrived_ns() const { return started_ns != 0 ? started_ns : entered_ns; }
+};
+static_assert(sizeof(Arrival) == 72);
+
+// How the host spent one step, from its marker to the next one.
+struct StepProfile {
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    int64_t sync_ns = 0;      // blocked until the GPU is through
+    int64_t copy_ns = 0;      // inside copies that block
+    int64_t memory_ns = 0;    // inside other calls that block: allocation, freeing, loading
+    int64_t nccl_ns = 0;      // inside NCCL's calls
+    int64_t gap_ns = 0;       // longest time without any call, 0 unknown
+    uint32_t launches = 0;    // pieces of stream work, 0 unknown
+    uint32_t first_span = 0;  // its spans in Process::step_spans
+    uint32_t span_count = 0;
+    int32_t step = -1;
+
+    int64_t length_ns() const { return end_ns - begin_ns; }
+};
+static_assert(sizeof(StepProfile) == 72);
+
+// Time in a span by itself, without its inner spans and without blocking CUDA calls and NCCL's calls.
+struct SpanTime {
+    int64_t busy_ns = 0;
+    uint32_t name = 0;  // texts
+};
+
+// One communicator as one process sees it: a row of its table.
+struct Member {
+    uint64_t id = 0;
+    uint64_t parent_id = 0;
+    uint64_t alias_id = 0;
+    uint64_t issued = 0;    // collectives issued so far
+    uint64_t finished = 0;  // sequence number of the newest one seen finished, + 1
+    int64_t created_ns = 0;
+    int64_t ready_ns = 0;
+    int64_t closed_ns = 0;
+    uint32_t communicator = kNoIndex;  // index into Run::communicators
+    uint32_t ordinal = 0;
+    uint32_t name = 0;
+    uint32_t create_thread = 0;
+    int32_t size = -1;
+    int32_t rank = -1;
+    int32_t global_rank = -1;
+    int32_t device = -1;
+    int32_t color = 0;
+    int32_t key = 0;
+    int32_t parent_rank = -1;
+    int32_t create_result = -1;
+    int32_t async_error = 0;
+    OpKind origin{};
+    CommState state = CommState::kUnused;
+    bool identity_guessed = false;
+    std::vector<uint32_t> calls;    // collectives of it in Process::entries, by sequence number
+    Past past;                      // all its collectives that the ring still held, in Process::history
+    int64_t typical_ns = 0;         // median from the call to its completion, over the newest calls; 0 unknown
+    std::vector<Arrival> arrivals;  // a sample of them, by sequence number
+    bool p2p_counted = false;
+    // What PyTorch's group says of itself (pg_status), -1 nothing. Its watchdog's newest look at each call's end and start,
+    // so up to a second old; calls that only count as one when a coalesced group ends count once. Numbers are those of
+    // collectives or, whatever came last, of the rank's own point-to-point calls (p2p_seq_id): in a group that has both they
+    // cannot be told apart. A call that is still inside NCCL on the host is not counted as enqueued.
+    int64_t last_enqueued = -1;
+    int64_t last_started = -1;  // stays -1 without TORCH_NCCL_ENABLE_TIMING
+    int64_t last_completed = -1;
+    std::vector<std::pair<int32_t, uint64_t>> sent, received;  // calls per peer, by peer, only where there are any
+
+    uint64_t sent_to(int32_t peer) const { return count_of(sent, peer); }
+    uint64_t received_from(int32_t peer) const { return count_of(received, peer); }
+
+  private:
+    static uint64_t count_of(const std::vector<std::pair<int32_t, uint64_t>>& counts, int32_t peer);
+};
+
+struct ThreadState {
+    uint32_t thread = 0;
+    uint32_t call = 0;  // text: the function it is inside, 0 = program code
+    uint32_t last_call = 0;
+    int64_t entered_ns = 0;
+    int64_t last_call_ns = 0;
+    uint64_t object = 0;
+    uint64_t ticket = 0;  // of its entry + 1
+    uint64_t group = 0;
+    uint32_t group_depth = 0;
+    uint64_t launches = 0;
+    uint64_t queries = 0;
+    std::vector<uint32_t> spans;  // texts, outermost first
+};
+
+// Where a thread stood when its process was dumped, its native and Python frames as one.
+struct Standing {
+    int32_t thread = 0;
+    uint32_t name = 0;                     // texts
+    uint32_t why_none = 0;                 // texts: where there are no frames
+    std::vector<uint32_t> frames;          // texts, innermost first
+    std::vector<uint32_t> libraries = {};  // texts: what each frame came with, 0 the program; may be shorter
+    // Of those, kNoIndex none: the innermost Python frame; what called it of the program itself, where it is not that; the
+    // innermost native frame that is neither the C library's nor the interpreter's nor ours, inside of the Python frame
+    // where there is one.
+    uint32_t python = kNoIndex;
+    uint32_t caller = kNoIndex;
+    uint32_t native = kNoIndex;
+};
+
+// kEnded: gone or about to go, but only because something else had ended or hung before: what it did last is analyzed.
+enum class Liveness { kUnknown, kAlive, kExited, kCrashed, kKilled, kEnded };
+
+// What keeps a process that lives from running.
+enum class Halt : uint8_t { kNone, kStopped, kTraced, kFrozen };
+
+// What is known of a process' end. Times are CLOCK_REALTIME of its host, 0 unknown or not yet.
+struct Ending {
+    int64_t seen_ns = 0;       // newest sign of life in its record
+    int64_t asked_ns = 0;      // when a signal asked it to end
+    int64_t left_ns = 0;       // when it left by itself
+    int32_t signal = 0;        // that asked
+    int32_t sender = 0;        // pid, 0 the kernel
+    int32_t exit_status = -1;  // -1 unknown
+    Halt halt = Halt::kNone;
+    bool guessed = false;  // that it ended before the others follows from their waits alone
+
+    bool asked() const { return asked_ns != 0; }
+    bool failed() const { return exit_status > 0; }
+};
+
+// Whether a process got the processors that it asked for, as its dump tells.
+struct Processors {
+    uint32_t online = 0;         // of the host, 0 nothing is known
+    uint32_t allowed = 0;        // that the process may run on, 0 unknown
+    uint32_t quota_cent = 0;     // hundredths of a processor that its cgroups leave it, 0 no limit known
+    uint32_t load_cent[3] = {};  // load averages of the host over 1, 5 and 15 minutes, in hundredths
+    uint32_t threads = 0;        // whose times these are: the main thread and those that call NCCL
+    uint64_t run_ns = 0;         // on a processor, since each thread began
+    uint64_t run_delay_ns = 0;   // ready to run, and without a processor
+
+    bool known() const { return online != 0; }
+};
+
+// How it is known when a dump was made, Process::now_ns.
+enum class Moment : uint8_t {
+    kRecorded,  // the dump says so, in so many words or by what it found only then
+    kFileTime,  // nothing in it does: the file's time, which a copy may have changed
+    kGuessed,   // nor does the file's time: no wait is longer than PyTorch's timeout lets it be
+};
+
+// Where a process' record came from.
+struct Source {
+    std::string path;
+    std::string member;  // of the archive at `path`
+    std::string label;   // file name, for messages
+    bool is_ring = false;
+    bool is_flight_recorder = false;  // PyTorch's
+    bool is_digest = false;
+    uint64_t dump_number = 0;
+    int64_t written_ns = 0;  // the file's time, where the dump's moment is not in it
+    std::string reason;      // of a dump
+    std::string detail;
+};
+
+// Point-to-point calls of one member with one peer, by sequence number.
+struct PeerCalls {
+    uint32_t row = kNoIndex;
+    OpKind kind{};
+    int32_t peer = -1;
+    uint64_t first = 0;
+    uint64_t last = 0;
+};
+
+// Elements that a member of an all_to_all passes: they may differ from member to member, their sums may not.
+struct Exchange {
+    uint32_t row = kNoIndex;
+    uint64_t sequence = 0;
+    uint64_t sent = 0;
+    uint64_t received = 0;
+};
+
+// Global ranks and their number: what is beyond any job is not known, so that no arithmetic with ranks overflows.
+constexpr int32_t plausible_rank(int32_t claimed) { return claimed < 0 || claimed > (1 << 24) ? -1 : claimed; }
+
+struct Process {
+    Source source;
+    int32_t pid = 0;
+    uint64_t pid_start_ticks = 0;
+    int32_t rank = -1;
+    int32_t world_size = -1;
+    int32_t attempt = 0;
+    std::string run;
+    std::string host;
+    std::string boot_id;
+    Liveness liveness = Liveness::kUnknown;
+    int32_t fatal_signal = 0;
+    uint32_t fatal_thread = 0;  // that got it, 0 unknown
+    Ending ending;
+    Processors processors;
+    int64_t now_ns = 0;  // the moment of the dump
+    Moment moment = Moment::kRecorded;
+    int64_t started_ns = 0;  // the tracer's first anchor
+    int64_t step = -1;
+    uint64_t timeout_ns = 0;
+    bool gpu_progress = false;
+    format::GpuProgressMethod gpu_method{};
+    uint32_t gpu_sample = 1;         // every n-th launch is observed
+    bool starts_seen = false;        // when calls start on the GPU is observed
+    bool partial_recording = false;  // TITANTRACE_RANKS was set: other ranks may rightly have no record
+    bool only_calls = false;    // by another recorder: nothing tells what the host does, or which streams there are
+    uint64_t first_ticket = 0;  // of entries[0]
+    uint64_t overwritten = 0;
+    uint64_t torn = 0;
+    uint64_t losses[format::kLossCount] = {};
+    // In the order of the program. Once condensed: the newest and the unfinished ones; `history` has them all.
+    std::vector<Entry> entries;
+    std::vector<uint64_t> tickets;  // of the entries, only where they have gaps
+    History history;
+    bool condensed = false;
+    std::vector<uint32_t> callers;  // threads that made the newest calls
+    std::vector<PeerCalls>
+        passed_pairs;                 // once condensed: point-to-point calls that are done and have no entry any more
+    std::vector<Exchange> exchanges;  // the newest ones, where the record tells both sides
+    std::vector<Member> members;
+    std::vector<ThreadState> threads;
+    // Of the threads that call NCCL and of the main thread. First the one that tells most: that crashed, that is inside a
+    // call, else the main thread. Empty: the dump has no stacks.
+    std::vector<Standing> standing;
+    std::vector<StreamWork> work;  // not known to be done
+    StreamSight sight;
+    std::vector<std::pair<uint32_t, uint32_t>> work_done;  // by name: how often it is known to have ended
+    std::vector<ChannelWork> channels;
+    std::vector<ChannelCounts> channel_counts;
+    std::vector<std::pair<uint32_t, uint32_t>> labels;  // titan_label: texts of key and value, the newest of each key
+    std::vector<StepProfile> steps;                     // the newest ones that ended, in order
+    std::vector<SpanTime> step_spans;
+    // What moves data between GPUs in this process and is not recorded: "NVSHMEM (libnvshmem_host.so.3)".
+    std::vector<std::string> unrecorded;
+    std::vector<std::string> texts;  // those that are referred to; [0] is empty
+
+    const std::string& text(uint32_t id) const { return id < texts.size() ? texts[id] : texts.front(); }
+    const Entry* entry_of_ticket(uint64_t ticket) const;
+    const Entry* call_at(const Member& member, uint64_t sequence) const;
+    // The same where its full entry is gone, too: what the history tells of it, its time to within a few calls.
+    std::optional<Entry> recall(const Member& member, uint64_t sequence) const;
+    const CallShape* shape_at(const Member& member, uint64_t sequence) const;
+    bool has_passed_pair(uint32_t row, OpKind kind, int32_t peer, uint64_t sequence) const;
+    // Against its will, or in failure.
+    bool died() const {
+        return liveness == Liveness::kCrashed || liveness == Liveness::kKilled ||
+               (liveness == Liveness::kExited && ending.failed());
+    }
+    bool is_gone() const { return died() || liveness == Liveness::kExited; }
+    // Newest thing that this process is known to have done.
+    int64_t last_activity_ns() const;
+};
+
+// Sizes are read from files: larger ones are damage, not jobs.
+inline constexpr int32_t kMaxRanks = 1 << 20;
+
+// A member of a communicator: which process, and which row of its table.
+struct MemberRef {
+    uint32_t process = kNoIndex;
+    uint32_t row = kNoIndex;
+    bool known() const { return process != kNoIndex; }
+    bool operator==(const MemberRef&) const = default;
+};
+
+// Communicator ranks nearly always lie on a line over global ranks (the world, dp groups, tp groups).
+struct RankLine {
+    int first = -1;  // the first member whose global rank is known
+    int base = 0;    // its global rank
+    int64_t slope = 1;
+    int unknown_members = 0;
+    bool crooked = false;  // no line goes through all of them
+    bool fits = false;
+
+    int64_t at(int comm_rank) const { return base + slope * (int64_t{comm_rank} - first); }
+};
+
+struct Communicator {
+    uint64_t id = 0;
+    uint64_t parent_id = 0;
+    uint32_t ordinal = 0;
+    int32_t size = -1;
+    OpKind origin{};
+    bool identity_guessed = false;
+    uint64_t least_issued = UINT64_MAX;  // collectives of the member that is furthest behind: nothing later is finished
+    std::string name;
+    std::vector<MemberRef> members;  // all known ones, by communicator rank where known
+    std::vector<MemberRef> by_rank;  // index = communicator rank; empty where the size is unknown
+    RankLine rank_line;              // made by link()
+};
+
+struct Warning {
+    std::string kind;  // missing_dump, lost_entries, or damaged_file, stale_dump, other_run, flight_recorder,
+                       // overcommitted_host, not_recorded
+    std::vector<int> ranks;
+    std::string summary;
+};
+
+class Layout;  // layout.h
+
+struct Run {
+    std::string id;
+    int32_t attempt = 0;
+    int32_t world_size = -1;
+    std::vector<Process> processes;  // by rank
+    std::vector<Communicator> communicators;
+    std::vector<int> ranks;  // with a record
+    std::vector<int> missing_ranks;
+    std::vector<std::string> hosts;
+    std::vector<Warning> warnings;
+    std::vector<Testimony> testimony;  // of launchers, schedulers and NCCL, as far as it is of this run
+    std::string end_unclear;  // why nothing tells which process ended first; empty where that is clear, or none did
+    bool partial_recording = false;
+    std::shared_ptr<const Layout> layout;  // made by link()
+
+    const Process& process(MemberRef ref) const { return processes[ref.process]; }
+    const Member& member(MemberRef ref) const { return processes[ref.process].members[ref.row]; }
+    std::optional<uint32_t> find_communicator(uint64_t id) const;
+    // Global rank of a communicator rank, -1 where nothing tells it.
+    int global_rank(const Communicator& communicator, int comm_rank) const;
+
+    std::unordered_map<uint64_t, uint32_t> communicator_index;  // by id and alias
+    // Global ranks by communicator rank, of communicators whose record lists them; by id.
+    std::unordered_map<uint64_t, std::vector<int32_t>> ranks_of;
+};
+
+}  // namespace titan::analyzer

@@ -1,0 +1,59 @@
+#include "run_text.h"
+
+#include <fmt/format.h>
+
+#include "text.h"
+
+namespace titan::analyzer {
+namespace {
+template <typename E>
+std::string known_or_number(E value, const char* what) {
+    const std::string_view name = format::name_of(value);
+    return name.empty() ? fmt::format("{} {}", what, static_cast<unsigned>(value)) : std::string(name);
+}
+}  // namespace
+
+std::string op_text(OpKind kind) { return known_or_number(kind, "operation"); }
+
+std::string datatype_text(Datatype datatype) { return known_or_number(datatype, "datatype"); }
+
+std::string reduction_text(Reduction reduction) { return known_or_number(reduction, "reduction"); }
+
+std::string communicator_text(const Communicator& communicator) {
+    return communicator.name.empty() ? "communicator " + id_text(communicator.id).substr(0, 8) : communicator.name;
+}
+
+std::string call_text(const Communicator& communicator, OpKind kind, uint64_t sequence) {
+    const std::string number = sequence == kNoSequence ? std::string() : fmt::format(" #{}", sequence);
+    return op_text(kind) + number + " on " + communicator_text(communicator);
+}
+
+std::string arguments_text(const Entry& entry) {
+    if (entry.arguments_lost) {
+        return "with what is overwritten";
+    }
+    std::string text = fmt::format("{} x {}", datatype_text(entry.datatype), grouped_digits(entry.count));
+    if (entry.reduction != Reduction::kNoReduction) {
+        text += ", " + reduction_text(entry.reduction);
+    }
+    // The peer is said by who waits for whom, in ranks of the job; a root as the program passes it.
+    if (entry.peer >= 0 && format::class_of(entry.kind) == format::OpClass::rooted) {
+        text += fmt::format(", root {} of the communicator", entry.peer);
+    }
+    return text;
+}
+
+std::string site_text(const Process& process, const Entry& entry) {
+    return entry.site == 0 ? std::string() : ", called at " + process.text(entry.site);
+}
+
+std::string halt_text(Halt halt) {
+    switch (halt) {
+        case Halt::kStopped: return "stopped (SIGSTOP, job control or scontrol suspend)";
+        case Halt::kTraced: return "stopped by a debugger";
+        case Halt::kFrozen: return "frozen (cgroup freezer)";
+        case Halt::kNone: break;
+    }
+    return {};
+}
+}  // namespace titan::analyzer

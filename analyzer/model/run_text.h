@@ -1,0 +1,24 @@
+// What is in a run, in words.
+#pragma once
+
+#include <string>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+// "all_reduce", or "op 99" for a kind that this build does not know.
+std::string op_text(OpKind kind);
+std::string datatype_text(Datatype datatype);
+std::string reduction_text(Reduction reduction);
+std::string communicator_text(const Communicator& communicator);
+// "all_reduce #41 on dp:0".
+std::string call_text(const Communicator& communicator, OpKind kind, uint64_t sequence);
+// "float32 x 1,024, sum".
+std::string arguments_text(const Entry& entry);
+// ", called at train.py:212 in step", empty where the record does not tell.
+std::string site_text(const Process& process, const Entry& entry);
+// "stopped (SIGSTOP, scontrol suspend)", "stopped by a debugger", "frozen (cgroup freezer)"; empty for none.
+std::string halt_text(Halt halt);
+
+}  // namespace titan::analyzer

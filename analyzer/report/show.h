@@ -1,0 +1,54 @@
+// Lists recorded calls, for people or as JSON Lines. Reads the images again, because a Run keeps only what a diagnosis
+// needs, and streams: one process at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+struct ShowOptions {
+    std::set<int> ranks;       // empty: all
+    std::string communicator;  // name or id or the start of an id
+    std::optional<std::pair<uint64_t, uint64_t>> sequences;
+    std::optional<std::pair<int64_t, int64_t>> steps;
+    std::string state;
+    std::string op;
+    size_t last = 0;        // of each rank, 0: all
+    bool work = false;      // stream work instead of calls
+    bool channels = false;  // NCCL's channels instead of calls
+    bool json = false;
+};
+
+// The newest lines of a listing, written when it ends. Most 0: all.
+class NewestLines {
+  public:
+    NewestLines(size_t most, const std::function<void(const std::string&)>& write) : most_(most), write_(write) {}
+    NewestLines(const NewestLines&) = delete;
+    NewestLines& operator=(const NewestLines&) = delete;
+    ~NewestLines() { std::for_each(lines_.begin(), lines_.end(), write_); }
+
+    void add(std::string line) {
+        lines_.push_back(std::move(line));
+        if (most_ != 0 && lines_.size() > most_) {
+            lines_.pop_front();
+        }
+    }
+
+  private:
+    size_t most_;
+    const std::function<void(const std::string&)>& write_;
+    std::deque<std::string> lines_;
+};
+
+// Calls write(text) with whole lines. Answers why none was listed, empty where some were.
+std::string show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write);
+
+}  // namespace titan::analyzer

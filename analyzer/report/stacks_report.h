@@ -1,0 +1,23 @@
+// Writers of stacks, for people and for machines.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "report.h"
+#include "stacks.h"
+
+namespace titan::analyzer {
+
+// What is printed: one tree of the stacks of all processes, or thread by thread.
+struct StacksView {
+    bool list = false;
+    bool all_threads = false;
+};
+std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems,
+                          const StacksView& view, const TextStyle& style);
+nlohmann::ordered_json inlined_json(const StackSite& site);
+std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems);
+
+}  // namespace titan::analyzer

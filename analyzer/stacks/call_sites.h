@@ -1,0 +1,63 @@
+// From where a process made its NCCL calls (TITANTRACE_STACKS=collective), as its ring tells.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "formats/call_sites_image.h"
+#include "formats/ring_image.h"
+#include "stacks.h"
+
+namespace titan::analyzer {
+
+struct CallStack {
+    std::vector<StackSite> native;   // innermost first
+    std::vector<PythonSite> python;  // innermost first
+    bool native_cut = false;
+    bool python_cut = false;
+};
+
+// A frame of either kind, for readers that know one kind.
+struct CallFrame {
+    std::string name;
+    std::string file;  // where no source is known, the module
+    int line = 0;
+};
+
+// Of one ring; numbers are CollectiveEntry::stack. The image and the symbols must outlive it. Not thread-safe.
+class CallSites {
+  public:
+    // Without symbols native frames have no names.
+    CallSites(const format::RingImage& image, Symbols* symbols);
+
+    bool recorded() const { return !image_.empty(); }
+    // Why frames are missing that were asked for; empty where none are.
+    std::vector<std::string> problems() const;
+    // Empty for 0 and for unknown numbers.
+    const CallStack& stack(uint32_t number);
+    // "train.py:212 in step": the innermost frame that is not a framework's, of Python where there is one. Empty where
+    // there is none.
+    const std::string& place(uint32_t number);
+    // That and up to two frames of the program around it: "train.py:9 in call, from train.py:157 in step".
+    const std::string& way(uint32_t number);
+    // Both kinds as one, innermost first: the Python frames of one run of the interpreter stand in its place.
+    std::vector<CallFrame> frames(uint32_t number);
+
+  private:
+    struct Known {
+        CallStack stack;
+        std::string place;
+        std::string way;
+    };
+    const Known& known(uint32_t number);
+    StackSite native_site(uint64_t address);
+
+    format::CallSitesImage image_;
+    Symbols* symbols_;
+    std::vector<format::StackModule> modules_;
+    std::unordered_map<uint32_t, Known> known_;
+};
+
+}  // namespace titan::analyzer

@@ -1,0 +1,11 @@
+// Which source files are a framework's.
+#pragma once
+
+#include <string_view>
+
+namespace titan::analyzer {
+
+// PyTorch's own, or of no source that is known: not where a program's author would look.
+bool is_framework_file(std::string_view file);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,133 @@
+// Where the threads of a process stood when it was dumped, with names for their addresses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/result.h"
+#include "formats/stacks_layout.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+// A function that the compiler has put into the one around it.
+struct InlinedSite {
+    std::string function;
+    std::string file;
+    int line = 0;
+};
+
+struct StackSite {
+    uint64_t address = 0;
+    bool interrupted = false;               // by a signal: it did not call what lies inside of it
+    std::string module;                     // file name, empty for code of no file (JIT)
+    bool of_library = false;                // that file came with the system, the vendor or a package
+    uint64_t in_module = 0;                 // address in that file
+    std::string function;                   // demangled, empty where nothing tells
+    std::string file;                       // of the source, where there is debug information
+    int line = 0;                           // of that function, not of those inlined into it
+    std::vector<InlinedSite> inlined = {};  // that the address lies in, innermost first; none of system headers
+};
+
+struct PythonSite {
+    std::string file;
+    std::string function;
+    int line = 0;
+    bool is_entry = false;  // outermost of one run of the interpreter's C function
+    uint32_t native = 0;    // of an entry: the number of that run's frame in `sites` + 1, 0 unknown
+};
+
+// Native and Python frames as one, in words, innermost first; what our handler of a crash adds is left out. Indices are
+// kNoIndex where there is none.
+struct MergedStack {
+    std::vector<std::string> frames;
+    std::vector<std::string>
+        libraries;               // of each frame: what it came with ("libcuda.so.1", "torch"); empty: the program
+    uint32_t python = kNoIndex;  // the innermost Python frame
+    uint32_t caller = kNoIndex;  // the innermost one of the program itself, where that is not it
+    uint32_t native = kNoIndex;  // the innermost native frame that tells something; not outside of `python`
+};
+
+struct ThreadStack {
+    int32_t tid = 0;
+    std::string name;
+    char state = '?';
+    std::string wait_channel;
+    int64_t system_call = -2;
+    uint64_t cpu_ns = 0;
+    format::StackOutcome outcome = format::StackOutcome::kNotAsked;
+    std::vector<StackSite> sites;    // innermost first
+    std::vector<PythonSite> python;  // innermost first
+    bool python_cut = false;
+    MergedStack merged;
+};
+
+struct ProcessStacks {
+    int rank = -1;
+    int32_t pid = 0;
+    std::string host;
+    uint64_t took_ns = 0;
+    std::string python;                // "CPython 3.12.4", or why its stacks are missing; empty: none
+    std::vector<ThreadStack> threads;  // the main thread first
+    std::vector<std::string> notes;    // what could not be seen, and why
+};
+
+// Names addresses of one process by the files that it had loaded, where they lie here and are still the same (by build id):
+// symbol tables, separate debug files, and source lines where there is debug information. One instance may serve many
+// processes: a file is read once, an address named once. Thread-safe.
+class Symbols {
+  public:
+    // Where debug files that lie apart are looked for. kNearby: only where that costs next to nothing.
+    enum class Search { kNearby, kEverywhere };
+    explicit Symbols(Search search);
+    ~Symbols();
+    Symbols(const Symbols&) = delete;
+    Symbols& operator=(const Symbols&) = delete;
+
+    // `is_return`: the address follows a call, whose line is wanted.
+    void name(const format::StackModule& module, const std::string& path, StackSite& site, bool is_return);
+    // Files that could not be used: "libfoo.so: not on this machine".
+    std::vector<std::string> problems() const;
+
+  private:
+    class File;
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+// Safe to print; a name that is not mangled stays as it is.
+std::string demangled(const char* name);
+
+// The stacks in that image (formats/stacks_layout.h), of the wanted threads.
+format::Result<ProcessStacks> read_stacks(std::span<const std::byte> image, Symbols& symbols,
+                                          const std::function<bool(int32_t tid)>& wanted);
+
+// "waits in futex", "runs": of a thread that gave no stack, and beside those that did.
+std::string thread_state_text(const ThreadStack& thread);
+std::string site_text(const StackSite& site);
+std::string site_text(const StackSite& site, const InlinedSite& inlined);
+std::string site_text(const PythonSite& site);
+bool is_interpreter(const StackSite& site);
+bool is_library(const std::string& path);
+// Both kinds of frames as one, innermost first: in the place of a run of the interpreter's C function, told by the tracer or
+// by its name, stand the Python frames of that run, and the interpreter's own frames are left out. Where the two do not fit
+// together, all native frames come first. `native_cut`: outer runs may be missing.
+struct Interleaving {
+    struct Frame {
+        bool python;
+        uint32_t number;  // in its list
+    };
+    std::vector<Frame> frames;
+    bool fits = false;
+};
+Interleaving interleave(const std::vector<StackSite>& native, const std::vector<PythonSite>& python, bool native_cut);
+MergedStack merge(const ThreadStack& thread);
+// Why a thread has none.
+std::string no_stack_text(const ThreadStack& thread);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,22 @@
+// Where a process stood, from the stacks in its dump: what rank states, findings and digests say of it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "run.h"
+#include "stacks.h"
+
+namespace titan::analyzer {
+
+// Fills Process::standing; its threads must be there. An image that cannot be read leaves it empty.
+void decode_standing(std::span<const std::byte> image, Symbols& symbols, Process& process);
+
+// What an earlier dump of the same process tells of where its threads stand, as far as they have not moved since.
+void keep_standing(const Process& dumped, Process& later);
+
+// "next_batch at data.py:88, inside epoll_wait_loop (libio.so)"; empty: nothing is known.
+std::string place_text(const Process& process, const Standing& standing);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,200 @@
+#include "text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <csignal>
+#include <ctime>
+
+namespace titan::analyzer {
+
+void sort_unique(std::vector<int>& ranks) {
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+}
+
+std::string rank_ranges(std::vector<int> ranks) {
+    sort_unique(ranks);
+    std::string text;
+    for (size_t begin = 0; begin < ranks.size();) {
+        size_t end = begin + 1;
+        while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) {
+            ++end;
+        }
+        text += text.empty() ? "" : ",";
+        text += end - begin == 1 ? fmt::format("{}", ranks[begin]) : fmt::format("{}-{}", ranks[begin], ranks[end - 1]);
+        begin = end;
+    }
+    return text;
+}
+
+bool is_plural(const std::vector<int>& ranks) { return ranks.size() != 1; }
+
+std::string ranks_text(const std::vector<int>& ranks) {
+    if (ranks.empty()) {
+        return "no rank";
+    }
+    return (is_plural(ranks) ? "ranks " : "rank ") + rank_ranges(ranks);
+}
+
+std::string duration_text(int64_t nanoseconds) {
+    const double seconds = static_cast<double>(std::max<int64_t>(nanoseconds, 0)) * 1e-9;
+    if (seconds < 1.0) {
+        return fmt::format("{:.0f} ms", seconds * 1e3);
+    }
+    if (seconds < 120.0) {
+        return fmt::format("{:.1f} s", seconds);
+    }
+    const auto whole = static_cast<int64_t>(seconds);
+    return whole < 7200 ? fmt::format("{} min {:02} s", whole / 60, whole % 60)
+                        : fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
+}
+
+std::string fine_duration_text(double nanoseconds) {
+    if (nanoseconds >= 1e7 || nanoseconds <= -1e7) {
+        return duration_text(static_cast<int64_t>(nanoseconds));
+    }
+    return std::abs(nanoseconds) >= 999'500 ? fmt::format("{:.1f} ms", nanoseconds / 1e6)
+                                            : fmt::format("{:.0f} us", nanoseconds / 1e3);
+}
+
+std::string clock_text(int64_t realtime_ns) {
+    if (realtime_ns <= 0) {
+        return "-";
+    }
+    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
+    tm parts{};
+    localtime_r(&seconds, &parts);
+    return fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec,
+                       realtime_ns / 1000 % 1'000'000);
+}
+
+std::string grouped_digits(uint64_t number) {
+    std::string digits = std::to_string(number);
+    for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3) {
+        digits.insert(static_cast<size_t>(place), 1, ',');
+    }
+    return digits;
+}
+
+namespace {
+
+// Length of the UTF-8 character that starts `text`, 0 where there is none.
+size_t utf8_length(std::string_view text) {
+    const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+    const unsigned char lead = byte(0);
+    const size_t length = lead < 0x80                   ? 1
+                          : lead >= 0xC2 && lead < 0xE0 ? 2
+                          : (lead & 0xF0) == 0xE0       ? 3
+                          : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                        : 0;
+    if (length == 0 || length > text.size()) {
+        return 0;
+    }
+    for (size_t i = 1; i < length; ++i) {
+        if ((byte(i) & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    const bool overlong_or_surrogate = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) >= 0xA0) ||
+                                       (lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) >= 0x90);
+    const bool c1_control = lead == 0xC2 && byte(1) < 0xA0;
+    return overlong_or_surrogate || c1_control ? 0 : length;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+    std::string clean;
+    clean.reserve(text.size());
+    while (!text.empty()) {
+        const auto first = static_cast<unsigned char>(text.front());
+        const size_t length = utf8_length(text);
+        if (length == 0 || first < 0x20 || first == 0x7F) {
+            clean += '?';
+            text.remove_prefix(1);
+        } else {
+            clean += text.substr(0, length);
+            text.remove_prefix(length);
+        }
+    }
+    return clean;
+}
+
+bool NumbersByValue::operator()(const std::string& a, const std::string& b) const {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+        if (is_digit(a[i]) && is_digit(b[j])) {
+            const auto number = [&](const std::string& text, size_t& at) {
+                const size_t begin = std::min(text.find_first_not_of('0', at), text.size());
+                at = begin;
+                while (at < text.size() && is_digit(text[at])) {
+                    ++at;
+                }
+                return text.substr(begin, at - begin);
+            };
+            const std::string left = number(a, i);
+            const std::string right = number(b, j);
+            if (left != right) {
+                return left.size() != right.size() ? left.size() < right.size() : left < right;
+            }
+        } else if (a[i++] != b[j++]) {
+            return a[i - 1] < b[j - 1];
+        }
+    }
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
+
+size_t characters(std::string_view text) {
+    return static_cast<size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string shell_quoted(const std::string& word) {
+    const bool plain = std::all_of(word.begin(), word.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("-_./:=,@%+").find(c) != std::string_view::npos;
+    });
+    if (plain && !word.empty()) {
+        return word;
+    }
+    std::string quoted = "'";
+    for (const char c : word) {
+        quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    return quoted + "'";
+}
+
+std::string safe_file_name(const std::string& name) {
+    std::string part = name;
+    for (char& c : part) {
+        const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+        c = plain ? c : '_';
+    }
+    return part.empty() || part == "." || part == ".." ? "_" : part;
+}
+
+std::string id_text(uint64_t id) { return fmt::format("{:016x}", id); }
+
+std::string signal_text(int number) {
+    static constexpr std::array<std::pair<int, const char*>, 9> kNames{{{SIGSEGV, "SIGSEGV"},
+                                                                        {SIGABRT, "SIGABRT"},
+                                                                        {SIGBUS, "SIGBUS"},
+                                                                        {SIGFPE, "SIGFPE"},
+                                                                        {SIGILL, "SIGILL"},
+                                                                        {SIGKILL, "SIGKILL"},
+                                                                        {SIGTERM, "SIGTERM"},
+                                                                        {SIGINT, "SIGINT"},
+                                                                        {SIGTRAP, "SIGTRAP"}}};
+    for (const auto& [value, name] : kNames) {
+        if (value == number) {
+            return name;
+        }
+    }
+    return fmt::format("signal {}", number);
+}
+
+}  // namespace titan::analyzer

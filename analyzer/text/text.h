@@ -1,0 +1,41 @@
+// Small pieces of wording that every report shares. They know nothing of a run: those that do are in run_text.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace titan::analyzer {
+
+void sort_unique(std::vector<int>& ranks);
+// {0,1,2,5} -> "0-2,5". Sorted and unique on the way.
+std::string rank_ranges(std::vector<int> ranks);
+// "rank 3", "ranks 0-2,5", "no rank".
+std::string ranks_text(const std::vector<int>& ranks);
+// "rank 3", or "8 ranks" for verbs: true when a plural verb follows.
+bool is_plural(const std::vector<int>& ranks);
+// "350 ms", "4.1 s", "2 min 05 s", "3 h 10 min".
+std::string duration_text(int64_t nanoseconds);
+// The same with what duration_text leaves out below 10 ms: "3.2 ms", "40 us".
+std::string fine_duration_text(double nanoseconds);
+// Time of day here, "14:20:34.506146"; "-" where it is not known.
+std::string clock_text(int64_t realtime_ns);
+// 1234567 -> "1,234,567".
+std::string grouped_digits(uint64_t number);
+// Replaces control characters and bytes that are not UTF-8: names come from strangers' processes.
+std::string printable(std::string_view text);
+// Orders "node-2" before "node-10".
+struct NumbersByValue {
+    bool operator()(const std::string& a, const std::string& b) const;
+};
+// How many there are, not bytes: names may be in any language.
+size_t characters(std::string_view text);
+// As one word of a shell's command line.
+std::string shell_quoted(const std::string& word);
+// Letters, digits, '-', '_' and '.': a name that leads out of no directory.
+std::string safe_file_name(const std::string& name);
+std::string signal_text(int number);
+std::string id_text(uint64_t id);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,40 @@
+// The sampled calls of a communicator, put side by side: one round per call that nearly all known members came to.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+struct Seat {
+    MemberRef member;
+    const Arrival* arrival = nullptr;
+    const Arrival* before = nullptr;  // the same member's in the round before; null where it has none
+};
+
+struct Round {
+    uint64_t sequence = 0;
+    uint64_t bytes = 0;  // of the largest
+    int32_t step = -1;
+    OpKind kind{};
+    bool on_device = false;  // every seat has a start on the GPU
+    bool ended = false;      // every seat has an end, not before its arrival
+    std::vector<Seat> seats;
+
+    int64_t key() const { return step >= 0 ? step : static_cast<int64_t>(sequence); }
+};
+
+// No member leaves such a collective before the last one came to it.
+constexpr bool is_barrier_like(OpKind kind) { return format::class_of(kind) == format::OpClass::collective; }
+
+// Barrier-like ones of one communicator, by sequence number, evenly thinned to `most` or so. They point into the run.
+std::vector<Round> rounds_of(const Run& run, const Communicator& communicator, size_t most = SIZE_MAX);
+
+// How late the times of a process' device may be: when somebody looked, for methods that look.
+int64_t resolution_ns(const Process& process);
+// Time that the last member to come spent in the round: the collective's own. 0 where ends are unknown.
+int64_t transfer_ns(const Round& round);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,44 @@
+// Which ranks do the same work: those whose communicators look alike. Ranks of different pipeline stages differ in who
+// sends.
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "call_order.h"
+#include "stragglers.h"
+
+namespace titan::analyzer {
+
+std::vector<uint32_t> roles_of(const Run& run) {
+    std::map<std::string, uint32_t> numbers;
+    std::vector<uint32_t> roles;
+    for (const Process& process : run.processes) {
+        std::vector<std::string> parts;
+        for (const Member& member : process.members) {
+            if (member.calls.empty() && member.arrivals.empty() && member.sent.empty() && member.received.empty()) {
+                continue;
+            }
+            std::string part = std::string(role_in(process.text(member.name))) + "/" + std::to_string(member.size);
+            // A pipeline: the first stage receives no activation, the last one sends none.
+            for (const auto* peers : {&member.sent, &member.received}) {
+                bool up = false;
+                bool down = false;
+                for (const auto& [peer, count] : *peers) {
+                    up |= peer > member.rank;
+                    down |= peer < member.rank;
+                }
+                part += up ? (down ? "*" : "+") : (down ? "-" : "0");
+            }
+            parts.push_back(std::move(part));
+        }
+        std::sort(parts.begin(), parts.end());
+        std::string all;
+        for (const std::string& part : parts) {
+            all += part + ";";
+        }
+        roles.push_back(numbers.try_emplace(all, static_cast<uint32_t>(numbers.size())).first->second);
+    }
+    return roles;
+}
+
+}  // namespace titan::analyzer

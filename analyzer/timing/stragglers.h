@@ -1,0 +1,120 @@
+// Who is late, what it costs, since when and why: from rounds of collectives. And collectives that are slow themselves.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "clocks.h"
+#include "finding.h"
+#include "rounds.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+enum class LatePattern : uint8_t { kNone, kPersistent, kPeriodic, kIrregular, kOneOff };
+const char* name_of(LatePattern pattern);
+
+// The times of the steps (or of sampled calls, where the program marks no steps) that something was seen in.
+struct TimeAxis {
+    bool steps = true;            // false: the numbers are sequence numbers of a communicator
+    std::vector<int64_t> keys;    // in order
+    std::vector<double> when_ns;  // of the reference clock
+    double length_ns = 0;         // of one key, the median
+    double long_ns = 0;  // of calls: of the longest tenth at least, for several may follow each other in one step
+
+    double seen_ns() const { return when_ns.size() < 2 ? 0 : when_ns.back() - when_ns.front(); }
+};
+
+// What a series of costs looks like.
+struct LateShape {
+    LatePattern pattern = LatePattern::kNone;
+    size_t first = 0;  // index of the key where it begins
+    size_t last = 0;
+    size_t every = 0;       // periodic: in keys
+    size_t hits = 0;        // keys that it struck
+    double cost_ns = 0;     // of them together
+    double typical_ns = 0;  // the median of them
+};
+
+struct ShapeLimits {
+    double least_ns = 0;   // costs below are nothing
+    double length_ns = 0;  // of a key
+    double long_ns = 0;    // TimeAxis::long_ns
+    double seen_ns = 0;
+    double base_rate = 0.02;  // how often others are late
+    double trials = 1;        // series that are looked at: chance has as many chances
+};
+// Costs by key. Pure.
+LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits);
+
+// One rank's lateness.
+struct RankTiming {
+    int rank = -1;
+    uint32_t process = kNoIndex;
+    uint32_t communicator = kNoIndex;  // where the job waits for it most
+    uint32_t axis = 0;                 // of Timing::axes
+    OpKind op{};
+    size_t rounds = 0;
+    bool by_device = false;
+    bool held = false;          // its lateness is another rank's, for which it waits elsewhere
+    double median_late_ns = 0;  // behind its peers, what others made it lose left out
+    double p99_late_ns = 0;
+    double lost_ns = 0;    // that others waited for it alone
+    double noise_ns = 0;   // below this nothing can be told
+    double others_ns = 0;  // what any other rank is late by in every tenth step
+    LateShape shape;
+    std::vector<double> costs;       // by key of the axis
+    std::vector<double> host_costs;  // the part of it that its host was late with the call
+    std::string slow_part;           // "span data", empty: nothing tells
+    std::string vanishes_without;    // "rank 3": nobody would call it late without that file; empty: it is late anyway
+    std::vector<std::string> why;    // evidence for it
+};
+
+struct SlowCollective {
+    std::vector<uint32_t> communicators;
+    OpKind op{};
+    uint64_t bytes = 0;   // largest of the size class
+    double taken_ns = 0;  // median
+    double usual_ns = 0;  // elsewhere, or before
+    double bus_bytes_per_s = 0;
+    double usual_bus_bytes_per_s = 0;
+    double lost_ns = 0;
+    size_t rounds = 0;
+    bool since_known = false;  // it was faster before
+    bool against_history = false;
+    int64_t since = 0;  // key
+    bool steps = true;
+    int64_t since_ns = 0;
+    std::vector<std::string> hosts;  // that all slow ones have, and no other communicator has together
+};
+
+struct Timing {
+    Clocks clocks;
+    std::vector<TimeAxis> axes;     // [0] is that of the steps
+    std::vector<RankTiming> ranks;  // by rank
+    std::vector<SlowCollective> slow;
+};
+
+Timing analyze_timing(const Run& run);
+
+// lateness.cpp: fills axes and ranks, but for shapes and parts. `left_out`: by process, as if its file were lost.
+void measure_lateness(const Run& run, Timing& timing, const std::vector<bool>& left_out = {});
+// patterns.cpp
+void classify(Timing& timing);
+// stability.cpp: for ranks with a pattern, whether they keep it without any one other rank or host.
+void find_contradictions(const Run& run, Timing& timing);
+// slow_part.cpp: for ranks with a pattern.
+void find_slow_parts(const Run& run, Timing& timing);
+// bandwidth.cpp
+void find_slow_collectives(const Run& run, Timing& timing);
+
+// Ranks with the same number do the same work, as far as the communicators tell. By process.
+std::vector<uint32_t> roles_of(const Run& run);
+// Of bytes that cross the bus per byte that nccl-tests count for the operation, and those bytes.
+double bus_bytes(OpKind kind, uint64_t bytes, int members);
+
+// timing_findings.cpp: appended; a hang stays the head.
+void add_timing_findings(const Run& run, const Timing& timing, std::vector<Finding>& findings);
+
+}  // namespace titan::analyzer

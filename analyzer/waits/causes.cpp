@@ -1,0 +1,339 @@
+#include "causes.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+
+#include "robust.h"
+#include "went_past.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr int64_t kLeastHangNs = 1'000'000'000;
+// Bootstrapping a large communicator takes a while on a healthy machine.
+constexpr int64_t kLeastCreationHangNs = 10'000'000'000;
+constexpr int64_t kTypicalFactor = 5;
+// What is called less often says nothing of how long a call may take.
+constexpr int64_t kSlowestPaceNs = 60'000'000'000;
+constexpr size_t kHabitCalls = 64;
+
+// Median time from the call to its completion, over the newest sends and receives of this member: a receive is handed over
+// long before its data is there, so it is measured against its like. 0 unknown.
+int64_t typical_p2p_ns(const Run& run, MemberRef ref) {
+    const Process& process = run.process(ref);
+    std::vector<int64_t> durations;
+    for (size_t i = process.entries.size(); i-- > 0 && durations.size() < kHabitCalls;) {
+        const Entry& entry = process.entries[i];
+        const bool counts = entry.row == ref.row && format::class_of(entry.kind) == format::OpClass::p2p;
+        if (counts && entry.finished_ns > entry.entered_ns && entry.entered_ns != 0) {
+            durations.push_back(entry.finished_ns - entry.entered_ns);
+        }
+    }
+    return typical_of(std::move(durations));
+}
+
+// Of calls whose predecessors are overwritten nothing tells how long they usually take; it is about as long as from one to
+// the next.
+int64_t pace_ns(const Run& run, const WaitNode& node) {
+    const Waiter& first = node.waiting.front();
+    const Process& process = run.process(first.member);
+    const int64_t created_ns = run.member(first.member).created_ns;
+    if (first.entry == nullptr || process.overwritten == 0 || process.only_calls || created_ns == 0 ||
+        node.sequence == 0 || node.sequence == kNoSequence || first.entry->entered_ns <= created_ns) {
+        return 0;
+    }
+    const auto pace = static_cast<int64_t>(static_cast<uint64_t>(first.entry->entered_ns - created_ns) / node.sequence);
+    return std::min(pace, kSlowestPaceNs);
+}
+
+// How long we know the member to be missing: from the start of the wait to its own dump, by the clock of its host, or by
+// its own silence, which needs no common clock.
+int64_t missing_for_ns(const Run& run, const Absence& absence, int64_t since_ns) {
+    const Process& process = run.processes[absence.member.process];
+    return std::max(process.now_ns - since_ns, process.now_ns - process.last_activity_ns());
+}
+
+// Behind calls whose entries are lost a call stands in line: what it takes to come to it, at the pace so far, is no hang.
+int64_t line_ns(const Process& process) {
+    const uint64_t lost = lost_unfinished_calls(process);
+    if (lost == 0 || called_a_hang(process) || process.only_calls) {
+        return 0;
+    }
+    uint64_t finished = 0;
+    for (const Member& member : process.members) {
+        finished += member.finished;
+    }
+    const double pace_ns = static_cast<double>(process.now_ns - process.started_ns) / static_cast<double>(finished + 1);
+    return static_cast<int64_t>(std::min(1e18, std::max(0.0, pace_ns) * static_cast<double>(lost) * kTypicalFactor));
+}
+
+// Has a member been missing for too long?
+bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
+    if (std::any_of(node.waiting.begin(), node.waiting.end(),
+                    [&](const Waiter& waiter) { return waited_for_its_timeout(run, waiter); })) {
+        return true;
+    }
+    int64_t longest = 0;
+    int64_t shortest = INT64_MAX;
+    int64_t since = INT64_MAX;
+    for (const Waiter& waiter : node.waiting) {
+        const int64_t age_ns = waiter.age_ns - line_ns(run.process(waiter.member));
+        longest = std::max(longest, age_ns);
+        // Where others are through, it began to be late when they were; a dump made before that shows nothing wrong.
+        const int64_t end_ns = waiter.since_ns + waiter.age_ns;
+        shortest =
+            std::min({shortest, age_ns, node.last_finished_ns == 0 ? INT64_MAX : end_ns - node.last_finished_ns});
+        since = std::min(since, waiter.since_ns);
+    }
+    const bool confirmed = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        const Process& process = run.process(waiter.member);
+        return process.only_calls || called_a_hang(process);
+    });
+    if (node.absent.empty()) {
+        return shortest > threshold;
+    }
+    return longest > threshold && std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+               // A record that ends before the wait tells nothing of it: dumps may only have been made at different times.
+               const bool ends_before = absence.reason == AbsenceReason::kUnknown && absence.member.known();
+               return !absence.member.known() || (ends_before && confirmed) || absence.reason == AbsenceReason::kLeft ||
+                      missing_for_ns(run, absence, since) > threshold;
+           });
+}
+
+// Is a member missing that will never come, however short the wait was?
+bool hangs_by_death(const Run& run, const WaitNode& node) {
+    const auto gone = [&](const Waiter& waiter) { return run.process(waiter.member).is_gone(); };
+    const auto dead_waiters = std::count_if(node.waiting.begin(), node.waiting.end(), gone);
+    if (dead_waiters > 0 && static_cast<size_t>(dead_waiters) < node.waiting.size()) {
+        return true;  // its work on the GPU ended with the process
+    }
+    return std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+        return absence.member.known() && absence.reason != AbsenceReason::kUnknown &&
+               (absence.reason == AbsenceReason::kFailed || run.processes[absence.member.process].is_gone());
+    });
+}
+
+// How far apart the dumps of those in the node were made: what is shorter than that, a healthy job shows as well.
+int64_t smeared_over_ns(const Run& run, const WaitNode& node) {
+    int64_t first = INT64_MAX;
+    int64_t last = INT64_MIN;
+    const auto note = [&](MemberRef ref) {
+        if (ref.known() && !run.process(ref).is_gone() && !run.process(ref).only_calls) {
+            first = std::min(first, run.process(ref).now_ns);
+            last = std::max(last, run.process(ref).now_ns);
+        }
+    };
+    for (const Waiter& waiter : node.waiting) {
+        note(waiter.member);
+    }
+    for (const Absence& absence : node.absent) {
+        note(absence.member);
+    }
+    return last > first ? last - first : 0;
+}
+
+}  // namespace
+
+bool called_a_hang(const Process& process) {
+    return process.source.reason == "timeout" || process.source.reason == "abort";
+}
+
+int64_t usual_wait_ns(const Run& run, const WaitNode& node) {
+    const MemberRef first = node.waiting.front().member;
+    const int64_t of_pairs = node.kind == WaitKind::kPointToPoint ? typical_p2p_ns(run, first) : 0;
+    const bool watched = run.process(first).gpu_progress || run.process(first).only_calls;
+    const int64_t usual_ns = node.kind == WaitKind::kPointToPoint && watched ? of_pairs : run.member(first).typical_ns;
+    return watched && usual_ns != 0 ? usual_ns : std::max(usual_ns, pace_ns(run, node));
+}
+
+int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options) {
+    if (options.hang_after_s > 0) {
+        return static_cast<int64_t>(std::min(options.hang_after_s, 1e9) * 1e9);
+    }
+    const MemberRef first = node.waiting.front().member;
+    const int64_t typical = usual_wait_ns(run, node);
+    // The first call of a communicator, and the first of a pair, sets connections up. PyTorch's first number is 1.
+    const bool sets_up = node.kind == WaitKind::kCreation || node.sequence <= (run.process(first).only_calls ? 1U : 0U);
+    int64_t threshold = sets_up ? kLeastCreationHangNs : kLeastHangNs;
+    threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
+    threshold = std::max(threshold, smeared_over_ns(run, node));
+    for (const Waiter& waiter : node.waiting) {
+        const Process& process = run.process(waiter.member);
+        if (process.source.reason == "timeout" && process.timeout_ns != 0) {
+            // The tracer itself found it too long.
+            threshold =
+                std::min(threshold, static_cast<int64_t>(std::min<uint64_t>(process.timeout_ns, INT64_MAX) / 10 * 9));
+        }
+    }
+    return threshold;
+}
+
+bool waited_for_its_timeout(const Run& run, const Waiter& waiter) {
+    const Process& process = run.process(waiter.member);
+    return !process.is_gone() && process.timeout_ns != 0 && waiter.age_ns > kLeastCreationHangNs &&
+           waiter.age_ns >= static_cast<int64_t>(std::min<uint64_t>(process.timeout_ns, INT64_MAX) / 10 * 9);
+}
+
+std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options) {
+    std::vector<Hang> hangs(graph.nodes.size(), Hang::kNone);
+    std::vector<uint32_t> queue;
+    for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
+        if (hangs_by_time(run, graph.nodes[node], hang_after_ns(run, graph.nodes[node], options))) {
+            hangs[node] = Hang::kByTime;
+            queue.push_back(node);
+        } else if (hangs_by_death(run, graph.nodes[node])) {
+            hangs[node] = Hang::kByDeath;
+        }
+    }
+    // What a rank that is missing for long is held in hangs too; but where all have arrived only a moment ago, it will end,
+    // also when the stream of some has work to do first. Beside a death the others are held where they just happened to be.
+    const auto waits_for_others = [](const WaitNode& node) {
+        return !node.absent.empty() || std::any_of(node.blocked.begin(), node.blocked.end(),
+                                                   [](const Blocked& blocked) { return !blocked.held_by.empty(); });
+    };
+    while (!queue.empty()) {
+        const uint32_t node = queue.back();
+        queue.pop_back();
+        for (const uint32_t edge : graph.edges_of[node]) {
+            const uint32_t to = graph.edges[edge].to;
+            if (hangs[to] != Hang::kByTime && waits_for_others(graph.nodes[to])) {
+                hangs[to] = Hang::kByTime;
+                queue.push_back(to);
+            }
+        }
+    }
+    return hangs;
+}
+
+std::vector<uint32_t> find_components(const WaitGraph& graph) {
+    // Tarjan's algorithm with its own stack: a chain of p2p calls can be as long as the job is large.
+    const auto count = static_cast<uint32_t>(graph.nodes.size());
+    constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+    std::vector<uint32_t> component(count, kNone), order(count, kNone), low(count, 0), stack;
+    struct Frame {
+        uint32_t node;
+        size_t next_edge;
+    };
+    std::vector<Frame> frames;
+    uint32_t visited = 0, components = 0;
+    const auto enter = [&](uint32_t node) {
+        order[node] = low[node] = visited++;
+        stack.push_back(node);
+        frames.push_back({node, 0});
+    };
+    for (uint32_t root = 0; root < count; ++root) {
+        if (order[root] != kNone) {
+            continue;
+        }
+        enter(root);
+        while (!frames.empty()) {
+            const uint32_t node = frames.back().node;
+            if (frames.back().next_edge < graph.edges_of[node].size()) {
+                const uint32_t to = graph.edges[graph.edges_of[node][frames.back().next_edge++]].to;
+                if (order[to] == kNone) {
+                    enter(to);
+                } else if (component[to] == kNone) {
+                    low[node] = std::min(low[node], order[to]);
+                }
+                continue;
+            }
+            frames.pop_back();
+            if (!frames.empty()) {
+                low[frames.back().node] = std::min(low[frames.back().node], low[node]);
+            }
+            if (low[node] == order[node]) {
+                for (uint32_t member = kNone; member != node;) {
+                    member = stack.back();
+                    stack.pop_back();
+                    component[member] = components;
+                }
+                ++components;
+            }
+        }
+    }
+    return component;
+}
+
+std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start) {
+    std::vector<bool> seen(graph.nodes.size(), false);
+    std::vector<uint32_t> queue{start};
+    seen[start] = true;
+    const auto visit = [&](uint32_t node) {
+        if (!seen[node]) {
+            seen[node] = true;
+            queue.push_back(node);
+        }
+    };
+    while (!queue.empty()) {
+        const uint32_t node = queue.back();
+        queue.pop_back();
+        for (const uint32_t edge : graph.edges_of[node]) {
+            visit(graph.edges[edge].to);
+        }
+        for (const uint32_t earlier : graph.may_follow[node]) {
+            visit(earlier);
+        }
+    }
+    return seen;
+}
+
+std::vector<uint32_t> nodes_behind(const WaitGraph& graph, const std::vector<uint32_t>& targets) {
+    std::vector<std::vector<uint32_t>> before(graph.nodes.size());
+    for (const Edge& edge : graph.edges) {
+        before[edge.to].push_back(edge.from);
+    }
+    for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
+        for (const uint32_t earlier : graph.may_follow[node]) {
+            before[earlier].push_back(node);
+        }
+    }
+    std::vector<bool> seen(graph.nodes.size(), false);
+    std::vector<uint32_t> reached;
+    for (const uint32_t target : targets) {
+        if (!seen[target]) {
+            seen[target] = true;
+            reached.push_back(target);
+        }
+    }
+    for (size_t i = 0; i < reached.size(); ++i) {
+        for (const uint32_t node : before[reached[i]]) {
+            if (!seen[node]) {
+                seen[node] = true;
+                reached.push_back(node);
+            }
+        }
+    }
+    return reached;
+}
+
+std::vector<Edge> shortest_cycle(const WaitGraph& graph, const std::vector<uint32_t>& components, uint32_t start) {
+    constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+    std::vector<uint32_t> came_by(graph.nodes.size(), kNone);  // edge
+    std::deque<uint32_t> queue{start};
+    while (!queue.empty()) {
+        const uint32_t node = queue.front();
+        queue.pop_front();
+        for (const uint32_t index : graph.edges_of[node]) {
+            const uint32_t to = graph.edges[index].to;
+            if (components[to] != components[start]) {
+                continue;
+            }
+            if (to == start) {
+                std::vector<Edge> cycle{graph.edges[index]};
+                for (uint32_t at = node; at != start; at = graph.edges[came_by[at]].from) {
+                    cycle.push_back(graph.edges[came_by[at]]);
+                }
+                std::reverse(cycle.begin(), cycle.end());
+                return cycle;
+            }
+            if (came_by[to] == kNone) {
+                came_by[to] = index;
+                queue.push_back(to);
+            }
+        }
+    }
+    return {};
+}
+
+}  // namespace titan::analyzer

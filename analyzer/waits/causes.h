@@ -1,0 +1,38 @@
+// Reads the wait-for graph: which nodes hang, which cycles there are, what is behind what.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "finding.h"
+#include "wait_graph.h"
+
+namespace titan::analyzer {
+
+// A snapshot of a healthy job has waits too. One hangs where somebody has waited for longer than this run ever waits, or
+// where a member died; beside a death the living are where they just happened to be, so their absence means nothing yet.
+enum class Hang : uint8_t { kNone, kByDeath, kByTime };
+
+// By node.
+std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options);
+
+// How long a wait in this call usually is on the rank that came first, 0 unknown; and after how long it is called a hang.
+int64_t usual_wait_ns(const Run& run, const WaitNode& node);
+int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options);
+
+// A watchdog found it, or an abort ended it: a wait in this record is more than a slow call.
+bool called_a_hang(const Process& process);
+
+// It has waited for nearly as long as its recorder, or PyTorch, allows: it hangs, whatever the others' records say.
+bool waited_for_its_timeout(const Run& run, const Waiter& waiter);
+
+// By node: number of its strongly connected component. Components with more than one node are deadlocks.
+std::vector<uint32_t> find_components(const WaitGraph& graph);
+
+// Nodes from which `target` is reached, itself included.
+std::vector<uint32_t> nodes_behind(const WaitGraph& graph, const std::vector<uint32_t>& targets);
+
+// A shortest cycle through the component, as edges; the last one leads back to the first.
+std::vector<Edge> shortest_cycle(const WaitGraph& graph, const std::vector<uint32_t>& components, uint32_t start);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,234 @@
+#include "deviation.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "call_order.h"
+#include "layout.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kMostSiblings = 4;  // more of one role add nothing
+constexpr size_t kMostTokens = 4096;
+
+// A call, without what differs between ranks of one role.
+struct Token {
+    uint32_t place;
+    uint8_t group;  // which of the communicators asked for
+    OpKind kind;
+    int32_t offset;  // of the peer, in communicator ranks
+    bool operator==(const Token& other) const {
+        return group == other.group && kind == other.kind && offset == other.offset;
+    }
+};
+
+class Comparison {
+  public:
+    Comparison(const Run& run, const std::vector<uint32_t>& communicators)
+        : run_(run), group_(run.communicators.size()) {
+        for (uint32_t index = 0; index < run.communicators.size(); ++index) {
+            for (size_t i = 0; i < communicators.size() && group_[index] == 0; ++i) {
+                if (index == communicators[i] || are_siblings(run, communicators[i], index)) {
+                    group_[index] = static_cast<uint8_t>(i + 1);
+                }
+            }
+        }
+    }
+
+    std::vector<Token> tokens_from(const Process& process, uint32_t first_place) const {
+        std::vector<Token> tokens;
+        const History& history = process.history;
+        for (uint32_t place = first_place; place < history.size(); ++place) {
+            const CallShape& call = history[place];
+            const uint8_t group = group_of(process, call.row);
+            const bool p2p = call.kind == OpKind::kSend || call.kind == OpKind::kRecv;
+            if (group == 0 || call.captured || (!p2p && !format::is_collective(call.kind))) {
+                continue;
+            }
+            const Member& member = process.members[call.row];
+            const int32_t size = std::max(member.size, 1);
+            tokens.push_back({place, group, call.kind, p2p ? (call.peer - member.rank + size) % size : 0});
+        }
+        if (tokens.size() > kMostTokens) {
+            tokens.erase(tokens.begin(), tokens.end() - kMostTokens);
+        }
+        return tokens;
+    }
+
+    // Ranks in the same place of the grid but for the data-parallel axis: they make the same calls.
+    std::vector<uint32_t> siblings_of(uint32_t index) const {
+        std::vector<uint32_t> siblings;
+        const Process& process = run_.processes[index];
+        for (uint32_t other = 0; other < run_.processes.size() && siblings.size() < kMostSiblings; ++other) {
+            if (other != index && groups_of(run_.processes[other]) == groups_of(process) &&
+                stage_of(run_.processes[other]) == stage_of(process)) {
+                siblings.push_back(other);
+            }
+        }
+        return siblings;
+    }
+
+    // Places in both histories from which on the two can be laid side by side.
+    std::optional<std::pair<uint32_t, uint32_t>> common_start(const Process& a, const Process& b) const {
+        if (a.overwritten == 0 && b.overwritten == 0) {
+            return std::pair{0U, 0U};
+        }
+        std::optional<std::pair<uint32_t, uint32_t>> start;
+        for (const Member& one : a.members) {
+            for (const Member& other : b.members) {
+                const bool same = one.communicator == other.communicator && one.communicator != kNoIndex;
+                if (!same || one.past.empty() || other.past.empty()) {
+                    continue;
+                }
+                const uint64_t first = std::max(one.past.first(), other.past.first());
+                const auto here = one.past.find(first);
+                const auto there = other.past.find(first);
+                if (here && there && (!start || *here < start->first)) {
+                    start = std::pair{*here, *there};
+                }
+            }
+        }
+        return start;
+    }
+
+  private:
+    uint8_t group_of(const Process& process, uint32_t row) const {
+        const uint32_t communicator = row == kNoIndex ? kNoIndex : process.members[row].communicator;
+        return communicator == kNoIndex ? uint8_t{0} : group_[communicator];
+    }
+
+    std::vector<uint8_t> groups_of(const Process& process) const {
+        std::vector<uint8_t> groups;
+        for (uint32_t row = 0; row < process.members.size(); ++row) {
+            if (const uint8_t group = group_of(process, row); group != 0) {
+                groups.push_back(group);
+            }
+        }
+        std::sort(groups.begin(), groups.end());
+        return groups;
+    }
+
+    int32_t stage_of(const Process& process) const {
+        const RankPlace* place = run_.layout == nullptr ? nullptr : run_.layout->place_of(process.rank);
+        return place == nullptr ? -1 : place->in(Role::kPipeline);
+    }
+
+    const Run& run_;
+    std::vector<uint8_t> group_;  // by communicator, 0: not asked for
+};
+
+// Where two lists of tokens differ first; none where one only ends before the other.
+std::optional<size_t> first_difference(std::span<const Token> a, std::span<const Token> b) {
+    const size_t common = std::min(a.size(), b.size());
+    for (size_t i = 0; i < common; ++i) {
+        if (!(a[i] == b[i])) {
+            return i;
+        }
+    }
+    return std::nullopt;
+}
+
+// All siblings agree with each other, and none with this rank.
+std::optional<Deviation> from_siblings(const Run& run, const Comparison& comparison, uint32_t index) {
+    constexpr size_t kLeastSiblings = 2;
+    const Process& process = run.processes[index];
+    const std::vector<uint32_t> siblings = comparison.siblings_of(index);
+    if (siblings.size() < kLeastSiblings) {
+        return std::nullopt;
+    }
+    Deviation deviation;
+    deviation.process = index;
+    for (const uint32_t sibling : siblings) {
+        const Process& other = run.processes[sibling];
+        const auto start = comparison.common_start(process, other);
+        if (!start) {
+            return std::nullopt;
+        }
+        const std::vector<Token> mine = comparison.tokens_from(process, start->first);
+        const std::vector<Token> theirs = comparison.tokens_from(other, start->second);
+        const auto at = first_difference(mine, theirs);
+        if (!at || (deviation.place != kNoIndex && deviation.place != mine[*at].place)) {
+            return std::nullopt;
+        }
+        deviation.place = mine[*at].place;
+        deviation.peers.push_back(other.rank);
+        if (deviation.peers.size() == 1) {
+            deviation.expected = theirs[*at].kind;
+        }
+    }
+    return deviation;
+}
+
+// How many tokens before `a` equal those before `b`.
+size_t equal_before(std::span<const Token> tokens, size_t a, size_t b) {
+    constexpr size_t kMost = 64;
+    size_t length = 0;
+    while (length < kMost && length < std::min(a, b) && tokens[a - 1 - length] == tokens[b - 1 - length]) {
+        ++length;
+    }
+    return length;
+}
+
+// The newest place where it made another call than it always made after as long a stretch of equal ones. What it did again
+// since, after such a stretch, has become its habit.
+std::optional<Deviation> from_own_past(const Run& run, const Comparison& comparison, uint32_t index) {
+    constexpr size_t kLookedAt = 64;
+    constexpr size_t kLeastContext = 6;
+    constexpr size_t kClearly = 3;
+    const Process& process = run.processes[index];
+    const std::vector<Token> tokens = comparison.tokens_from(process, 0);
+    for (size_t at = tokens.size(); at-- > 1 && tokens.size() - at <= kLookedAt;) {
+        size_t as_here = 0;
+        size_t other = 0;
+        size_t other_at = 0;
+        for (size_t elsewhere = 1; elsewhere < tokens.size(); ++elsewhere) {
+            size_t length = elsewhere == at ? 0 : equal_before(tokens, elsewhere, at);
+            if (tokens[elsewhere] == tokens[at]) {
+                as_here = std::max(as_here, length);
+                continue;
+            }
+            // That a stretch goes on for a while and ends is told by what comes after the like of all of it only.
+            length = elsewhere < at ? std::min(length, at - elsewhere) : 0;
+            if (length >= other) {
+                other = length;
+                other_at = elsewhere;
+            }
+        }
+        if (other >= kLeastContext && other >= as_here + kClearly) {
+            return Deviation{index, tokens[at].place, {}, tokens[other_at].kind};
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Deviation> only_deviating(const Run& run, const std::vector<int>& ranks,
+                                        const std::vector<uint32_t>& communicators) {
+    constexpr size_t kMostRanks = 8;
+    if (ranks.size() > kMostRanks) {
+        return std::nullopt;
+    }
+    const Comparison comparison(run, communicators);
+    for (const auto method : std::array{from_siblings, from_own_past}) {
+        std::optional<Deviation> only;
+        size_t deviating = 0;
+        for (uint32_t index = 0; index < run.processes.size(); ++index) {
+            if (std::find(ranks.begin(), ranks.end(), run.processes[index].rank) == ranks.end()) {
+                continue;
+            }
+            if (auto deviation = method(run, comparison, index)) {
+                only = std::move(deviation);
+                ++deviating;
+            }
+        }
+        if (deviating == 1) {
+            return only;
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,26 @@
+// Where a rank's calls part from what ranks of the same role made, or from what it always made itself. Breaks ties between
+// ranks that wait for each other: the one that parted is the suspect.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+struct Deviation {
+    uint32_t process = kNoIndex;
+    uint32_t place = kNoIndex;  // in its history: the call that should have been another one
+    std::vector<int> peers;     // ranks of the same role that all made another call there; empty: told by its own past
+    OpKind expected{};          // that the first peer made there, or its own past
+};
+
+// The one of `ranks` (global) that deviates in its calls on these communicators; none where several do or nobody does.
+// Siblings of the communicators count as the same.
+std::optional<Deviation> only_deviating(const Run& run, const std::vector<int>& ranks,
+                                        const std::vector<uint32_t>& communicators);
+
+}  // namespace titan::analyzer

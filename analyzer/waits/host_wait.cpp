@@ -1,0 +1,59 @@
+#include "host_wait.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "host_threads.h"
+#include "run_text.h"
+#include "text.h"
+#include "wait_graph.h"
+
+namespace titan::analyzer {
+namespace {
+
+// A launch that takes longer than this waits for room in the queue.
+constexpr int64_t kLongLaunchNs = 1'000'000'000;
+
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+bool is_launch_call(const std::string& name) { return name.starts_with("cu") && contains(name, "Launch"); }
+
+Ahead awaited_by(const Process& process, const ThreadState& thread, const QueueReader& queues) {
+    const std::string& call = process.text(thread.call);
+    const bool launches = is_launch_call(call) && process.now_ns - thread.entered_ns > kLongLaunchNs;
+    if (!is_sync_call(call) && !launches) {
+        return {};
+    }
+    if (contains(call, "Event")) {
+        return queues.before_record(thread.object);
+    }
+    if (contains(call, "Stream") || launches) {
+        return queues.on_stream(thread.object);
+    }
+    return contains(call, "Device") || contains(call, "Ctx") ? queues.anywhere() : Ahead{};
+}
+
+std::string awaited_text(const Run& run, const Process& process, const ThreadState& thread, const QueueReader& queues) {
+    const Ahead ahead = awaited_by(process, thread, queues);
+    const auto oldest = std::min_element(ahead.calls.begin(), ahead.calls.end(), [&](uint32_t a, uint32_t b) {
+        return process.entries[a].entered_ns < process.entries[b].entered_ns;
+    });
+    if (oldest != ahead.calls.end()) {
+        const Entry& entry = process.entries[*oldest];
+        const uint32_t communicator = entry.row == kNoIndex ? kNoIndex : process.members[entry.row].communicator;
+        return communicator == kNoIndex ? std::string()
+                                        : call_text(run.communicators[communicator], entry.kind, entry.sequence);
+    }
+    if (ahead.work.empty()) {
+        return {};
+    }
+    const std::string first = work_text(process, process.work[ahead.work.front()]);
+    return ahead.size() == 1
+               ? first
+               : fmt::format("one of {} pieces of work, the oldest {}", grouped_digits(ahead.size()), first);
+}
+
+}  // namespace titan::analyzer

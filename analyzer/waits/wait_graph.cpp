@@ -1,0 +1,597 @@
+#include "wait_graph.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "can_end.h"
+#include "captures.h"
+#include "host_threads.h"
+#include "host_wait.h"
+#include "stream_order.h"
+#include "went_past.h"
+
+namespace titan::analyzer {
+namespace {
+
+using NodeKey = std::tuple<WaitKind, uint32_t, uint64_t, int, int, OpKind>;
+
+class GraphBuilder {
+  public:
+    explicit GraphBuilder(const Run& run) : run_(run) {}
+
+    WaitGraph build(const std::vector<Mismatch>& mismatches) {
+        std::vector<std::vector<Progress>> progress = progress_of_all(run_, mismatches);
+        graph_.orders.reserve(run_.processes.size());
+        queues_.reserve(run_.processes.size());
+        for (size_t i = 0; i < run_.processes.size(); ++i) {
+            graph_.orders.push_back(order_streams(run_.processes[i], std::move(progress[i])));
+            queues_.emplace_back(run_.processes[i], graph_.orders.back());
+        }
+        node_of_entry_.resize(run_.processes.size());
+        holds_.resize(run_.processes.size());
+        holds_known_.resize(run_.processes.size(), false);
+        for (uint32_t process = 0; process < run_.processes.size(); ++process) {
+            add_heads(process);
+            add_creations(process);
+        }
+        for (uint32_t process = 0; process < run_.processes.size(); ++process) {
+            add_blocked(process);
+        }
+        set_early_records_aside(run_, graph_);
+        // Nodes are all there: now who is missing in each, and what holds them.
+        for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
+            switch (graph_.nodes[node].kind) {
+                case WaitKind::kCollective: look_at_collective(node); break;
+                case WaitKind::kPointToPoint: look_at_pair(node); break;
+                case WaitKind::kCreation: look_at_creation(node); break;
+            }
+        }
+        look_at_whole_groups(run_, graph_);
+        let_go_of_those_not_held(run_, graph_);
+        add_edges();
+        add_program_order();
+        return std::move(graph_);
+    }
+
+  private:
+    uint32_t node_for(const NodeKey& key) {
+        const auto [found, fresh] = index_.try_emplace(key, static_cast<uint32_t>(graph_.nodes.size()));
+        if (fresh) {
+            WaitNode node;
+            std::tie(node.kind, node.communicator, node.sequence, node.source, node.target, node.op) = key;
+            graph_.nodes.push_back(std::move(node));
+        }
+        return found->second;
+    }
+
+    void add_heads(uint32_t process) {
+        const Process& owner = run_.processes[process];
+        // What a program hands over long before its turn does not wait before what is ahead of it has ended.
+        std::unordered_map<uint64_t, int64_t> busy_until;
+        std::set<uint64_t> moved;
+        for (const Entry& entry : owner.entries) {
+            int64_t& until = busy_until[entry.stream];
+            until = std::max(until, entry.finished_ns);
+            if (entry.state == CallState::kFinished) {
+                moved.insert(entry.stream);
+            }
+        }
+        for (const StreamHead& head : graph_.orders[process].heads) {
+            for (const uint32_t index : head.entries) {
+                const Entry& entry = owner.entries[index];
+                if (entry.row == kNoIndex || entry.sequence == kNoSequence ||
+                    owner.members[entry.row].communicator == kNoIndex) {
+                    continue;
+                }
+                const Member& member = owner.members[entry.row];
+                const bool send = entry.kind == OpKind::kSend;
+                const uint32_t node =
+                    format::is_collective(entry.kind)
+                        ? node_for({WaitKind::kCollective, member.communicator, entry.sequence, -1, -1, OpKind{}})
+                        : node_for({WaitKind::kPointToPoint, member.communicator, entry.sequence,
+                                    send ? member.rank : entry.peer, send ? entry.peer : member.rank, OpKind{}});
+                WaitNode& target = graph_.nodes[node];
+                if (!entry.arguments_lost || target.waiting.empty()) {
+                    target.op = entry.kind;
+                }
+                target.device_unknown |= entry.state == CallState::kEnqueued;
+                const int64_t end_ns =
+                    member.state == CommState::kAborted && member.closed_ns != 0 ? member.closed_ns : owner.now_ns;
+                const int64_t since_ns = std::max(entry.entered_ns, std::min(busy_until[entry.stream], end_ns));
+                const bool reached =
+                    entry.device == DeviceState::kStarted || entry.device == DeviceState::kGraphStarted;
+                const bool in_line =
+                    owner.overwritten != 0 && owner.gpu_progress && !reached && !moved.contains(entry.stream);
+                target.waiting.push_back({{process, entry.row}, &entry, since_ns, end_ns - since_ns, in_line});
+                node_of_entry_[process][index] = node;
+            }
+        }
+    }
+
+    // Calls that the hosts wait in while the stream waits for something else.
+    void add_blocked(uint32_t process) {
+        const Process& owner = run_.processes[process];
+        if (has_lost_unfinished_calls(owner)) {
+            return;  // what they hang in is not known, so what is ahead of the others is no evidence
+        }
+        for (const auto& [index, node] : node_of_entry_[process]) {
+            const Entry& entry = owner.entries[index];
+            if (entry.device == DeviceState::kStarted || entry.device == DeviceState::kGraphStarted ||
+                entry.state == CallState::kEntered) {
+                continue;
+            }
+            Blocked blocked{{process, entry.row}, &entry, queues_[process].ahead_of(index), false, {}};
+            std::set<uint32_t> nodes;
+            for (const uint32_t call : blocked.ahead.calls) {
+                insert_nodes_before(process, call, nodes);
+            }
+            nodes.erase(node);
+            blocked.held_by.assign(nodes.begin(), nodes.end());
+            blocked.reported = entry.device == DeviceState::kNotReached;
+            if (blocked.reported || !blocked.held_by.empty()) {
+                graph_.nodes[node].blocked.push_back(std::move(blocked));
+            }
+        }
+    }
+
+    // The call itself where it is at the head of its stream, else what it queues behind.
+    void insert_nodes_before(uint32_t process, uint32_t call, std::set<uint32_t>& nodes) {
+        if (const auto node = node_of_entry_[process].find(call); node != node_of_entry_[process].end()) {
+            nodes.insert(node->second);
+        } else if (const auto head = graph_.orders[process].behind.find(call);
+                   head != graph_.orders[process].behind.end()) {
+            insert_head(process, head->second, nodes);
+        }
+    }
+
+    uint32_t creation_node(const Member& member) {
+        const auto parent = is_child(member.origin) ? run_.find_communicator(member.parent_id) : std::nullopt;
+        return parent ? node_for({WaitKind::kCreation, *parent, member.ordinal, -1, -1, member.origin})
+                      : node_for({WaitKind::kCreation, member.communicator, kNoSequence, -1, -1, member.origin});
+    }
+
+    void add_creations(uint32_t process) {
+        const Process& owner = run_.processes[process];
+        for (uint32_t row = 0; row < owner.members.size(); ++row) {
+            const Member& member = owner.members[row];
+            if (member.communicator != kNoIndex && is_being_created(member)) {
+                const uint32_t node = creation_node(member);
+                graph_.nodes[node].waiting.push_back(
+                    {{process, row}, nullptr, member.created_ns, owner.now_ns - member.created_ns});
+                creations_[process].push_back(node);
+            }
+        }
+    }
+
+    // What the host of a process is held in: nodes, none when it runs the program's own code.
+    const std::vector<uint32_t>& host_holds(uint32_t process) {
+        if (!holds_known_[process]) {
+            holds_known_[process] = true;
+            std::set<uint32_t> nodes;
+            for (const ThreadState* thread : issuing_threads(run_.processes[process])) {
+                hold_thread(process, *thread, nodes);
+            }
+            // Where nothing tells what the host does, an unfinished call is what it most likely waits for.
+            if (is_host_unseen(run_.processes[process])) {
+                for (const auto& [index, node] : node_of_entry_[process]) {
+                    nodes.insert(node);
+                }
+            }
+            holds_[process].assign(nodes.begin(), nodes.end());
+        }
+        return holds_[process];
+    }
+
+    // The same for one member. Where a process drives several ranks, each has a thread: the one that made its last call.
+    std::vector<uint32_t> member_holds(MemberRef ref) {
+        const Process& owner = run_.process(ref);
+        const auto drives_another = [&](const Member& member) {
+            return member.global_rank != run_.member(ref).global_rank;
+        };
+        const auto last = std::find_if(owner.entries.rbegin(), owner.entries.rend(),
+                                       [&](const Entry& entry) { return entry.row == ref.row; });
+        if (last == owner.entries.rend() || std::none_of(owner.members.begin(), owner.members.end(), drives_another)) {
+            return host_holds(ref.process);
+        }
+        std::set<uint32_t> nodes;
+        for (const ThreadState* thread : issuing_threads(owner)) {
+            if (thread->thread == last->thread) {
+                hold_thread(ref.process, *thread, nodes);
+            }
+        }
+        return {nodes.begin(), nodes.end()};
+    }
+
+    void hold_thread(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
+        const Process& owner = run_.processes[process];
+        if (thread.call == 0 || owner.is_gone()) {
+            return;
+        }
+        const std::string& call = owner.text(thread.call);
+        if (call.starts_with("nccl")) {
+            hold_in_nccl(process, thread, nodes);
+        } else if (is_sync_call(call)) {
+            if (!hold_by_streams(process, thread, nodes)) {
+                hold_in_sync(process, thread, call, nodes);
+            }
+        } else if (is_launch_call(call)) {
+            hold_by_streams(process, thread, nodes);
+        }
+    }
+
+    // By what is recorded of the stream or event: the calls that it waits for. True where that settles it.
+    bool hold_by_streams(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
+        const Process& owner = run_.processes[process];
+        const Ahead ahead = awaited_by(owner, thread, queues_[process]);
+        for (const uint32_t call : ahead.calls) {
+            insert_nodes_before(process, call, nodes);
+        }
+        int64_t oldest_ns = thread.entered_ns;
+        for (const auto& [index, node] : node_of_entry_[process]) {
+            oldest_ns = std::min(oldest_ns, owner.entries[index].entered_ns);
+        }
+        // With all waits recorded, work of its own that no call is ahead of is what it waits for.
+        const bool only_work = ahead.calls.empty() && !ahead.work.empty();
+        return !ahead.calls.empty() ||
+               (only_work && owner.sight.waits_since(oldest_ns) && !waits_by_default_stream(owner));
+    }
+
+    void hold_in_nccl(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
+        const Process& owner = run_.processes[process];
+        const Entry* entry = thread.ticket == 0 ? nullptr : owner.entry_of_ticket(thread.ticket - 1);
+        for (const auto& [index, node] : node_of_entry_[process]) {
+            const Entry& pending = owner.entries[index];
+            const bool in_group = thread.group != 0 && pending.group == static_cast<uint32_t>(thread.group) &&
+                                  pending.thread == thread.thread;
+            if (&pending == entry || in_group) {
+                nodes.insert(node);
+            }
+        }
+        const bool creating = entry != nullptr
+                                  ? is_creation(entry->kind)
+                                  : owner.text(thread.call).find("Init") != std::string::npos ||
+                                        owner.text(thread.call).find("Split") != std::string::npos || thread.group != 0;
+        if (creating) {
+            nodes.insert(creations_[process].begin(), creations_[process].end());
+        }
+    }
+
+    void hold_in_sync(uint32_t process, const ThreadState& thread, const std::string& call, std::set<uint32_t>& nodes) {
+        // Only a stream's own wait can be told apart; an event or the device may stand for any stream.
+        const bool one_stream = call.find("Stream") != std::string::npos && thread.object != 0;
+        const Process& owner = run_.processes[process];
+        const bool seen = std::any_of(owner.entries.begin(), owner.entries.end(),
+                                      [&](const Entry& entry) { return entry.stream == thread.object; });
+        for (const auto& [index, node] : node_of_entry_[process]) {
+            if (!one_stream || !seen || owner.entries[index].stream == thread.object) {
+                nodes.insert(node);
+            }
+        }
+        // What queues on that stream behind the head of another one (same communicator, other stream).
+        for (const auto& [index, head] : graph_.orders[process].behind) {
+            if (!one_stream || owner.entries[index].stream == thread.object) {
+                insert_head(process, head, nodes);
+            }
+        }
+    }
+
+    void insert_head(uint32_t process, uint32_t head, std::set<uint32_t>& nodes) {
+        for (const uint32_t index : graph_.orders[process].heads[head].entries) {
+            if (const auto node = node_of_entry_[process].find(index); node != node_of_entry_[process].end()) {
+                nodes.insert(node->second);
+            }
+        }
+    }
+
+    // It went into a graph that was never launched.
+    bool captured_it(const WaitNode& node, const Absence& absence) const {
+        return !absence.held_by.empty() && find_capture(run_, node, absence) != nullptr;
+    }
+
+    Absence not_issued(const WaitNode& node, MemberRef ref, int comm_rank, int global_rank) {
+        const Process& process = run_.processes[ref.process];
+        Absence absence{ref, comm_rank, global_rank, AbsenceReason::kNotIssued, {}, false};
+        const Member* member = ref.row == kNoIndex ? nullptr : &process.members[ref.row];
+        if (is_stale(process, node) || ends_early(process, node)) {
+            absence.reason = AbsenceReason::kUnknown;
+        } else if (member != nullptr && (member->closed_ns != 0 || member->state == CommState::kDestroyed ||
+                                         member->state == CommState::kAborted)) {
+            absence.reason = AbsenceReason::kClosed;
+            absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
+        } else {
+            absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
+            if (member != nullptr) {
+                absence.passed = went_past(run_, graph_.orders, ref, node);
+                if (absence.passed.how == Passing::kNo) {
+                    absence.passed.how = ahead_in_messages(run_, ref, node);
+                }
+            }
+            absence.moved_on = went_to_a_later_step(process, node) || absence.passed.how == Passing::kSkipped ||
+                               absence.passed.how == Passing::kUndecided ||
+                               (member != nullptr && captured_it(node, absence));
+            absence.by_habit = member != nullptr && !absence.moved_on && absence.passed.how == Passing::kNo &&
+                               left_out(run_, ref, node);
+            absence.moved_on |= absence.by_habit;
+        }
+        return absence;
+    }
+
+    // A member whose call is recorded but does not wait at the head of its stream.
+    void place_recorded(WaitNode& node, MemberRef ref, const Entry& entry) {
+        const Member& member = run_.member(ref);
+        const auto index = static_cast<uint32_t>(&entry - run_.process(ref).entries.data());
+        Absence absence{ref, member.rank, member.global_rank, AbsenceReason::kQueued, {}, false};
+        const StreamOrder& order = graph_.orders[ref.process];
+        if (entry.state == CallState::kFailed) {
+            absence.reason = AbsenceReason::kFailed;
+            node.absent.push_back(absence);
+        } else if (order.progress[index] == Progress::kUnlaunched) {
+            absence.reason = AbsenceReason::kGrouped;
+            absence.held_by = host_holds(ref.process);
+            node.absent.push_back(absence);
+        } else if (const auto head = order.behind.find(index); head != order.behind.end()) {
+            std::set<uint32_t> nodes;
+            insert_head(ref.process, head->second, nodes);
+            absence.held_by.assign(nodes.begin(), nodes.end());
+            left_out_before(run_, node, entry, absence);
+            if (ends_early(run_.process(ref), node)) {
+                absence = {ref, member.rank, member.global_rank, AbsenceReason::kLeft, {}, false};
+            }
+            node.absent.push_back(absence);
+        } else if (order.progress[index] == Progress::kUnknown) {
+            node.device_unknown = true;  // arrived; whether it is through, nobody saw
+        } else {
+            node.finished.push_back(member.global_rank);
+            node.last_finished_ns = std::max(node.last_finished_ns, entry.finished_ns);
+        }
+    }
+
+    bool waits_in(const WaitNode& node, MemberRef ref) const {
+        const auto is_it = [&](const auto& one) { return one.member == ref; };
+        return std::any_of(node.waiting.begin(), node.waiting.end(), is_it) ||
+               std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+                   return absence.reason == AbsenceReason::kLeft && is_it(absence);
+               });
+    }
+
+    void look_at_collective(uint32_t index) {
+        WaitNode& node = graph_.nodes[index];
+        const Communicator& communicator = run_.communicators[node.communicator];
+        std::set<MemberRef, decltype([](MemberRef a, MemberRef b) {
+                     return std::tie(a.process, a.row) < std::tie(b.process, b.row);
+                 })>
+            waiting;
+        for (const Waiter& waiter : node.waiting) {
+            waiting.insert(waiter.member);
+        }
+        for (const Absence& left : node.absent) {
+            waiting.insert(left.member);
+        }
+        for (const MemberRef ref : communicator.members) {
+            if (waiting.contains(ref)) {
+                continue;
+            }
+            const Member& member = run_.member(ref);
+            if (const Entry* entry = run_.process(ref).call_at(member, node.sequence)) {
+                place_recorded(node, ref, *entry);
+            } else if (member.past.find(node.sequence)) {
+                node.finished.push_back(member.global_rank);  // condensed: those that are not done have their entry
+            } else if (run_.process(ref).only_calls && node.sequence < member.finished) {
+                node.finished.push_back(member.global_rank);  // the recorder leaves out what is done
+            } else if (node.sequence < member.issued) {
+                node.lost = true;  // issued, its entry is gone
+            } else {
+                node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));
+            }
+        }
+        doubt_the_many(node);
+        if (!communicator.identity_guessed) {
+            add_unknown_members(node, communicator);
+        }
+        // What needs the data of all members has ended on one: the GPUs of all others had come to it.
+        if (!node.finished.empty() && format::class_of(node.op) == format::OpClass::collective &&
+            node.op != OpKind::kOtherCollective) {
+            node.blocked.clear();
+        }
+    }
+
+    void add_unknown_members(WaitNode& node, const Communicator& communicator) {
+        for (int rank = 0; rank < static_cast<int>(communicator.by_rank.size()); ++rank) {
+            if (!communicator.by_rank[static_cast<size_t>(rank)].known()) {
+                const int global = run_.global_rank(communicator, rank);
+                node.absent.push_back({{}, rank, global, AbsenceReason::kUnknown, {}, false});
+            }
+        }
+    }
+
+    // The n-th send or receive of a member with a peer.
+    const Entry* find_p2p(MemberRef ref, OpKind kind, int peer, uint64_t sequence) {
+        if (!p2p_indexed_.contains(ref.process)) {
+            p2p_indexed_.insert(ref.process);
+            for (const Entry& entry : run_.processes[ref.process].entries) {
+                if (entry.kind == OpKind::kSend || entry.kind == OpKind::kRecv) {
+                    p2p_[{ref.process, entry.row, entry.kind, entry.peer, entry.sequence}] = &entry;
+                }
+            }
+        }
+        const auto found = p2p_.find({ref.process, ref.row, kind, peer, sequence});
+        return found == p2p_.end() ? nullptr : found->second;
+    }
+
+    void look_at_pair(uint32_t index) {
+        WaitNode& node = graph_.nodes[index];
+        const Communicator& communicator = run_.communicators[node.communicator];
+        const Entry* halves[2] = {nullptr, nullptr};
+        for (const bool sender : {true, false}) {
+            const int self = sender ? node.source : node.target;
+            const int peer = sender ? node.target : node.source;
+            const OpKind kind = sender ? OpKind::kSend : OpKind::kRecv;
+            if (self < 0 || static_cast<size_t>(self) >= communicator.by_rank.size()) {
+                continue;
+            }
+            const MemberRef ref = communicator.by_rank[static_cast<size_t>(self)];
+            if (!ref.known()) {
+                if (!communicator.identity_guessed) {
+                    node.absent.push_back(
+                        {{}, self, run_.global_rank(communicator, self), AbsenceReason::kUnknown, {}, false});
+                }
+                continue;
+            }
+            const Entry* entry = find_p2p(ref, kind, peer, node.sequence);
+            halves[sender ? 0 : 1] = entry;
+            if (waits_in(node, ref) && entry != nullptr && node_of(ref.process, *entry) == index) {
+                continue;
+            }
+            const Member& member = run_.member(ref);
+            const uint64_t issued = sender ? member.sent_to(peer) : member.received_from(peer);
+            if (entry != nullptr) {
+                place_recorded(node, ref, *entry);
+            } else if (run_.process(ref).has_passed_pair(ref.row, kind, peer, node.sequence)) {
+                node.finished.push_back(member.global_rank);
+            } else if (member.p2p_counted && issued > node.sequence) {
+                node.lost = true;
+            } else {
+                node.lost |= !member.p2p_counted && run_.process(ref).overwritten != 0;
+                node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));
+            }
+        }
+        node.op =
+            halves[0] != nullptr || node.waiting.front().entry->kind == OpKind::kSend ? OpKind::kSend : OpKind::kRecv;
+        if (halves[0] != nullptr && halves[1] != nullptr) {
+            node.sizes_differ = halves[0]->count * format::datatype_size_bytes(halves[0]->datatype) !=
+                                halves[1]->count * format::datatype_size_bytes(halves[1]->datatype);
+        }
+    }
+
+    uint32_t node_of(uint32_t process, const Entry& entry) const {
+        const auto index = static_cast<uint32_t>(&entry - run_.processes[process].entries.data());
+        const auto found = node_of_entry_[process].find(index);
+        return found == node_of_entry_[process].end() ? UINT32_MAX : found->second;
+    }
+
+    void look_at_creation(uint32_t index) {
+        WaitNode& node = graph_.nodes[index];
+        node.sequence == kNoSequence ? look_at_init(node) : look_at_split(node);
+    }
+
+    // ncclCommInitRank and its kin: every rank of the new communicator must come.
+    void look_at_init(WaitNode& node) {
+        const Communicator& communicator = run_.communicators[node.communicator];
+        for (size_t rank = 0; rank < communicator.by_rank.size(); ++rank) {
+            const MemberRef ref = communicator.by_rank[rank];
+            const auto comm_rank = static_cast<int>(rank);
+            if (ref.known()) {
+                if (!waits_in(node, ref)) {
+                    node.finished.push_back(run_.member(ref).global_rank);
+                }
+                continue;
+            }
+            // A process with a dump that never came here has no row for it.
+            // Where the members lie tells more than which rank left no dump: that one may be no member.
+            int global = communicator.size == run_.world_size ? comm_rank : who_never_came(run_, communicator, rank);
+            global = global >= 0 ? global : run_.global_rank(communicator, comm_rank);
+            const auto process = std::find_if(run_.processes.begin(), run_.processes.end(),
+                                              [&](const Process& p) { return global >= 0 && p.rank == global; });
+            if (process == run_.processes.end()) {
+                node.absent.push_back({{}, comm_rank, global, AbsenceReason::kUnknown, {}, false});
+            } else {
+                node.absent.push_back(not_issued(
+                    node, {static_cast<uint32_t>(process - run_.processes.begin()), kNoIndex}, comm_rank, global));
+            }
+        }
+    }
+
+    void look_at_split(WaitNode& node) {
+        const Communicator& parent = run_.communicators[node.communicator];
+        for (const MemberRef ref : parent.members) {
+            const bool waits = std::any_of(node.waiting.begin(), node.waiting.end(),
+                                           [&](const Waiter& waiter) { return waiter.member.process == ref.process; });
+            const Member& member = run_.member(ref);
+            if (waits) {
+                continue;
+            }
+            if (entered_split(run_, node, ref)) {
+                node.finished.push_back(member.global_rank);
+            } else {
+                node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));
+            }
+        }
+        add_unknown_members(node, parent);
+    }
+
+    void add_edges() {
+        graph_.edges_of.resize(graph_.nodes.size());
+        for (uint32_t from = 0; from < graph_.nodes.size(); ++from) {
+            for (Absence& absence : graph_.nodes[from].absent) {
+                // A member that waits in the very thing it is missing in (one thread for several devices) is held by itself.
+                std::erase(absence.held_by, from);
+                for (const uint32_t to : absence.held_by) {
+                    graph_.edges_of[from].push_back(static_cast<uint32_t>(graph_.edges.size()));
+                    graph_.edges.push_back({from, to, absence.member});
+                }
+            }
+            for (const Blocked& blocked : graph_.nodes[from].blocked) {
+                for (const uint32_t to : blocked.held_by) {
+                    graph_.edges_of[from].push_back(static_cast<uint32_t>(graph_.edges.size()));
+                    graph_.edges.push_back({from, to, blocked.member});
+                }
+            }
+        }
+    }
+
+    static bool waits_by_default_stream(const Process& process) {
+        return std::any_of(process.work.begin(), process.work.end(),
+                           [](const StreamWork& piece) { return is_legacy_stream(piece.stream); });
+    }
+
+    void add_program_order() {
+        graph_.may_follow.resize(graph_.nodes.size());
+        graph_.together.resize(graph_.nodes.size());
+        for (uint32_t process = 0; process < run_.processes.size(); ++process) {
+            std::map<uint32_t, uint32_t> in_order(node_of_entry_[process].begin(), node_of_entry_[process].end());
+            const std::vector<Entry>& entries = run_.processes[process].entries;
+            // Where the waits between streams are recorded, they are edges. The legacy default stream waits unrecorded.
+            const StreamSight& sight = run_.processes[process].sight;
+            const bool legacy = waits_by_default_stream(run_.processes[process]);
+            uint32_t previous = UINT32_MAX;
+            for (const auto& [index, node] : in_order) {
+                if (previous != UINT32_MAX) {
+                    const uint32_t earlier = in_order[previous];
+                    const Entry& before = entries[previous];
+                    const bool together = (entries[index].group != 0 && entries[index].group == before.group) ||
+                                          (entries[index].replay != 0 && entries[index].replay == before.replay);
+                    if (together || legacy || !sight.waits_since(entries[previous].entered_ns)) {
+                        graph_.may_follow[node].push_back(earlier);
+                    }
+                    if (together) {
+                        graph_.may_follow[earlier].push_back(node);
+                        graph_.together[earlier].push_back(node);
+                        graph_.together[node].push_back(earlier);
+                    }
+                }
+                previous = index;
+            }
+        }
+    }
+
+    const Run& run_;
+    WaitGraph graph_;
+    std::vector<QueueReader> queues_;  // by process
+    std::map<NodeKey, uint32_t> index_;
+    std::vector<std::unordered_map<uint32_t, uint32_t>> node_of_entry_;  // process -> entry -> node
+    std::unordered_map<uint32_t, std::vector<uint32_t>> creations_;      // process -> nodes
+    std::vector<std::vector<uint32_t>> holds_;
+    std::vector<bool> holds_known_;
+    std::set<uint32_t> p2p_indexed_;
+    std::map<std::tuple<uint32_t, uint32_t, OpKind, int, uint64_t>, const Entry*> p2p_;
+};
+
+}  // namespace
+
+WaitGraph build_wait_graph(const Run& run, const std::vector<Mismatch>& mismatches) {
+    return GraphBuilder(run).build(mismatches);
+}
+
+}  // namespace titan::analyzer

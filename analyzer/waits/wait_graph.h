@@ -1,0 +1,135 @@
+// Who waits for whom. A node is one thing that ranks wait in: a collective, a point-to-point call, the creation of a
+// communicator. It waits (AND) for every member that has not arrived; an edge leads to what such a member is held in. A
+// node whose absent members are held by nothing is a cause; a cycle is a deadlock; the rest are victims.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "match.h"
+#include "queue_ahead.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+enum class WaitKind : uint8_t { kCollective, kPointToPoint, kCreation };
+
+enum class AbsenceReason : uint8_t {
+    kNotIssued,  // never made the call
+    kGrouped,    // made it inside a group that is not ended
+    kQueued,     // made it, but its stream is held by an earlier one
+    kFailed,     // its call returned an error
+    kClosed,     // destroyed or aborted the communicator
+    kLeft,       // made it, but its record ends before most of the wait: whether it stayed is not known
+    kUnknown,    // no record, or one from before the wait began
+};
+
+// What it means that an absent member made a later call of a waiter without the one that is waited in.
+enum class Passing : uint8_t {
+    kNo,
+    kSkipped,      // it left the call out
+    kWaiterIsOdd,  // the waiter left another one out, or made one too many
+    kUndecided,    // as many ranks have the one order as the other
+};
+
+struct Passed {
+    Passing how = Passing::kNo;
+    MemberRef waiter;
+    uint32_t communicator = kNoIndex;  // of the later call, where there is one
+    uint64_t sequence = kNoSequence;
+};
+
+struct Absence {
+    MemberRef member;  // row may be kNoIndex: the process is known, it never made this communicator
+    int comm_rank = -1;
+    int global_rank = -1;
+    AbsenceReason reason{};
+    std::vector<uint32_t> held_by;  // nodes
+    bool moved_on = false;          // went on to a later step without the call
+    bool by_habit = false;          // that is told by what it always did before
+    Passed passed{};
+};
+
+struct Waiter {
+    MemberRef member;
+    const Entry* entry = nullptr;  // null in a creation
+    int64_t since_ns = 0;
+    int64_t age_ns = 0;  // by the waiter's own clock
+    bool in_line =
+        false;  // older entries are lost and none of its stream is seen to have ended: it may not be its turn
+};
+
+// A member that issued its call, but whose stream has not come to it: the device says so, or the stream waits for an
+// event behind an unfinished call.
+struct Blocked {
+    MemberRef member;
+    const Entry* entry = nullptr;
+    Ahead ahead;
+    bool reported = false;          // by the device
+    std::vector<uint32_t> held_by;  // nodes: the calls ahead
+};
+
+struct WaitNode {
+    WaitKind kind{};
+    uint32_t communicator = kNoIndex;  // of a creation by split: the parent
+    uint64_t sequence = kNoSequence;   // of a creation by split: its ordinal
+    int source = -1;                   // point-to-point, communicator ranks
+    int target = -1;
+    OpKind op{};
+    std::vector<Waiter> waiting;
+    std::vector<Absence> absent;
+    std::vector<Blocked> blocked;  // they are among the waiting, too
+    std::vector<int> finished;     // global ranks that are through
+    int64_t last_finished_ns = 0;  // the newest of their ends, 0 unknown
+    bool device_unknown = false;   // nobody saw the GPU: that it is unfinished is inferred
+    bool lost = false;             // the entry of some member is overwritten
+    bool sizes_differ = false;     // point-to-point
+};
+
+struct Edge {
+    uint32_t from;
+    uint32_t to;
+    MemberRef via;  // absent in `from`, held in `to`
+};
+
+struct WaitGraph {
+    std::vector<WaitNode> nodes;
+    std::vector<Edge> edges;
+    std::vector<std::vector<uint32_t>> edges_of;  // node -> indices into edges
+    // node -> nodes that a waiter issued before it (on other streams) or together with it. Used where the waits between
+    // streams are not recorded: no proof of waiting, but what may follow from something else is no cause.
+    std::vector<std::vector<uint32_t>> may_follow;
+    // node -> nodes whose calls run together with a call of it, as one NCCL group or graph launch: none ends before all do.
+    std::vector<std::vector<uint32_t>> together;
+    std::vector<StreamOrder> orders;  // by process
+};
+
+// `mismatches`: calls that cannot have ended because members disagree, where nobody watched the GPU.
+WaitGraph build_wait_graph(const Run& run, const std::vector<Mismatch>& mismatches = {});
+
+// The first of those who wait in a call; null in a creation.
+const Waiter* first_call(const WaitNode& node);
+int64_t longest_wait_ns(const WaitNode& node);
+// When the newest record of those who wait ends.
+int64_t latest_end_ns(const WaitNode& node);
+// A Flight Recorder file that was written long before the others', when the wait had hardly begun, is no witness of it: its
+// rank may have raised an exception, written the file and left.
+bool ends_early(const Process& process, const WaitNode& node);
+// Takes such files out of those who wait.
+void set_early_records_aside(const Run& run, WaitGraph& graph);
+// Nothing tells what the host of a Flight Recorder process does: that it waits in its unfinished call is a guess. Where
+// another member went on from that very call, unfinished, to the one that is missing, it is no reason to be missing.
+void let_go_of_those_not_held(const Run& run, WaitGraph& graph);
+// What is held by one call of a group is held by those of its calls that lack somebody, too: they end together.
+// And where one member alone waits in an exchange, because all others went on without it, it is the odd one.
+void look_at_whole_groups(const Run& run, WaitGraph& graph);
+// More members went on without the call than wait in it: the few may have made one too many.
+void doubt_the_many(WaitNode& node);
+// Did this member of the parent come to a split (or shrink, or grow) of it?
+bool entered_split(const Run& run, const WaitNode& node, MemberRef parent);
+
+// Nodes that are reached from `start` over edges and may_follow, itself included.
+std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,369 @@
+#include "went_past.h"
+
+#include <algorithm>
+#include <map>
+
+#include "call_order.h"
+#include "captures.h"
+#include "habit.h"
+#include "match.h"
+
+namespace titan::analyzer {
+namespace {
+
+// How far after the call that waits we look for calls that the absent member has made already.
+constexpr size_t kCallsAhead = 64;
+// Clocks of hosts may differ; this much is not taken for order.
+constexpr int64_t kClockSlackNs = 100'000'000;
+// How many steps a habit is looked for in.
+constexpr int32_t kComparedSteps = 64;
+
+const Member* member_in(const Process& process, uint32_t communicator) {
+    const auto found = std::find_if(process.members.begin(), process.members.end(),
+                                    [&](const Member& member) { return member.communicator == communicator; });
+    return communicator == kNoIndex || found == process.members.end() ? nullptr : &*found;
+}
+
+// What of the missing call tells it from other calls of the member.
+struct MissingCall {
+    uint32_t row;
+    OpKind kind;
+    int32_t peer;
+    bool is(const CallShape& call) const {
+        return call.row == row && call.kind == kind &&
+               (format::class_of(kind) != format::OpClass::p2p || call.peer == peer);
+    }
+};
+
+MissingCall missing_call(const WaitNode& node, MemberRef absent, int comm_rank) {
+    if (node.kind != WaitKind::kPointToPoint) {
+        return {absent.row, node.waiting.front().entry->kind, -1};
+    }
+    return comm_rank == node.source ? MissingCall{absent.row, OpKind::kSend, node.target}
+                                    : MissingCall{absent.row, OpKind::kRecv, node.source};
+}
+
+// The sequence number of a call in the history, where it is a collective.
+uint64_t sequence_at(const Member& member, uint32_t place) {
+    for (size_t i = member.past.size(); i-- > 0 && member.past.place(i) >= place;) {
+        if (member.past.place(i) == place) {
+            return member.past.sequence(i);
+        }
+    }
+    return kNoSequence;
+}
+
+// Did a waiter make that call, too, before the one it waits in? Then it belongs there.
+bool comes_first_elsewhere(const Run& run, const Process& process, uint32_t place, const WaitNode& node) {
+    const CallShape& call = process.history[place];
+    if (!format::is_collective(call.kind) || call.row == kNoIndex) {
+        return false;
+    }
+    const uint64_t sequence = sequence_at(process.members[call.row], place);
+    return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        const Member* member = member_in(run.process(waiter.member), process.members[call.row].communicator);
+        const auto same = member == nullptr ? std::nullopt : member->past.find(sequence);
+        return same && waiter.entry != nullptr && *same < waiter.entry->place;
+    });
+}
+
+// Both have come to the same later call, so a pipeline's pair has exchanged as much one way as the other: of the four counts
+// the one that differs from the other three is the wrong one.
+Passing odd_of_pair(const Member& absent, const Member& waiter, const WaitNode& node) {
+    const bool waiter_sends = node.source == waiter.rank;
+    const uint64_t issued = waiter_sends ? waiter.sent_to(absent.rank) : waiter.received_from(absent.rank);
+    const uint64_t missing = waiter_sends ? absent.received_from(waiter.rank) : absent.sent_to(waiter.rank);
+    const uint64_t back = waiter_sends ? absent.sent_to(waiter.rank) : absent.received_from(waiter.rank);
+    const uint64_t back_issued = waiter_sends ? waiter.received_from(absent.rank) : waiter.sent_to(absent.rank);
+    if (!absent.p2p_counted || !waiter.p2p_counted || back != back_issued || issued != missing + 1) {
+        return Passing::kNo;
+    }
+    return issued == back ? Passing::kSkipped : missing == back ? Passing::kWaiterIsOdd : Passing::kNo;
+}
+
+// The absent member made `later`, which the waiter made only after the call it waits in. The vote of all ranks that make such
+// calls tells more than what each of the two used to do.
+Passing who_is_odd(const Run& run, MemberRef absent, const Member& member, const WaitNode& node, const Waiter& waiter,
+                   CallPlace later) {
+    const bool collective = node.kind == WaitKind::kCollective;
+    const OrderVote vote = collective ? vote_on_order(run, {node.communicator, node.sequence}, later) : OrderVote();
+    if (!vote.is_tied()) {
+        return vote.a_first.size() > vote.b_first.size() ? Passing::kSkipped : Passing::kWaiterIsOdd;
+    }
+    const Process& process = run.process(absent);
+    const auto made = process.recall(member, later.sequence);
+    const Habit absent_habit = made ? habit_of(process, *made) : Habit::kUnknown;
+    const Habit waiter_habit = habit_of(run.process(waiter.member), *waiter.entry);
+    if (absent_habit == Habit::kDeviates && waiter_habit != Habit::kDeviates) {
+        return Passing::kSkipped;
+    }
+    if (absent_habit == Habit::kAsBefore && waiter_habit == Habit::kDeviates) {
+        return Passing::kWaiterIsOdd;
+    }
+    if (collective) {
+        return Passing::kUndecided;
+    }
+    const Passing odd = odd_of_pair(run.member(absent), run.member(waiter.member), node);
+    return odd == Passing::kNo && absent_habit != Habit::kAsBefore ? Passing::kUndecided : odd;
+}
+
+// Some other rank made that call, too, and not the missing one before it: it does not stand in the missing one's place.
+bool others_made_it_first(const Run& run, MemberRef absent, uint32_t place, const WaitNode& node) {
+    const Process& process = run.process(absent);
+    const CallShape& call = process.history[place];
+    if (!format::is_collective(call.kind) || call.row == kNoIndex || node.kind != WaitKind::kCollective) {
+        return false;
+    }
+    const Member& member = process.members[call.row];
+    const OrderVote vote =
+        vote_on_order(run, {node.communicator, node.sequence}, {member.communicator, sequence_at(member, place)});
+    return std::any_of(vote.b_first.begin(), vote.b_first.end(),
+                       [&](uint32_t voter) { return voter != absent.process; });
+}
+
+// How many sends, or receives, it made with the peer it made most with, before that place in its history. 0 where
+// older ones are overwritten: then their number is not known.
+uint64_t messages_of_a_pair(const Process& process, OpKind kind, uint32_t place) {
+    uint64_t most = 0;
+    if (process.overwritten != 0) {
+        return 0;
+    }
+    for (const PeerCalls& passed : process.passed_pairs) {
+        most = passed.kind == kind ? std::max(most, passed.last + 1) : most;
+    }
+    for (const Entry& entry : process.entries) {
+        if (entry.kind == kind && entry.place < place && entry.sequence != kNoSequence) {
+            most = std::max(most, entry.sequence + 1);
+        }
+    }
+    return most;
+}
+
+}  // namespace
+
+bool left_out(const Run& run, MemberRef absent, const WaitNode& node) {
+    constexpr size_t kLookedAt = 64;
+    if (node.waiting.empty() || node.waiting.front().entry == nullptr || absent.row == kNoIndex) {
+        return false;
+    }
+    const Process& process = run.process(absent);
+    const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
+    const History& history = process.history;
+    const auto same = [&](size_t i, size_t j) {
+        return history[i].row == history[j].row && history[i].kind == history[j].kind &&
+               history[i].peer == history[j].peer && history[i].count == history[j].count;
+    };
+    // From the newest call back, as long as the missing one was not made: it must have gone on after the call that stands in
+    // its place, or it may only have changed the order; and not be steps behind.
+    const uint32_t size = history.size();
+    for (uint32_t i = size; i-- > 0 && size - i <= kLookedAt;) {
+        if (history[i].captured) {
+            continue;
+        }
+        if (missing.is(history[i])) {
+            return false;
+        }
+        if (i + 1 == size || history.steps.at(i) < node.waiting.front().entry->step) {
+            continue;
+        }
+        const auto expected = predict(i, same);
+        if (expected && missing.is(history[*expected]) && !comes_first_elsewhere(run, process, i, node) &&
+            !others_made_it_first(run, absent, i, node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made) {
+    const History& history = run.process(absent).history;
+    const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
+    const auto same = [&](size_t i, size_t j) {
+        return history[i].row == history[j].row && history[i].kind == history[j].kind &&
+               history[i].peer == history[j].peer;
+    };
+    const auto expected = predict(made.place, same);
+    return expected && missing.is(history[*expected]) && !has_followed_before(made.place, same);
+}
+
+bool oftener_than_ever(const Process& process, const Entry& entry) {
+    constexpr size_t kLeastSteps = 2;
+    const History& history = process.history;
+    const MissingCall call{entry.row, entry.kind, entry.peer};
+    std::map<int32_t, size_t> count;
+    for (uint32_t i = entry.place + 1; entry.step >= 0 && i-- > 0;) {
+        const int32_t step = history.steps.at(i);
+        if (step >= 0 && entry.step - step > kComparedSteps) {
+            break;
+        }
+        if (step >= 0 && !history[i].captured && call.is(history[i])) {
+            ++count[step];
+        }
+    }
+    size_t most = 0;
+    for (const auto& [step, times] : count) {
+        most = step < entry.step ? std::max(most, times) : most;
+    }
+    return count.size() > kLeastSteps && count[entry.step] > most;
+}
+
+bool left_out_a_round(const Process& process, const Entry& entry) {
+    constexpr size_t kRounds = 64;
+    constexpr size_t kLeastRounds = 3;
+    const History& history = process.history;
+    const MissingCall call{entry.row, entry.kind, entry.peer};
+    size_t newest = 0;
+    size_t longest = 0;
+    size_t rounds = 0;
+    size_t between = 0;
+    for (uint32_t i = entry.place; i-- > 0 && rounds <= kRounds && entry.place - i <= kMaxHistory;) {
+        if (history[i].captured) {
+            continue;
+        }
+        if (!call.is(history[i])) {
+            ++between;
+            continue;
+        }
+        (rounds == 0 ? newest : longest) = rounds == 0 ? between : std::max(longest, between);
+        between = 0;
+        ++rounds;
+    }
+    return rounds > kLeastRounds && newest >= longest + std::max<size_t>(2, (longest + 1) / 2);
+}
+
+void left_out_before(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence) {
+    const Entry* waiting = node.waiting.empty() ? nullptr : node.waiting.front().entry;
+    const bool collective = node.kind == WaitKind::kCollective && waiting != nullptr;
+    absence.moved_on = queued.step > first_step(node) ||
+                       (collective && find_capture(run, absence.member, *waiting, node.sequence) != nullptr);
+    // In a pipeline the first gap over a step's end is longer than all within it: files that hold few steps mislead.
+    const Process& process = run.process(absence.member);
+    absence.by_habit =
+        !absence.moved_on && first_step(node) == INT32_MAX && !process.only_calls && left_out_a_round(process, queued);
+    absence.moved_on |= absence.by_habit;
+}
+
+bool is_stale(const Process& process, const WaitNode& node) {
+    int64_t first = INT64_MAX;
+    for (const Waiter& waiter : node.waiting) {
+        first = std::min(first, waiter.since_ns);
+    }
+    return !process.is_gone() && process.now_ns + kClockSlackNs < first &&
+           process.now_ns - process.last_activity_ns() < 1'000'000'000;
+}
+
+int32_t first_step(const WaitNode& node) {
+    int32_t step = INT32_MAX;
+    for (const Waiter& waiter : node.waiting) {
+        step = waiter.entry != nullptr && waiter.entry->step >= 0 ? std::min(step, waiter.entry->step) : step;
+    }
+    return step;
+}
+
+bool went_to_a_later_step(const Process& process, const WaitNode& node) {
+    return !process.entries.empty() && process.entries.back().step > first_step(node);
+}
+
+uint64_t lost_unfinished_calls(const Process& process) {
+    const bool progress_seen = process.only_calls || (process.gpu_progress && process.gpu_sample == 1);
+    if (process.overwritten == 0 || !progress_seen) {
+        return 0;
+    }
+    uint64_t lost = 0;
+    for (const Member& member : process.members) {
+        if (member.closed_ns == 0 && member.finished < member.issued) {
+            const uint64_t oldest =
+                member.calls.empty() ? member.issued : process.entries[member.calls.front()].sequence;
+            lost += oldest > member.finished ? oldest - member.finished : 0;
+        }
+    }
+    return lost;
+}
+
+bool has_lost_unfinished_calls(const Process& process) { return lost_unfinished_calls(process) != 0; }
+
+int who_never_came(const Run& run, const Communicator& communicator, size_t comm_rank) {
+    std::vector<std::pair<int, int>> known;  // communicator rank, global rank
+    for (size_t rank = 0; rank < communicator.by_rank.size(); ++rank) {
+        if (communicator.by_rank[rank].known()) {
+            known.emplace_back(static_cast<int>(rank), run.member(communicator.by_rank[rank]).global_rank);
+        }
+    }
+    if (communicator.rank_line.fits && known.size() >= 2) {
+        const int64_t rank = communicator.rank_line.at(static_cast<int>(comm_rank));
+        if (rank >= 0 && rank < run.world_size) {
+            return static_cast<int>(rank);
+        }
+    }
+    for (const Communicator& other : run.communicators) {
+        if (&other == &communicator || other.name.empty() || known.empty() ||
+            role_in(other.name) != role_in(communicator.name) || other.by_rank.size() != communicator.by_rank.size() ||
+            !other.by_rank[comm_rank].known()) {
+            continue;
+        }
+        for (const auto& [rank, global] : known) {
+            if (other.by_rank[static_cast<size_t>(rank)].known()) {
+                return global + run.member(other.by_rank[comm_rank]).global_rank -
+                       run.member(other.by_rank[static_cast<size_t>(rank)]).global_rank;
+            }
+        }
+    }
+    return -1;
+}
+
+Passed went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent, const WaitNode& node) {
+    const Process& process = run.process(absent);
+    const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(),
+                                   [&](const Entry& entry) { return entry.row == absent.row; });
+    for (const Waiter& waiter : node.waiting) {
+        if (waiter.entry == nullptr || last == process.entries.rend()) {
+            continue;
+        }
+        const Process& other = run.process(waiter.member);
+        const auto at = static_cast<uint32_t>(waiter.entry - other.entries.data());
+        const size_t end = std::min(other.entries.size(), at + 1 + kCallsAhead);
+        for (uint32_t i = at + 1; i < end; ++i) {
+            const Entry& later = other.entries[i];
+            const bool comparable = format::is_collective(later.kind) && later.row != kNoIndex &&
+                                    later.sequence != kNoSequence && later.thread == waiter.entry->thread &&
+                                    !orders[waiter.member.process].behind.contains(i);
+            const Member* member = comparable ? member_in(process, other.members[later.row].communicator) : nullptr;
+            const CallShape* same = member == nullptr ? nullptr : process.shape_at(*member, later.sequence);
+            // The same number in another step, or with other arguments, is another call: one of them left one out.
+            if (same != nullptr && same->thread == last->thread && same_arguments(*same, other.history[later.place]) &&
+                step_at(process, *member, later.sequence) == later.step &&
+                !keeps_no_order(process, other, node.communicator, member->communicator)) {
+                const CallPlace made{member->communicator, later.sequence};
+                const Passing how = who_is_odd(run, absent, *member, node, waiter, made);
+                return {how, waiter.member, made.communicator, made.sequence};
+            }
+        }
+    }
+    return {};
+}
+
+Passing ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& node) {
+    constexpr size_t kLeastWitnesses = 2;
+    if (node.kind != WaitKind::kCollective || first_step(node) != INT32_MAX) {
+        return Passing::kNo;
+    }
+    for (const OpKind kind : {OpKind::kSend, OpKind::kRecv}) {
+        uint64_t before = 0;
+        size_t witnesses = 0;
+        bool agree = true;
+        for (const Waiter& waiter : node.waiting) {
+            const uint64_t made =
+                waiter.entry == nullptr ? 0 : messages_of_a_pair(run.process(waiter.member), kind, waiter.entry->place);
+            agree &= made == 0 || before == 0 || made == before;
+            before = std::max(before, made);
+            witnesses += made != 0 ? 1 : 0;
+        }
+        if (agree && witnesses >= kLeastWitnesses && witnesses >= node.absent.size() &&
+            messages_of_a_pair(run.process(absent), kind, UINT32_MAX) > before) {
+            return Passing::kSkipped;
+        }
+    }
+    return Passing::kNo;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,171 @@
+// torchrun's report of failed processes, in its own log:
+//
+//   Root Cause (first observed failure):
+//   [0]:
+//     time      : 2026-11-22_08:27:52
+//     host      : node-3
+//     rank      : 2 (local_rank: 2)
+//     exitcode  : -9 (pid: 4711) (SIGKILL)
+//     error_file: <N/A>
+//     traceback : Signal 9 (SIGKILL) received by PID 4711
+//
+// Times have no zone, so they are kept as text. Once one process has failed torchrun ends the others, says so ("Sending process 4712
+// closing signal SIGTERM") and lists them as failures, too: those come after. Where several others were found at one look, "first
+// observed" is no more than the lowest rank of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <iomanip>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "lines.h"
+#include "readers.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr std::string_view kRootCause = "Root Cause (first observed failure):";
+
+// What one "[N]:" holds.
+struct TorchrunFailure {
+    Testimony said;
+    std::string time;
+    bool root = false;
+    bool in_traceback = false;
+};
+
+// "rank      : 2 (local_rank: 2)" -> "rank", "2 (local_rank: 2)".
+bool split_field(std::string_view line, std::string_view& name, std::string_view& value) {
+    value = line;
+    const auto before = take_until(value, ":");
+    name = before ? without_spaces(*before) : std::string_view();
+    value = without_spaces(value);
+    return before.has_value();
+}
+
+// srun --label puts the task before each line: "0:   rank      : 2 (local_rank: 2)".
+std::string_view without_label(std::string_view line) {
+    const size_t digits = line.find_first_not_of(" 0123456789");
+    return digits != 0 && digits != std::string_view::npos && line.substr(digits, 2) == ": " ? line.substr(digits + 2)
+                                                                                             : line;
+}
+
+// "2026-11-22_08:27:52"; 0 for anything else.
+int64_t wall_seconds(const std::string& text) {
+    std::tm time{};
+    std::istringstream in(text);
+    in >> std::get_time(&time, "%Y-%m-%d_%H:%M:%S");
+    return in.fail() || time.tm_year < 100 || time.tm_year > 300 ? 0 : std::max<int64_t>(0, ::timegm(&time));
+}
+
+void read_exit(std::string_view value, Testimony& said) {
+    const std::optional<int32_t> code = take_number(value);
+    if (take_until(value, "(pid: ")) {
+        said.pid = take_number(value).value_or(0);
+    }
+    said.signal = code ? signal_of_status(*code) : 0;
+    said.exit_status = code && *code > 0 ? *code : -1;
+}
+
+void read_failure_field(std::string_view line, TorchrunFailure& failure) {
+    std::string_view name;
+    std::string_view value;
+    if (!split_field(line, name, value)) {
+        return;
+    }
+    if (name == "time") {
+        failure.time = value;
+    } else if (name == "host") {
+        failure.said.host = value;
+    } else if (name == "rank") {
+        failure.said.rank = take_rank(value);
+        if (take_until(value, "local_rank: ")) {
+            failure.said.local_rank = take_rank(value);
+        }
+    } else if (name == "exitcode") {
+        read_exit(value, failure.said);
+    } else if (name == "error_file") {
+        failure.said.error_file = value;
+    } else if (name == "traceback") {
+        failure.in_traceback = value.starts_with("Traceback (most recent call last):");
+    }
+}
+
+// Its last line is the exception: "RuntimeError: ...".
+void read_traceback_line(std::string_view line, TorchrunFailure& failure) {
+    constexpr size_t kMaxMessageBytes = 400;
+    const std::string_view text = without_spaces(line);
+    if (text.find_first_not_of("-=") == std::string_view::npos) {
+        failure.in_traceback = failure.in_traceback && text.empty();
+    } else {
+        failure.said.message = text.substr(0, kMaxMessageBytes);
+    }
+}
+
+}  // namespace
+
+bool is_torchrun_log(const WitnessFile& file) { return file.text.find(kRootCause) != std::string_view::npos; }
+
+void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into) {
+    std::set<int32_t> ended_by_it;
+    std::vector<TorchrunFailure> failures;
+    bool root = false;
+    bool in_list = false;
+    int32_t part = 0;
+    Lines lines(file.text);
+    for (std::string_view line; lines.next(line) && failures.size() < kMaxTestimonies;) {
+        line = without_label(line);
+        const std::string_view trimmed = without_spaces(line);
+        std::string_view rest = line;
+        if (take_until(rest, "Sending process ") || take_until(rest, "Closing process ")) {
+            ended_by_it.insert(take_number(rest).value_or(0));
+        } else if (trimmed.ends_with(kRootCause)) {
+            root = true;
+        } else if (trimmed == "Failures:") {
+            ++part;
+        } else if (trimmed.starts_with("[") && trimmed.ends_with("]:")) {
+            failures.emplace_back().root = root;
+            failures.back().said.part = part;
+            root = false;
+            in_list = true;
+        } else if (trimmed.starts_with("======") && !failures.empty()) {
+            in_list = false;
+        } else if (in_list && failures.back().in_traceback) {
+            read_traceback_line(line, failures.back());
+        } else if (in_list) {
+            read_failure_field(line, failures.back());
+        }
+    }
+    const auto is_ended_by_torchrun = [&](const TorchrunFailure& failure) {
+        return ended_by_it.contains(failure.said.pid) ||
+               (ended_by_it.empty() && !failure.root && failure.said.signal == SIGTERM);
+    };
+    std::map<int32_t, size_t> own_ends;  // by part
+    for (const TorchrunFailure& failure : failures) {
+        own_ends[failure.said.part] += is_ended_by_torchrun(failure) ? 0 : 1;
+    }
+    for (TorchrunFailure& failure : failures) {
+        Testimony& said = failure.said;
+        if (said.rank < 0 || (said.signal == 0 && said.exit_status < 0)) {
+            continue;
+        }
+        said.claim = Claim::kEnded;
+        const bool after = is_ended_by_torchrun(failure);
+        said.order = after                                      ? EndOrder::kAfterOthers
+                     : failure.root && own_ends[said.part] == 1 ? EndOrder::kFirst
+                                                                : EndOrder::kUnknown;
+        said.wall_s = wall_seconds(failure.time);
+        const char* const place = after                            ? ", ended by torchrun"
+                                  : said.order == EndOrder::kFirst ? ", first of all"
+                                                                   : "";
+        said.text = fmt::format("rank {} (pid {} on {}): {}{}{}{}", said.rank, said.pid, said.host, ending_text(said),
+                                failure.time.empty() ? "" : " at " + failure.time,
+                                said.message.empty() ? "" : ", " + said.message, place);
+        into.push_back(std::move(said));
+    }
+}
+
+}  // namespace titan::analyzer

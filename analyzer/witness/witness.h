@@ -1,0 +1,50 @@
+// Witnesses beside the recorders: what a launcher, a scheduler or NCCL itself wrote about the processes of a job, in files that are
+// given or lie beside the dumps. A witness tells of ranks that left no record, and how those ended that could not say it themselves.
+//
+// Anybody may have written such a file: a reader trusts no byte, takes a bounded number of statements from it and throws nothing.
+// Another witness: one file in witness/ and a row in the table of witness.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "testimony.h"
+
+namespace titan::analyzer {
+
+// "killed by SIGKILL", "exited with status 3", "killed by SIGKILL: out of memory"; empty where nothing tells.
+std::string ending_text(const Testimony& said);
+
+struct WitnessFile {
+    std::string path;
+    std::string label;        // for messages
+    std::string_view text;    // of a large file its beginning and its end
+    int64_t modified_ns = 0;  // 0 unknown
+};
+
+struct WitnessReader {
+    std::string_view name;
+    // Whether it may hold statements. Cheap: asked of each log beside the dumps. A file can be of several witnesses.
+    bool (*recognises)(const WitnessFile& file);
+    void (*read)(const WitnessFile& file, std::vector<Testimony>& into);
+    bool whole = false;  // a part of such a file says nothing: long ones are read whole, too
+};
+std::span<const WitnessReader> witness_readers();
+
+// Files of these names are looked into where they lie beside dumps: logs, error files, what is usually redirected to a file.
+bool is_witness_name(std::string_view name);
+// One that is given by name may be called anything: its content decides.
+bool is_witness_file(const std::string& path);
+
+// Of one file that was read; for all readers. At most kMaxTestimonies.
+inline constexpr size_t kMaxTestimonies = 4096;
+std::vector<Testimony> testimonies_of(const WitnessFile& file);
+
+// Of all these files, in order; what cannot be read, or was left out because it is too much, becomes a problem.
+std::vector<Testimony> read_witnesses(const std::vector<std::string>& paths, std::vector<std::string>& problems);
+
+}  // namespace titan::analyzer

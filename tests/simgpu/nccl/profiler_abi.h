@@ -1,0 +1,329 @@
+// The layouts of NCCL's profiler plugin interface, v1 to v6, from the side that calls. Written after the facts of
+// NCCL's headers (src/include/plugin/profiler/profiler_v*.h of 2.23.4 to 2.29.7); members keep NCCL's names.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "vendor.h"
+
+namespace simgpu::abi {
+
+enum Type : uint64_t {
+    kGroup = 1,
+    kColl = 2,
+    kP2p = 4,
+    kProxyOp = 8,
+    kProxyStep = 16,
+    kProxyCtrl = 32,
+    kKernelCh = 64,
+    kNetPlugin = 128,
+    kGroupApi = 256,
+    kCollApi = 512,
+    kP2pApi = 1024,
+    kKernelLaunch = 2048,
+    kCopyEngine = 4096 | 8192 | 16384,  // v6: collectives by copy engines, which are not simulated
+};
+
+enum State : int {
+    kSendGpuWait = 8,
+    kSendWait = 9,
+    kRecvWait = 10,
+    kRecvFlushWait = 11,
+    kRecvGpuWait = 12,
+    kCtrlIdle = 13,
+    kCtrlActive = 14,
+    kCtrlSleep = 15,
+    kCtrlWakeup = 16,
+    kCtrlAppend = 17,
+    kCtrlAppendEnd = 18,
+    kProxyOpInProgress = 19,  // v4
+    kSendPeerWait = 20,       // v4
+    kKernelChStop = 22,       // v4
+    kGroupStartApiStop = 23,  // v5
+    kGroupEndApiStart = 24,   // v5
+};
+
+// v1 names functions, datatypes, algorithms and protocols by number, its successors by text. Flat structures, as
+// NCCL's: a base class could change the padding.
+#define SIMGPU_COLL_NAMED(Word) \
+    const char* name;           \
+    uint64_t commHash;          \
+    uint64_t seqNumber;         \
+    Word func;                  \
+    const void* sendBuff;       \
+    void* recvBuff;             \
+    size_t count;               \
+    int root;                   \
+    Word datatype;
+#define SIMGPU_COLL_V4    \
+    uint64_t seqNumber;   \
+    const char* func;     \
+    const void* sendBuff; \
+    void* recvBuff;       \
+    size_t count;         \
+    int root;             \
+    const char* datatype; \
+    uint8_t nChannels;    \
+    uint8_t nWarps;       \
+    const char* algo;     \
+    const char* proto;
+#define SIMGPU_P2P_V4     \
+    const char* func;     \
+    void* buff;           \
+    const char* datatype; \
+    size_t count;         \
+    int peer;             \
+    uint8_t nChannels;
+
+struct CollV1 {
+    SIMGPU_COLL_NAMED(uint8_t)
+    uint32_t op;
+    size_t trafficBytes;
+    uint8_t nMaxChannels, nWarps, algo, proto;
+    int isCollnet, isNvls;
+};
+struct CollV2 {
+    SIMGPU_COLL_NAMED(const char*)
+    size_t trafficBytes;
+    uint8_t nMaxChannels, nWarps;
+    const char *algo, *proto;
+};
+struct CollV3 {
+    SIMGPU_COLL_NAMED(const char*)
+    uint8_t nMaxChannels, nWarps;
+    const char *algo, *proto;
+};
+struct CollV4 {
+    SIMGPU_COLL_V4
+};
+struct CollV5 {
+    SIMGPU_COLL_V4
+    void* parentGroup;
+};
+
+template <typename Word>
+struct P2pNamed {
+    const char* name;
+    uint64_t commHash;
+    Word func;
+    void* buff;
+    Word datatype;
+    size_t count;
+    int peer;
+};
+struct P2pV4 {
+    SIMGPU_P2P_V4
+};
+struct P2pV5 {
+    SIMGPU_P2P_V4
+    void* parentGroup;
+};
+
+struct ProxyOp {
+    pid_t pid;
+    uint8_t channelId;
+    int peer, nSteps, chunkSize, isSend;
+};
+struct ProxyStep {
+    int step;
+};
+struct KernelChV3 {
+    uint8_t channelId;
+};
+struct KernelChV4 {
+    uint8_t channelId;
+    uint64_t pTimer;
+};
+struct NetPlugin {
+    int64_t id;
+    void* data;
+};
+struct GroupApi {
+    bool graphCaptured;
+    int groupDepth;
+};
+struct CollApi {
+    const char* func;
+    size_t count;
+    const char* datatype;
+    int root;
+    void* stream;
+    bool graphCaptured;
+};
+struct P2pApi {
+    const char* func;
+    size_t count;
+    const char* datatype;
+    void* stream;
+    bool graphCaptured;
+};
+struct KernelLaunch {
+    void* stream;
+};
+struct CeColl {  // only its size matters: it is the largest member of v6
+    uint64_t seqNumber;
+    const char* func;
+    const void* sendBuff;
+    void* recvBuff;
+    size_t count;
+    int root;
+    const char *datatype, *syncStrategy;
+    bool intraBatchSync;
+    uint32_t batchSize, numBatches, ceSeqNum;
+    void* stream;
+};
+
+struct DescrV1 {
+    using Coll = CollV1;
+    using P2p = P2pNamed<uint8_t>;
+    uint8_t type;
+    void* parentObj;
+    int rank;
+    union {
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+    };
+};
+struct DescrV2 {
+    using Coll = CollV2;
+    using P2p = P2pNamed<const char*>;
+    uint8_t type;
+    void* parentObj;
+    int rank;
+    union {
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+    };
+};
+struct DescrV3 {
+    using Coll = CollV3;
+    using P2p = P2pNamed<const char*>;
+    uint8_t type;
+    void* parentObj;
+    int rank;
+    union {
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+        KernelChV3 kernelCh;
+        NetPlugin netPlugin;
+    };
+};
+struct DescrV4 {
+    using Coll = CollV4;
+    using P2p = P2pV4;
+    uint8_t type;
+    void* parentObj;
+    int rank;
+    union {
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+        KernelChV4 kernelCh;
+        NetPlugin netPlugin;
+    };
+};
+struct DescrV5 {
+    using Coll = CollV5;
+    using P2p = P2pV5;
+    uint64_t type;
+    void* parentObj;
+    int rank;
+    union {
+        GroupApi groupApi;
+        CollApi collApi;
+        P2pApi p2pApi;
+        KernelLaunch kernelLaunch;
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+        KernelChV4 kernelCh;
+        NetPlugin netPlugin;
+    };
+};
+struct DescrV6 {
+    using Coll = CollV5;
+    using P2p = P2pV5;
+    uint64_t type;
+    void* parentObj;
+    int rank;
+    union {
+        GroupApi groupApi;
+        CollApi collApi;
+        P2pApi p2pApi;
+        KernelLaunch kernelLaunch;
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+        KernelChV4 kernelCh;
+        NetPlugin netPlugin;
+        CeColl ceColl;
+    };
+};
+
+union StateArgsV1 {  // to v3
+    struct {
+        size_t transSize;
+        int steps;
+    } proxyOp;
+    struct {
+        int appendedProxyOps;
+    } proxyCtrl;
+};
+union StateArgsV4 {  // on
+    struct {
+        size_t transSize;
+    } proxyStep;
+    struct {
+        int appendedProxyOps;
+    } proxyCtrl;
+    struct {
+        void* data;
+    } netPlugin;
+    struct {
+        uint64_t pTimer;
+    } kernelCh;
+};
+
+using Logger = void (*)(int level, unsigned long flags, const char* file, int line, const char* format, ...);
+using InitV1 = ncclResult_t (*)(void** context, int* mask);
+using InitV4 = ncclResult_t (*)(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks,
+                                int rank, Logger logger);
+using InitV5 = ncclResult_t (*)(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks,
+                                int rank, Logger logger);
+
+static_assert(offsetof(CollV1, datatype) == 60 && offsetof(CollV1, op) == 64 && sizeof(CollV1) == 96);
+static_assert(offsetof(CollV2, datatype) == 64 && offsetof(CollV2, trafficBytes) == 72);
+static_assert(offsetof(CollV5, parentGroup) == 80 && offsetof(P2pV5, parentGroup) == 40);
+
+// The functions of all versions stand in the same order; only their parameters changed.
+template <typename InitFunction, typename DescrType, typename ArgsType>
+struct Plugin {
+    using Descr = DescrType;
+    using Args = ArgsType;
+    const char* name;
+    InitFunction init;
+    ncclResult_t (*startEvent)(void* context, void** handle, Descr* description);
+    ncclResult_t (*stopEvent)(void* handle);
+    ncclResult_t (*recordEventState)(void* handle, int state, Args* args);
+    ncclResult_t (*finalize)(void* context);
+};
+using PluginV1 = Plugin<InitV1, DescrV1, StateArgsV1>;
+using PluginV2 = Plugin<InitV1, DescrV2, StateArgsV1>;
+using PluginV3 = Plugin<InitV1, DescrV3, StateArgsV1>;
+using PluginV4 = Plugin<InitV4, DescrV4, StateArgsV4>;
+using PluginV5 = Plugin<InitV5, DescrV5, StateArgsV4>;
+using PluginV6 = Plugin<InitV5, DescrV6, StateArgsV4>;
+
+}  // namespace simgpu::abi
