@@ -1,4 +1,4 @@
-"""README.md, docs/ and the code say the same: environment variables, and the scripts that the pages name.
+"""README.md, ARCHITECTURE.md, docs/ and the code say the same: environment variables, and the scripts and files that the pages name.
 
 Variables live in tracer/session/config.def and as string literals. What is in one place only is a problem, whichever place it is.
 """
@@ -8,6 +8,7 @@ from metalib import LAYERS, blank_comments_and_strings, run
 from settings_table import ENVIRONMENT_BEGIN, with_table
 
 VARIABLE = re.compile(r"\bTITANTRACE(?:_[A-Z0-9]+)*\b")
+SOURCE_FILE = re.compile(r"`([\w./-]*[\w-]\.(?:cpp|h|def|S|py))`")
 NOT_VARIABLES = re.compile(r"^TITANTRACE_(H|API|EXPORT|VERSION\w*)$")
 
 
@@ -28,7 +29,7 @@ def code_variables(tree):
 
 def check(tree):
     settings = tree.root / "docs" / "settings.md"
-    pages = [tree.root / "README.md", tree.root / "CONTRIBUTING.md", *tree.files("docs", suffixes={".md"})]
+    pages = [tree.root / "README.md", tree.root / "ARCHITECTURE.md", tree.root / "CONTRIBUTING.md", *tree.files("docs", suffixes={".md"})]
     missing = [f"{tree.name(path)} is missing" for path in (pages[0], settings) if not path.exists()]
     if missing:
         return missing
@@ -45,7 +46,11 @@ def check(tree):
         problems.append("the table of docs/settings.md is not what tracer/session/config.def says: "
                         "python3 tests/meta/settings_table.py --root . --write")
 
+    sources = [f"/{tree.name(path)}" for path in tree.files(*LAYERS, "scripts", "tests")]
     for path, text in texts.items():
+        for source in sorted(set(SOURCE_FILE.findall(text))):
+            if "architecture" in str(path).lower() and not any(known.endswith(f"/{source}") for known in sources):
+                problems.append(f"{tree.name(path)} names {source}, which does not exist")
         for script in sorted(set(re.findall(r"(?<![\w/])(?:\./)?(scripts/[\w-]+|\.ci/run)\b", text))):
             if not (tree.root / script).exists():
                 problems.append(f"{tree.name(path)} names {script}, which does not exist")
@@ -71,6 +76,7 @@ BAD = {
     "no table": ("has no table of environment", {**CODE, "docs/settings.md": "Nothing.\n"}),
     "no settings": ("docs/settings.md is missing", {"README.md": README}),
     "no such script": ("names scripts/nothing", {**CODE, "docs/other.md": "./scripts/nothing\n"}),
+    "no such file": ("names tracer/gone.cpp", {**CODE, "ARCHITECTURE.md": "`tracer/gone.cpp`\n"}),
     "no such page": ("links docs/gone.md", {**CODE, "README.md": README + "[gone](docs/gone.md#part)\n"}),
 }
 
