@@ -2,28 +2,14 @@
 
 #include <zstd.h>
 
-#include <cstring>
-#include <memory>
+#include "section_file.h"
 
 namespace titan::format {
 namespace {
 
 constexpr int kLevel = 9;
 
-struct FreeContext {
-    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-};
-
-uint64_t checksum(std::span<const std::byte> bytes) {
-    return fnv1a64(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-}
-
-template <typename T>
-T copy_from(std::span<const std::byte> bytes) {
-    T value;
-    std::memcpy(&value, bytes.data(), sizeof(T));
-    return value;
-}
+constexpr FileKind kDigests{"digest", kDigestMagic, kDigestMajor, kDigestMinor, kMaxDigestSections};
 
 // Seals the header with its checksum and appends it.
 template <typename Header>
@@ -31,55 +17,6 @@ void append(std::vector<std::byte>& file, Header header) {
     const auto bytes = std::as_bytes(std::span(&header, 1));
     header.check = checksum(bytes.first(offsetof(Header, check)));
     file.insert(file.end(), bytes.begin(), bytes.end());
-}
-
-std::string version_text(uint16_t major, uint16_t minor) { return std::to_string(major) + "." + std::to_string(minor); }
-
-Result<size_t> check_file_header(std::span<const std::byte> file) {
-    if (file.size() < sizeof(DigestHeader)) {
-        return Error("truncated: " + std::to_string(file.size()) + " bytes, less than the file header");
-    }
-    const auto header = copy_from<DigestHeader>(file);
-    if (header.magic == kForeignDigestMagic) {
-        return Error("a digest written on a machine of the other byte order");
-    }
-    if (header.magic != kDigestMagic) {
-        return Error("not a titantrace digest (wrong magic number)");
-    }
-    if (header.major > kDigestMajor) {
-        return Error("digest format " + version_text(header.major, header.minor) + " is newer than the " +
-                     version_text(kDigestMajor, kDigestMinor) +
-                     " that this titan-analyze reads; use the titan-analyze that wrote it");
-    }
-    if (header.check != checksum(file.first(offsetof(DigestHeader, check)))) {
-        return Error("file header: bad checksum: the file is damaged");
-    }
-    if (header.header_bytes < sizeof(DigestHeader) || header.header_bytes > file.size()) {
-        return Error("file header: impossible size " + std::to_string(header.header_bytes));
-    }
-    return static_cast<size_t>(header.header_bytes);
-}
-
-// Unpacks into `raw`, or says why not.
-std::string unpack(ZSTD_DCtx* context, const SectionHeader& header, std::span<const std::byte> stored,
-                   std::vector<std::byte>& raw) {
-    if (header.stored_check != static_cast<uint32_t>(checksum(stored))) {
-        return "bad checksum: the file is damaged";
-    }
-    if (header.raw_bytes > kMaxDigestSectionBytes) {
-        return "claims " + std::to_string(header.raw_bytes) + " bytes, over the limit of " +
-               std::to_string(kMaxDigestSectionBytes);
-    }
-    const auto framed = ZSTD_getFrameContentSize(stored.data(), stored.size());
-    if (framed != header.raw_bytes) {
-        return "its zstd frame does not have the " + std::to_string(header.raw_bytes) + " bytes that it claims";
-    }
-    raw.resize(header.raw_bytes);
-    const size_t got = ZSTD_decompressDCtx(context, raw.data(), raw.size(), stored.data(), stored.size());
-    if (ZSTD_isError(got) != 0) {
-        return std::string("cannot be unpacked (") + ZSTD_getErrorName(got) + "): the file is damaged";
-    }
-    return got == raw.size() ? std::string() : "unpacks to " + std::to_string(got) + " bytes";
 }
 
 }  // namespace
@@ -129,49 +66,34 @@ bool is_digest(std::span<const std::byte> file) {
 
 Result<std::vector<std::string>> read_digest(
     std::span<const std::byte> file, const std::function<void(DigestSection, std::span<const std::byte>)>& visit) {
-    const Result<size_t> start = check_file_header(file);
+    const Result<size_t> start = check_file_header(file, kDigests);
     if (!start) {
         return start.error();
     }
-    const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
+    const Context context(ZSTD_createDCtx());
     if (context == nullptr) {
         return Error("out of memory");
     }
+    SectionList list = list_sections(file, *start, kDigests);
     std::vector<std::string> problems;
     std::vector<std::byte> raw;
-    auto rest = file.subspan(*start);
-    for (uint32_t number = 1;; ++number) {
-        const auto problem = [&](const std::string& what) {
-            problems.push_back("section " + std::to_string(number) + ": " + what);
-        };
-        if (rest.size() < sizeof(SectionHeader)) {
-            problem("missing: the file is truncated");
-            break;
+    for (const Section& section : list.sections) {
+        const auto kind = static_cast<DigestSection>(section.header.kind);
+        if (kind != DigestSection::kProblems && kind != DigestSection::kProcess && kind != DigestSection::kGroups) {
+            continue;
         }
-        const auto header = copy_from<SectionHeader>(rest);
-        if (header.check != checksum(rest.first(offsetof(SectionHeader, check)))) {
-            problem("bad header checksum: the file is damaged from here on");
-            break;
+        std::string problem = implausible(section, kMaxDigestSectionBytes);
+        if (problem.empty()) {
+            raw.resize(section.header.raw_bytes);
+            problem = unpack(context.get(), section, raw.data());
         }
-        rest = rest.subspan(sizeof(SectionHeader));
-        const auto kind = static_cast<DigestSection>(header.kind);
-        if (kind == DigestSection::kEnd) {
-            break;
+        if (problem.empty()) {
+            visit(kind, raw);
+        } else {
+            problems.push_back(in_section(section.number, problem));
         }
-        if (header.stored_bytes > rest.size() || number > kMaxDigestSections) {
-            problem("cut off: the file is truncated");
-            break;
-        }
-        if (kind == DigestSection::kProblems || kind == DigestSection::kProcess || kind == DigestSection::kGroups) {
-            const std::string why = unpack(context.get(), header, rest.first(header.stored_bytes), raw);
-            if (why.empty()) {
-                visit(kind, raw);
-            } else {
-                problem(why);
-            }
-        }
-        rest = rest.subspan(header.stored_bytes);
     }
+    problems.insert(problems.end(), list.problems.begin(), list.problems.end());
     return problems;
 }
 

@@ -1,112 +1,17 @@
 #include "formats/dump_reader.h"
 
 #include <zstd.h>
-#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "formats/ring_layout.h"
+#include "section_file.h"
 
 namespace titan::format {
 namespace {
 
-struct Section {
-    SectionHeader header{};
-    std::span<const std::byte> stored;
-    uint32_t number = 0;  // from 1, for people
-};
-
-struct SectionList {
-    std::vector<Section> sections;
-    std::vector<std::string> problems;
-};
-
-struct FreeContext {
-    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-};
-using Context = std::unique_ptr<ZSTD_DCtx, FreeContext>;
-
-template <typename T>
-T copy_from(std::span<const std::byte> bytes, size_t offset) {
-    T value;
-    std::memcpy(&value, bytes.data() + offset, sizeof(T));
-    return value;
-}
-
-uint64_t checksum(std::span<const std::byte> bytes) {
-    return fnv1a64(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-}
-
-std::string newer_version(const DumpHeader& header) {
-    return "dump format " + std::to_string(header.major) + "." + std::to_string(header.minor) + " is newer than the " +
-           std::to_string(kDumpMajor) + "." + std::to_string(kDumpMinor) +
-           " that this titan-analyze reads; use the titan-analyze of the titantrace release that wrote it";
-}
-
-// The size of the header, or why this is no dump that we can read.
-Result<size_t> check_file_header(std::span<const std::byte> file) {
-    if (file.empty()) {
-        return Error("empty file: the disk was full or the job was killed while it was created");
-    }
-    if (file.size() < sizeof(DumpHeader)) {
-        return Error("truncated: " + std::to_string(file.size()) + " bytes, less than the file header");
-    }
-    const auto header = copy_from<DumpHeader>(file, 0);
-    if (header.magic == __builtin_bswap64(kDumpMagic)) {
-        return Error("a dump written on a machine of the other byte order");
-    }
-    if (header.magic != kDumpMagic) {
-        return Error("not a titantrace dump (wrong magic number)");
-    }
-    if (header.major > kDumpMajor) {
-        return Error(newer_version(header));
-    }
-    if (header.check != checksum(file.first(offsetof(DumpHeader, check)))) {
-        return Error("file header: bad checksum: the file is damaged");
-    }
-    if (header.header_bytes < sizeof(DumpHeader) || header.header_bytes > file.size()) {
-        return Error("file header: impossible size " + std::to_string(header.header_bytes));
-    }
-    return static_cast<size_t>(header.header_bytes);
-}
-
-std::string in_section(uint32_t number, const std::string& what) {
-    return "section " + std::to_string(number) + ": " + what;
-}
-
-// Walks the section headers; stops at the first that cannot be trusted, because the next one's place depends on it.
-SectionList list_sections(std::span<const std::byte> file, size_t offset) {
-    SectionList list;
-    for (uint32_t number = 1; number <= kMaxSections; ++number) {
-        if (file.size() - offset < sizeof(SectionHeader)) {
-            list.problems.push_back(in_section(number, "missing: the file is truncated"));
-            return list;
-        }
-        const auto bytes = file.subspan(offset);
-        Section section{copy_from<SectionHeader>(bytes, 0), {}, number};
-        if (section.header.check != checksum(bytes.first(offsetof(SectionHeader, check)))) {
-            list.problems.push_back(in_section(number, "bad header checksum: the file is damaged from here on"));
-            return list;
-        }
-        if (section.header.kind == SectionKind::kEnd) {
-            return list;
-        }
-        const uint64_t available = bytes.size() - sizeof(SectionHeader);
-        if (section.header.stored_bytes > available) {
-            list.problems.push_back(in_section(number, "cut off: " + std::to_string(available) + " of " +
-                                                           std::to_string(section.header.stored_bytes) +
-                                                           " bytes: the file is truncated"));
-            return list;
-        }
-        section.stored = bytes.subspan(sizeof(SectionHeader), section.header.stored_bytes);
-        list.sections.push_back(section);
-        offset += sizeof(SectionHeader) + section.header.stored_bytes;
-    }
-    list.problems.push_back("more than " + std::to_string(kMaxSections) + " sections: the rest is ignored");
-    return list;
-}
+constexpr FileKind kDumps{"dump", kDumpMagic, kDumpMajor, kDumpMinor, kMaxSections};
 
 uint64_t limit_of(const SectionHeader& header) {
     switch (header.kind) {
@@ -114,41 +19,6 @@ uint64_t limit_of(const SectionHeader& header) {
         case SectionKind::kStacks: return kMaxStacksBytes;
         default: return kMaxImageBytes;
     }
-}
-
-// Why the sizes that a section claims cannot be, or an empty string.
-std::string implausible(const Section& section) {
-    const SectionHeader& header = section.header;
-    if (header.stored_check != static_cast<uint32_t>(checksum(section.stored))) {
-        return "bad checksum: the file is damaged";
-    }
-    const uint64_t limit = limit_of(header);
-    if (header.raw_bytes > limit || header.offset_bytes > limit - header.raw_bytes) {
-        return "claims " + std::to_string(header.raw_bytes) + " bytes at offset " +
-               std::to_string(header.offset_bytes) + ", over the limit of " + std::to_string(limit);
-    }
-    const auto framed = ZSTD_getFrameContentSize(section.stored.data(), section.stored.size());
-    if (framed == ZSTD_CONTENTSIZE_ERROR) {
-        return "not a zstd frame: the file is damaged";
-    }
-    if (framed != ZSTD_CONTENTSIZE_UNKNOWN && framed != header.raw_bytes) {
-        return "claims " + std::to_string(header.raw_bytes) + " bytes, its zstd frame has " + std::to_string(framed);
-    }
-    return {};
-}
-
-std::string unpack(ZSTD_DCtx* context, const Section& section, std::byte* into) {
-    const size_t got =
-        ZSTD_decompressDCtx(context, into, section.header.raw_bytes, section.stored.data(), section.stored.size());
-    if (ZSTD_isError(got) != 0) {
-        const bool checksum_wrong = ZSTD_getErrorCode(got) == ZSTD_error_checksum_wrong;
-        return checksum_wrong ? "bad checksum: the file is damaged"
-                              : std::string("cannot be unpacked (") + ZSTD_getErrorName(got) + "): the file is damaged";
-    }
-    if (got != section.header.raw_bytes) {
-        return "unpacks to " + std::to_string(got) + " bytes instead of " + std::to_string(section.header.raw_bytes);
-    }
-    return {};
 }
 
 // Most of a ring is zero, and all zero sections of one size pack to the same few bytes. They are unpacked once, into the
@@ -213,7 +83,7 @@ uint64_t image_size(const std::vector<Section>& sections, SectionKind kind) {
 // Sections that the writer left out are zero pages: the image gets the size of the ring, within the limit.
 void grow_to_ring_size(ImageBuffer& image) {
     if (image.bytes().size() >= sizeof(RingHeader)) {
-        const auto header = copy_from<RingHeader>(image.bytes(), 0);
+        const auto header = copy_from<RingHeader>(image.bytes());
         if (header.file_bytes > image.bytes().size() && header.file_bytes <= kMaxImageBytes) {
             image.grow(header.file_bytes);
         }
@@ -226,7 +96,7 @@ void keep_plausible(SectionList& list) {
     std::erase_if(list.sections, [&](const Section& section) {
         const SectionKind kind = section.header.kind;
         const bool known = kind == SectionKind::kMeta || kind == SectionKind::kRing || kind == SectionKind::kStacks;
-        const std::string problem = known ? implausible(section) : std::string();
+        const std::string problem = known ? implausible(section, limit_of(section.header)) : std::string();
         if (!problem.empty()) {
             problems.push_back(in_section(section.number, problem));
         }
@@ -284,15 +154,15 @@ Result<RingHeader> read_ring_header(const OpenFile& file) {
 }
 
 bool is_dump(std::span<const std::byte> file) {
-    return file.size() >= sizeof(uint64_t) && copy_from<uint64_t>(file, 0) == kDumpMagic;
+    return file.size() >= sizeof(uint64_t) && copy_from<uint64_t>(file) == kDumpMagic;
 }
 
 Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
-    const Result<size_t> start = check_file_header(file);
+    const Result<size_t> start = check_file_header(file, kDumps);
     if (!start) {
         return start.error();
     }
-    SectionList list = list_sections(file, *start);
+    SectionList list = list_sections(file, *start, kDumps);
     keep_plausible(list);
     const Context context(ZSTD_createDCtx());
     if (context == nullptr || !image.reset(image_size(list.sections, SectionKind::kRing))) {
@@ -341,16 +211,16 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
 }
 
 Result<std::string> read_dump_meta(std::span<const std::byte> file) {
-    const Result<size_t> start = check_file_header(file);
+    const Result<size_t> start = check_file_header(file, kDumps);
     if (!start) {
         return start.error();
     }
-    SectionList list = list_sections(file, *start);
+    SectionList list = list_sections(file, *start, kDumps);
     const Context context(ZSTD_createDCtx());
     for (const Section& section : list.sections) {
         std::string meta;
-        if (section.header.kind == SectionKind::kMeta && implausible(section).empty() && context != nullptr &&
-            unpack_meta(context.get(), section, meta).empty()) {
+        if (section.header.kind == SectionKind::kMeta && implausible(section, limit_of(section.header)).empty() &&
+            context != nullptr && unpack_meta(context.get(), section, meta).empty()) {
             return meta;
         }
     }

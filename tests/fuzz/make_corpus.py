@@ -215,7 +215,7 @@ def digest_samples(digests):
     packed = section(kind, zstd_frame(process), len(process))
     good = digest_of(packed)
     yield "same-process-twice.digest", digest_of(packed, packed), "read: 2 processes"
-    yield "empty.digest", b"", "truncated"
+    yield "empty.digest", b"", "empty file"
     yield "cut-in-section.digest", good[:-100], "truncated"
     yield "without-end.digest", good[:-40], "truncated"
     yield "byte-order-of-the-other-kind.digest", patched(good, (0, "8s", good[7::-1])), "byte order"
