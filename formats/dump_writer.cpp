@@ -4,6 +4,8 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "base/hash.h"
+
 namespace titan::format {
 namespace {
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/fd.h"
 #include "formats/ring_clock.h"
 
 namespace titan::format {
@@ -51,19 +52,7 @@ Result<OpenFile> OpenFile::open(const std::string& path, Links links) {
 }
 
 size_t OpenFile::read_at(uint64_t offset_bytes, void* into, size_t size_bytes) const {
-    size_t done = 0;
-    while (done < size_bytes) {
-        const ssize_t got = ::pread(descriptor_, static_cast<char*>(into) + done, size_bytes - done,
-                                    static_cast<off_t>(offset_bytes + done));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            break;
-        }
-        done += static_cast<size_t>(got);
-    }
-    return done;
+    return titan::read_at(descriptor_, offset_bytes, into, size_bytes);
 }
 
 Result<std::vector<std::byte>> OpenFile::read_all() const {

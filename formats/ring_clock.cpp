@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
+
+#include "base/clock.h"
 
 namespace titan::format {
 namespace {
@@ -71,11 +72,7 @@ int64_t RingClock::span_ns(uint64_t from_ticks, uint64_t to_ticks) const {
     return to_ns(signed_distance(from_ticks, to_ticks) * ns_per_tick_);
 }
 
-uint64_t RingClock::ticks_now() const {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return ticks_at_monotonic(static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec));
-}
+uint64_t RingClock::ticks_now() const { return ticks_at_monotonic(monotonic_now_ns()); }
 
 uint64_t RingClock::ticks_at_monotonic(uint64_t monotonic_ns) const {
     return to_ticks(static_cast<double>(anchor_ticks_) +

@@ -2,11 +2,11 @@
 
 #include <zstd_errors.h>
 
+#include "base/hash.h"
+
 namespace titan::format {
 
-uint64_t checksum(std::span<const std::byte> bytes) {
-    return fnv1a64(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-}
+uint64_t checksum(std::span<const std::byte> bytes) { return fnv1a64(bytes.data(), bytes.size()); }
 
 Result<size_t> check_file_header(std::span<const std::byte> file, const FileKind& kind) {
     const std::string name = kind.name;

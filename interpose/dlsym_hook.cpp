@@ -12,8 +12,9 @@
 #include <atomic>
 
 #include "api.h"
+#include "base/hash.h"
+#include "base/loaded_objects.h"
 #include "doors.h"
-#include "elf_symbols.h"
 #include "nccl_callers.h"
 
 extern "C" {
@@ -52,10 +53,7 @@ constexpr size_t kNameSlots = 1024;
 constexpr uint32_t kNameMask = kNameSlots - 1;
 
 constexpr uint32_t hash_of(const char* name) {
-    uint32_t hash = 2166136261;
-    for (; *name != '\0'; ++name) {
-        hash = (hash ^ static_cast<unsigned char>(*name)) * 16777619;
-    }
+    const uint32_t hash = fnv1a32(name);
     return hash ^ (hash >> 15);
 }
 

@@ -1,6 +1,6 @@
 #include "doors.h"
 
-#include "elf_symbols.h"
+#include "base/loaded_objects.h"
 
 namespace titan::interpose {
 

@@ -3,7 +3,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
-#include "elf_symbols.h"
+#include "base/loaded_objects.h"
 #include "kept_libraries.h"
 
 namespace titan::interpose {
@@ -27,7 +27,7 @@ constexpr bool same_shape(CUresult (*)(A...), int (*)(B...)) {
 }
 
 template <typename Vendor, typename Ours>
-bool find(const Object& library, const char* name, Vendor, Ours& slot) {
+bool find(const LoadedObject& library, const char* name, Vendor, Ours& slot) {
     slot = reinterpret_cast<Ours>(function_in(library, name));
     return slot != nullptr;
 }
@@ -35,7 +35,7 @@ bool find(const Object& library, const char* name, Vendor, Ours& slot) {
 }  // namespace
 
 bool find_driver_api(tracer::DriverApi& driver) {
-    const Object library = object_called("libcuda.so.1");
+    const LoadedObject library = object_called("libcuda.so.1");
     if (!library) {
         return false;
     }

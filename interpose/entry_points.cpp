@@ -5,8 +5,9 @@
 #include <atomic>
 #include <string_view>
 
+#include "base/hash.h"
+#include "base/loaded_objects.h"
 #include "doors.h"
-#include "elf_symbols.h"
 #include "nccl_callers.h"
 
 namespace titan::interpose {
@@ -24,14 +25,6 @@ struct Form {
     bool per_thread;
 };
 
-constexpr uint32_t hash_of(const char* text) {
-    uint32_t hash = 2166136261;
-    for (; *text != '\0'; ++text) {
-        hash = (hash ^ static_cast<unsigned char>(*text)) * 16777619;
-    }
-    return hash;
-}
-
 // "7000_ptsz" is CUDA 7.0, per thread.
 constexpr int number_in(std::string_view since) {
     int number = 0;
@@ -44,7 +37,7 @@ constexpr int number_in(std::string_view since) {
 constexpr Form forms[] = {
 #define TITAN_ROW(name, base, since, ...)          \
     {#base,     #name,          number_in(#since), \
-     Api::name, hash_of(#base), std::string_view(#since).find('_') != std::string_view::npos},
+     Api::name, fnv1a32(#base), std::string_view(#since).find('_') != std::string_view::npos},
 #define TITAN_TABLE "cuda_driver.def"
 #include "every_cuda_row.h"
 };
@@ -53,7 +46,7 @@ bool is_exported_as(const Form& form, const void* real) { return function_in(obj
 
 // The newest form not above the version, as cuGetProcAddress chooses; the twin for per-thread streams where there is one.
 const Form* form_of_version(const char* symbol, int version, bool per_thread) {
-    const uint32_t hash = hash_of(symbol);
+    const uint32_t hash = fnv1a32(symbol);
     const Form* best = nullptr;
     for (const Form& form : forms) {
         if (form.base_hash != hash || form.since > version || (form.per_thread && !per_thread) ||
@@ -68,7 +61,7 @@ const Form* form_of_version(const char* symbol, int version, bool per_thread) {
 }
 
 const Form* form_exported_by(const char* symbol, const void* real) {
-    const uint32_t hash = hash_of(symbol);
+    const uint32_t hash = fnv1a32(symbol);
     for (const Form& form : forms) {
         if (form.base_hash == hash && strcmp(form.base, symbol) == 0 && is_exported_as(form, real)) {
             return &form;

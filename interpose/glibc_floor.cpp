@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "elf_symbols.h"
+#include "base/loaded_objects.h"
 
 #if defined(__aarch64__)
 #define TITAN_OLDEST "GLIBC_2.17"
@@ -24,13 +24,13 @@
 
 namespace {
 
-using titan::interpose::Object;
+using titan::LoadedObject;
 
 // Of a library that the program has opened since it started.
 void* opened_later(const char* name) {
     void* found = nullptr;
-    titan::interpose::each_object(nullptr, [&](const Object& object, size_t) {
-        found = object.dynamic != _DYNAMIC ? titan::interpose::function_in(object, name) : nullptr;
+    titan::each_object(nullptr, [&](const LoadedObject& object, size_t) {
+        found = object.dynamic != _DYNAMIC ? titan::function_in(object, name) : nullptr;
         return found != nullptr;
     });
     return found;

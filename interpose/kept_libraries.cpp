@@ -34,7 +34,7 @@ void take_references() {
     }
 }
 
-bool is_kept(const Object& library, void* function) {
+bool is_kept(const LoadedObject& library, void* function) {
     for (Kept& place : kept) {
         const void* of = nullptr;
         if (place.dynamic.compare_exchange_strong(of, library.dynamic, std::memory_order_relaxed)) {
@@ -67,7 +67,7 @@ bool is_here_to_stay(const void* handle) {
 
 void note_loaded_at_start() {
     size_t count = 0;
-    each_object(nullptr, [&](const Object&, size_t) {
+    each_object(nullptr, [&](const LoadedObject&, size_t) {
         ++count;
         return false;
     });
@@ -77,10 +77,10 @@ void note_loaded_at_start() {
 
 bool is_loaded_at_start(size_t in_order) { return in_order < loaded_at_start.load(std::memory_order_relaxed); }
 
-Object keep_loaded(void* function) {
-    Object library{};
+LoadedObject keep_loaded(void* function) {
+    LoadedObject library{};
     bool at_start = false;
-    each_object(function, [&](const Object& object, size_t in_order) {
+    each_object(function, [&](const LoadedObject& object, size_t in_order) {
         library = object;
         at_start = is_loaded_at_start(in_order);
         return object.bytes != 0;
@@ -101,7 +101,7 @@ extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) noex
     take_references();
     void* real = real_dlclose.load(std::memory_order_relaxed);
     if (real == nullptr) {
-        real = function_behind_us("dlclose");
+        real = titan::function_behind_us("dlclose");
     }
     return real != nullptr ? reinterpret_cast<int (*)(void*)>(real)(handle) : -1;
 }

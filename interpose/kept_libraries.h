@@ -2,7 +2,7 @@
 // the program closes something: dlclose waits for the loader's lock anyway, and no other call of the program may.
 #pragma once
 
-#include "elf_symbols.h"
+#include "base/loaded_objects.h"
 
 namespace titan::interpose {
 
@@ -12,6 +12,6 @@ void note_loaded_at_start();
 bool is_loaded_at_start(size_t in_order);
 
 // The library that holds `function` stays from now on, until the process ends; returns it. any-thread.
-Object keep_loaded(void* function);
+LoadedObject keep_loaded(void* function);
 
 }  // namespace titan::interpose

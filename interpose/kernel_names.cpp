@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "elf_symbols.h"
+#include "base/loaded_objects.h"
 
 namespace titan::interpose {
 
@@ -16,7 +16,7 @@ using FunctionOf = int(void** function, const void* symbol);
 using Error = int();
 
 template <typename Function>
-Function* find(const Object& object, const char* name) {
+Function* find(const LoadedObject& object, const char* name) {
     return reinterpret_cast<Function*>(function_in(object, name));
 }
 
@@ -31,7 +31,7 @@ bool copy(const char* found, char* name, size_t bytes) {
 }
 
 // A handle of the driver: a function, or a kernel of a library, which launches take in its place (CUDA 12).
-bool ask_driver(const Object& driver, const void* function, char* name, size_t bytes) {
+bool ask_driver(const LoadedObject& driver, const void* function, char* name, size_t bytes) {
     for (const char* const question : {"cuFuncGetName", "cuKernelGetName"}) {  // CUDA 12.3
         const char* found = nullptr;
         NameOf* const ask = find<NameOf>(driver, question);
@@ -43,7 +43,7 @@ bool ask_driver(const Object& driver, const void* function, char* name, size_t b
 }
 
 // Runtimes before 12.3: through the driver's handle.
-bool ask_through_driver(const Object& runtime, const void* symbol, char* name, size_t bytes) {
+bool ask_through_driver(const LoadedObject& runtime, const void* symbol, char* name, size_t bytes) {
     void* function = nullptr;
     FunctionOf* const ask = find<FunctionOf>(runtime, "cudaGetFuncBySymbol");
     return ask != nullptr && ask(&function, symbol) == 0 &&
@@ -52,10 +52,10 @@ bool ask_through_driver(const Object& runtime, const void* symbol, char* name, s
 
 // The host's stub of a kernel carries the kernel's own mangled name, where the linker kept it.
 bool ask_symbols(const void* symbol, char* name, size_t bytes) {
-    return copy(Symbols(object_of(symbol)).name_of(symbol), name, bytes);
+    return copy(ObjectSymbols(object_of(symbol)).name_of(symbol), name, bytes);
 }
 
-bool ask_runtime(const Object& runtime, const void* symbol, char* name, size_t bytes) {
+bool ask_runtime(const LoadedObject& runtime, const void* symbol, char* name, size_t bytes) {
     const char* found = nullptr;
     NameOf* const ask = find<NameOf>(runtime, "cudaFuncGetName");  // CUDA 12.3
     if (ask != nullptr && ask(&found, symbol) == 0 && copy(found, name, bytes)) {
@@ -67,7 +67,7 @@ bool ask_runtime(const Object& runtime, const void* symbol, char* name, size_t b
 }  // namespace
 
 bool kernel_name(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes) {
-    const Object library = object_of(real);
+    const LoadedObject library = object_of(real);
     if (kind == FunctionKind::kDriverHandle) {
         return ask_driver(library, function, name, bytes);
     }

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "elf_symbols.h"
+#include "base/loaded_objects.h"
 
 namespace titan::interpose {
 
@@ -18,7 +18,7 @@ constinit std::atomic<uint32_t> next{0};
 }  // namespace
 
 bool is_nccl(const void* address) {
-    const Object object = object_of(address);
+    const LoadedObject object = object_of(address);
     if (!object) {
         return false;
     }

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "elf_symbols.h"
+#include "base/loaded_objects.h"
 #include "nccl_types.h"
 
 namespace titan::interpose {
@@ -22,12 +22,12 @@ struct Copy {
 constinit Copy copies[kMaxCopies]{};
 
 template <typename Function>
-Function* question(const Object& library, const char* name, const char* profiling_name) {
+Function* question(const LoadedObject& library, const char* name, const char* profiling_name) {
     void* const found = function_in(library, profiling_name);
     return reinterpret_cast<Function*>(found != nullptr ? found : function_in(library, name));
 }
 
-void fill(Copy& copy, const Object& library) {
+void fill(Copy& copy, const LoadedObject& library) {
     using Ask = int(const void*, int*);
     // The tracer asks with plain addresses and integers, which is what ncclComm_t and ncclResult_t are in the ABI.
     copy.queries.size = question<Ask>(library, "ncclCommCount", "pncclCommCount");
@@ -44,7 +44,7 @@ const tracer::CommQueries* usable(const Copy& copy) {
 }  // namespace
 
 const tracer::CommQueries* queries_of(const void* function) {
-    const Object library = function != nullptr ? object_of(function) : Object{};
+    const LoadedObject library = function != nullptr ? object_of(function) : LoadedObject{};
     if (!library) {
         return nullptr;
     }

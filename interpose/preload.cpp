@@ -6,9 +6,9 @@
 #include <atomic>
 
 #include "api.h"
+#include "base/loaded_objects.h"
 #include "cupti_mode.h"
 #include "driver_api.h"
-#include "elf_symbols.h"
 #include "kept_libraries.h"
 #include "kernel_names.h"
 #include "nccl_copies.h"

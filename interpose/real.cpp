@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "elf_symbols.h"
+#include "base/loaded_objects.h"
 #include "kept_libraries.h"
 #include "tracer/report.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 // NCCL exports every function twice, as ncclX (weak) and pncclX. The second cannot be somebody else's wrapper, so it is
 // taken when the object that we found has it; another tool's preloaded wrapper has none and stays in the chain.
-void* function_or_profiling_name(const Symbols& symbols, const SymbolName& name) {
+void* function_or_profiling_name(const ObjectSymbols& symbols, const SymbolName& name) {
     void* const found = symbols.function(name);
     if (found == nullptr || strncmp(name.text, "nccl", 4) != 0) {
         return found;
@@ -56,7 +56,7 @@ void* ask_loader(const void* return_address, const char* name) {
         real = find_in_scope_of_caller(return_address, name);
     }
     void* const known =
-        real != nullptr ? function_or_profiling_name(Symbols(object_of(real)), SymbolName(name)) : nullptr;
+        real != nullptr ? function_or_profiling_name(ObjectSymbols(object_of(real)), SymbolName(name)) : nullptr;
     return known != nullptr ? known : real;
 }
 
@@ -126,10 +126,10 @@ void find_definitions(const void* return_address, Lookup& lookup) {
     constexpr uintptr_t kGenerated_bytes = 64 * 1024;
     lookup.range = {reinterpret_cast<uintptr_t>(return_address) & ~(kGenerated_bytes - 1), kGenerated_bytes};
     for (size_t id = lookup.ids.first; id < lookup.ids.end; ++id) {
-        lookup.hashes[id - lookup.ids.first] = api_names[id] != nullptr ? SymbolName(api_names[id]).hash : 0;
+        lookup.hashes[id - lookup.ids.first] = api_names[id] != nullptr ? SymbolName(api_names[id]).gnu_hash : 0;
     }
     bool behind_us = false;
-    each_object(return_address, [&](const Object& object, size_t in_order) {
+    each_object(return_address, [&](const LoadedObject& object, size_t in_order) {
         if (object.bytes != 0) {
             lookup.range = {object.begin, object.bytes};
         }
@@ -137,7 +137,7 @@ void find_definitions(const void* return_address, Lookup& lookup) {
             behind_us = true;
             return false;
         }
-        const Symbols symbols(object);
+        const ObjectSymbols symbols(object);
         for (size_t id = lookup.ids.first; id < lookup.ids.end; ++id) {
             const size_t row = id - lookup.ids.first;
             void* const function =
@@ -186,7 +186,7 @@ void* find_table(Api api, const void* return_address) {
     const Ids ids = lookup->ids = table_of(api);
     find_definitions(return_address, *lookup);
     void* asked_for = nullptr;
-    Object kept{};
+    LoadedObject kept{};
     for (size_t id = ids.first; id < ids.end; ++id) {
         const Definitions& definitions = lookup->of[id - ids.first];
         void* real = definitions.only();

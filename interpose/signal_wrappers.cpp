@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-#include "elf_symbols.h"
+#include "base/loaded_objects.h"
 #include "signal_wrappers.h"
 #include "tracer/signal_actions.h"
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/hash.h"
 #include "decode_timing.h"
 #include "flight_recorder.h"
 #include "formats/dump_layout.h"
@@ -29,9 +30,7 @@ class Hash {
         value_ ^= value_ >> 32;
         return *this;
     }
-    Hash& add(std::string_view text) {
-        return add(format::fnv1a64(reinterpret_cast<const unsigned char*>(text.data()), text.size()));
-    }
+    Hash& add(std::string_view text) { return add(fnv1a64(text.data(), text.size())); }
     uint64_t value() const { return value_ == 0 ? 1 : value_; }
     uint32_t folded() const {
         const auto folded = static_cast<uint32_t>(value_ ^ (value_ >> 32));
@@ -39,7 +38,7 @@ class Hash {
     }
 
   private:
-    uint64_t value_ = 0x9E3779B97F4A7C15;
+    uint64_t value_ = kHashMultiplier;
 };
 
 uint64_t elements(const fr::Dump& dump, const fr::Range& range) {

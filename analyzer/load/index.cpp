@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/hash.h"
 #include "condense.h"
 #include "load.h"
 #include "robust.h"
@@ -15,8 +16,7 @@ constexpr size_t kTypicalCalls = 64;
 
 struct HashOfShape {
     size_t operator()(const CallShape& shape) const {
-        return hash_of_arguments(shape) ^
-               (shape.row * 0x9e3779b97f4a7c15ULL + shape.graph + (uint64_t{shape.thread} << 20));
+        return hash_of_arguments(shape) ^ (shape.row * kHashMultiplier + shape.graph + (uint64_t{shape.thread} << 20));
     }
 };
 

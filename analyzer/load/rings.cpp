@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "formats/dump_builder.h"
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
@@ -22,12 +22,6 @@ namespace {
 namespace files = std::filesystem;
 using format::Error;
 using format::Result;
-
-int64_t realtime_now_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
 
 // Anyone may create names in /dev/shm: a directory that is a link or belongs to someone else is not ours to read.
 bool is_private_directory(const std::string& path) {
@@ -46,7 +40,7 @@ NodeRing describe(const std::string& path, const OpenedSource& opened, size_t si
     ring.executable = printable(format::fixed_text(header.executable));
     ring.liveness = opened.liveness;
     ring.newest_ns = opened.image.clock().realtime_ns(opened.now_ticks);
-    ring.age_ns = opened.liveness == Liveness::kAlive ? 0 : realtime_now_ns() - ring.newest_ns;
+    ring.age_ns = opened.liveness == Liveness::kAlive ? 0 : static_cast<int64_t>(realtime_now_ns()) - ring.newest_ns;
     ring.size_bytes = size_bytes;
     return ring;
 }

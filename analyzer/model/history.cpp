@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/hash.h"
+
 namespace titan::analyzer {
 namespace {
 
@@ -17,7 +19,7 @@ uint64_t mix(uint64_t value) {
 uint64_t hash_of_arguments(const CallShape& shape) {
     const uint64_t words = static_cast<uint64_t>(shape.kind) << 48 | static_cast<uint64_t>(shape.datatype) << 40 |
                            static_cast<uint64_t>(shape.reduction) << 32 | static_cast<uint32_t>(shape.peer);
-    return mix(mix(words + 0x9e3779b97f4a7c15 * (uint64_t{shape.agreed} + 1)) ^ shape.count);
+    return mix(mix(words + kHashMultiplier * (uint64_t{shape.agreed} + 1)) ^ shape.count);
 }
 
 uint32_t Column::operator[](size_t i) const {
@@ -101,7 +103,7 @@ void Past::assign(std::vector<uint64_t> sequences, std::vector<uint32_t> places,
     for (uint64_t begin = first_block_ * kBlockCalls - first_; begin + kBlockCalls <= size(); begin += kBlockCalls) {
         uint64_t hash = 0;
         for (uint64_t i = begin; i < begin + kBlockCalls; ++i) {
-            hash = (hash << 7 | hash >> 57) * 0x9e3779b97f4a7c15 + hash_of[history.calls[places_[i]]];
+            hash = (hash << 7 | hash >> 57) * kHashMultiplier + hash_of[history.calls[places_[i]]];
         }
         hash = mix(hash);
         hashes_.push_back(hash == 0 ? 1 : hash);

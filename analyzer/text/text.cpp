@@ -9,6 +9,8 @@
 #include <csignal>
 #include <ctime>
 
+#include "base/utf8.h"
+
 namespace titan::analyzer {
 
 void sort_unique(std::vector<int>& ranks) {
@@ -80,40 +82,15 @@ std::string grouped_digits(uint64_t number) {
     return digits;
 }
 
-namespace {
-
-// Length of the UTF-8 character that starts `text`, 0 where there is none.
-size_t utf8_length(std::string_view text) {
-    const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-    const unsigned char lead = byte(0);
-    const size_t length = lead < 0x80                   ? 1
-                          : lead >= 0xC2 && lead < 0xE0 ? 2
-                          : (lead & 0xF0) == 0xE0       ? 3
-                          : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                        : 0;
-    if (length == 0 || length > text.size()) {
-        return 0;
-    }
-    for (size_t i = 1; i < length; ++i) {
-        if ((byte(i) & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    const bool overlong_or_surrogate = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) >= 0xA0) ||
-                                       (lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) >= 0x90);
-    const bool c1_control = lead == 0xC2 && byte(1) < 0xA0;
-    return overlong_or_surrogate || c1_control ? 0 : length;
-}
-
-}  // namespace
-
 std::string printable(std::string_view text) {
     std::string clean;
     clean.reserve(text.size());
     while (!text.empty()) {
         const auto first = static_cast<unsigned char>(text.front());
-        const size_t length = utf8_length(text);
-        if (length == 0 || first < 0x20 || first == 0x7F) {
+        const size_t length = utf8_length(text.data(), text.size());
+        const bool control = first < 0x20 || first == 0x7F ||
+                             (first == 0xC2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xA0);
+        if (length == 0 || control) {
             clean += '?';
             text.remove_prefix(1);
         } else {
@@ -149,8 +126,7 @@ bool NumbersByValue::operator()(const std::string& a, const std::string& b) cons
 }
 
 size_t characters(std::string_view text) {
-    return static_cast<size_t>(
-        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+    return static_cast<size_t>(std::count_if(text.begin(), text.end(), starts_utf8_character));
 }
 
 std::string shell_quoted(const std::string& word) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/hash.h"
 #include "formats/fr/read.h"
 
 namespace titan::format::fr {
@@ -27,7 +28,7 @@ class SharedTexts {
         const size_t some = std::min<size_t>(text.size(), 8);
         std::memcpy(&head, text.data(), some);
         std::memcpy(&tail, text.data() + text.size() - some, some);
-        const uint64_t hash = (head ^ tail * 0x9E3779B97F4A7C15 ^ text.size()) * 0xFF51AFD7ED558CCD;
+        const uint64_t hash = (head ^ tail * kHashMultiplier ^ text.size()) * 0xFF51AFD7ED558CCD;
         return places_[hash >> 54];
     }
 

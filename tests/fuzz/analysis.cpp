@@ -35,7 +35,7 @@ template <typename Header>
 Header seal_at(Bytes& bytes, size_t offset) {
     Header header{};
     std::memcpy(&header, bytes.data() + offset, sizeof(header));
-    header.check = format::fnv1a64(bytes.data() + offset, offsetof(Header, check));
+    header.check = fnv1a64(bytes.data() + offset, offsetof(Header, check));
     std::memcpy(bytes.data() + offset, &header, sizeof(header));
     return header;
 }

@@ -15,7 +15,7 @@ FORBIDDEN = {
     "pthread_mutex_lock": "takes a lock", "pthread_rwlock_rdlock": "takes a lock", "pthread_rwlock_wrlock": "takes a lock",
     "printf": "prints", "fprintf": "prints", "fopen": "opens a file",
 }
-LAYERS = re.compile(r"(^|/)(interpose|tracer)/")
+LAYERS = re.compile(r"(^|/)(base|interpose|tracer)/")
 # What an object may refer to all the same.
 ALLOWED = {
     "nvtx.cpp.o": {"calloc"},  # a program's new domain or string, which it keeps: where NVTX itself allocates
@@ -43,10 +43,10 @@ def check(tree):
             for symbol in sorted((undefined(tree.options.nm, path) & set(FORBIDDEN)) - ALLOWED.get(path.name, set()))]
 
 
-def compiled(source):
+def compiled(source, layer="interpose"):
     """A sample that must be compiled first."""
     def make(directory, options):
-        place = pathlib.Path(directory) / "interpose"
+        place = pathlib.Path(directory) / layer
         place.mkdir()
         (place / "bad.cpp").write_text(source)
         subprocess.run(["g++", "-std=c++20", "-O1", "-c", str(place / "bad.cpp"), "-o", str(place / "nccl_wrappers.cpp.o")],
@@ -57,6 +57,7 @@ def compiled(source):
 
 BAD = {
     "new": ("_Znwm", compiled("int* f() { return new int(3); }\n")),
+    "new on the ground floor": ("_Znwm", compiled("int* f() { return new int(3); }\n", "base")),
     "local static": ("__cxa_guard_acquire", compiled("struct S { S(); int v; }; int f() { static S s; return s.v; }\n")),
     "mutex": ("pthread_mutex_lock", compiled("#include <pthread.h>\nextern pthread_mutex_t m; void f() { pthread_mutex_lock(&m); }\n")),
     "nothing built": ("no object", lambda directory, options: Tree(directory, build=directory)),

@@ -1,7 +1,8 @@
 """Include directions, beyond what the build's include directories can enforce (a path with ../ compiles anywhere).
 
-formats includes nobody; tracer: formats; interpose: tracer, formats; analyzer: formats; tools: all but interpose. tracer/hot is inline code that
-may neither block nor allocate: layout headers, atomics and intrinsics only, and the reader of Python frames, which does neither. tests/simgpu is a stand-in for NVIDIA's
+base includes nobody, and all include it; formats: only base; tracer: formats; interpose: tracer, formats; analyzer: formats; tools: all but interpose.
+base and tracer/hot are in the guest wherever it is: base may use no part of C++ that brings an allocator, and tracer/hot, which may neither block nor
+allocate, only layout headers, atomics and intrinsics, and the reader of Python frames, which does neither. tests/simgpu is a stand-in for NVIDIA's
 libraries and must not know the tracer: only the rows of interpose's tables.
 
 Inside the analyzer the directories are a ladder, lowest first in analyzer/meson.build, with cli on top: a file includes from its own rung
@@ -13,11 +14,12 @@ import re
 from metalib import CPP_SUFFIXES, LAYERS, run
 
 ALLOWED_LAYERS = {
-    "formats": {"formats"},
-    "tracer": {"formats", "tracer"},
-    "interpose": {"formats", "tracer", "interpose"},
-    "analyzer": {"formats", "analyzer"},
-    "tools": {"formats", "tracer", "analyzer", "tools"},
+    "base": {"base"},
+    "formats": {"base", "formats"},
+    "tracer": {"base", "formats", "tracer"},
+    "interpose": {"base", "formats", "tracer", "interpose"},
+    "analyzer": {"base", "formats", "analyzer"},
+    "tools": {"base", "formats", "tracer", "analyzer", "tools"},
     "tests/simgpu": set(),
 }
 GPU_HEADER = re.compile(r"^(nccl|cuda|cu[A-Z]|cupti|nvml|nvtx3/|crt/)")
@@ -32,14 +34,17 @@ THIRD_PARTY = {  # prefix or header -> the layers that may use it
     "doctest/": {"tests/simgpu"},
 }
 SYSTEM_PREFIXES = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/", "bits/")
+# base: of C++, what brings no allocator, lock or stream; of libc and the kernel, whatever is called so.
+BASE_SYSTEM = re.compile(
+    r"^([a-z_/0-9]+\.h|algorithm|atomic|array|bit|concepts|cstdarg|cstddef|cstdint|cstring|iterator|limits|new|span|type_traits|utility)$")
 # tracer/hot: headers of C++ and C that bring no allocator, lock or stream; layouts; each other; the walk over Python frames; and the
 # structures that a record fills, which the other rooms own.
 HOT_SYSTEM = re.compile(
     r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|limits|type_traits|utility|stdint\.h|stddef\.h|string\.h|time\.h|"
     r"ctime|sched\.h|x86intrin\.h|immintrin\.h)$")
-HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|tracer/[a-z_]+\.h|titantrace\.h|clock\.h|"
-                     r"python/(code_place|frames|memory)\.h|session/(session|thread_state)\.h|"
-                     r"communicators/(communicators|lifecycle|nccl_result)\.h|text\.h)$")
+HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|tracer/[a-z_]+\.h|titantrace\.h|base/(clock|hash|memory|text)\.h|"
+                     r"python/(code_place|frames)\.h|session/(session|thread_state)\.h|"
+                     r"communicators/(communicators|lifecycle|nccl_result)\.h)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
@@ -79,7 +84,8 @@ def check(tree):
             for match in INCLUDE.finditer(tree.text(path)):
                 hot = layer == "tracer" and "hot" in path.relative_to(tree.root / layer).parts
                 beside = (path.parent / match.group(2)).exists()
-                why = (judge_hot(match.group(1), match.group(2), beside) if hot else None) or judge(
+                why = (judge_hot(match.group(1), match.group(2), beside) if hot else None) or judge_base(
+                    layer, match.group(1), match.group(2)) or judge(
                     layer, allowed, own, own_directories, analyzer_names, match.group(1), match.group(2))
                 if why:
                     line = tree.text(path).count("\n", 0, match.start()) + 1
@@ -90,6 +96,11 @@ def check(tree):
 def judge_hot(quote, header, beside):
     allowed = HOT_SYSTEM.match(header) if quote == "<" else beside or HOT_OWN.match(header)
     return None if allowed else "tracer/hot may use layout headers, atomics and intrinsics only"
+
+
+def judge_base(layer, quote, header):
+    allowed = layer != "base" or quote == '"' or BASE_SYSTEM.match(header)
+    return None if allowed else "base is in the guest: no header that brings an allocator"
 
 
 def judge(layer, allowed, own, own_directories, analyzer_names, quote, header):
@@ -118,6 +129,9 @@ def judge(layer, allowed, own, own_directories, analyzer_names, quote, header):
 
 
 BAD = {
+    "the ground floor looks up": ("base may not include formats", {"base/a.cpp": '#include "formats/ring_layout.h"\n'}),
+    "the ground floor allocates": ("base is in the guest", {"base/include/base/a.h": "#include <string>\n"}),
+    "the ground floor knows vendors": ("knows no CUDA", {"base/a.cpp": "#include <cuda.h>\n"}),
     "upwards": ("formats may not include tracer", {"formats/a.cpp": "#include <tracer/session/session.h>\n"}),
     "sideways": ("analyzer may not include tracer", {"analyzer/cli/a.cpp": '#  include "tracer/session/session.h"\n'}),
     "tools are not in the guest": ("tracer may not include tools", {"tracer/a.cpp": '#include "tools/node.h"\n'}),
@@ -142,6 +156,7 @@ BAD |= {
 }
 GOOD = {
     "down the ladder": {**LADDER, "analyzer/cli/main.cpp": '#include "commands.h"\n#include "match.h"\n', "tools/a.cpp": '#include "run.h"\n'},
+    "the ground floor": {"formats/a.h": '#include "base/hash.h"\n', "base/include/base/hash.h": "#include <cstdint>\n#include <sys/mman.h>\n"},
     "downwards": {"interpose/a.cpp": "#include <nccl.h>\n#include <tracer/session/session.h>\n#include <cstdint>\n"},
     "rows": {"tests/simgpu/a.cpp": '#include "interpose/nccl.def"\n#include <sys/mman.h>\n'},
 }

@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 
-LAYERS = ("formats", "tracer", "interpose", "analyzer", "tools")
+LAYERS = ("base", "formats", "tracer", "interpose", "analyzer", "tools")
 CPP_SUFFIXES = {".cpp", ".c", ".h", ".hpp", ".def", ".in", ".inc"}
 SKIPPED_DIRECTORIES = re.compile(r"^(build.*|\.git|\.venv|dumps|__pycache__)$")
 

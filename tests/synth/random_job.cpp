@@ -7,6 +7,7 @@
 
 namespace titan::synth {
 
+using namespace titan;
 using namespace titan::format;
 
 namespace {

@@ -11,6 +11,7 @@
 
 namespace titan::synth {
 
+using namespace titan;
 using namespace titan::format;
 
 namespace {

@@ -8,6 +8,7 @@
 
 namespace titan::synth {
 
+using namespace titan;
 using namespace titan::format;
 
 // --- programs -------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 namespace titan::synth {
 
+using namespace titan;
 using namespace titan::format;
 
 Program& Program::work(WorkKind kind, uint64_t stream, uint64_t object) {

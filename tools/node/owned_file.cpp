@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/private_dir.h"
 #include "node/as_user.h"
 
 namespace titan::tools {
@@ -21,25 +22,16 @@ using format::Error;
 
 std::string because(int error_number) { return std::strerror(error_number); }
 
-struct Descriptor {
-    int number;
-    ~Descriptor() {
-        if (number >= 0) {
-            ::close(number);
-        }
-    }
-};
-
 }  // namespace
 
 format::Result<OwnedFile> OwnedFile::open(const PrivateDir& directory, const std::string& name, For purpose) {
     const AsUser as_owner(directory.owner);
-    const Descriptor dir{::open(directory.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+    const Fd dir(::open(directory.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat status {};
-    if (dir.number < 0 || ::fstat(dir.number, &status) != 0) {
+    if (!dir.valid() || ::fstat(dir.get(), &status) != 0) {
         return Error(because(errno)).within(directory.path);
     }
-    if (status.st_uid != directory.owner || (status.st_mode & 077) != 0) {
+    if (!is_private_dir(status, directory.owner)) {
         return Error(directory.path + ": not a private directory of user " + std::to_string(directory.owner));
     }
     if (name.empty() || name.find('/') != std::string::npos) {
@@ -47,9 +39,9 @@ format::Result<OwnedFile> OwnedFile::open(const PrivateDir& directory, const std
     }
     const int access = purpose == For::kAsking ? O_RDWR : O_RDONLY;
     const int flags = access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    int file = ::openat(dir.number, name.c_str(), flags | O_NOATIME);
+    int file = ::openat(dir.get(), name.c_str(), flags | O_NOATIME);
     if (file < 0 && errno == EPERM) {
-        file = ::openat(dir.number, name.c_str(), flags);
+        file = ::openat(dir.get(), name.c_str(), flags);
     }
     const std::string path = directory.path + "/" + name;
     if (file < 0) {
@@ -80,19 +72,7 @@ OwnedFile::~OwnedFile() {
 }
 
 size_t OwnedFile::read_at(uint64_t offset_bytes, void* into, size_t size_bytes) const {
-    size_t got_bytes = 0;
-    while (got_bytes < size_bytes) {
-        const ssize_t got = ::pread(descriptor_, static_cast<char*>(into) + got_bytes, size_bytes - got_bytes,
-                                    static_cast<off_t>(offset_bytes + got_bytes));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            break;
-        }
-        got_bytes += static_cast<size_t>(got);
-    }
-    return got_bytes;
+    return titan::read_at(descriptor_, offset_bytes, into, size_bytes);
 }
 
 bool OwnedFile::write_at(uint64_t offset_bytes, const void* from, size_t size_bytes) const {

@@ -1,68 +1,52 @@
 #include "node/proc.h"
 
+#include <fcntl.h>
 #include <pwd.h>
 
-#include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <sstream>
+#include <string_view>
 
-#include "tracer/process_stat.h"
+#include "base/maps.h"
+#include "base/private_dir.h"
+#include "base/process.h"
+#include "base/text.h"
 
 namespace titan::tools {
 namespace {
 
 std::string in_proc(pid_t pid, const char* what) { return "/proc/" + std::to_string(pid) + "/" + what; }
 
-// The effective user. The owner of /proc/PID would be root's where the process may not be dumped.
-bool read_user(pid_t pid, uid_t& user) {
-    std::ifstream status(in_proc(pid, "status"));
-    for (std::string line; std::getline(status, line);) {
-        if (line.starts_with("Uid:")) {
-            std::istringstream fields(line.substr(4));
-            uid_t real = 0;
-            return static_cast<bool>(fields >> real >> user);
-        }
-    }
-    return false;
-}
-
 void read_maps(pid_t pid, ProcView& view) {
-    std::ifstream maps(in_proc(pid, "maps"));
-    for (std::string line; std::getline(maps, line);) {
+    std::vector<char> room(8192);
+    MapsReader maps(pid, room.data(), room.size());
+    for (Mapping mapping; maps.next(mapping);) {
         view.readable = true;
-        const size_t slash = line.find('/');
-        if (slash == std::string::npos) {
-            continue;
-        }
-        const std::string path = line.substr(slash);
-        if (path.ends_with(".ring") && path.find("/titantrace-") != std::string::npos) {
+        const std::string_view path = mapping.path;
+        if (path.starts_with('/') && path.ends_with(".ring") && path.find("/titantrace-") != std::string_view::npos) {
             view.ring_path = path;
         }
-        view.has_tracer = view.has_tracer || path.find("libtitantrace") != std::string::npos;
+        view.has_tracer = view.has_tracer || path.find("libtitantrace") != std::string_view::npos;
     }
 }
 
 bool has_watch_thread(pid_t pid) {
-    std::error_code failed;
-    namespace files = std::filesystem;
-    for (files::directory_iterator task(in_proc(pid, "task"), failed), end; !failed && task != end;
-         task.increment(failed)) {
-        std::ifstream comm(task->path() / "comm");
-        std::string name;
-        if (std::getline(comm, name) && name == "titan-watch") {
-            return true;
-        }
-    }
-    return false;
+    const Fd tasks(::open(in_proc(pid, "task").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    bool found = false;
+    auto is_other = [&](const char* tid) {
+        char name[20];
+        read_small_file(tasks.get(), (std::string(tid) + "/comm").c_str(), name, sizeof(name));
+        found = same_text(name, "titan-watch");
+        return !found;
+    };
+    return tasks.valid() && each_entry(tasks.get(), is_other) && found;
 }
 
 }  // namespace
 
 ProcView look_at(pid_t pid) {
     ProcView view;
-    tracer::ProcessStat stat{};
-    view.exists = tracer::read_process_stat(pid, stat) && read_user(pid, view.user);
+    ProcessStat stat{};
+    view.exists = read_process_stat(pid, stat) && read_process_user(pid, view.user);
     if (view.exists) {
         view.is_zombie = stat.state == 'Z' || stat.state == 'X';
         read_maps(pid, view);

@@ -10,13 +10,13 @@
 #include <map>
 #include <tuple>
 
+#include "base/process.h"
 #include "formats/ring_clock.h"
 #include "formats/ring_image.h"
 #include "node/proc.h"
 #include "process_check.h"
 #include "rings.h"
 #include "text.h"
-#include "tracer/process_stat.h"
 
 namespace titan::tools {
 namespace {
@@ -175,9 +175,9 @@ Presence presence_of(const RingHeader& header) {
         return Presence::kUnknown;
     }
     const bool same_namespace = header.pid_namespace == analyzer::own_pid_namespace();
-    tracer::ProcessStat stat{};
+    ProcessStat stat{};
     const bool is_there =
-        same_namespace && tracer::read_process_stat(header.pid, stat) && stat.start_ticks == header.pid_start_ticks;
+        same_namespace && read_process_stat(header.pid, stat) && stat.start_ticks == header.pid_start_ticks;
     if (found == ProcessPresence::kGone) {
         return is_there && stat.state == 'Z' ? Presence::kZombie : Presence::kGone;
     }

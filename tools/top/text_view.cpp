@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/utf8.h"
 #include "text.h"
 #include "top/view.h"
 
@@ -24,8 +25,7 @@ std::string host_name() {
 std::string fitted(const std::string& line, size_t columns) {
     size_t used = 0;
     for (size_t i = 0; columns != 0 && i < line.size(); ++i) {
-        const bool begins = (static_cast<unsigned char>(line[i]) & 0xc0) != 0x80;
-        if (begins && used++ == columns) {
+        if (starts_utf8_character(line[i]) && used++ == columns) {
             return line.substr(0, i);
         }
     }

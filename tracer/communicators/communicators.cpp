@@ -7,8 +7,9 @@
 #include <iterator>
 #include <new>
 
+#include "base/hash.h"
+#include "base/memory.h"
 #include "nccl_config.h"
-#include "python/memory.h"
 #include "session/cold_lock.h"
 #include "session/session.h"
 
@@ -23,11 +24,6 @@ constexpr size_t kUniqueIdBytes = 128;
 constexpr size_t kMaxExcludedSorted = 512;
 const void* const kTombstone = reinterpret_cast<const void*>(1);
 
-uint64_t mix(uint64_t hash, uint64_t word) {
-    hash = (hash ^ word) * 0x9E3779B97F4A7C15;
-    return hash ^ (hash >> 32);
-}
-
 // 0 means "no communicator" in the format.
 uint64_t never_zero(uint64_t id) { return id != 0 ? id : 1; }
 
@@ -36,13 +32,13 @@ uint64_t hash_unique_id(const void* unique_id) {
     memcpy(words, unique_id, sizeof words);
     uint64_t hash = 0x7469'7461'6e74'7261;
     for (const uint64_t word : words) {
-        hash = mix(hash, word);
+        hash = mix_hash(hash, word);
     }
     return never_zero(hash);
 }
 
 uint64_t child_id(uint64_t parent, OpKind kind, uint64_t ordinal, uint64_t discriminator) {
-    return never_zero(mix(mix(mix(parent, static_cast<uint64_t>(kind)), ordinal + 1), discriminator));
+    return never_zero(mix_hash(mix_hash(mix_hash(parent, static_cast<uint64_t>(kind)), ordinal + 1), discriminator));
 }
 
 // The ranks left out, in order, as text for the record and as a hash for the identity.
@@ -65,7 +61,7 @@ ExcludedRanks describe_excluded(const CreateArgs& args) {
     size_t length = 0;
     out.hash = static_cast<uint64_t>(args.excluded_count);
     for (size_t i = 0; i < count; ++i) {
-        out.hash = mix(out.hash, static_cast<uint64_t>(sorted[i]));
+        out.hash = mix_hash(out.hash, static_cast<uint64_t>(sorted[i]));
         const int written = snprintf(out.text + length, sizeof out.text - length, i == 0 ? "%d" : ",%d", sorted[i]);
         if (written > 0 && length + static_cast<size_t>(written) < sizeof out.text) {
             length += static_cast<size_t>(written);
@@ -130,8 +126,9 @@ void derive_identity(Session& session, const CreateArgs& args, uint64_t private_
         }
     } else {
         // No other process can know this one: either all its members are in this process, or we missed its creation.
-        const uint64_t process = mix(session.identity.pid_start_ticks, static_cast<uint64_t>(session.identity.pid));
-        record.id = never_zero(mix(mix(process, private_salt), static_cast<uint64_t>(args.kind)));
+        const uint64_t process =
+            mix_hash(session.identity.pid_start_ticks, static_cast<uint64_t>(session.identity.pid));
+        record.id = never_zero(mix_hash(mix_hash(process, private_salt), static_cast<uint64_t>(args.kind)));
         if (args.kind != OpKind::kCommInitAll) {
             record.flags |= format::kCommIdentityGuessed;
         }
@@ -314,10 +311,10 @@ Communicator* Communicators::find_created(const void* handle) {
         }
         // The program owns that memory and may have given it up: read it through the kernel, which says so.
         const void* stored = nullptr;
-        python::Memory own;
-        const bool there = python::open_memory(getpid(), own) == 0 &&
-                           own.get(reinterpret_cast<uint64_t>(rows_[i].pending_result), stored);
-        python::close_memory(own);
+        Memory own;
+        const bool there =
+            open_memory(getpid(), own) == 0 && own.get(reinterpret_cast<uint64_t>(rows_[i].pending_result), stored);
+        close_memory(own);
         if (there && stored == handle) {
             return &rows_[i];
         }

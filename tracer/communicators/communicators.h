@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/hash.h"
 #include "formats/ring_layout.h"
 #include "tracer/record.h"
 
@@ -90,7 +91,7 @@ class Communicators {
 
     // NCCL's handles are heap addresses: their low bits say nothing.
     static uint32_t first_slot(const void* handle) {
-        return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(handle) * 0x9E3779B97F4A7C15) >> 52);
+        return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(handle) * kHashMultiplier) >> 52);
     }
     static_assert(kSlots == 1u << 12, "first_slot takes the top 12 bits");
 

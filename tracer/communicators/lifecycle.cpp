@@ -1,10 +1,10 @@
 #include "lifecycle.h"
 
+#include "base/text.h"
 #include "dump/watch.h"
 #include "nccl_result.h"
 #include "session/cold_lock.h"
 #include "session/session.h"
-#include "text.h"
 
 namespace titan::tracer {
 

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "nccl_result.h"
 #include "session/bindings.h"
 #include "session/cold_lock.h"

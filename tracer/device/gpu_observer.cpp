@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "gpu_progress.h"
 #include "session/session.h"
 

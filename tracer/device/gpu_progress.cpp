@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "session/bindings.h"
 #include "session/log.h"
 #include "session/own_thread.h"

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/hash.h"
+
 namespace titan::tracer {
 
 template <typename Value>
@@ -78,7 +80,7 @@ class HandleTable {
     };
 
     static Choice buckets_of(const void* handle) {
-        const uint64_t hash = reinterpret_cast<uintptr_t>(handle) * 0x9E3779B97F4A7C15;
+        const uint64_t hash = reinterpret_cast<uintptr_t>(handle) * kHashMultiplier;
         return {{static_cast<uint32_t>(hash >> (64 - kBucketBits)),
                  static_cast<uint32_t>(hash >> (64 - 2 * kBucketBits)) % kBuckets}};
     }

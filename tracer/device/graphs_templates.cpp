@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "map_private.h"
+#include "base/map_private.h"
 
 namespace titan::tracer {
 

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "text.h"
+#include "base/text.h"
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1

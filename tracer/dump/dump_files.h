@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "private_dir.h"
+#include "base/private_dir.h"
 #include "session/config.h"
 
 namespace titan::tracer {

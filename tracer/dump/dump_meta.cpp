@@ -2,37 +2,15 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 namespace titan::tracer {
 namespace {
 
 constexpr size_t kMaxValueBytes = 512;
 constexpr const char* kPrefixes[] = {"NCCL_", "CUDA_", "TORCH_NCCL_", "TORCHELASTIC_", "TITANTRACE"};
 
-// A JSON string of at most `limit_bytes` of text. Bytes above ASCII pass only as whole UTF-8 sequences.
-size_t utf8_length(const char* text, size_t left_bytes) {
-    auto byte = static_cast<unsigned char>(text[0]);
-    size_t length = byte < 0x80                   ? 1
-                    : byte >= 0xc2 && byte < 0xe0 ? 2
-                    : byte >= 0xe0 && byte < 0xf0 ? 3
-                    : byte >= 0xf0 && byte < 0xf5 ? 4
-                                                  : 0;
-    if (length == 0 || length > left_bytes) {
-        return 0;
-    }
-    auto second = static_cast<unsigned char>(length > 1 ? text[1] : 0x80);
-    // Overlong forms, surrogates and code points past U+10FFFF are no UTF-8.
-    if ((byte == 0xe0 && second < 0xa0) || (byte == 0xed && second > 0x9f) || (byte == 0xf0 && second < 0x90) ||
-        (byte == 0xf4 && second > 0x8f)) {
-        return 0;
-    }
-    for (size_t i = 1; i < length; ++i) {
-        if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    return length;
-}
-
+// A JSON string of at most `size_bytes` of text. Bytes above ASCII pass only as whole UTF-8 sequences.
 void json_string(TextWriter& json, const char* text, size_t size_bytes) {
     if (size_bytes > kMaxValueBytes) {
         size_bytes = kMaxValueBytes;

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/text.h"
 #include "formats/enums.h"
 #include "session/processors.h"
-#include "text.h"
 
 namespace titan::tracer {
 

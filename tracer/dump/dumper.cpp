@@ -11,18 +11,18 @@
 #include <atomic>
 #include <span>
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/map_private.h"
+#include "base/process.h"
+#include "base/text.h"
 #include "dump_content.h"
 #include "dump_files.h"
 #include "dump_meta.h"
 #include "formats/dump_writer.h"
-#include "map_private.h"
 #include "outside_request.h"
-#include "process.h"
 #include "session/log.h"
 #include "snapshot.h"
 #include "stacks/stacks.h"
-#include "text.h"
 
 namespace titan::tracer {
 namespace {
@@ -186,16 +186,8 @@ bool write_dump_of_gone(Session& session, const JobProcess& process) {
     // Read, not mapped: a file that is cut off meanwhile must not become a SIGBUS.
     auto bytes = static_cast<uint64_t>(status.st_size);
     char* image = map_private<char>(bytes);
-    uint64_t got_bytes = 0;
-    while (image != nullptr && got_bytes < bytes) {
-        ssize_t got = pread(file.get(), image + got_bytes, bytes - got_bytes, static_cast<off_t>(got_bytes));
-        if (got <= 0) {
-            break;
-        }
-        got_bytes += static_cast<uint64_t>(got);
-    }
     bool written = false;
-    if (image != nullptr && got_bytes == bytes) {
+    if (image != nullptr && read_at(file.get(), 0, image, bytes) == bytes) {
         const auto& header = *reinterpret_cast<const format::RingHeader*>(image);
         if (header.magic == format::kRingMagic && header.pid == process.pid &&
             header.pid_start_ticks == process.start_ticks) {

@@ -5,8 +5,8 @@
 
 #include <atomic>
 
-#include "clock.h"
-#include "process.h"
+#include "base/clock.h"
+#include "base/process.h"
 #include "session/session.h"
 #include "tracer/record.h"
 

@@ -6,11 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/text.h"
 #include "job_file.h"
-#include "process.h"
 #include "session/log.h"
-#include "text.h"
 
 namespace titan::tracer {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <utility>
 
+#include "base/text.h"
 #include "session/ring_file.h"
-#include "text.h"
 
 namespace titan::tracer {
 namespace {
@@ -106,7 +106,7 @@ void remove_stale_job_page(int dir_fd, const char* name, uint64_t now_ns) {
     constexpr size_t kHeadBytes = offsetof(JobPage, requests);
     alignas(JobPage) char head[kHeadBytes];
     if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-        pread(file.get(), head, sizeof(head), 0) != static_cast<ssize_t>(sizeof(head))) {
+        read_at(file.get(), 0, head, sizeof(head)) != sizeof(head)) {
         return;
     }
     uint64_t magic = 0;

@@ -7,8 +7,8 @@
 #include <limits.h>
 #include <sys/types.h>
 
+#include "base/private_dir.h"
 #include "formats/job_layout.h"
-#include "private_dir.h"
 #include "session/identity.h"
 
 namespace titan::tracer {

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "text.h"
+#include "base/text.h"
 
 namespace titan::tracer {
 namespace {

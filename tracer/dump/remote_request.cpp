@@ -12,13 +12,14 @@
 
 #include <atomic>
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/process.h"
+#include "base/text.h"
 #include "dump_files.h"
-#include "process.h"
 #include "session/log.h"
 #include "session/own_thread.h"
 #include "session/session.h"
-#include "text.h"
 #include "watch.h"
 
 namespace titan::tracer {
@@ -36,7 +37,7 @@ constinit JobRequest order{};
 uint64_t random_id() {
     uint64_t id = 0;
     if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != static_cast<ssize_t>(sizeof(id))) {
-        id = realtime_now_ns() * 0x9E3779B97F4A7C15 ^ static_cast<uint64_t>(getpid());
+        id = realtime_now_ns() * kHashMultiplier ^ static_cast<uint64_t>(getpid());
     }
     return id <= kNoRemoteRequest ? id + 2 : id;
 }

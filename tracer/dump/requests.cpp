@@ -8,9 +8,9 @@
 
 #include <atomic>
 
-#include "clock.h"
-#include "process.h"
-#include "text.h"
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/text.h"
 
 namespace titan::tracer {
 namespace {

@@ -8,10 +8,10 @@
 
 #include <atomic>
 
+#include "base/text.h"
 #include "ending.h"
 #include "session/log.h"
 #include "session/session.h"
-#include "text.h"
 #include "watch.h"
 
 namespace titan::tracer {

@@ -8,13 +8,15 @@
 #include <algorithm>
 #include <atomic>
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/text.h"
 #include "dumper.h"
 #include "ending.h"
 #include "outside_request.h"
-#include "process.h"
 #include "remote_request.h"
 #include "requests.h"
+#include "session/clock_anchor.h"
 #include "session/descriptor_room.h"
 #include "session/log.h"
 #include "session/name_sweep.h"
@@ -23,7 +25,6 @@
 #include "signals.h"
 #include "stacks/call_sites_setup.h"
 #include "stacks/stacks.h"
-#include "text.h"
 #include "watchdog.h"
 
 namespace titan::tracer {

@@ -2,8 +2,8 @@
 
 #include <atomic>
 
-#include "clock.h"
-#include "text.h"
+#include "base/clock.h"
+#include "base/text.h"
 
 namespace titan::tracer {
 namespace {

@@ -2,8 +2,9 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/memory.h"
 #include "python/code_place.h"
-#include "python/memory.h"
 
 namespace titan::tracer {
 
@@ -23,7 +24,6 @@ constexpr uint32_t kTextRows = 4096;
 constexpr uint32_t kTextHeap_bytes = 256 << 10;
 constexpr uint32_t kModuleRows = 1024;
 constexpr uint64_t kMaxProbes = 32;
-constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
 constexpr uint64_t kSeed = 0x7469746E73697465;
 constexpr uint64_t kNativeSeed = 0x6E61746976657075;
 
@@ -41,15 +41,10 @@ constexpr TableSize kTables[] = {
     {CallSiteTable::kModules, sizeof(format::StackModule), kModuleRows},
 };
 
-uint64_t mix(uint64_t hash, uint64_t word) {
-    hash = (hash ^ word) * kMultiplier;
-    return hash ^ (hash >> 29);
-}
-
 uint64_t not_zero(uint64_t hash) { return hash != 0 ? hash : 1; }
 
 // Of our own memory, for what the calling thread's frames keep alive.
-size_t read_own(const python::Memory&, uint64_t address, void* into, size_t bytes) {
+size_t read_own(const Memory&, uint64_t address, void* into, size_t bytes) {
     constexpr uint64_t kFirstPage_bytes = 4096;
     constexpr uint64_t kUserSpaceEnd = uint64_t{1} << 47;
     if (address < kFirstPage_bytes || address >= kUserSpaceEnd || bytes > kUserSpaceEnd - address) {
@@ -63,12 +58,12 @@ size_t read_own(const python::Memory&, uint64_t address, void* into, size_t byte
 // of that name, and its first line does the rest: what agrees in all of them says the same.
 uint64_t key_of(const python::Layout& layout, const Frame& frame) {
     const auto* const code = reinterpret_cast<const char*>(frame.code);
-    const auto line = static_cast<uint64_t>(python::field<uint32_t>(code, layout.code_first_line));
-    const auto file = python::field<uint64_t>(code, layout.code_file);
-    const auto name =
-        python::field<uint64_t>(code, layout.code_qualname != 0 ? layout.code_qualname : layout.code_name);
+    const auto line = static_cast<uint64_t>(field<uint32_t>(code, layout.code_first_line));
+    const auto file = field<uint64_t>(code, layout.code_file);
+    const auto name = field<uint64_t>(code, layout.code_qualname != 0 ? layout.code_qualname : layout.code_name);
     const auto offset = static_cast<uint64_t>(static_cast<uint32_t>(frame.offset));
-    return not_zero(mix(mix(mix(kSeed, frame.code), file ^ (name << 17 | name >> 47)), offset << 32 | line));
+    return not_zero(
+        mix_hash(mix_hash(mix_hash(kSeed, frame.code), file ^ (name << 17 | name >> 47)), offset << 32 | line));
 }
 
 // Files are known by their ends.
@@ -150,11 +145,11 @@ void CallSites::gather_python(Gathered& stack, Frame* frames) {
     }
     const python::Runtime& runtime = python->runtime;
     const python::Walk walked =
-        python::walk(python::DirectMemory{}, runtime, reinterpret_cast<uint64_t>(state), frames, kMaxCallFrames);
+        python::walk(DirectMemory{}, runtime, reinterpret_cast<uint64_t>(state), frames, kMaxCallFrames);
     stack.python_count = walked.count;
     stack.flags |= walked.cut == python::Cut::kNone ? 0 : format::kPythonCut;
     for (uint32_t i = 0; i < walked.count; ++i) {
-        stack.hash = mix(stack.hash, key_of(runtime.layout, frames[i]));
+        stack.hash = mix_hash(stack.hash, key_of(runtime.layout, frames[i]));
     }
 }
 
@@ -175,7 +170,7 @@ void CallSites::gather_native(Gathered& stack, uint64_t* addresses, AddressRange
     stack.native_count = walked.count;
     stack.flags |= walked.cut ? format::kNativeCut : 0;
     for (uint32_t i = 0; i < walked.count; ++i) {
-        stack.hash = mix(stack.hash, addresses[i]);
+        stack.hash = mix_hash(stack.hash, addresses[i]);
     }
 }
 
@@ -242,7 +237,7 @@ void CallSites::write(const Gathered& stack, CallStackRecord& record) {
         static_cast<uint16_t>(stack.python_count < room - natives ? stack.python_count : room - natives);
     for (uint32_t i = 0; i < natives; ++i) {
         const uint64_t address = stack.native[i];
-        frames_[first + i] = place_of(not_zero(mix(kNativeSeed, address)), [&](CallPlace& place) {
+        frames_[first + i] = place_of(not_zero(mix_hash(kNativeSeed, address)), [&](CallPlace& place) {
             place.address = address;
             std::atomic_ref(place.published).store(1, std::memory_order_release);
         });
@@ -288,7 +283,7 @@ uint32_t CallSites::place_of(uint64_t key, const Fill& fill) {
 void CallSites::describe(const Frame& frame, CallPlace& place) {
     char file[1024];
     char function[kMaxStringBytes + 1];
-    python::Memory memory;
+    Memory memory;
     memory.read_some = read_own;
     python::Place found;
     if (python::describe(memory, python_.load(std::memory_order_relaxed)->runtime, frame.code, frame.offset, file,

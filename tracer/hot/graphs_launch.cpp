@@ -1,7 +1,7 @@
 // A graph launch: the collectives that were captured into the graph are issued again, in the order of their capture. hot.
 #include <string.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "communicators/nccl_result.h"
 #include "record_launch.h"
 #include "record_work.h"

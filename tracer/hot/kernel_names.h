@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/hash.h"
+
 namespace titan::tracer {
 
 // Trivial, and empty when its memory is zero.
@@ -41,7 +43,7 @@ class KernelNames {
     static constexpr uint64_t kSlotBits = 10;
 
     // Odd multiplier: one to one; the upper bits depend on all bits of an address.
-    static uint64_t hash_of(const void* function) { return reinterpret_cast<uint64_t>(function) * 0x9E3779B97F4A7C15; }
+    static uint64_t hash_of(const void* function) { return reinterpret_cast<uint64_t>(function) * kHashMultiplier; }
     std::atomic_ref<uint64_t> slot(uint64_t hash) { return std::atomic_ref(words_[hash >> (64 - kSlotBits)]); }
 
     uint64_t words_[uint64_t{1} << kSlotBits];

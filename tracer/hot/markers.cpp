@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "session/session.h"
 #include "session/thread_state.h"
 
@@ -79,6 +79,7 @@ void mark_event(Thread& thread, uint32_t name) {
 
 }  // namespace titan::tracer
 
+using titan::now_ticks;
 using titan::format::MarkerKind;
 using namespace titan::tracer;
 

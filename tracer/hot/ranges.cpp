@@ -1,9 +1,9 @@
 #include "tracer/ranges.h"
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/text.h"
 #include "session/session.h"
 #include "session/thread_state.h"
-#include "text.h"
 #define TITAN_IN_TRACER
 #include "titantrace.h"
 

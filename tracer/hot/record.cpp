@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "communicators/lifecycle.h"
 #include "communicators/nccl_result.h"
 #include "record_launch.h"

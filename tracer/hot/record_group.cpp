@@ -1,5 +1,5 @@
 // NCCL groups: calls between ncclGroupStart and the outermost ncclGroupEnd are launched by that end. hot.
-#include "clock.h"
+#include "base/clock.h"
 #include "communicators/nccl_result.h"
 #include "record_launch.h"
 #include "session/session.h"

@@ -1,6 +1,6 @@
 #include "record_launch.h"
 
-#include "clock.h"
+#include "base/clock.h"
 #include "communicators/nccl_result.h"
 
 namespace titan::tracer {

@@ -1,7 +1,7 @@
 // The record of what a program hands to its streams beside NCCL's calls: kernels, copies, events. hot.
 #include "record_work.h"
 
-#include "clock.h"
+#include "base/clock.h"
 #include "session/session.h"
 #include "session/thread_state.h"
 #include "tracer/graphs.h"

@@ -4,20 +4,21 @@
 
 #include <atomic>
 
+#include "base/hash.h"
+
 namespace titan::tracer {
 
 namespace {
 
 // Probing stops here: a table that is nearly full must not turn every marker into a walk over it.
 constexpr uint64_t kMaxProbes = 32;
-constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
 constexpr uint64_t kOfLength = 0xA0761D6478BD642F;
 __extension__ typedef unsigned __int128 Wide;
 
 // Both halves of the product: the upper bits of a word, its last characters, reach the lower bits of the hash, which choose the
 // row, only through the upper half.
 uint64_t mix(uint64_t hash, uint64_t word) {
-    const Wide product = static_cast<Wide>(hash ^ word) * kMultiplier;
+    const Wide product = static_cast<Wide>(hash ^ word) * kHashMultiplier;
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hash.h"
+
 namespace titan::tracer {
 
 // The frame address (CFA) is where the stack pointer stood before the call.
@@ -59,7 +61,7 @@ class UnwindRules {
 
   private:
     static constexpr uint64_t kMaxProbes = 16;
-    static uint64_t hash(uint64_t address) { return (address * 0x9E3779B97F4A7C15) >> 40; }
+    static uint64_t hash(uint64_t address) { return (address * kHashMultiplier) >> 40; }
 
     Row* rows_ = nullptr;
     size_t used_ = 0;

@@ -1,7 +1,7 @@
 #include <cerrno>
 #include <memory>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "dump/dump_content.h"
 #include "dump/dump_files.h"
 #include "formats/dump_writer.h"

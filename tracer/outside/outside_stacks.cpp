@@ -2,15 +2,15 @@
 #include <cstring>
 #include <memory>
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/proc_thread.h"
+#include "base/text.h"
 #include "python/code_place.h"
 #include "python/frames.h"
-#include "python/memory.h"
 #include "python/runtime.h"
 #include "python/thread_states.h"
-#include "stacks/proc_thread.h"
 #include "stacks/stack_image.h"
-#include "text.h"
 #include "tracer/outside.h"
 
 namespace titan::tracer {
@@ -34,7 +34,7 @@ format::StackPython row_of(StackImage& image, const char* file, const char* func
 class Sight {
   public:
     explicit Sight(pid_t pid) {
-        const int refused = python::open_memory(pid, memory_);
+        const int refused = open_memory(pid, memory_);
         if (refused != 0) {
             said_ = refused == EPERM
                         ? "Python stacks are missing: the system does not let this user read the process' memory "
@@ -55,7 +55,7 @@ class Sight {
     }
     ~Sight() {
         if (open_) {
-            python::close_memory(memory_);
+            close_memory(memory_);
         }
     }
     Sight(const Sight&) = delete;
@@ -100,7 +100,7 @@ class Sight {
         }
     }
 
-    python::Memory memory_;
+    Memory memory_;
     python::Runtime runtime_;
     bool open_ = false;
     std::string said_;

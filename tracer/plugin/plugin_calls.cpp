@@ -1,6 +1,6 @@
 // Calls as NCCL's profiler plugin interface tells them: first as the program made them (on its thread), then as NCCL
 // handed them to the device. A call that a wrapper has recorded is found again; any other becomes an entry here.
-#include "clock.h"
+#include "base/clock.h"
 #include "communicators/nccl_result.h"
 #include "hot/sequence.h"
 #include "plugin_channels.h"

@@ -1,7 +1,7 @@
 // What NCCL's proxy threads tell of single channels: a channel's kernel, and the steps that a proxy makes for it. hot.
 #include "plugin_channels.h"
 
-#include "clock.h"
+#include "base/clock.h"
 #include "plugin_contexts.h"
 
 namespace titan::tracer {

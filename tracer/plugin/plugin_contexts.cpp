@@ -1,6 +1,7 @@
 #include "plugin_contexts.h"
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/hash.h"
 #include "session/cold_lock.h"
 
 namespace titan::tracer {
@@ -27,8 +28,8 @@ uint64_t identity_of(uint64_t hash, int size) {
     if (hash == 0) {
         return 0;  // derived like that of any communicator whose creation was not seen
     }
-    uint64_t id = (hash ^ kIdentitySalt) * 0x9E3779B97F4A7C15;
-    id = ((id ^ id >> 32) + static_cast<uint64_t>(static_cast<uint32_t>(size))) * 0x9E3779B97F4A7C15;
+    uint64_t id = (hash ^ kIdentitySalt) * kHashMultiplier;
+    id = ((id ^ id >> 32) + static_cast<uint64_t>(static_cast<uint32_t>(size))) * kHashMultiplier;
     id ^= id >> 32;
     return id != 0 ? id : 1;
 }

@@ -3,8 +3,8 @@
 // Sources: CPython's Objects/lnotab_notes.txt (3.9, 3.10) and its description of code locations (3.11 and later).
 #pragma once
 
+#include "base/memory.h"
 #include "layout.h"
-#include "memory.h"
 
 namespace titan::tracer::python {
 

@@ -1,5 +1,7 @@
 #include "object_text.h"
 
+#include "base/utf8.h"
+
 namespace titan::tracer::python {
 namespace {
 
@@ -15,14 +17,12 @@ class Utf8Writer {
         if (c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF)) {
             c = kReplacement;
         }
-        const uint32_t more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-        if (size_bytes_ + more + 1 >= room_bytes_) {
+        const Utf8Bytes character = utf8_of(c);
+        if (size_bytes_ + character.count >= room_bytes_) {
             return false;
         }
-        constexpr uint8_t kLead[] = {0x00, 0xC0, 0xE0, 0xF0};
-        out_[size_bytes_++] = static_cast<char>(kLead[more] | c >> (6 * more));
-        for (uint32_t i = more; i-- > 0;) {
-            out_[size_bytes_++] = static_cast<char>(0x80 | (c >> (6 * i) & 0x3F));
+        for (size_t i = 0; i < character.count; ++i) {
+            out_[size_bytes_++] = character.bytes[i];
         }
         return true;
     }

@@ -1,10 +1,10 @@
 #include "runtime.h"
 
+#include "base/elf_image.h"
+#include "base/maps.h"
+#include "base/text.h"
 #include "code_place.h"
-#include "elf_image.h"
 #include "frames.h"
-#include "maps.h"
-#include "text.h"
 #include "thread_states.h"
 
 namespace titan::tracer::python {
@@ -80,8 +80,8 @@ struct TagScan {
 bool minor_in_constants(const Memory& memory, const ElfImage& image, char* room, uint32_t& minor) {
     constexpr uint64_t kMaxSegment_bytes = 64 << 20;
     TagScan scan;
-    for (size_t i = 0; i < image.read_only_count; i++) {
-        const Segment& segment = image.read_only[i];
+    for (size_t i = 0; i < image.headers.read_only_count; i++) {
+        const Segment& segment = image.headers.read_only[i];
         const uint64_t end = segment.address + (segment.bytes < kMaxSegment_bytes ? segment.bytes : kMaxSegment_bytes);
         // Pieces overlap by a tag, so that none is cut in two.
         for (uint64_t at = segment.address; at < end; at += kFindRoom_bytes - kTagAndMinor_bytes) {

@@ -6,8 +6,8 @@
 // others.
 #pragma once
 
+#include "base/memory.h"
 #include "layout.h"
-#include "memory.h"
 
 namespace titan::tracer::python {
 

@@ -6,8 +6,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "log.h"
-#include "text.h"
 
 namespace titan::tracer {
 namespace {

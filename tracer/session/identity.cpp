@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "process.h"
-#include "text.h"
+#include "base/process.h"
+#include "base/text.h"
 
 namespace titan::tracer {
 namespace {
@@ -152,7 +152,7 @@ void read_identity(const Config& config, Identity& identity) {
         copy_text(identity.host, sizeof(identity.host), "unknown");
     }
     identity.host[sizeof(identity.host) - 1] = '\0';
-    read_small_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", identity.boot_id, sizeof(identity.boot_id));
+    copy_text(identity.boot_id, sizeof(identity.boot_id), read_boot_id().text);
     read_executable(identity);
 }
 

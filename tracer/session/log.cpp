@@ -6,8 +6,9 @@
 
 #include <atomic>
 
-#include "clock.h"
-#include "text.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/text.h"
 
 namespace titan::tracer {
 namespace {
@@ -33,11 +34,7 @@ bool within_rate() {
 
 // True the first time that this text is seen. A full table lets everything through to the rate limit.
 bool first_time(const char* line, size_t length_bytes) {
-    uint64_t hash = 0xcbf29ce484222325;
-    for (size_t i = 0; i < length_bytes; ++i) {
-        hash = (hash ^ static_cast<unsigned char>(line[i])) * 0x100000001b3;
-    }
-    hash |= 1;  // 0 is a free place
+    const uint64_t hash = fnv1a64(line, length_bytes) | 1;  // 0 is a free place
     for (auto& place : warned) {
         uint64_t seen = 0;
         if (place.compare_exchange_strong(seen, hash, std::memory_order_relaxed)) {

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "process.h"
+#include "base/process.h"
 
 namespace titan::tracer {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/text.h"
 #include "formats/ring_layout.h"
-#include "text.h"
 
 namespace titan::tracer {
 

@@ -11,10 +11,11 @@
 
 #include <atomic>
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/text.h"
 #include "hot/call_sites.h"
 #include "log.h"
-#include "text.h"
+#include "session/clock_anchor.h"
 
 namespace titan::tracer {
 namespace {
@@ -163,8 +164,8 @@ bool leftover(int dir_fd, const char* name, const Identity& identity) {
     if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
         return true;  // a link, a fifo: not something that a tracer made
     }
-    return pread(file.get(), &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
-           header.magic != format::kRingMagic || header.pid_namespace == identity.pid_namespace;
+    return read_at(file.get(), 0, &header, sizeof(header)) != sizeof(header) || header.magic != format::kRingMagic ||
+           header.pid_namespace == identity.pid_namespace;
 }
 
 Fd create_file(int dir_fd, const Identity& identity, char (&name)[96]) {

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
+#include "base/private_dir.h"
 #include "config.h"
 #include "formats/ring_layout.h"
 #include "identity.h"
-#include "private_dir.h"
 
 namespace titan::tracer {
 

@@ -5,12 +5,12 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/private_dir.h"
+#include "base/process.h"
+#include "base/text.h"
 #include "dump/job_file.h"
-#include "private_dir.h"
-#include "process.h"
 #include "ring_file.h"
-#include "text.h"
 
 namespace titan::tracer {
 namespace {
@@ -65,8 +65,7 @@ bool judge(int dir_fd, const char* name, const Identity& identity, uint64_t now_
     ring.superseded = false;
     ring.last_life_ns = static_cast<uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000;
     format::RingHeader header;
-    if (pread(file.get(), &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
-        header.magic != format::kRingMagic) {
+    if (read_at(file.get(), 0, &header, sizeof(header)) != sizeof(header) || header.magic != format::kRingMagic) {
         // Never finished. Its maker may be at it right now, or look alive to us by a reused pid: time decides.
         return !process_alive(static_cast<pid_t>(pid), start_ticks) &&
                age_ns(now_ns, ring.last_life_ns) > kForeignRingAge_ns;

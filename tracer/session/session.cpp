@@ -6,12 +6,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/map_private.h"
 #include "bindings.h"
-#include "clock.h"
 #include "dump/signals.h"
 #include "dump/watch.h"
 #include "log.h"
-#include "map_private.h"
 #include "start_session.h"
 #include "threads_table.h"
 

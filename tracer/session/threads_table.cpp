@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "map_private.h"
+#include "base/map_private.h"
 
 namespace titan::tracer {
 

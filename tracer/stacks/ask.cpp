@@ -10,9 +10,9 @@
 
 #include <atomic>
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/map_private.h"
 #include "dump/signals.h"
-#include "map_private.h"
 
 namespace titan::tracer {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "memory.h"
+#include "base/own_memory.h"
 
 namespace titan::tracer {
 namespace {

@@ -5,15 +5,15 @@
 
 #include <atomic>
 
-#include "clock.h"
-#include "map_private.h"
-#include "python/memory.h"
+#include "base/clock.h"
+#include "base/map_private.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "python/runtime.h"
 #include "session/cold_lock.h"
 #include "session/log.h"
 #include "stacks/call_frame_info.h"
 #include "stacks/modules.h"
-#include "text.h"
 
 namespace titan::tracer {
 namespace {
@@ -73,15 +73,15 @@ void refuse(CallSites& sites, const char* reason) {
 }
 
 void look_for_python(CallSites& sites) {
-    python::Memory memory;
-    if (python::open_memory(getpid(), memory) != 0) {
+    Memory memory;
+    if (open_memory(getpid(), memory) != 0) {
         refuse(sites, "the system lets no process read memory by system call");
         return;
     }
     python::Runtime& runtime = setup->python.runtime;
     char reason[python::kReason_bytes] = "";
     const python::Search found = python::find_runtime(memory, setup->room, runtime, reason);
-    python::close_memory(memory);
+    close_memory(memory);
     if (found == python::Search::kRefused) {
         refuse(sites, reason);
     } else if (found == python::Search::kFound) {

@@ -2,7 +2,7 @@
 
 #include <ucontext.h>
 
-#include "memory.h"
+#include "base/own_memory.h"
 
 namespace titan::tracer {
 

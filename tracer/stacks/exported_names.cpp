@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <span>
 
-#include "clock.h"
-#include "python/elf_image.h"
-#include "python/memory.h"
+#include "base/clock.h"
+#include "base/elf_image.h"
+#include "base/memory.h"
 
 namespace titan::tracer {
 namespace {
@@ -27,32 +27,33 @@ uint64_t call_before(const NamedAddress& of) { return of.address - 1; }
 class Naming {
   public:
     Naming(const NamingRoom& room, uint64_t deadline_ns) : room_(room), deadline_ns_(deadline_ns) {
-        opened_ = python::open_memory(getpid(), memory_) == 0;
+        opened_ = open_memory(getpid(), memory_) == 0;
     }
     ~Naming() {
         if (opened_) {
-            python::close_memory(memory_);
+            close_memory(memory_);
         }
     }
     Naming(const Naming&) = delete;
     Naming& operator=(const Naming&) = delete;
 
     void name(const Module& module, std::span<NamedAddress> wanted, StackImage& image) {
-        python::ElfImage elf;
-        if (!opened_ || !python::open_image(memory_, module.begin, elf)) {
+        ElfImage elf;
+        if (!opened_ || !open_image(memory_, module.begin, elf)) {
             return;
         }
-        const uint64_t count = python::symbol_count(memory_, elf);
+        const uint64_t count = symbol_count(memory_, elf);
         const size_t at_once = room_.symbols_bytes / sizeof(Elf64_Sym);
         auto* const symbols = reinterpret_cast<Elf64_Sym*>(room_.symbols);
         for (uint64_t first = 0; first < count && monotonic_now_ns() < deadline_ns_; first += at_once) {
             const size_t here = std::min<uint64_t>(at_once, count - first);
-            if (!memory_.read(elf.symbols + first * sizeof(Elf64_Sym), symbols, here * sizeof(Elf64_Sym))) {
+            if (!memory_.read(elf.tables.symbols + first * sizeof(Elf64_Sym), symbols, here * sizeof(Elf64_Sym))) {
                 break;
             }
             for (size_t i = 0; i < here; ++i) {
-                if (is_function(symbols[i]) && symbols[i].st_name < elf.strings_bytes) {
-                    offer(elf.bias + symbols[i].st_value, symbols[i].st_size, elf.strings + symbols[i].st_name, wanted);
+                if (is_function(symbols[i]) && symbols[i].st_name < elf.tables.strings_bytes) {
+                    offer(elf.tables.bias + symbols[i].st_value, symbols[i].st_size,
+                          elf.tables.strings + symbols[i].st_name, wanted);
                 }
             }
         }
@@ -80,7 +81,7 @@ class Naming {
 
     const NamingRoom& room_;
     uint64_t deadline_ns_;
-    python::Memory memory_;
+    Memory memory_;
     bool opened_ = false;
 };
 

@@ -5,14 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "memory.h"
-#include "python/maps.h"
-#include "text.h"
+#include <algorithm>
+
+#include "base/elf_image.h"
+#include "base/maps.h"
+#include "base/own_memory.h"
+#include "base/text.h"
 
 namespace titan::tracer {
 namespace {
 
-constexpr size_t kMaxProgramHeaders = 64;
 constexpr size_t kMaxNoteBytes = 1024;
 
 void read_build_id(uint64_t notes, uint64_t size_bytes, Module& module) {
@@ -45,40 +47,21 @@ void read_build_id(uint64_t notes, uint64_t size_bytes, Module& module) {
 
 // What its program headers say, which lie at the beginning of its first mapping.
 bool read_headers(Module& module) {
-    ElfW(Ehdr) elf;
-    if (!read_memory(module.begin, elf) || memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
-        elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phnum > kMaxProgramHeaders) {
+    ElfHeaders headers;
+    if (!read_elf_headers(own_memory(), module.begin, headers)) {
         return false;
     }
-    ElfW(Phdr) headers[kMaxProgramHeaders];
-    const size_t bytes = elf.e_phnum * sizeof(ElfW(Phdr));
-    if (read_memory(module.begin + elf.e_phoff, headers, bytes) != bytes) {
-        return false;
+    module.bias = headers.bias;
+    module.end = std::max(module.end, headers.end);
+    module.eh_frame_hdr = headers.eh_frame_hdr.address;
+    module.eh_frame_hdr_bytes = headers.eh_frame_hdr.bytes;
+    for (size_t i = 0; i < headers.note_count && module.build_id_bytes == 0; ++i) {
+        read_build_id(headers.notes[i].address, headers.notes[i].bytes, module);
     }
-    bool placed = false;
-    for (size_t i = 0; i < elf.e_phnum; ++i) {
-        const ElfW(Phdr)& header = headers[i];
-        if (header.p_type == PT_LOAD && !placed) {
-            module.bias = module.begin - (header.p_vaddr - header.p_offset % 4096) / 4096 * 4096;
-            placed = true;
-        }
-    }
-    for (size_t i = 0; placed && i < elf.e_phnum; ++i) {
-        const ElfW(Phdr)& header = headers[i];
-        const uint64_t address = module.bias + header.p_vaddr;
-        if (header.p_type == PT_LOAD && address + header.p_memsz > module.end) {
-            module.end = address + header.p_memsz;
-        } else if (header.p_type == PT_GNU_EH_FRAME) {
-            module.eh_frame_hdr = address;
-            module.eh_frame_hdr_bytes = header.p_memsz;
-        } else if (header.p_type == PT_NOTE && module.build_id_bytes == 0) {
-            read_build_id(address, header.p_memsz, module);
-        }
-    }
-    return placed;
+    return true;
 }
 
-void add(ModuleList& list, const python::Mapping& mapping) {
+void add(ModuleList& list, const Mapping& mapping) {
     const bool file = mapping.path[0] == '/' || same_text(mapping.path, "[vdso]");
     if (!file || mapping.file_offset != 0 || !mapping.readable || list.count == list.capacity) {
         return;
@@ -145,8 +128,8 @@ bool open_unwind_index(const Module& module, UnwindIndex& index) {
 
 void list_modules(ModuleList& list, char* scratch, size_t scratch_bytes) {
     list.count = 0;
-    python::MapsReader maps(getpid(), scratch, scratch_bytes);
-    for (python::Mapping mapping; maps.next(mapping);) {
+    MapsReader maps(getpid(), scratch, scratch_bytes);
+    for (Mapping mapping; maps.next(mapping);) {
         add(list, mapping);
     }
 }

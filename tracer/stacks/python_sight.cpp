@@ -5,11 +5,11 @@
 
 #include <atomic>
 
-#include "map_private.h"
-#include "python/memory.h"
+#include "base/map_private.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "python/runtime.h"
 #include "python/thread_states.h"
-#include "text.h"
 
 namespace titan::tracer {
 namespace {
@@ -19,7 +19,7 @@ constexpr size_t kFileBytes = 512;
 constexpr size_t kFunctionBytes = 256;
 
 struct PythonMemory {
-    python::Memory access;
+    Memory access;
     python::Runtime runtime;
     bool found;
     char said[python::kReason_bytes + 64];
@@ -52,7 +52,7 @@ const char* find_python() {
     seen->state_count = 0;
     seen->said[0] = '\0';
     seen->runtime = python::Runtime{};
-    if (python::open_memory(getpid(), seen->access) != 0) {
+    if (open_memory(getpid(), seen->access) != 0) {
         return "Python stacks are missing: the system lets no process read memory by system call";
     }
     char reason[python::kReason_bytes] = "";
@@ -75,7 +75,7 @@ const char* find_python() {
 void forget_python() {
     if (PythonMemory* const seen = seen_memory()) {
         seen->found = false;
-        python::close_memory(seen->access);
+        close_memory(seen->access);
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "formats/dump_layout.h"
 
 namespace titan::tracer {
@@ -123,7 +124,7 @@ uint32_t StackImage::text(const char* string) {
     if (size == 1) {
         return 0;
     }
-    const uint64_t hash = format::fnv1a64(reinterpret_cast<const unsigned char*>(string), size);
+    const uint64_t hash = fnv1a64(string, size);
     uint32_t* place = nullptr;
     for (size_t i = 0; i < kTries; ++i) {
         place = &known_texts_[(hash + i) % kKnownTexts];

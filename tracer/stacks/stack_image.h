@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
+#include "base/proc_thread.h"
 #include "formats/stacks_layout.h"
 #include "modules.h"
-#include "proc_thread.h"
 
 namespace titan::tracer {
 

@@ -5,16 +5,16 @@
 #include <unistd.h>
 
 #include "ask.h"
-#include "clock.h"
+#include "base/clock.h"
+#include "base/map_private.h"
+#include "base/own_memory.h"
+#include "base/proc_thread.h"
+#include "base/text.h"
 #include "dump/signals.h"
 #include "exported_names.h"
-#include "map_private.h"
-#include "memory.h"
 #include "modules.h"
-#include "proc_thread.h"
 #include "python_sight.h"
 #include "stack_image.h"
-#include "text.h"
 #include "unwinder.h"
 
 namespace titan::tracer {

@@ -11,8 +11,8 @@
 #include <libunwind-aarch64.h>
 #endif
 
+#include "base/own_memory.h"
 #include "formats/stacks_layout.h"
-#include "memory.h"
 
 namespace titan::tracer {
 namespace {

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hash.h"
+
 namespace titan::format {
 
 inline constexpr uint64_t kDumpMagic = 0x504D444E41544954;  // "TITANDMP"
@@ -42,15 +44,7 @@ struct SectionHeader {
 };
 static_assert(sizeof(SectionHeader) == 40);
 
-// Guards the headers and the stored bytes; zstd's own checksum guards what they unpack to.
-constexpr uint64_t fnv1a64(const unsigned char* bytes, size_t size_bytes) {
-    uint64_t hash = 0xcbf29ce484222325;
-    for (size_t i = 0; i < size_bytes; ++i) {
-        hash = (hash ^ bytes[i]) * 0x100000001b3;
-    }
-    return hash;
-}
-
+// fnv1a64 guards the headers and the stored bytes; zstd's own checksum guards what they unpack to.
 constexpr uint32_t stored_check_of(const unsigned char* bytes, size_t size_bytes) {
     return static_cast<uint32_t>(fnv1a64(bytes, size_bytes));
 }

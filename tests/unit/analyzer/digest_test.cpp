@@ -187,8 +187,8 @@ TEST_CASE("a section that claims or unpacks to more than the limit is refused") 
     std::byte* place = file.data() + sizeof(titan::format::DigestHeader);
     std::memcpy(&section, place, sizeof(section));
     section.raw_bytes = uint64_t{1} << 62;
-    section.check = titan::format::fnv1a64(reinterpret_cast<const unsigned char*>(&section),
-                                           offsetof(titan::format::SectionHeader, check));
+    section.check =
+        titan::fnv1a64(reinterpret_cast<const unsigned char*>(&section), offsetof(titan::format::SectionHeader, check));
     std::memcpy(place, &section, sizeof(section));
     const auto problems =
         titan::format::read_digest(file, [](DigestSection, std::span<const std::byte>) { FAIL("unpacked"); });

@@ -8,6 +8,7 @@
 #include "formats/ring_image.h"
 #include "ring_builder.h"
 
+using namespace titan;
 using namespace titan::format;
 using namespace titan::synth;
 

@@ -6,10 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "process.h"
+#include "base/process.h"
 #include "scratch.h"
 #include "session/identity.h"
 
+using namespace titan;
 using namespace titan::tracer;
 
 namespace {

@@ -11,6 +11,7 @@
 #include "scratch.h"
 #include "session/processors.h"
 
+using namespace titan;
 using namespace titan::tracer;
 using titan::test::Scratch;
 namespace fs = std::filesystem;

@@ -11,11 +11,12 @@
 #include <memory>
 #include <string>
 
-#include "clock.h"
-#include "process.h"
+#include "base/clock.h"
+#include "base/process.h"
 #include "scratch.h"
 #include "session/ring_file.h"
 
+using namespace titan;
 using namespace titan::tracer;
 using titan::test::has;
 using titan::test::list_dir;

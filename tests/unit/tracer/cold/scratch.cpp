@@ -127,7 +127,7 @@ ReadDump read_dump(const std::string& path) {
         memcpy(&section, bytes.data() + at, sizeof(section));
         at += sizeof(section);
         if (section.check !=
-            format::fnv1a64(reinterpret_cast<const unsigned char*>(&section), offsetof(format::SectionHeader, check))) {
+            fnv1a64(reinterpret_cast<const unsigned char*>(&section), offsetof(format::SectionHeader, check))) {
             return dump;
         }
         if (section.kind == format::SectionKind::kEnd) {

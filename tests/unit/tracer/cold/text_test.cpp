@@ -3,9 +3,10 @@
 #include <cstring>
 #include <string>
 
+#include "base/text.h"
 #include "dump/dump_meta.h"
-#include "text.h"
 
+using namespace titan;
 using namespace titan::tracer;
 
 TEST_CASE("text is cut, never overrun") {

@@ -7,12 +7,13 @@
 #include <atomic>
 #include <string>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "dump/watch.h"
 #include "scratch.h"
 #include "session/session.h"
 #include "session/start_session.h"
 
+using namespace titan;
 using namespace titan::tracer;
 using titan::test::eventually;
 using titan::test::has;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "fake_driver.h"
 #include "fixture.h"
 #include "tracer/context_end.h"
@@ -260,12 +260,12 @@ TEST_CASE("timing tells how long the device took, on the host's clock") {
     stream.run(1);
     fake.device_ms += 41;
     stream.run(1);
-    const uint64_t seen = tracer::now_ticks();
+    const uint64_t seen = now_ticks();
     REQUIRE(comes_true([&] { return state_of(entry) == CallState::kFinished; }));
-    const uint64_t took_ns = tracer::ticks_to_ns(now_in(entry.gpu_finished_ticks) - now_in(entry.gpu_started_ticks));
+    const uint64_t took_ns = ticks_to_ns(now_in(entry.gpu_finished_ticks) - now_in(entry.gpu_started_ticks));
     CHECK(took_ns > 41'900'000);
     CHECK(took_ns < 42'100'000);
-    CHECK(now_in(entry.gpu_finished_ticks) < seen + tracer::ns_to_ticks(5'000'000'000));
+    CHECK(now_in(entry.gpu_finished_ticks) < seen + ns_to_ticks(5'000'000'000));
 }
 
 TEST_CASE("nothing is written in a context where the marks have no address") {

@@ -17,11 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "base/elf_image.h"
+#include "base/maps.h"
 #include "fake_memory.h"
-#include "python/elf_image.h"
-#include "python/maps.h"
 #include "python/runtime.h"
 
+using namespace titan;
 using namespace titan::tracer::python;
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+using namespace titan;
 using namespace titan::tracer::python;
 
 Memory FakeMemory::reader() const {

@@ -13,7 +13,7 @@ class FakeMemory {
 
     FakeMemory() : bytes_(64) {}
 
-    titan::tracer::python::Memory reader() const;
+    titan::Memory reader() const;
     uint64_t take(size_t bytes);  // zeroed, aligned to 16
     void put(uint64_t address, const void* from, size_t bytes);
     template <class T>
@@ -24,7 +24,7 @@ class FakeMemory {
     mutable uint64_t reads = 0;
 
   private:
-    static size_t read_some(const titan::tracer::python::Memory& memory, uint64_t address, void* into, size_t bytes);
+    static size_t read_some(const titan::Memory& memory, uint64_t address, void* into, size_t bytes);
 
     std::vector<char> bytes_;
 };

@@ -15,11 +15,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/maps.h"
 #include "python/code_place.h"
 #include "python/frames.h"
-#include "python/maps.h"
 #include "python/thread_states.h"
 
+using namespace titan;
 using namespace titan::tracer::python;
 
 namespace {

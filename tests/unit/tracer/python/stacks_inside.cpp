@@ -15,6 +15,7 @@
 #include "python/code_place.h"
 #include "python/frames.h"
 
+using namespace titan;
 using namespace titan::tracer::python;
 
 namespace {

@@ -1,4 +1,4 @@
-#include "private_dir.h"
+#include "base/private_dir.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -7,9 +7,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "text.h"
+#include "base/text.h"
 
-namespace titan::tracer {
+namespace titan {
 namespace {
 
 constexpr int kOpenDir = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
@@ -55,16 +55,18 @@ LockedFile::~LockedFile() {
     }
 }
 
-PrivateDirName private_dir_name() {
+PrivateDirName private_dir_name(uid_t owner) {
     PrivateDirName name{};
-    format_text(name.text, sizeof(name.text), "titantrace-%u", geteuid());
+    format_text(name.text, sizeof(name.text), "%s%u", kPrivateDirPrefix, owner);
     return name;
 }
+
+PrivateDirName private_dir_name() { return private_dir_name(geteuid()); }
 
 Fd open_private_dir(int parent, const char* name) {
     Fd dir = make_and_open(parent, name, 0700);
     struct stat status {};
-    if (dir.valid() && (fstat(dir.get(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0)) {
+    if (dir.valid() && (fstat(dir.get(), &status) != 0 || !is_private_dir(status, geteuid()))) {
         dir.close_now();
         errno = EPERM;
     }
@@ -117,4 +119,4 @@ bool each_entry(int dir_fd, bool (*visit)(void* context, const char* name), void
     }
 }
 
-}  // namespace titan::tracer
+}  // namespace titan

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace titan::tracer {
+namespace titan {
 
 struct ProcThread {
     char name[20];
@@ -26,4 +26,4 @@ bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process = kThisProces
 // Thread ids of the process, at most `capacity`; `left_out`: how many more there are.
 size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out, pid_t process = kThisProcess);
 
-}  // namespace titan::tracer
+}  // namespace titan

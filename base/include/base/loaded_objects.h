@@ -1,4 +1,4 @@
-// Symbols of loaded objects, read from their dynamic sections: for what may not go through dlsym, dladdr or dlopen. Those wait
+// ObjectSymbols of loaded objects, read from their dynamic sections: for what may not go through dlsym, dladdr or dlopen. Those wait
 // for the lock that a thread holds for all of dlopen, constructors included, and clear the thread's dlerror. The list of objects
 // that is walked here has a lock of its own, which no code of others runs under. Allocates nothing.
 #pragma once
@@ -7,10 +7,12 @@
 
 #include <cstdint>
 
-namespace titan::interpose {
+#include "base/elf_tables.h"
+
+namespace titan {
 
 // A loaded object; without a dynamic section it is none.
-struct Object {
+struct LoadedObject {
     uintptr_t bias;
     const ElfW(Dyn) * dynamic;
     uintptr_t begin;  // of the segment that holds the address in question
@@ -24,18 +26,10 @@ struct Object {
 template <typename Visit>
 void each_object(const void* address, Visit visit);
 
-// A name with its hash, for one that is looked up in many objects.
-struct SymbolName {
-    explicit SymbolName(const char* name);
-    SymbolName(const char* name, uint32_t known_hash) : text(name), hash(known_hash) {}
-    const char* text;
-    uint32_t hash;
-};
-
 // What an object itself defines.
-class Symbols {
+class ObjectSymbols {
   public:
-    explicit Symbols(const Object& object);
+    explicit ObjectSymbols(const LoadedObject& object);
 
     // In its default version; null when it does not define it.
     void* function(const SymbolName& name) const;
@@ -44,26 +38,16 @@ class Symbols {
     bool is_called(const char* soname) const;
 
   private:
-    bool is_function(uint32_t index) const;
-    bool is_function(uint32_t index, const char* name) const;
-    uint32_t find_by_gnu_hash(const SymbolName& name) const;
-    uint32_t find_by_hash(const char* name) const;
-    uint32_t count() const;
-
-    uintptr_t bias_;
-    const ElfW(Sym) * symbols_ = nullptr;
-    const char* strings_ = nullptr;
-    const uint32_t* gnu_hash_ = nullptr;
-    const ElfW(Word) * hash_ = nullptr;
-    const uint16_t* versions_ = nullptr;  // one per symbol; null where nothing has a version
-    uint64_t soname_ = 0;                 // in strings_
+    ElfTables tables_;
 };
 
-inline void* function_in(const Object& object, const char* name) { return Symbols(object).function(SymbolName(name)); }
+inline void* function_in(const LoadedObject& object, const char* name) {
+    return ObjectSymbols(object).function(SymbolName(name));
+}
 
 // The object that holds this address, the one with this DT_SONAME. cold.
-Object object_of(const void* address);
-Object object_called(const char* soname);
+LoadedObject object_of(const void* address);
+LoadedObject object_called(const char* soname);
 
 // Does this library hold it?
 bool is_ours(const void* address);
@@ -74,7 +58,7 @@ void* function_behind_us(const char* name);
 
 // ---
 
-Object describe(const dl_phdr_info& info, const void* address);
+LoadedObject describe(const dl_phdr_info& info, const void* address);
 
 template <typename Visit>
 void each_object(const void* address, Visit visit) {
@@ -91,4 +75,4 @@ void each_object(const void* address, Visit visit) {
         &walk);
 }
 
-}  // namespace titan::interpose
+}  // namespace titan

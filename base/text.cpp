@@ -1,10 +1,10 @@
-#include "text.h"
+#include "base/text.h"
 
 #include <errno.h>
 
 #include <cstring>
 
-namespace titan::tracer {
+namespace titan {
 
 void TextWriter::put(char c) {
     if (size_bytes_ + 1 >= capacity_bytes_) {
@@ -157,4 +157,4 @@ const char* error_text(int error_number) {
     }
 }
 
-}  // namespace titan::tracer
+}  // namespace titan

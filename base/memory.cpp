@@ -1,4 +1,4 @@
-#include "memory.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,9 +6,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "text.h"
+#include "base/text.h"
 
-namespace titan::tracer::python {
+namespace titan {
 namespace {
 
 constexpr uint64_t kPage_bytes = 4096;
@@ -161,4 +161,4 @@ void close_memory(Memory& memory) {
     memory = Memory{};
 }
 
-}  // namespace titan::tracer::python
+}  // namespace titan

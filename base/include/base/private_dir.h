@@ -7,33 +7,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <unistd.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <utility>
+#include "base/fd.h"
 
-namespace titan::tracer {
-
-// A descriptor for the length of one operation: we keep none, because programs close all they find.
-class Fd {
-  public:
-    Fd() = default;
-    explicit Fd(int number) : number_(number) {}
-    Fd(Fd&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-    Fd& operator=(Fd&& other) noexcept {
-        std::swap(number_, other.number_);
-        return *this;
-    }
-    ~Fd() { close_now(); }
-    // False with errno where the file system reports a late error, as NFS and quota do.
-    bool close_now() { return number_ < 0 || close(std::exchange(number_, -1)) == 0; }
-    int get() const { return number_; }
-    bool valid() const { return number_ >= 0; }
-
-  private:
-    int number_ = -1;
-};
+namespace titan {
 
 // An exclusive lock on a file, let go at the end of the scope: a mapping of the file keeps the open file
 // alive, and with it the lock, so closing the descriptor would not do. Not valid when the lock is not to be
@@ -52,11 +29,19 @@ class LockedFile {
     Fd file_;
 };
 
+inline constexpr const char* kPrivateDirPrefix = "titantrace-";
+
 // "titantrace-1000"
 struct PrivateDirName {
     char text[32];
 };
-PrivateDirName private_dir_name();
+PrivateDirName private_dir_name();  // of this user
+PrivateDirName private_dir_name(uid_t owner);
+
+// Anyone may create names in /dev/shm and /tmp: only a directory of this user, which nobody else can enter, may be trusted.
+inline bool is_private_dir(const struct stat& status, uid_t owner) {
+    return S_ISDIR(status.st_mode) && status.st_uid == owner && (status.st_mode & 077) == 0;
+}
 
 // Opens `name` below `parent`, making it if needed. Refuses (errno ELOOP, ENOTDIR, EPERM) links, files,
 // directories of other users and ones that others can enter.
@@ -74,9 +59,9 @@ Fd open_user_path(const char* path);
 bool each_entry(int dir_fd, bool (*visit)(void* context, const char* name), void* context);
 
 template <typename Visit>
-bool each_entry(int dir_fd, Visit&& visit) {
+bool each_entry(int dir_fd, Visit visit) {
     return each_entry(
         dir_fd, [](void* context, const char* name) { return (*static_cast<Visit*>(context))(name); }, &visit);
 }
 
-}  // namespace titan::tracer
+}  // namespace titan

@@ -1,14 +1,10 @@
-#include "clock.h"
+#include "base/clock.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <atomic>
-
-#include "hot/ring.h"
-
-namespace titan::tracer {
+namespace titan {
 
 namespace detail {
 constinit bool clock_is_tsc = false;
@@ -44,13 +40,11 @@ bool tsc_is_trustworthy() {
 #endif
 }
 
-struct Pair {
-    uint64_t ticks, ns;
-};
+}  // namespace
 
 // The tightest of a few readings: a reading interrupted by the scheduler would spoil the rate.
-Pair read_pair() {
-    Pair best{};
+ClockPair read_clock_pair() {
+    ClockPair best{};
     uint64_t best_width = UINT64_MAX;
     for (int i = 0; i < 5; ++i) {
         const uint64_t before = now_ticks();
@@ -64,27 +58,21 @@ Pair read_pair() {
     return best;
 }
 
-}  // namespace
-
 void start_clock() {
     detail::clock_is_tsc = tsc_is_trustworthy();
     if (!detail::clock_is_tsc) {
         return;
     }
-    const Pair first = read_pair();
+    const ClockPair first = read_clock_pair();
     const timespec pause{.tv_sec = 0, .tv_nsec = 2'000'000};
     nanosleep(&pause, nullptr);
-    const Pair second = read_pair();
-    if (second.ns <= first.ns || second.ticks <= first.ticks) {
+    const ClockPair second = read_clock_pair();
+    if (second.monotonic_ns <= first.monotonic_ns || second.ticks <= first.ticks) {
         detail::clock_is_tsc = false;
         return;
     }
-    rate_per_second =
-        static_cast<uint64_t>(static_cast<Wide>(second.ticks - first.ticks) * 1'000'000'000 / (second.ns - first.ns));
-}
-
-format::ClockSource clock_source() {
-    return detail::clock_is_tsc ? format::ClockSource::kTsc : format::ClockSource::kMonotonic;
+    rate_per_second = static_cast<uint64_t>(static_cast<Wide>(second.ticks - first.ticks) * 1'000'000'000 /
+                                            (second.monotonic_ns - first.monotonic_ns));
 }
 
 uint64_t ticks_per_second() { return rate_per_second; }
@@ -97,16 +85,4 @@ uint64_t ns_to_ticks(uint64_t delta_ns) {
     return static_cast<uint64_t>(static_cast<Wide>(delta_ns) * rate_per_second / 1'000'000'000);
 }
 
-void write_anchor(format::ClockAnchor& anchor) {
-    const std::atomic_ref<uint64_t> sequence(anchor.sequence);
-    const uint64_t before = sequence.load(std::memory_order_relaxed);
-    sequence.store(before + 1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);  // pairs with the reader's second look at the sequence
-    const Pair now = read_pair();
-    store_field(anchor.ticks, now.ticks);
-    store_field(anchor.monotonic_ns, now.ns);
-    store_field(anchor.realtime_ns, realtime_now_ns() - (monotonic_now_ns() - now.ns));
-    sequence.store(before + 2, std::memory_order_release);
-}
-
-}  // namespace titan::tracer
+}  // namespace titan

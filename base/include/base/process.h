@@ -6,9 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tracer/process_stat.h"
+namespace titan {
 
-namespace titan::tracer {
+struct ProcessStat {
+    char state;            // R, S, D, T, t, Z, X
+    uint64_t start_ticks;  // clock ticks since boot when it started
+};
+
+// False: there is no such process.
+bool read_process_stat(pid_t pid, ProcessStat& stat);
 
 // Clock ticks since boot when the process started (field 22 of /proc/PID/stat); 0 when there is none, and for a zombie:
 // what is left of a killed rank until its launcher looks at it is as dead as one that is gone.
@@ -21,7 +27,19 @@ inline bool process_alive(pid_t pid, uint64_t start_ticks) {
 // Inode of this process's pid namespace, 0 unknown. Pids compare only inside one.
 uint64_t pid_namespace_inode();
 
+// The effective user. The owner of /proc/PID would be root where the process may not be dumped. False: there is none.
+bool read_process_user(pid_t pid, uid_t& user);
+
+// Of this machine since it was started; empty where it cannot be read.
+struct BootId {
+    char text[40];
+};
+BootId read_boot_id();
+
+// What follows "Key:" and blanks in a text of /proc; null where there is no such line.
+const char* proc_field(const char* text, const char* key);
+
 // Reads a small file whole, as a NUL-terminated text without the final newline; returns its size, 0 when it cannot.
 size_t read_small_file(int dir_fd, const char* path, char* out, size_t capacity_bytes);
 
-}  // namespace titan::tracer
+}  // namespace titan

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace titan::tracer {
+namespace titan {
 
 // Null where there is none.
 template <typename T>
@@ -15,4 +15,4 @@ T* map_private(size_t count = 1) {
     return mapped == MAP_FAILED ? nullptr : static_cast<T*>(mapped);
 }
 
-}  // namespace titan::tracer
+}  // namespace titan

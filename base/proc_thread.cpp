@@ -1,16 +1,14 @@
-#include "proc_thread.h"
+#include "base/proc_thread.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "private_dir.h"
-#include "process.h"
-#include "text.h"
+#include "base/private_dir.h"
+#include "base/process.h"
+#include "base/text.h"
 
-namespace titan::tracer {
+namespace titan {
 namespace {
 
 void write_task_dir(pid_t process, TextWriter& path) {
@@ -32,16 +30,6 @@ size_t read_of_thread(Thread thread, const char* what, char* out, size_t capacit
     write_task_dir(thread.process, writer);
     writer.format("/%d/%s", thread.tid, what);
     return read_small_file(AT_FDCWD, path, out, capacity_bytes);
-}
-
-// What follows "Key:" and blanks; null where there is no such line.
-const char* field_of(const char* text, const char* key) {
-    const char* at = strstr(text, key);
-    if (at == nullptr) {
-        return nullptr;
-    }
-    at += strlen(key);
-    return at + strspn(at, " \t");
 }
 
 uint64_t hex_at(const char* at) {
@@ -95,12 +83,12 @@ bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process) {
     if (read_of_thread(place, "status", status, sizeof(status)) == 0) {
         return false;
     }
-    if (const char* name = field_of(status, "Name:")) {
+    if (const char* name = proc_field(status, "Name:")) {
         TextWriter(thread.name, sizeof(thread.name)).text(name, strcspn(name, "\n"));
     }
-    const char* const state = field_of(status, "\nState:");
+    const char* const state = proc_field(status, "\nState:");
     thread.state = state == nullptr ? '?' : *state;
-    const char* const blocked = field_of(status, "\nSigBlk:");
+    const char* const blocked = proc_field(status, "\nSigBlk:");
     thread.blocked_signals = blocked == nullptr ? 0 : hex_at(blocked);
     char text[128];
     if (read_of_thread(place, "wchan", text, sizeof(text)) != 0 && !same_text(text, "0")) {
@@ -118,27 +106,23 @@ size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out, pid_t proces
     TextWriter writer(path, sizeof(path));
     write_task_dir(process, writer);
     const Fd directory(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    alignas(dirent64) char entries[4096];
     size_t count = 0;
     left_out = 0;
-    for (;;) {
-        const long got = directory.valid() ? syscall(SYS_getdents64, directory.get(), entries, sizeof(entries)) : 0;
-        if (got <= 0) {
-            return count;
-        }
-        for (long at = 0; at < got;) {
-            const auto* const entry = reinterpret_cast<const dirent64*>(entries + at);
-            uint64_t tid = 0;
-            if (parse_u64(entry->d_name, tid)) {
-                if (count < capacity) {
-                    tids[count++] = static_cast<pid_t>(tid);
-                } else {
-                    ++left_out;
-                }
+    auto add = [&](const char* name) {
+        uint64_t tid = 0;
+        if (parse_u64(name, tid)) {
+            if (count < capacity) {
+                tids[count++] = static_cast<pid_t>(tid);
+            } else {
+                ++left_out;
             }
-            at += entry->d_reclen;
         }
+        return true;
+    };
+    if (directory.valid()) {
+        each_entry(directory.get(), add);
     }
+    return count;
 }
 
-}  // namespace titan::tracer
+}  // namespace titan

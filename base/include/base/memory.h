@@ -1,5 +1,4 @@
-// How the readers of Python's structures look at memory that may not be there: another process's, or our own while
-// other threads change it.
+// Memory that may not be there: another process's, or our own while other threads change it.
 //
 // Thread-safety: any thread; everything is async-signal-safe (system calls and nothing else), keeps errno, never
 // faults.
@@ -11,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace titan::tracer::python {
+namespace titan {
 
 // One way to read. A test gives its own `read_some`.
 struct Memory {
@@ -29,6 +28,12 @@ struct Memory {
     template <class T>
     bool get(uint64_t address, T& into) const {
         return read(address, &into, sizeof into);
+    }
+    bool same_text(uint64_t address, const char* text) const {
+        char there[64];
+        const size_t length_bytes = std::strlen(text) + 1;
+        return length_bytes <= sizeof there && read(address, there, length_bytes) &&
+               std::memcmp(there, text, length_bytes) == 0;
     }
     // Where the bytes can be looked at: in `room`, or nullptr.
     const char* view(uint64_t address, char* room, size_t bytes) const {
@@ -86,4 +91,4 @@ class PageCache {
     char pages_[kPages][kPage_bytes];
 };
 
-}  // namespace titan::tracer::python
+}  // namespace titan

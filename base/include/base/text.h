@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace titan::tracer {
+namespace titan {
 
 class TextWriter {
   public:
@@ -54,4 +54,4 @@ bool parse_u64(const char* text, uint64_t& value);
 // What errno means, for the few values that file systems give us; strerror takes locks and allocates.
 const char* error_text(int error_number);
 
-}  // namespace titan::tracer
+}  // namespace titan

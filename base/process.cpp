@@ -1,13 +1,13 @@
-#include "process.h"
+#include "base/process.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "text.h"
+#include "base/text.h"
 
-namespace titan::tracer {
+namespace titan {
 
 size_t read_small_file(int dir_fd, const char* path, char* out, size_t capacity_bytes) {
     out[0] = '\0';
@@ -64,4 +64,36 @@ uint64_t pid_namespace_inode() {
     return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-}  // namespace titan::tracer
+bool read_process_user(pid_t pid, uid_t& user) {
+    char path[32];
+    format_text(path, sizeof(path), "/proc/%d/status", pid);
+    char status[4096];
+    read_small_file(AT_FDCWD, path, status, sizeof(status));
+    const char* real = proc_field(status, "\nUid:");
+    if (real == nullptr) {
+        return false;
+    }
+    const char* const effective = real + strcspn(real, " \t");
+    const char* const digits = effective + strspn(effective, " \t");
+    uint64_t number = 0;
+    const bool known = parse_u64(digits, strspn(digits, "0123456789"), number);
+    user = static_cast<uid_t>(number);
+    return known;
+}
+
+BootId read_boot_id() {
+    BootId id{};
+    read_small_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", id.text, sizeof(id.text));
+    return id;
+}
+
+const char* proc_field(const char* text, const char* key) {
+    const char* at = strstr(text, key);
+    if (at == nullptr) {
+        return nullptr;
+    }
+    at += strlen(key);
+    return at + strspn(at, " \t");
+}
+
+}  // namespace titan

@@ -1,4 +1,4 @@
-// The tracer's clock: the TSC where the kernel itself trusts it, else CLOCK_MONOTONIC. hot, signal-safe, any-thread.
+// Clocks; and the recorder's: the TSC where the kernel itself trusts it, else CLOCK_MONOTONIC. hot, signal-safe, any-thread.
 #pragma once
 
 #include <time.h>
@@ -8,9 +8,7 @@
 
 #include <cstdint>
 
-#include "formats/ring_layout.h"
-
-namespace titan::tracer {
+namespace titan {
 
 namespace detail {
 [[gnu::visibility("hidden")]] extern constinit bool clock_is_tsc;
@@ -51,12 +49,14 @@ inline uint64_t quick_now_ticks() { return 0; }
 // Chooses the source and measures its rate, about 2 ms. Once per process, before anything is recorded.
 void start_clock();
 
-format::ClockSource clock_source();
 uint64_t ticks_per_second();
 uint64_t ticks_to_ns(uint64_t delta_ticks);
 uint64_t ns_to_ticks(uint64_t delta_ns);
 
-// One moment on all clocks, for readers that convert ticks. Called by one thread at a time per anchor.
-void write_anchor(format::ClockAnchor& anchor);
+// One moment on both clocks.
+struct ClockPair {
+    uint64_t ticks, monotonic_ns;
+};
+ClockPair read_clock_pair();
 
-}  // namespace titan::tracer
+}  // namespace titan

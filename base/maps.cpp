@@ -1,4 +1,4 @@
-#include "maps.h"
+#include "base/maps.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,9 +6,9 @@
 
 #include <cstring>
 
-#include "text.h"
+#include "base/text.h"
 
-namespace titan::tracer::python {
+namespace titan {
 namespace {
 
 bool take_hex(const char*& at, const char* end, uint64_t& value) {
@@ -124,4 +124,4 @@ bool MapsReader::next(Mapping& mapping) {
     return false;
 }
 
-}  // namespace titan::tracer::python
+}  // namespace titan

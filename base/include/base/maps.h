@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace titan::tracer::python {
+namespace titan {
 
 struct Mapping {
     uint64_t start = 0;
@@ -38,4 +38,4 @@ class MapsReader {
     bool skipping_ = false;
 };
 
-}  // namespace titan::tracer::python
+}  // namespace titan

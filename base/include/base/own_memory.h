@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "python/memory.h"
+#include "base/memory.h"
 
-namespace titan::tracer {
+namespace titan {
 
 // Bytes that could be read from `address` on, up to `size_bytes`. signal-safe.
 size_t read_memory(uint64_t address, void* into, size_t size_bytes);
@@ -17,6 +17,9 @@ template <typename T>
 bool read_memory(uint64_t address, T& into) {
     return read_memory(address, &into, sizeof(T)) == sizeof(T);
 }
+
+// The same as a reader.
+Memory own_memory();
 
 // While one lives (one at a time), read_memory has what it needs: a signal handler opens nothing.
 class OwnMemory {
@@ -29,8 +32,8 @@ class OwnMemory {
     bool refused() const { return refused_; }  // both ways
 
   private:
-    python::Memory memory_;
+    Memory memory_;
     bool refused_;
 };
 
-}  // namespace titan::tracer
+}  // namespace titan
