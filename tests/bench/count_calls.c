@@ -1,6 +1,6 @@
-/* Calls one function N times inside measured(), for callgrind: `count_calls WHAT N [DEPTH REPEATS]`. Two values of N give the exact
- * cost of one call, whatever start-up and first calls cost. With DEPTH the calls are made that many native frames deep, and
- * the least time of one of them in any repeat is printed in nanoseconds. */
+/* Calls functions inside measured(), for callgrind: `count_calls WHAT[,WHAT...] N`, each N times and then 2 N times; the difference
+ * is what N calls cost, whatever start-up and first calls cost. `count_calls WHAT N DEPTH REPEATS` makes N calls that many native
+ * frames deep, and prints the least time of one of them in any repeat in nanoseconds. */
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -129,9 +129,18 @@ static void run_at_depth(int depth, int repeats, void (*call)(long), long n) {
     printf("%.2f\n", least);
 }
 
+static void (*call_named(const char* name))(long) {
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; ++i) {
+        if (strcmp(calls[i].name, name) == 0) {
+            return calls[i].call;
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char** argv) {
     if (argc != 3 && argc != 5) {
-        fprintf(stderr, "usage: count_calls WHAT N [DEPTH REPEATS]\n");
+        fprintf(stderr, "usage: count_calls WHAT[,WHAT...] N [DEPTH REPEATS]\n");
         return 2;
     }
     ncclUniqueId id;
@@ -140,19 +149,21 @@ int main(int argc, char** argv) {
     capture_graphs();
     nccl = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
     const long n = atol(argv[2]);
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; ++i) {
-        if (strcmp(calls[i].name, argv[1]) == 0) {
-            for (long warm = 0; warm < 64; ++warm) {
-                calls[i].call(warm);
-            }
-            if (argc == 5) {
-                run_at_depth(atoi(argv[3]), atoi(argv[4]), calls[i].call, n);
-            } else {
-                measured(calls[i].call, n);
-            }
-            return 0;
+    for (char* name = strtok(argv[1], ","); name != NULL; name = strtok(NULL, ",")) {
+        void (*const call)(long) = call_named(name);
+        if (call == NULL) {
+            fprintf(stderr, "count_calls: no call named %s\n", name);
+            return 2;
+        }
+        for (long warm = 0; warm < 64; ++warm) {
+            call(warm);
+        }
+        if (argc == 5) {
+            run_at_depth(atoi(argv[3]), atoi(argv[4]), call, n);
+        } else {
+            measured(call, n);
+            measured(call, 2 * n);
         }
     }
-    fprintf(stderr, "count_calls: no call named %s\n", argv[1]);
-    return 2;
+    return 0;
 }

@@ -1,7 +1,8 @@
 """Instructions that the recorder adds to one call, counted by callgrind, against their budgets.
 
 Counted only inside measured() of count_calls, as a difference: (2N calls - N calls) / N with the preload, less the same
-without it. Start-up, the first calls and the loop cancel out, and so the result is the same on every run.
+without it. Start-up, the first calls and the loop cancel out, and so the result is the same on every run. One process makes all
+calls, because valgrind's own start takes most of the time.
 
 Callgrind quirks: it counts instructions, not time (an rdtsc is one instruction, here and on the bill); without its vDSO a
 clock_gettime is a system call, whose kernel side it does not count, so the numbers hold for the TSC clock only and a
@@ -51,52 +52,51 @@ def environment(directory, library=None, **settings):
     return {**clean, **settings}
 
 
-def count(program, call, calls, library, **settings):
-    return count_command([program, call, calls], library, **settings)
-
-
-def count_command(command, library, **settings):
-    """Instructions inside measured()."""
+def counts(command, library, **settings):
+    """Instructions inside each call of measured(), one after another."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=measured",
-                   "--callgrind-out-file=/dev/null", *map(str, command)]
+        command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=measured", "--dump-after=measured",
+                   f"--callgrind-out-file={directory}/counts", *map(str, command)]
         ran = subprocess.run(command, capture_output=True, text=True, env=environment(directory, library, **settings), check=False)
-    found = re.search(r"Collected\s*:\s*(\d+)", ran.stderr)
+        dumps = sorted(pathlib.Path(directory).glob("counts.*"), key=lambda path: int(path.suffix[1:]))
+        found = [int(re.search(r"^totals: (\d+)", path.read_text(), re.M).group(1)) for path in dumps]
     if ran.returncode or not found:
         raise RuntimeError(f"{' '.join(command)} failed:\n{ran.stderr[-2000:]}")
-    return int(found.group(1))
+    return found
 
 
-def per_call(program, call, library, **settings):
-    return (count(program, call, 2 * CALLS, library, **settings) - count(program, call, CALLS, library, **settings)) / CALLS
+def per_call(program, calls, library, **settings):
+    """What one call of each costs."""
+    found = counts([program, ",".join(calls), CALLS], library, **settings)
+    return dict(zip(calls, ((more - fewer) / CALLS for fewer, more in zip(found[::2], found[1::2]))))
 
 
 def measure(program, library):
     """[{name, budget, measured}]: what the recorder adds to one call."""
-    rows = [{"name": call, "budget": budget,
-             "measured": per_call(program, call, library) - per_call(program, call, None)} for call, budget in BUDGETS]
+    calls = [call for call, _ in BUDGETS]
+    bare, recorded = per_call(program, calls, None), per_call(program, calls, library)
+    rows = [{"name": call, "budget": budget, "measured": recorded[call] - bare[call]} for call, budget in BUDGETS]
     observed = [{"name": f"{call}, {method}", "budget": None,
-                 "measured": per_call(program, call, library, TITANTRACE_GPU_PROGRESS=method, NOTHING_CUDA_CONTEXT="1")
-                 - per_call(program, call, None)} for call, method in OBSERVED]
+                 "measured": per_call(program, [call], library, TITANTRACE_GPU_PROGRESS=method, NOTHING_CUDA_CONTEXT="1")[call]
+                 - bare[call]} for call, method in OBSERVED]
     return rows + observed
 
 
 def measure_call_sites(program, calls_of_python, library):
     """[{name, budget, measured}]: with call sites less without them, both recorded."""
-    def per_call_of(command, stacks):
-        settings = {"TITANTRACE_STACKS": stacks, "RANK": "0", "WORLD_SIZE": "8"}
-        more, fewer = (count_command(command(calls), library, **settings) for calls in (2 * CALLS, CALLS))
-        return (more - fewer) / CALLS
-    native = lambda calls: [program, "all_reduce", calls, 24, 1]
-    python = lambda calls: [sys.executable, pathlib.Path(__file__).with_name("call_sites_program.py"), calls_of_python, 20, 0, calls, 1]
+    def per_call_of(command, stacks):  # of the second repeat: all is known by then
+        return counts(command, library, TITANTRACE_STACKS=stacks, RANK="0", WORLD_SIZE="8")[-1] / CALLS
+    native = [program, "all_reduce", CALLS, 24, 2]
+    python = [sys.executable, pathlib.Path(__file__).with_name("call_sites_program.py"), calls_of_python, 20, 0, CALLS, 2]
     return [{"name": name, "budget": budget, "measured": per_call_of(command, stacks) - per_call_of(command, "dump")}
             for (name, stacks, budget), command in zip(CALL_SITES, (native, python))]
 
 
 def measure_lookups(program, library):
     """[{name, limit, ratio}]: what a dlsym costs with the preload, in bare ones."""
-    return [{"name": call, "limit": limit, "ratio": per_call(program, call, library) / per_call(program, call, None)}
-            for call, limit in LOOKUPS]
+    calls = [call for call, _ in LOOKUPS]
+    bare, recorded = per_call(program, calls, None), per_call(program, calls, library)
+    return [{"name": call, "limit": limit, "ratio": recorded[call] / bare[call]} for call, limit in LOOKUPS]
 
 
 def table(rows):

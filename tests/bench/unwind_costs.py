@@ -4,7 +4,7 @@ The figures decide whether rules of our own are worth their code: they are where
 import shutil
 import subprocess
 
-from instruction_counts import count_command
+from instruction_counts import counts
 from machine_costs import not_measured, row
 
 WALKS, COUNTED, FRAMES, REPEATS, ROUNDS = 20_000, 1000, 24, 5, 5
@@ -16,8 +16,7 @@ def nanoseconds(program, walk):
 
 
 def instructions(program, walk):
-    more, fewer = (count_command([program, walk, calls, FRAMES, 1], None) for calls in (2 * COUNTED, COUNTED))
-    return (more - fewer) / COUNTED
+    return counts([program, walk, COUNTED, FRAMES, 1], None)[-1] / COUNTED  # the last of two: all is known by then
 
 
 def compared(measured, what, unit):
