@@ -174,6 +174,15 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
         return;
     }
     const Communicator& communicator = run.communicators[mismatch.communicator];
+    if (mismatch.skipped_or_extra) {
+        finding.to_be_sure.emplace_back(
+            "step markers (titan_step), or the program: a skipped call and an extra one leave the same sequence where "
+            "a "
+            "step repeats");
+    }
+    if (mismatch.skipped_or_extra && mismatch.others.size() * 2 > communicator.by_rank.size()) {
+        return;
+    }
     std::vector<int> missing;
     std::vector<int> comm_ranks;
     std::vector<int> not_there;

@@ -84,20 +84,41 @@ Agreement compare_from(const Run& run, MemberRef a, uint64_t from_a, MemberRef b
     return agreement;
 }
 
-// The call that a member's own history leads one to expect at `sequence`.
-const CallShape* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
+// The place in the member's past of the call that its own history leads one to expect at `sequence`.
+std::optional<size_t> expected_place(const Run& run, MemberRef ref, uint64_t sequence) {
     const History& history = run.process(ref).history;
     const Past& past = run.member(ref).past;
-    const auto found = predict(past.lower_bound(sequence), [&](size_t i, size_t j) {
-        return same_arguments(history[past.place(i)], history[past.place(j)]);
-    });
-    return found ? &history[past.place(*found)] : nullptr;
+    return predict(past.lower_bound(sequence),
+                   [&](size_t i, size_t j) { return same_arguments(history[past.place(i)], history[past.place(j)]); });
+}
+
+const CallShape* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
+    const auto place = expected_place(run, ref, sequence);
+    return place ? &run.process(ref).history[run.member(ref).past.place(*place)] : nullptr;
+}
+
+// Are the calls of `suspect` from `at` on what the history of `reference` leads one to expect from `sequence` on?
+bool goes_on_as_expected(const Run& run, MemberRef suspect, uint64_t at, MemberRef reference, uint64_t sequence) {
+    const auto expected = expected_place(run, reference, sequence);
+    const Past& past = run.member(reference).past;
+    size_t agreed = 0;
+    for (size_t place = expected.value_or(past.size()); place < past.lower_bound(sequence); ++place, ++agreed) {
+        const CallShape* call = run.process(suspect).shape_at(run.member(suspect), at + agreed);
+        if (call == nullptr) {
+            break;
+        }
+        if (!same_arguments(*call, run.process(reference).history[past.place(place)])) {
+            return false;
+        }
+    }
+    return agreed > 0;
 }
 
 struct ShiftVerdict {
     Shift shift = Shift::kNone;
     bool by_habit = false;
     bool by_step = false;
+    bool or_extra = false;
 };
 
 // One skipped or extra call explains a whole shifted sequence; a substituted call leaves the rest in step.
@@ -113,26 +134,25 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     if (in_step.all() && in_step.compared >= std::max(skipped.equal, extra.equal)) {
         return {};
     }
-    if (skipped.all() && (!extra.all() || skipped.compared >= extra.compared)) {
-        return {Shift::kSkipped, false};
+    if (skipped.all() && !extra.all()) {
+        return {.shift = Shift::kSkipped};
     }
     // Its call belongs to a later step than theirs: it is ahead, so it made no call too many.
     const int32_t reference_step = step_at(run.process(reference), run.member(reference), at);
-    if (reference_step >= 0 && step_at(run.process(suspect), run.member(suspect), at) > reference_step) {
-        return {Shift::kSkipped, true, true};
+    const int32_t suspect_step = step_at(run.process(suspect), run.member(suspect), at);
+    if (reference_step >= 0 && suspect_step > reference_step) {
+        return {.shift = Shift::kSkipped, .by_habit = true, .by_step = true};
     }
-    if (extra.all()) {
-        return {Shift::kExtra, false};
+    // Where the others have not issued their next call yet: would it be the one that the suspect makes now?
+    const bool by_habit = skipped.compared == 0 && goes_on_as_expected(run, suspect, at, reference, at + 1);
+    if (!skipped.all() && !by_habit) {
+        return {.shift = extra.all() ? Shift::kExtra : Shift::kNone};
     }
-    if (skipped.compared == 0) {
-        // The others have not issued the next call yet: would it be the one that the suspect makes now?
-        const CallShape* suspect_call = run.process(suspect).shape_at(run.member(suspect), at);
-        const CallShape* next = expected_at(run, reference, at + 1);
-        if (suspect_call != nullptr && next != nullptr && same_arguments(*suspect_call, *next)) {
-            return {Shift::kSkipped, true};
-        }
+    if (extra.all() && reference_step >= 0 && suspect_step == reference_step) {
+        return {.shift = Shift::kExtra};
     }
-    return {};
+    // A step that repeats: with one call left out its sequence looks the same as with one made twice.
+    return {.shift = Shift::kSkipped, .by_habit = by_habit, .or_extra = extra.all()};
 }
 
 // Of equally large camps, the one that siblings agree with, or that does what was always done there.
@@ -379,7 +399,8 @@ class CommunicatorMatcher {
         }
         const size_t members = communicator_.size > 0 ? static_cast<size_t>(communicator_.size) : present;
         const bool majority = right.size() * 2 > members && right.size() >= 2;
-        mismatch.confidence = majority && !tie_broken ? Confidence::kCertain : Confidence::kLikely;
+        mismatch.skipped_or_extra = shift.or_extra;
+        mismatch.confidence = majority && !tie_broken && !shift.or_extra ? Confidence::kCertain : Confidence::kLikely;
         if (!how.empty()) {
             mismatch.evidence.push_back(how);
         }
@@ -419,6 +440,11 @@ class CommunicatorMatcher {
                                         : shift.by_habit
                                             ? "what it calls there is what used to follow in earlier steps"
                                             : "moved by that launch, its sequence agrees with the others'");
+        } else if (shift.or_extra) {
+            mismatch.summary =
+                fmt::format("{} skipped {} {}, or made one {} too many: {} next call meets it there", who,
+                            op_text(good.kind), place, op_text(wrong.kind), culprits.size() == 1 ? "its" : "their");
+            mismatch.evidence.push_back("with one call more or one less, its sequence agrees with the others'");
         } else if (shift.shift == Shift::kSkipped) {
             mismatch.summary =
                 fmt::format("{} skipped {} {}: {} next call, {}, meets it there", who, op_text(good.kind), place,

@@ -17,6 +17,7 @@ struct Mismatch {
     FindingKind kind{};
     Shift shift = Shift::kNone;
     bool undecidable = false;
+    bool skipped_or_extra = false;  // the culprits skipped a call or made one too many: both explain what is on record
     Confidence confidence = Confidence::kCertain;
     std::vector<MemberRef> culprits;
     std::vector<MemberRef> others;  // who agree with each other

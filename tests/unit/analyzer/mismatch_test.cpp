@@ -134,6 +134,31 @@ TEST_CASE("an extra call is told from a skipped one when calls run ahead") {
     CHECK(mentions(played.head(), "issued an extra all_reduce #8"));
 }
 
+// Found with PyTorch's DDP: a bucket and a flag in each step, no markers.
+TEST_CASE("where a step repeats, a skipped call and an extra one are not told apart") {
+    for (const bool marked : {false, true}) {
+        CAPTURE(marked);
+        Scenario job(4);
+        job.every_rank([&](int, Program& program) {
+            for (int step = 0; step < 8; ++step) {
+                if (marked) {
+                    program.step(step);
+                }
+                program.all_reduce("world", 2632).all_reduce("world", 1).sync();
+            }
+        });
+        job.program(1).skip("world", 11);
+        const Played played = play(job);
+        REQUIRE_FALSE(played.healthy());
+        CHECK(played.head().kind == FindingKind::kSizeMismatch);
+        CHECK(played.head().ranks == std::vector<int>{1});
+        CHECK(mentions(played.head(), "skipped all_reduce #11"));
+        CHECK(mentions(played.head(), "or made one all_reduce too many") != marked);
+        CHECK((played.head().confidence == Confidence::kCertain) == marked);
+        CHECK(played.head().to_be_sure.empty() == marked);
+    }
+}
+
 TEST_CASE("one against one with no history is undecidable, and both are named") {
     Scenario job(2);
     job.program(0).all_reduce("world", 10).sync();
