@@ -20,7 +20,12 @@ std::string datatype_text(Datatype datatype) { return known_or_number(datatype, 
 std::string reduction_text(Reduction reduction) { return known_or_number(reduction, "reduction"); }
 
 std::string communicator_text(const Communicator& communicator) {
-    return communicator.name.empty() ? "communicator " + id_text(communicator.id).substr(0, 8) : communicator.name;
+    if (communicator.name.empty()) {
+        return "communicator " + id_text(communicator.id).substr(0, 8);
+    }
+    // PyTorch numbers the groups that the program gave no name.
+    const bool is_number = communicator.name.find_first_not_of("0123456789") == std::string::npos;
+    return (is_number ? "process group " : "") + communicator.name;
 }
 
 std::string call_text(const Communicator& communicator, OpKind kind, uint64_t sequence) {

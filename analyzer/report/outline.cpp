@@ -22,6 +22,7 @@ constexpr auto kOrigins = std::to_array<Origin>({
     {"crash", "because a process crashed or was killed"},
     {"abort", "at ncclCommAbort"},
     {"exit", "at the end of the process"},
+    {"end", "when they were told to end"},
     {"signal", "on a signal"},
     {"request", "on request of titan-dump"},
     {"api", "by the program itself"},

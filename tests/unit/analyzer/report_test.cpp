@@ -11,6 +11,7 @@
 #include "played.h"
 #include "report.h"
 #include "report_parts.h"
+#include "run_text.h"
 #include "show_filter.h"
 #include "stacks.h"
 #include "stacks_report.h"
@@ -231,6 +232,13 @@ TEST_CASE("what is next can be pasted, and counts of dumps accuse nobody") {
     const std::vector<std::string> steps = next_steps(played.run, played.head(), "dumps/");
     CHECK(steps.back() == "titan-analyze show dumps/ --comm world --seq 0-3 --rank 0,3   the calls around it");
     CHECK(contains(outline_text(played.run), "8 of 8 ranks on host node-0; records: 8 by their own watchdog"));
+    Run run = played.run;
+    for (const auto& row : titan::format::rows_of(titan::format::DumpReason{})) {
+        run.processes.front().source.reason = row.name;
+        CHECK_FALSE(contains(outline_text(run), "unknown reason"));
+    }
+    run.communicators.front().name = "0";
+    CHECK(communicator_text(run.communicators.front()) == "process group 0");
     CHECK(shell_quoted("pp 0-1:7099c917") == "'pp 0-1:7099c917'");
     CHECK(shell_quoted("it's") == "'it'\\''s'");
     CHECK(shell_quoted("dumps/a,b") == "dumps/a,b");
