@@ -1,4 +1,6 @@
 // What stacks add to a finding: where the culprits stand, and where their way parts from that of the others.
+#include "steps.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <optional>
 #include <set>
 
-#include "diagnoser.h"
 #include "stack_tree.h"
 #include "standing.h"
 #include "text.h"
@@ -82,9 +83,7 @@ std::optional<Parting> find_parting(const StackNode& root, const std::vector<int
     }
 }
 
-}  // namespace
-
-void Diagnoser::tell_parting(const StackNode& tree, Finding& finding) const {
+void tell_parting(const Evidence& evidence, const StackNode& tree, Finding& finding) {
     std::vector<int> seen;
     std::copy_if(finding.ranks.begin(), finding.ranks.end(), std::back_inserter(seen),
                  [&](int rank) { return tree.ranks.contains(rank); });
@@ -94,7 +93,7 @@ void Diagnoser::tell_parting(const StackNode& tree, Finding& finding) const {
     }
     const auto way = [&](const StackNode& branch) {
         const std::vector<int> ranks(branch.ranks.begin(), branch.ranks.end());
-        const Process& process = *process_of_rank_[ranks.front()];
+        const Process& process = *evidence.process_of_rank[ranks.front()];
         const std::string place = place_text(process, *main_thread(process));
         const bool one = ranks.size() == 1;
         return fmt::format(
@@ -108,11 +107,11 @@ void Diagnoser::tell_parting(const StackNode& tree, Finding& finding) const {
 
 // The stack of a dead rank went with it. Where those stand that wait for it is the place in the program that it was going to. A
 // launcher may end them before they get there.
-void Diagnoser::tell_where_others_stand(Finding& finding) const {
+void tell_where_others_stand(const Evidence& evidence, Finding& finding) {
     std::map<std::string, std::vector<int>> ranks_at;
     const bool nobody_waits = finding.victims.empty();
     const std::vector<int>& asked = nobody_waits ? finding.ranks : finding.victims;
-    for (const auto& [rank, process] : process_of_rank_.by_rank) {
+    for (const auto& [rank, process] : evidence.process_of_rank.by_rank) {
         const bool named = std::find(asked.begin(), asked.end(), rank) != asked.end();
         const Standing* const standing = main_thread(*process);
         if (standing != nullptr && rank >= 0 && named != nobody_waits) {
@@ -131,15 +130,17 @@ void Diagnoser::tell_where_others_stand(Finding& finding) const {
     }
 }
 
-void Diagnoser::add_standing() {
+}  // namespace
+
+void add_standing(const Evidence& evidence, std::vector<Finding>& findings) {
     std::optional<StackNode> tree;
-    for (Finding& finding : diagnosis_.findings) {
+    for (Finding& finding : findings) {
         if (!finding.hangs) {
             continue;  // where ranks stand now says nothing about what was slow or wrong then
         }
         std::set<std::string> places;
         for (const int rank : finding.ranks) {
-            const Process* const process = process_of_rank_[rank];
+            const Process* const process = evidence.process_of_rank[rank];
             if (process == nullptr || process->standing.empty() || (process->is_gone() && process->fatal_signal == 0)) {
                 continue;
             }
@@ -156,7 +157,7 @@ void Diagnoser::add_standing() {
             }
         }
         if (finding.kind == FindingKind::kRankDead && finding.stacks.empty()) {
-            tell_where_others_stand(finding);
+            tell_where_others_stand(evidence, finding);
         }
         if (is_absence(finding.kind)) {
             if (places.size() == 1 && !places.begin()->empty()) {
@@ -164,9 +165,9 @@ void Diagnoser::add_standing() {
                                                finding.ranks.size() == 1 ? "stands" : "stand", *places.begin());
             }
             if (!tree) {
-                tree = tree_of_main_threads(run_);
+                tree = tree_of_main_threads(evidence.run);
             }
-            tell_parting(*tree, finding);
+            tell_parting(evidence, *tree, finding);
         }
     }
 }

@@ -1,9 +1,12 @@
 // Waits that are longer than usual and no hangs yet: what a dump that was asked for early shows.
+#include "steps.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "diagnoser.h"
+#include "causes.h"
+#include "explain.h"
 #include "layout.h"
 #include "text.h"
 
@@ -12,22 +15,21 @@ namespace {
 
 // A snapshot of a healthy job is full of shorter waits.
 constexpr int64_t kWorthTellingNs = 1'000'000'000;
+
 constexpr int64_t kUsualFactor = 2;
 
-}  // namespace
-
-bool Diagnoser::is_pending(const WaitNode& node) const {
-    const int64_t usual_ns = usual_wait_ns(run_, node);
+bool is_pending(const Evidence& evidence, const WaitNode& node) {
+    const int64_t usual_ns = usual_wait_ns(evidence.run, node);
     const int64_t least_ns =
         std::max(kWorthTellingNs, usual_ns > INT64_MAX / kUsualFactor ? INT64_MAX : usual_ns * kUsualFactor);
-    return !node.absent.empty() && !waiting_ranks(run_, node).empty() && longest_wait_ns(node) > least_ns;
+    return !node.absent.empty() && !waiting_ranks(evidence.run, node).empty() && longest_wait_ns(node) > least_ns;
 }
 
-Pending Diagnoser::pending_in(uint32_t index) const {
-    const WaitNode& node = graph_.nodes[index];
-    const Finding place = finding_at({}, index);
+Pending pending_in(const Evidence& evidence, uint32_t index) {
+    const WaitNode& node = evidence.graph.nodes[index];
+    const Finding place = evidence.finding_at({}, index);
     Pending pending;
-    pending.ranks = waiting_ranks(run_, node);
+    pending.ranks = waiting_ranks(evidence.run, node);
     for (const Absence& absence : node.absent) {
         if (absence.global_rank >= 0) {
             pending.missing.push_back(absence.global_rank);
@@ -39,32 +41,36 @@ Pending Diagnoser::pending_in(uint32_t index) const {
     pending.op = place.op;
     pending.since_ns = place.since_ns;
     pending.waited_ns = longest_wait_ns(node);
-    pending.hang_after_ns = hang_after_ns(run_, node, options_);
+    pending.hang_after_ns = hang_after_ns(evidence.run, node, evidence.options);
     constexpr size_t kHoursMinutesSeconds = 8;
-    pending.summary =
-        fmt::format("{} {} in {} for {}: since {}, {}{}; it would be called a hang after {}",
-                    ranks_text(run_, pending.ranks), is_plural(pending.ranks) ? "wait" : "waits", node_text(run_, node),
-                    absent_text(node.absent), clock_text(pending.since_ns).substr(0, kHoursMinutesSeconds),
-                    pending.ranks.size() == 1 ? "for " : "the longest for ", duration_text(pending.waited_ns),
-                    duration_text(pending.hang_after_ns));
+    pending.summary = fmt::format("{} {} in {} for {}: since {}, {}{}; it would be called a hang after {}",
+                                  ranks_text(evidence.run, pending.ranks), is_plural(pending.ranks) ? "wait" : "waits",
+                                  node_text(evidence.run, node), absent_text(node.absent),
+                                  clock_text(pending.since_ns).substr(0, kHoursMinutesSeconds),
+                                  pending.ranks.size() == 1 ? "for " : "the longest for ",
+                                  duration_text(pending.waited_ns), duration_text(pending.hang_after_ns));
     return pending;
 }
 
-void Diagnoser::add_pending() {
-    if (std::any_of(diagnosis_.findings.begin(), diagnosis_.findings.end(),
-                    [](const Finding& finding) { return finding.hangs; })) {
-        return;
+}  // namespace
+
+// Where nothing hangs: who waits for longer than usual because somebody has not come.
+std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Finding>& findings) {
+    std::vector<Pending> waits;
+    if (std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.hangs; })) {
+        return waits;
     }
-    for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
-        if (is_pending(graph_.nodes[index])) {
-            diagnosis_.waiting.push_back(pending_in(index));
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        if (is_pending(evidence, evidence.graph.nodes[index])) {
+            waits.push_back(pending_in(evidence, index));
         }
     }
     // The longest waits, and of equal ones those of the most ranks, are nearest to the cause.
-    std::stable_sort(diagnosis_.waiting.begin(), diagnosis_.waiting.end(), [](const Pending& a, const Pending& b) {
+    std::stable_sort(waits.begin(), waits.end(), [](const Pending& a, const Pending& b) {
         return std::pair(-a.waited_ns, -static_cast<int64_t>(a.ranks.size())) <
                std::pair(-b.waited_ns, -static_cast<int64_t>(b.ranks.size()));
     });
+    return waits;
 }
 
 }  // namespace titan::analyzer

@@ -1,13 +1,15 @@
 // Ranks that stand still beside the cause: the calls that they owe are queued behind others, so that no wait shows it.
+#include "steps.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 #include <set>
 
-#include "diagnoser.h"
+#include "causes.h"
+#include "explain.h"
 #include "host_threads.h"
-#include "rank_state.h"
 #include "run_text.h"
 #include "text.h"
 
@@ -21,17 +23,15 @@ bool is_idle(const Process& process) {
            std::all_of(threads.begin(), threads.end(), [](const ThreadState* thread) { return thread->call == 0; });
 }
 
-}  // namespace
-
 // The oldest call that a peer has made and this process has not.
-std::optional<WaitNode> Diagnoser::first_owed(const Process& process) const {
+std::optional<WaitNode> first_owed(const Evidence& evidence, const Process& process) {
     std::optional<WaitNode> first;
     const auto note = [&](const Member& member, MemberRef peer, const Entry& call) {
         if (first && first->waiting.front().since_ns <= call.entered_ns) {
             return;
         }
         const bool collective = format::is_collective(call.kind);
-        const int peer_rank = run_.member(peer).rank;
+        const int peer_rank = evidence.run.member(peer).rank;
         const bool sends = call.kind == OpKind::kSend;
         first.emplace();
         first->kind = collective ? WaitKind::kCollective : WaitKind::kPointToPoint;
@@ -40,16 +40,16 @@ std::optional<WaitNode> Diagnoser::first_owed(const Process& process) const {
         first->source = collective ? -1 : sends ? peer_rank : member.rank;
         first->target = collective ? -1 : sends ? member.rank : peer_rank;
         first->op = call.kind;
-        first->waiting.push_back({peer, &call, call.entered_ns, run_.process(peer).now_ns - call.entered_ns});
+        first->waiting.push_back({peer, &call, call.entered_ns, evidence.run.process(peer).now_ns - call.entered_ns});
     };
     for (const Member& member : process.members) {
         if (member.communicator == kNoIndex || member.closed_ns != 0) {
             continue;
         }
-        for (const MemberRef peer : run_.communicators[member.communicator].members) {
-            const Member& other = run_.member(peer);
+        for (const MemberRef peer : evidence.run.communicators[member.communicator].members) {
+            const Member& other = evidence.run.member(peer);
             if (const Entry* call =
-                    other.issued > member.issued ? run_.process(peer).call_at(other, member.issued) : nullptr) {
+                    other.issued > member.issued ? evidence.run.process(peer).call_at(other, member.issued) : nullptr) {
                 note(member, peer, *call);
             }
             const bool owes_message = member.p2p_counted && other.p2p_counted &&
@@ -58,7 +58,7 @@ std::optional<WaitNode> Diagnoser::first_owed(const Process& process) const {
             if (!owes_message) {
                 continue;
             }
-            for (const Entry& call : run_.process(peer).entries) {
+            for (const Entry& call : evidence.run.process(peer).entries) {
                 const bool sends = call.kind == OpKind::kSend;
                 if (call.row == peer.row && (sends || call.kind == OpKind::kRecv) && call.peer == member.rank &&
                     call.state != CallState::kFinished &&
@@ -71,10 +71,12 @@ std::optional<WaitNode> Diagnoser::first_owed(const Process& process) const {
     return first;
 }
 
-void Diagnoser::add_second_causes() {
+}  // namespace
+
+void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings) {
     std::set<int> told;
     bool any_hang = false;
-    for (const Finding& finding : diagnosis_.findings) {
+    for (const Finding& finding : findings) {
         if (finding.hangs) {
             told.insert(finding.ranks.begin(), finding.ranks.end());
             any_hang = true;
@@ -83,16 +85,17 @@ void Diagnoser::add_second_causes() {
     if (!any_hang) {
         return;
     }
-    for (const Process& process : run_.processes) {
+    for (const Process& process : evidence.run.processes) {
         if (told.contains(process.rank) || !is_idle(process)) {
             continue;
         }
-        const std::optional<WaitNode> owed = first_owed(process);
+        const std::optional<WaitNode> owed = first_owed(evidence, process);
         const int64_t idle_ns = process.now_ns - process.last_activity_ns();
-        if (!owed || std::min(idle_ns, longest_wait_ns(*owed)) <= hang_after_ns(run_, *owed, options_)) {
+        if (!owed ||
+            std::min(idle_ns, longest_wait_ns(*owed)) <= hang_after_ns(evidence.run, *owed, evidence.options)) {
             continue;
         }
-        const int peer = run_.member(owed->waiting.front().member).global_rank;
+        const int peer = evidence.run.member(owed->waiting.front().member).global_rank;
         Finding finding;
         finding.kind = owed->kind == WaitKind::kCollective ? FindingKind::kRankNotArrived : FindingKind::kP2pUnmatched;
         finding.ranks = {process.rank};
@@ -104,10 +107,10 @@ void Diagnoser::add_second_causes() {
         finding.confidence = Confidence::kLikely;
         finding.summary =
             fmt::format("rank {} stands still, too, before {}: rank {} made that call {} ago, behind others",
-                        process.rank, node_text(run_, *owed), peer, duration_text(longest_wait_ns(*owed)));
+                        process.rank, node_text(evidence.run, *owed), peer, duration_text(longest_wait_ns(*owed)));
         finding.to_be_sure.push_back(fmt::format(
             "stacks of rank {}: it may wait for the other ranks in something that is not recorded", process.rank));
-        diagnosis_.findings.push_back(std::move(finding));
+        findings.push_back(std::move(finding));
     }
 }
 

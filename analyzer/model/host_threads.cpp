@@ -8,9 +8,7 @@ bool is_child(OpKind origin) {
     return origin == OpKind::kCommSplit || origin == OpKind::kCommShrink || origin == OpKind::kCommGrow;
 }
 
-bool is_creation(OpKind kind) {
-    return kind == OpKind::kCommInit || kind == OpKind::kCommInitAll || is_child(kind);
-}
+bool is_creation(OpKind kind) { return kind == OpKind::kCommInit || kind == OpKind::kCommInitAll || is_child(kind); }
 
 bool is_being_created(const Member& member) {
     return member.state == CommState::kCreating && member.issued == 0 && member.created_ns != 0;
@@ -31,6 +29,11 @@ std::vector<const ThreadState*> issuing_threads(const Process& process) {
         }
     }
     return threads;
+}
+
+bool is_inside_a_call(const Process& process) {
+    const auto threads = issuing_threads(process);
+    return std::any_of(threads.begin(), threads.end(), [](const ThreadState* thread) { return thread->call != 0; });
 }
 
 bool is_sync_call(const std::string& name) {

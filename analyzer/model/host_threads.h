@@ -10,6 +10,8 @@ namespace titan::analyzer {
 
 // Threads of the process that issue NCCL calls: only what holds them keeps a call from being issued.
 std::vector<const ThreadState*> issuing_threads(const Process& process);
+// Is one of those inside a call? Of a process that ended, that is where it ended.
+bool is_inside_a_call(const Process& process);
 bool is_sync_call(const std::string& name);
 // Nothing tells what its host does: a Flight Recorder file, or no CUDA call was seen at all (TITANTRACE_CUDA=off, a static
 // runtime).

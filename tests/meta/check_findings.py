@@ -4,7 +4,7 @@ import subprocess
 
 from metalib import run
 
-KIND = re.compile(r'X\(k\w+,\s*"(\w+)",\s*(?:finding|warning),')
+KIND = re.compile(r'FINDING_KIND\(k\w+,\s*"(\w+)",\s*(?:finding|warning),')
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \| `([^`]+)` \| (\S.*) \|$", re.M)
 RANDOM = re.compile(r'X\(k\w+,\s*"(\w+)"')
 
@@ -30,7 +30,7 @@ def problems_of_command(tree, kind, command):
 
 
 def check(tree):
-    kinds = set(KIND.findall(tree.text(tree.root / "analyzer/model/finding.h").replace("\\\n", "\n")))
+    kinds = set(KIND.findall(tree.text(tree.root / "analyzer/model/findings.def")))
     page = tree.root / "docs" / "FINDINGS.md"
     if not page.exists():
         return ["docs/FINDINGS.md is missing: scripts/write-findings"]
@@ -43,10 +43,10 @@ def check(tree):
     return problems
 
 
-FINDING_H = '#define TITAN_FINDING_KINDS(X) \\\n    X(kRankDead, "rank_dead", finding, "a", "b") \\\n    X(kOther, "other", finding, "a", "b")\n'
+FINDINGS = 'FINDING_KIND(kRankDead, "rank_dead", finding,\n    "a", "b")\nFINDING_KIND(kOther, "other", finding, "a", "b")\n'
 DEMO = "#!/usr/bin/env bash\necho '  kill   one rank is killed'\n"
 OTHER = "| `other` | b | do | `titan-synth DIR --random skip && titan-analyze DIR` | certain: rank 1 |\n"
-FILES = {"analyzer/model/finding.h": FINDING_H, "scripts/demo": DEMO,
+FILES = {"analyzer/model/findings.def": FINDINGS, "scripts/demo": DEMO,
          "tests/synth/titan_synth.cpp": '"--random"', "tests/synth/random_job.h": 'X(kSkip, "skip", "a")'}
 
 

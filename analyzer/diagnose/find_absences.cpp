@@ -1,4 +1,6 @@
 // Members that never came: who holds up a wait without being held up by anything.
+#include "finders.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,39 +10,26 @@
 #include <tuple>
 
 #include "captures.h"
-#include "diagnoser.h"
 #include "doubts.h"
 #include "explain.h"
 #include "host_threads.h"
-#include "rank_state.h"
 #include "text.h"
 #include "witnessed.h"
 
 namespace titan::analyzer {
+namespace {
 
-bool Diagnoser::is_free(uint32_t node, const Absence& absence) const {
-    if (absence.reason == AbsenceReason::kUnknown) {
-        return false;
-    }
-    if (run_.processes[absence.member.process].is_gone() || absence.reason == AbsenceReason::kFailed) {
-        return true;
-    }
-    return hangs_[node] == Hang::kByTime && (absence.moved_on || absence.held_by.empty()) &&
-           absence.passed.how != Passing::kWaiterIsOdd;
-}
+struct Cause {
+    Absence absence;
+    std::vector<uint32_t> nodes;
+};
 
-int64_t Diagnoser::since(uint32_t node) const {
-    int64_t first = INT64_MAX;
-    for (const Waiter& waiter : graph_.nodes[node].waiting) {
-        first = std::min(first, waiter.since_ns);
-    }
-    return first;
-}
+using Causes = std::map<CulpritKey, Cause>;
 
-void Diagnoser::note(const Absence& absence, uint32_t node, std::map<CulpritKey, Cause>& causes) {
+void note(const Evidence& evidence, const Absence& absence, uint32_t node, Causes& causes) {
     const bool named = absence.member.known() || absence.global_rank >= 0;
     const CulpritKey key{absence.member.process, absence.global_rank,
-                         named ? kNoIndex : graph_.nodes[node].communicator, named ? -1 : absence.comm_rank};
+                         named ? kNoIndex : evidence.graph.nodes[node].communicator, named ? -1 : absence.comm_rank};
     Cause& cause = causes[key];
     if (cause.nodes.empty()) {
         cause.absence = absence;
@@ -48,23 +37,24 @@ void Diagnoser::note(const Absence& absence, uint32_t node, std::map<CulpritKey,
     cause.nodes.push_back(node);
 }
 
-void Diagnoser::note_dead_waiters(uint32_t index, std::map<CulpritKey, Cause>& causes) {
-    if (waiting_ranks(run_, graph_.nodes[index]).empty()) {
+void note_dead_waiters(const Evidence& evidence, uint32_t index, Causes& causes) {
+    if (waiting_ranks(evidence.run, evidence.graph.nodes[index]).empty()) {
         return;  // nobody is left who waits
     }
-    for (const Waiter& waiter : graph_.nodes[index].waiting) {
-        if (run_.process(waiter.member).is_gone()) {
-            const Member& member = run_.member(waiter.member);
-            note({waiter.member, member.rank, member.global_rank, AbsenceReason::kNotIssued, {}, false}, index, causes);
+    for (const Waiter& waiter : evidence.graph.nodes[index].waiting) {
+        if (evidence.run.process(waiter.member).is_gone()) {
+            const Member& member = evidence.run.member(waiter.member);
+            note(evidence, {waiter.member, member.rank, member.global_rank, AbsenceReason::kNotIssued, {}, false},
+                 index, causes);
         }
     }
 }
 
 // What waits behind a mismatch needs no other cause; that a record is missing there is chance.
-bool Diagnoser::may_follow_a_mismatch(uint32_t index) const {
-    const std::vector<bool> behind = may_be_behind(graph_, index);
+bool may_follow_a_mismatch(const Evidence& evidence, const Explained& explained, uint32_t index) {
+    const std::vector<bool> behind = may_be_behind(evidence.graph, index);
     for (uint32_t node = 0; node < behind.size(); ++node) {
-        if (behind[node] && explained_[node]) {
+        if (behind[node] && explained.nodes[node]) {
             return true;
         }
     }
@@ -72,13 +62,13 @@ bool Diagnoser::may_follow_a_mismatch(uint32_t index) const {
 }
 
 // A rank that left out a graph launch is missing in all its calls; where one of them met another call, that tells it all.
-bool Diagnoser::is_told_by_mismatch(const WaitNode& node, const Absence& absence) const {
-    return std::any_of(mismatches_.begin(), mismatches_.end(), [&](const Mismatch& mismatch) {
+bool is_told_by_mismatch(const Evidence& evidence, const WaitNode& node, const Absence& absence) {
+    return std::any_of(evidence.mismatches.begin(), evidence.mismatches.end(), [&](const Mismatch& mismatch) {
         const bool same_rank = std::any_of(mismatch.culprits.begin(), mismatch.culprits.end(), [&](MemberRef culprit) {
             return absence.member.known() && culprit.process == absence.member.process;
         });
         return same_rank && std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-                   const Process& process = run_.process(waiter.member);
+                   const Process& process = evidence.run.process(waiter.member);
                    const auto in_launch = [&](const Member& member) {
                        const auto call = member.communicator == mismatch.communicator
                                              ? process.recall(member, mismatch.sequence)
@@ -91,98 +81,67 @@ bool Diagnoser::is_told_by_mismatch(const WaitNode& node, const Absence& absence
     });
 }
 
-void Diagnoser::add_absences() {
-    std::map<CulpritKey, Cause> causes;
-    for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
-        const WaitNode& node = graph_.nodes[index];
-        if (!hangs(index) || explained_[index]) {
-            continue;
-        }
-        const size_t before = causes.size();
-        bool any = false;
-        for (const Absence& absence : node.absent) {
-            if (is_free(index, absence) && !is_told_by_mismatch(node, absence)) {
-                note(absence, index, causes);
-                any = true;
-                if (absence.moved_on && !absence.held_by.empty()) {
-                    skipped_in_.insert(components_[index]);
-                }
-            }
-        }
-        note_dead_waiters(index, causes);
-        any |= causes.size() != before;
-        // Members without a record are suspects only where nobody else explains the wait.
-        if (!any && graph_.edges_of[index].empty() && node.blocked.empty() && !may_follow_a_mismatch(index)) {
-            for (const Absence& absence : node.absent) {
-                note(absence, index, causes);
-            }
-        }
-    }
-    report_causes(causes);
-}
-
-FindingKind Diagnoser::kind_of(const Cause& cause) const {
-    if (cause.absence.member.known() && run_.processes[cause.absence.member.process].died()) {
+FindingKind kind_of(const Evidence& evidence, const Cause& cause) {
+    if (cause.absence.member.known() && evidence.run.processes[cause.absence.member.process].died()) {
         return FindingKind::kRankDead;
     }
-    if (!cause.absence.member.known() && died_unrecorded(run_, cause.absence.global_rank)) {
+    if (!cause.absence.member.known() && died_unrecorded(evidence.run, cause.absence.global_rank)) {
         return FindingKind::kRankDead;
     }
-    switch (graph_.nodes[cause.nodes.front()].kind) {
+    switch (evidence.graph.nodes[cause.nodes.front()].kind) {
         case WaitKind::kCreation: return FindingKind::kCommInitStuck;
         case WaitKind::kPointToPoint: return FindingKind::kP2pUnmatched;
         case WaitKind::kCollective: break;
     }
-    if (find_capture(run_, graph_.nodes[cause.nodes.front()], cause.absence) != nullptr) {
+    if (find_capture(evidence.run, evidence.graph.nodes[cause.nodes.front()], cause.absence) != nullptr) {
         return FindingKind::kCaptureMismatch;
     }
     return FindingKind::kRankNotArrived;
 }
 
-// Was it inside a call at its end? Then that call is where it ended; else it is the next call that it never made.
-bool Diagnoser::is_blocked(const Process& process) {
-    const auto threads = issuing_threads(process);
-    return std::any_of(threads.begin(), threads.end(), [](const ThreadState* thread) { return thread->call != 0; });
-}
-
 // A rank is missing in several places at once; the one that it would have come to first is the cause of the others: by
 // what it used to do next, else where the waits lead to, else the oldest.
-void Diagnoser::put_first_place_first(Cause& cause) const {
-    const Process* process = cause.absence.member.known() ? &run_.processes[cause.absence.member.process] : nullptr;
+void put_first_place_first(const Evidence& evidence, Cause& cause) {
+    const Process* process =
+        cause.absence.member.known() ? &evidence.run.processes[cause.absence.member.process] : nullptr;
     const CallShape* next = process == nullptr ? nullptr : expected_next(*process);
-    const bool prefers_absence = process != nullptr && !is_blocked(*process);
+    const bool prefers_absence = process != nullptr && !is_inside_a_call(*process);
     const auto arrived = [&](uint32_t node) {
-        const auto& waiting = graph_.nodes[node].waiting;
+        const auto& waiting = evidence.graph.nodes[node].waiting;
         return prefers_absence && std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
                    return waiter.member.process == cause.absence.member.process;
                });
     };
     const auto expected = [&](uint32_t node) {
-        const WaitNode& place = graph_.nodes[node];
+        const WaitNode& place = evidence.graph.nodes[node];
         return next != nullptr && next->row != kNoIndex &&
                process->members[next->row].communicator == place.communicator &&
                (place.kind == WaitKind::kCollective) == format::is_collective(next->kind);
     };
     const auto leads_on = [&](uint32_t node) {
-        return std::any_of(graph_.edges_of[node].begin(), graph_.edges_of[node].end(), [&](uint32_t edge) {
-            return std::find(cause.nodes.begin(), cause.nodes.end(), graph_.edges[edge].to) != cause.nodes.end();
-        });
+        return std::any_of(
+            evidence.graph.edges_of[node].begin(), evidence.graph.edges_of[node].end(), [&](uint32_t edge) {
+                return std::find(cause.nodes.begin(), cause.nodes.end(), evidence.graph.edges[edge].to) !=
+                       cause.nodes.end();
+            });
     };
     // A rank that has run nothing yet is still setting up: it owes a creation before it owes a collective.
     const bool setting_up =
         process != nullptr &&
         std::none_of(process->history.shapes.begin(), process->history.shapes.end(),
                      [](const CallShape& shape) { return format::class_of(shape.kind) != format::OpClass::lifecycle; });
-    const auto later = [&](uint32_t node) { return setting_up && graph_.nodes[node].kind != WaitKind::kCreation; };
+    const auto later = [&](uint32_t node) {
+        return setting_up && evidence.graph.nodes[node].kind != WaitKind::kCreation;
+    };
     const auto worth = [&](uint32_t node) {
-        return std::tuple(later(node), arrived(node), !expected(node), leads_on(node), since(node));
+        return std::tuple(later(node), arrived(node), !expected(node), leads_on(node), evidence.since(node));
     };
     const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(),
                                         [&](uint32_t a, uint32_t b) { return worth(a) < worth(b); });
     std::iter_swap(cause.nodes.begin(), first);
-    const WaitNode& place = graph_.nodes[cause.nodes.front()];
+    const WaitNode& place = evidence.graph.nodes[cause.nodes.front()];
     for (const Waiter& waiter : place.waiting) {
-        const Member& member = run_.member(waiter.member);
+        const Member& member = evidence.run.member(waiter.member);
         if (process != nullptr && waiter.member.process == cause.absence.member.process &&
             member.global_rank == cause.absence.global_rank) {
             cause.absence.member = waiter.member;
@@ -201,15 +160,15 @@ void Diagnoser::put_first_place_first(Cause& cause) const {
 }
 
 // Creations of communicators of one name (every tp group, every dp group) are one place in the program.
-uint32_t Diagnoser::place_of(uint32_t index) const {
-    const WaitNode& node = graph_.nodes[index];
-    const std::string& name = run_.communicators[node.communicator].name;
+uint32_t place_of(const Evidence& evidence, uint32_t index) {
+    const WaitNode& node = evidence.graph.nodes[index];
+    const std::string& name = evidence.run.communicators[node.communicator].name;
     if (node.kind != WaitKind::kCreation || name.empty()) {
         return index;
     }
     for (uint32_t other = 0; other < index; ++other) {
-        if (graph_.nodes[other].kind == WaitKind::kCreation && hangs(other) &&
-            run_.communicators[graph_.nodes[other].communicator].name == name) {
+        if (evidence.graph.nodes[other].kind == WaitKind::kCreation && evidence.hangs(other) &&
+            evidence.run.communicators[evidence.graph.nodes[other].communicator].name == name) {
             return other;
         }
     }
@@ -218,7 +177,7 @@ uint32_t Diagnoser::place_of(uint32_t index) const {
 
 // Flight Recorder has no entry for the creation of a communicator, new_group or a store barrier. Ranks that fell idle at
 // one time, and are missing in unrelated places since, are most likely in one of those together.
-bool Diagnoser::are_idle_together(const std::map<CulpritKey, Cause>& causes) const {
+bool are_idle_together(const Evidence& evidence, const Causes& causes) {
     constexpr size_t kLeastRanks = 3;
     constexpr int64_t kTogetherNs = 2'000'000'000;
     int64_t first_ns = INT64_MAX;
@@ -227,10 +186,10 @@ bool Diagnoser::are_idle_together(const std::map<CulpritKey, Cause>& causes) con
     for (const auto& [key, cause] : causes) {
         const Absence& absence = cause.absence;
         if (!absence.member.known() || absence.reason != AbsenceReason::kNotIssued || absence.moved_on ||
-            !absence.held_by.empty() || !run_.processes[absence.member.process].only_calls) {
+            !absence.held_by.empty() || !evidence.run.processes[absence.member.process].only_calls) {
             return false;
         }
-        const int64_t idle_since_ns = run_.processes[absence.member.process].last_activity_ns();
+        const int64_t idle_since_ns = evidence.run.processes[absence.member.process].last_activity_ns();
         first_ns = std::min(first_ns, idle_since_ns);
         last_ns = std::max(last_ns, idle_since_ns);
         places.insert(cause.nodes.front());
@@ -238,15 +197,17 @@ bool Diagnoser::are_idle_together(const std::map<CulpritKey, Cause>& causes) con
     return causes.size() >= kLeastRanks && places.size() > 1 && last_ns - first_ns < kTogetherNs;
 }
 
-void Diagnoser::report_idle_together(const std::map<CulpritKey, Cause>& causes) {
+void report_idle_together(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
+                          const Causes& causes) {
     std::vector<uint32_t> nodes;
     std::vector<int> ranks;
     for (const auto& [key, cause] : causes) {
         ranks.push_back(cause.absence.global_rank);
         nodes.insert(nodes.end(), cause.nodes.begin(), cause.nodes.end());
     }
-    std::sort(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
-    Finding finding = finding_at(FindingKind::kRankNotArrived, nodes.front());
+    std::sort(nodes.begin(), nodes.end(),
+              [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    Finding finding = evidence.finding_at(FindingKind::kRankNotArrived, nodes.front());
     finding.ranks = ranks;
     sort_unique(finding.ranks);
     finding.confidence = Confidence::kLikely;
@@ -256,24 +217,24 @@ void Diagnoser::report_idle_together(const std::map<CulpritKey, Cause>& causes) 
         "come to it",
         ranks_text(finding.ranks));
     for (const uint32_t node : nodes) {
-        is_cause_[node] = true;
-        if (const std::string waiting = waiting_text(run_, graph_.nodes[node]); !waiting.empty()) {
+        explained.is_cause[node] = true;
+        if (const std::string waiting = waiting_text(evidence.run, evidence.graph.nodes[node]); !waiting.empty()) {
             finding.evidence.push_back(waiting);
         }
     }
     finding.to_be_sure.push_back(
         fmt::format("stacks of {}: this recorder does not tell what they do", ranks_text(finding.ranks)));
-    add_victims(nodes, finding);
-    diagnosis_.findings.push_back(std::move(finding));
+    evidence.add_victims(nodes, finding);
+    findings.push_back(std::move(finding));
 }
 
 // Whether the one left a call out or the other made one too many, neither votes nor habits tell.
-void Diagnoser::name_both_sides(const std::vector<Absence>& absences, Finding& finding) const {
+void name_both_sides(const Evidence& evidence, const std::vector<Absence>& absences, Finding& finding) {
     for (const Absence& absence : absences) {
         if (absence.passed.how != Passing::kUndecided) {
             continue;
         }
-        const int waiter = run_.member(absence.passed.waiter).global_rank;
+        const int waiter = evidence.run.member(absence.passed.waiter).global_rank;
         finding.ranks.push_back(waiter);
         finding.confidence = Confidence::kPossible;
         finding.evidence.push_back(fmt::format(
@@ -283,9 +244,9 @@ void Diagnoser::name_both_sides(const std::vector<Absence>& absences, Finding& f
     sort_unique(finding.ranks);
 }
 
-void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
-    if (are_idle_together(causes)) {
-        report_idle_together(causes);
+void report_causes(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings, Causes& causes) {
+    if (are_idle_together(evidence, causes)) {
+        report_idle_together(evidence, explained, findings, causes);
         return;
     }
     // A rank whose record proves that it is missing is the better suspect than one without a record.
@@ -295,20 +256,20 @@ void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
     std::map<std::tuple<FindingKind, uint32_t, AbsenceReason, bool>, std::vector<const Cause*>> groups;
     std::optional<uint32_t> first_unknown;
     for (auto& [key, cause] : causes) {
-        put_first_place_first(cause);
-        uint32_t place = place_of(cause.nodes.front());
+        put_first_place_first(evidence, cause);
+        uint32_t place = place_of(evidence, cause.nodes.front());
         // Of ranks without any record nothing tells which of them came first: they are suspects together.
-        if (!cause.absence.member.known() && graph_.nodes[place].kind == WaitKind::kCollective) {
+        if (!cause.absence.member.known() && evidence.graph.nodes[place].kind == WaitKind::kCollective) {
             place = first_unknown.value_or(place);
             first_unknown = place;
         }
-        groups[{kind_of(cause), place, cause.absence.reason, cause.absence.moved_on}].push_back(&cause);
+        groups[{kind_of(evidence, cause), place, cause.absence.reason, cause.absence.moved_on}].push_back(&cause);
     }
     for (const auto& [key, members] : groups) {
         const uint32_t primary = std::get<1>(key);
-        Finding finding = finding_at(std::get<0>(key), primary);
+        Finding finding = evidence.finding_at(std::get<0>(key), primary);
         Culprits culprits;
-        culprits.node = &graph_.nodes[primary];
+        culprits.node = &evidence.graph.nodes[primary];
         std::set<uint32_t> nodes;
         for (const Cause* cause : members) {
             culprits.absences.push_back(cause->absence);
@@ -318,27 +279,60 @@ void Diagnoser::report_causes(std::map<CulpritKey, Cause>& causes) {
             }
         }
         finding.skipped = culprits.absences.front().moved_on;
-        finding.waiting = waiting_ranks(run_, *culprits.node);
-        explain_absence(run_, culprits, finding);
+        finding.waiting = waiting_ranks(evidence.run, *culprits.node);
+        explain_absence(evidence.run, culprits, finding);
         if (finding.kind == FindingKind::kCaptureMismatch) {
-            explain_capture(run_, *culprits.node, culprits.absences, finding);
+            explain_capture(evidence.run, *culprits.node, culprits.absences, finding);
         }
         for (const uint32_t node : nodes) {
-            is_cause_[node] = true;
-            if (const std::string waiting = waiting_text(run_, graph_.nodes[node]);
+            explained.is_cause[node] = true;
+            if (const std::string waiting = waiting_text(evidence.run, evidence.graph.nodes[node]);
                 node != primary && !waiting.empty()) {
                 finding.evidence.push_back("also: " + waiting);
             }
         }
-        doubt_absence(run_, culprits, finding);
-        name_both_sides(culprits.absences, finding);
-        doubt_guesses(run_, *culprits.node, finding);
+        doubt_absence(evidence.run, culprits, finding);
+        name_both_sides(evidence, culprits.absences, finding);
+        doubt_guesses(evidence.run, *culprits.node, finding);
         if (proven && culprits.absences.front().reason == AbsenceReason::kUnknown) {
             finding.confidence = Confidence::kPossible;
         }
-        add_victims({nodes.begin(), nodes.end()}, finding);
-        diagnosis_.findings.push_back(std::move(finding));
+        evidence.add_victims({nodes.begin(), nodes.end()}, finding);
+        findings.push_back(std::move(finding));
     }
+}
+
+}  // namespace
+
+void find_absences(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    Causes causes;
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        const WaitNode& node = evidence.graph.nodes[index];
+        if (!evidence.hangs(index) || explained.nodes[index]) {
+            continue;
+        }
+        const size_t before = causes.size();
+        bool any = false;
+        for (const Absence& absence : node.absent) {
+            if (evidence.is_free(index, absence) && !is_told_by_mismatch(evidence, node, absence)) {
+                note(evidence, absence, index, causes);
+                any = true;
+                if (absence.moved_on && !absence.held_by.empty()) {
+                    explained.skipped_in.insert(evidence.components[index]);
+                }
+            }
+        }
+        note_dead_waiters(evidence, index, causes);
+        any |= causes.size() != before;
+        // Members without a record are suspects only where nobody else explains the wait.
+        if (!any && evidence.graph.edges_of[index].empty() && node.blocked.empty() &&
+            !may_follow_a_mismatch(evidence, explained, index)) {
+            for (const Absence& absence : node.absent) {
+                note(evidence, absence, index, causes);
+            }
+        }
+    }
+    report_causes(evidence, explained, findings, causes);
 }
 
 }  // namespace titan::analyzer

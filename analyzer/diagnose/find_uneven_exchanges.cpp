@@ -1,10 +1,12 @@
 // all_to_all: members rightly pass different sizes, but what all of them send together is what all receive together.
+#include "finders.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
-#include "diagnoser.h"
 #include "run_text.h"
 #include "text.h"
 
@@ -37,11 +39,11 @@ std::vector<Part> suspects(const std::vector<Part>& parts) {
 
 }  // namespace
 
-void Diagnoser::add_uneven_exchanges() {
+void find_uneven_exchanges(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     std::map<std::pair<uint32_t, uint64_t>, std::vector<Part>> calls;
-    for (uint32_t process = 0; process < run_.processes.size(); ++process) {
-        for (const Exchange& exchange : run_.processes[process].exchanges) {
-            const Member& member = run_.processes[process].members[exchange.row];
+    for (uint32_t process = 0; process < evidence.run.processes.size(); ++process) {
+        for (const Exchange& exchange : evidence.run.processes[process].exchanges) {
+            const Member& member = evidence.run.processes[process].members[exchange.row];
             if (member.communicator != kNoIndex) {
                 calls[{member.communicator, exchange.sequence}].push_back(
                     {{process, exchange.row}, exchange.sent, exchange.received});
@@ -49,7 +51,7 @@ void Diagnoser::add_uneven_exchanges() {
         }
     }
     for (const auto& [place, parts] : calls) {
-        const Communicator& communicator = run_.communicators[place.first];
+        const Communicator& communicator = evidence.run.communicators[place.first];
         uint64_t sent = 0;
         uint64_t received = 0;
         for (const Part& part : parts) {
@@ -64,7 +66,7 @@ void Diagnoser::add_uneven_exchanges() {
             finding.op = op_text(OpKind::kAllToAll);
             const std::vector<Part> wrong = suspects(parts);
             for (const Part& part : wrong) {
-                finding.ranks.push_back(run_.member(part.member).global_rank);
+                finding.ranks.push_back(evidence.run.member(part.member).global_rank);
                 finding.evidence.push_back(fmt::format("rank {}: sends {} elements, receives {}", finding.ranks.back(),
                                                        grouped_digits(part.sent), grouped_digits(part.received)));
             }
@@ -75,17 +77,17 @@ void Diagnoser::add_uneven_exchanges() {
             finding.doubt(true, "the sizes for each peer, which the record does not hold");
             finding.doubt(wrong.size() == parts.size(), "a majority that passes one size");
             std::vector<uint32_t> nodes;
-            for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
-                const WaitNode& node = graph_.nodes[index];
+            for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+                const WaitNode& node = evidence.graph.nodes[index];
                 if (node.kind == WaitKind::kCollective && node.communicator == place.first &&
                     node.sequence == place.second) {
                     nodes.push_back(index);
-                    explained_[index] = true;
+                    explained.nodes[index] = true;
                 }
             }
-            add_victims(nodes, finding);
+            evidence.add_victims(nodes, finding);
             finding.hangs = !nodes.empty();
-            diagnosis_.findings.push_back(std::move(finding));
+            findings.push_back(std::move(finding));
         }
     }
 }

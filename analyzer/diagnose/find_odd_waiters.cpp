@@ -1,15 +1,17 @@
 // Who waits where all others went another way: it left a call out before, or made one too many.
+#include "finders.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "call_order.h"
-#include "diagnoser.h"
+#include "explain.h"
 #include "run_text.h"
 #include "text.h"
 
 namespace titan::analyzer {
-
 namespace {
 
 void add_vote(const Run& run, const WaitNode& node, const Passed& passed, int rank, Finding& finding) {
@@ -19,26 +21,27 @@ void add_vote(const Run& run, const WaitNode& node, const Passed& passed, int ra
                                            vote.a_first.size(), vote.voters(), rank));
 }
 
-}  // namespace
-
 // Do the others wait on that very communicator for the waiter's half of sends and receives? Then it called another thing.
-bool Diagnoser::is_met_by_messages(const WaitNode& node, MemberRef waiter) const {
+bool is_met_by_messages(const Evidence& evidence, const WaitNode& node, MemberRef waiter) {
     return node.kind == WaitKind::kCollective &&
-           std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const WaitNode& other) {
+           std::any_of(evidence.graph.nodes.begin(), evidence.graph.nodes.end(), [&](const WaitNode& other) {
                return other.kind == WaitKind::kPointToPoint && other.communicator == node.communicator &&
                       std::any_of(other.absent.begin(), other.absent.end(),
                                   [&](const Absence& absence) { return absence.member == waiter; });
            });
 }
 
-void Diagnoser::add_odd_waiters() {
+}  // namespace
+
+// Who waits where all others went another way: it left a call out before, or made one too many.
+void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     std::map<uint32_t, std::vector<std::pair<uint32_t, const Absence*>>>
         odd;  // waiter's process -> node, who is absent
-    for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
-        if (hangs_[index] != Hang::kByTime || explained_[index]) {
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        if (evidence.hang_of[index] != Hang::kByTime || explained.nodes[index]) {
             continue;
         }
-        for (const Absence& absence : graph_.nodes[index].absent) {
+        for (const Absence& absence : evidence.graph.nodes[index].absent) {
             if (absence.passed.how == Passing::kWaiterIsOdd && !absence.moved_on) {
                 odd[absence.passed.waiter.process].emplace_back(index, &absence);
             }
@@ -46,12 +49,12 @@ void Diagnoser::add_odd_waiters() {
     }
     for (const auto& [process, places] : odd) {
         const auto first = std::min_element(places.begin(), places.end(), [&](const auto& a, const auto& b) {
-            return since(a.first) < since(b.first);
+            return evidence.since(a.first) < evidence.since(b.first);
         });
         const uint32_t index = first->first;
-        const WaitNode& node = graph_.nodes[index];
+        const WaitNode& node = evidence.graph.nodes[index];
         const Passed& passed = first->second->passed;
-        const Member& waiter = run_.member(passed.waiter);
+        const Member& waiter = evidence.run.member(passed.waiter);
         std::vector<int> others;
         for (const auto& [place, absence] : places) {
             if (place == index) {
@@ -60,36 +63,37 @@ void Diagnoser::add_odd_waiters() {
         }
         sort_unique(others);
         const auto later =
-            run_.process(passed.waiter)
-                .recall(*std::find_if(run_.process(passed.waiter).members.begin(),
-                                      run_.process(passed.waiter).members.end(),
+            evidence.run.process(passed.waiter)
+                .recall(*std::find_if(evidence.run.process(passed.waiter).members.begin(),
+                                      evidence.run.process(passed.waiter).members.end(),
                                       [&](const Member& member) { return member.communicator == passed.communicator; }),
                         passed.sequence);
         const std::string call =
-            call_text(run_.communicators[passed.communicator], later ? later->kind : OpKind{}, passed.sequence);
-        const bool other_call = is_met_by_messages(node, passed.waiter);
-        Finding finding = finding_at(other_call ? FindingKind::kOpMismatch : FindingKind::kOrderInversion, index);
+            call_text(evidence.run.communicators[passed.communicator], later ? later->kind : OpKind{}, passed.sequence);
+        const bool other_call = is_met_by_messages(evidence, node, passed.waiter);
+        Finding finding =
+            evidence.finding_at(other_call ? FindingKind::kOpMismatch : FindingKind::kOrderInversion, index);
         finding.ranks = {waiter.global_rank};
         finding.confidence = Confidence::kLikely;
-        finding.summary =
-            fmt::format("rank {} waits in {} and issued {} after it; {} issued {} without it: rank {} {}",
-                        waiter.global_rank, node_text(run_, node), call, ranks_text(others), call, waiter.global_rank,
-                        other_call ? "called it where they wait for its sends and receives"
-                                   : "left a call out before, or made one too many");
+        finding.summary = fmt::format("rank {} waits in {} and issued {} after it; {} issued {} without it: rank {} {}",
+                                      waiter.global_rank, node_text(evidence.run, node), call, ranks_text(others), call,
+                                      waiter.global_rank,
+                                      other_call ? "called it where they wait for its sends and receives"
+                                                 : "left a call out before, or made one too many");
         if (node.kind == WaitKind::kCollective) {
-            add_vote(run_, node, passed, waiter.global_rank, finding);
+            add_vote(evidence.run, node, passed, waiter.global_rank, finding);
         }
         std::vector<uint32_t> nodes;
-        for (uint32_t other = 0; other < graph_.nodes.size(); ++other) {
-            const WaitNode& there = graph_.nodes[other];
+        for (uint32_t other = 0; other < evidence.graph.nodes.size(); ++other) {
+            const WaitNode& there = evidence.graph.nodes[other];
             const bool follows = there.kind == WaitKind::kCollective && there.communicator == passed.communicator &&
                                  there.sequence >= passed.sequence;
             const bool odd_too =
                 std::any_of(places.begin(), places.end(), [&](const auto& place) { return place.first == other; });
             if (follows || odd_too) {
                 nodes.push_back(other);
-                explained_[other] = is_cause_[other] = true;
-                if (const std::string waiting = waiting_text(run_, there); !waiting.empty()) {
+                explained.nodes[other] = explained.is_cause[other] = true;
+                if (const std::string waiting = waiting_text(evidence.run, there); !waiting.empty()) {
                     finding.evidence.push_back(waiting);
                 }
             }
@@ -97,8 +101,8 @@ void Diagnoser::add_odd_waiters() {
         finding.to_be_sure.emplace_back("the program, or step markers (titan_step): which of its calls rank " +
                                         std::to_string(waiter.global_rank) +
                                         " left out, or made too often, the numbers alone do not tell");
-        add_victims(nodes, finding);
-        diagnosis_.findings.push_back(std::move(finding));
+        evidence.add_victims(nodes, finding);
+        findings.push_back(std::move(finding));
     }
 }
 

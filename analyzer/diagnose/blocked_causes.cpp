@@ -1,0 +1,119 @@
+#include "blocked_causes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "doubts.h"
+#include "explain.h"
+#include "text.h"
+
+namespace titan::analyzer {
+namespace {
+
+// An event that is not known to have come stands ahead of the work on its own stream: the work may not have begun.
+bool waits_for_an_event(const Process& process, const StreamWork& work) {
+    return std::any_of(process.work.begin(), process.work.end(), [&](const StreamWork& other) {
+        return other.kind == WorkKind::kEventWait && !other.satisfied && other.stream == work.stream &&
+               other.entered_ns < work.entered_ns;
+    });
+}
+
+// That the stream did not come to the call is what the device reports; what blocks it is only as sure as the record of
+// what was handed over is whole.
+void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked& blocked, const BlockedBy& by,
+                   Finding& finding) {
+    const Process& process = evidence.run.process(blocked.member);
+    if (by.work == nullptr && blocked.ahead.work.empty()) {
+        finding.doubt(true, process.only_calls
+                                ? "a run under titantrace: Flight Recorder dumps hold no kernels and copies"
+                            : process.sight.recorded == 0
+                                ? "kernels and copies on record: set TITANTRACE_CUDA and TITANTRACE_LAUNCHES=1"
+                                : "a record of the work ahead on its stream: nothing on record is ahead");
+        finding.doubt(!members_started(node, 1), "a member whose GPU has started the call: none is on record");
+        return;
+    }
+    const bool one_of_several = by.work == nullptr || by.by_comparison;
+    finding.doubt(one_of_several,
+                  fmt::format("cuda-gdb or a coredump of rank {}'s GPU: one of {} pieces of work blocks it",
+                              process.rank, grouped_digits(blocked.ahead.size())));
+    const int64_t oldest = process.work[blocked.ahead.work.front()].entered_ns;
+    const bool waits_for_unseen = by.work != nullptr && by.work->kind == WorkKind::kEventWait;
+    const bool partly_seen = blocked.ahead.implicit || !process.sight.complete_since(oldest - 1) || waits_for_unseen;
+    finding.doubt(partly_seen,
+                  process.sight.sampled ? "TITANTRACE_LAUNCHES=1: only some kernels and copies are on record"
+                  : waits_for_unseen    ? "who records the event that it waits for: that is not on record"
+                  : blocked.ahead.implicit
+                      ? "streams made with cudaStreamNonBlocking, or none of it on the default stream"
+                      : fmt::format("a larger TITANTRACE_STREAM_WORK: {} pieces of rank {} were overwritten",
+                                    grouped_digits(process.sight.overwritten), process.rank));
+    finding.doubt(
+        !process.only_calls && process.gpu_method != format::GpuProgressMethod::kWrites,
+        "TITANTRACE_GPU_PROGRESS=writes: that its stream did not reach the call is inferred from an event that did "
+        "not complete");
+    const bool waits_itself = by.work != nullptr && waits_for_an_event(process, *by.work);
+    finding.doubt(waits_itself && finding.confidence == Confidence::kCertain,
+                  fmt::format("what rank {}'s stream {:#x} waits for: an event stands ahead of that work", process.rank,
+                              by.work == nullptr ? 0 : by.work->stream));
+}
+
+}  // namespace
+
+// Is there a member whose stream does not wait for another call?
+bool is_blocked_there(const Evidence& evidence, const Explained& explained, uint32_t index) {
+    const WaitNode& node = evidence.graph.nodes[index];
+    return evidence.hang_of[index] == Hang::kByTime && !explained.nodes[index] && !explained.in_cycle.contains(index) &&
+           std::any_of(node.blocked.begin(), node.blocked.end(), [&](const Blocked& blocked) {
+               return blocked.held_by.empty() && !evidence.run.process(blocked.member).is_gone();
+           });
+}
+
+void note_blocked(const Evidence& evidence, uint32_t index, BlockedCauses& causes) {
+    for (const Blocked& blocked : evidence.graph.nodes[index].blocked) {
+        if (blocked.held_by.empty() && !evidence.run.process(blocked.member).is_gone()) {
+            const CulpritKey key{blocked.member.process, evidence.run.member(blocked.member).global_rank, kNoIndex, -1};
+            causes.try_emplace(key, BlockedCause{&blocked, {}}).first->second.nodes.push_back(index);
+        }
+    }
+}
+
+// Members that are blocked in the same call by the same thing are one finding.
+void report_blocked(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
+                    const BlockedCauses& causes) {
+    struct Place {
+        std::vector<const BlockedCause*> causes;
+        BlockedBy by;
+    };
+    std::map<std::pair<uint32_t, std::string>, Place> places;
+    for (const auto& [key, cause] : causes) {
+        const uint32_t first = *std::min_element(cause.nodes.begin(), cause.nodes.end(), [&](uint32_t a, uint32_t b) {
+            return evidence.since(a) < evidence.since(b);
+        });
+        const BlockedBy by = find_blocker(evidence.run, evidence.graph.nodes[first], *cause.blocked);
+        Place& place = places[{first, blocker_text(evidence.run, *cause.blocked, by)}];
+        place.causes.push_back(&cause);
+        place.by = by;
+    }
+    for (const auto& [key, place] : places) {
+        Finding finding = evidence.finding_at(FindingKind::kGpuQueueBlocked, key.first);
+        std::vector<const Blocked*> blocked;
+        std::vector<uint32_t> nodes;
+        for (const BlockedCause* cause : place.causes) {
+            blocked.push_back(cause->blocked);
+            nodes.insert(nodes.end(), cause->nodes.begin(), cause->nodes.end());
+            finding.ranks.push_back(evidence.run.member(cause->blocked->member).global_rank);
+        }
+        sort_unique(finding.ranks);
+        explain_blocked(evidence.run, evidence.graph.nodes[key.first], blocked, finding);
+        doubt_blocker(evidence, evidence.graph.nodes[key.first], *blocked.front(), place.by, finding);
+        doubt_short_wait(evidence.run, evidence.graph.nodes[key.first], finding);
+        for (const uint32_t node : nodes) {
+            explained.is_cause[node] = true;
+        }
+        evidence.add_victims(nodes, finding);
+        findings.push_back(std::move(finding));
+    }
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,45 @@
+#include "break_tie.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "deviation.h"
+#include "run_text.h"
+#include "text.h"
+
+namespace titan::analyzer {
+
+// Of ranks that wait for each other, the one whose calls part from those of its role, or from its own past, is the suspect.
+bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Finding& finding) {
+    // Our own dumps tell more than the order of calls: what is certain there needs no tie to be broken.
+    const bool only_calls = std::all_of(finding.ranks.begin(), finding.ranks.end(), [&](int rank) {
+        const Process* process = evidence.process_of_rank[rank];
+        return process != nullptr && process->only_calls;
+    });
+    if (finding.ranks.size() < 2 || (!only_calls && finding.confidence == Confidence::kCertain)) {
+        return false;
+    }
+    std::set<uint32_t> communicators;
+    for (const uint32_t node : nodes) {
+        communicators.insert(evidence.graph.nodes[node].communicator);
+    }
+    const auto odd = only_deviating(evidence.run, finding.ranks, {communicators.begin(), communicators.end()});
+    if (!odd) {
+        return false;
+    }
+    const Process& process = evidence.run.processes[odd->process];
+    const CallShape& made = process.history[odd->place];
+    finding.ranks = {process.rank};
+    finding.evidence.push_back(
+        odd->peers.empty() ? fmt::format("rank {} called {} where it always called {} after the same calls before",
+                                         process.rank, op_text(made.kind), op_text(odd->expected))
+                           : fmt::format("rank {} called {} where {}, which {} the same part, called {}", process.rank,
+                                         op_text(made.kind), ranks_text(odd->peers),
+                                         is_plural(odd->peers) ? "play" : "plays", op_text(odd->expected)));
+    finding.confidence = std::min(finding.confidence, odd->peers.empty() ? Confidence::kPossible : Confidence::kLikely);
+    return true;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,54 @@
+#include "evidence.h"
+
+#include <algorithm>
+
+#include "causes.h"
+#include "explain.h"
+#include "run_text.h"
+#include "text.h"
+
+namespace titan::analyzer {
+
+// Nothing that is seen keeps it from coming.
+bool Evidence::is_free(uint32_t node, const Absence& absence) const {
+    if (absence.reason == AbsenceReason::kUnknown) {
+        return false;
+    }
+    if (run.processes[absence.member.process].is_gone() || absence.reason == AbsenceReason::kFailed) {
+        return true;
+    }
+    return hang_of[node] == Hang::kByTime && (absence.moved_on || absence.held_by.empty()) &&
+           absence.passed.how != Passing::kWaiterIsOdd;
+}
+
+int64_t Evidence::since(uint32_t node) const {
+    int64_t first = INT64_MAX;
+    for (const Waiter& waiter : graph.nodes[node].waiting) {
+        first = std::min(first, waiter.since_ns);
+    }
+    return first;
+}
+
+Finding Evidence::finding_at(FindingKind kind, uint32_t index) const {
+    const WaitNode& node = graph.nodes[index];
+    Finding finding;
+    finding.kind = kind;
+    finding.communicator = node.communicator;
+    finding.sequence = node.kind == WaitKind::kCreation ? kNoSequence : node.sequence;
+    finding.op = op_text(node.waiting.front().entry != nullptr ? node.waiting.front().entry->kind : node.op);
+    finding.since_ns = since(index);
+    return finding;
+}
+
+void Evidence::add_victims(const std::vector<uint32_t>& nodes, Finding& finding) const {
+    for (const uint32_t node : nodes_behind(graph, nodes)) {
+        const std::vector<int> ranks = waiting_ranks(run, graph.nodes[node]);
+        finding.victims.insert(finding.victims.end(), ranks.begin(), ranks.end());
+    }
+    sort_unique(finding.ranks);
+    sort_unique(finding.victims);
+    std::erase_if(finding.victims,
+                  [&](int rank) { return std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank); });
+}
+
+}  // namespace titan::analyzer

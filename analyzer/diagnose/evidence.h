@@ -1,0 +1,85 @@
+// What the finders of a diagnosis look at, and what they tell each other.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "causes.h"
+#include "finding.h"
+#include "match.h"
+#include "run.h"
+#include "wait_graph.h"
+
+namespace titan::analyzer {
+
+// The process of a rank; null where it has no record.
+class RankIndex {
+  public:
+    explicit RankIndex(const Run& run) {
+        for (const Process& process : run.processes) {
+            by_rank.try_emplace(process.rank, &process);
+            for (const Member& member : process.members) {
+                by_rank.try_emplace(member.global_rank, &process);
+            }
+        }
+    }
+    const Process* operator[](int rank) const {
+        const auto found = by_rank.find(rank);
+        return found == by_rank.end() ? nullptr : found->second;
+    }
+
+    std::map<int, const Process*> by_rank;
+};
+
+// A run as matching and the wait-for graph see it. Made once.
+struct Evidence {
+    Evidence(const Run& of, const DiagnoseOptions& with)
+        : run(of),
+          options(with),
+          mismatches(find_mismatches(run)),
+          graph(build_wait_graph(run, mismatches)),
+          hang_of(find_hangs(run, graph, options)),
+          components(find_components(graph)),
+          process_of_rank(run) {}
+
+    const Run& run;
+    const DiagnoseOptions options;
+    const std::vector<Mismatch> mismatches;
+    const WaitGraph graph;
+    const std::vector<Hang> hang_of;         // by node
+    const std::vector<uint32_t> components;  // by node
+    const RankIndex process_of_rank;
+
+    bool hangs(uint32_t node) const { return hang_of[node] != Hang::kNone; }
+    // When the first of its waiters came.
+    int64_t since(uint32_t node) const;
+    // Nothing that is seen keeps the absent member from coming.
+    bool is_free(uint32_t node, const Absence& absence) const;
+    Finding finding_at(FindingKind kind, uint32_t node) const;
+    // All who wait in these nodes or behind them, but for the culprits.
+    void add_victims(const std::vector<uint32_t>& nodes, Finding& finding) const;
+};
+
+// What the finders before have explained: a later one leaves it alone.
+struct Explained {
+    explicit Explained(const Evidence& evidence)
+        : nodes(evidence.graph.nodes.size(), false), is_cause(evidence.graph.nodes.size(), false) {}
+
+    std::vector<bool> nodes;        // why they are waited in is told
+    std::vector<bool> is_cause;     // by node: of an absence or a cycle
+    std::set<uint32_t> in_cycle;    // nodes
+    std::set<uint32_t> skipped_in;  // components
+};
+
+// A member that is to blame, also where it has no record.
+struct CulpritKey {
+    uint32_t process;
+    int global_rank;
+    uint32_t communicator;  // only where nothing else tells the member
+    int comm_rank;
+    auto operator<=>(const CulpritKey&) const = default;
+};
+
+}  // namespace titan::analyzer

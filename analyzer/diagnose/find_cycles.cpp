@@ -1,0 +1,305 @@
+// Rings of waits: order inversions between communicators, and point-to-point calls that wait for each other.
+#include "finders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "break_tie.h"
+#include "call_order.h"
+#include "causes.h"
+#include "doubts.h"
+#include "explain.h"
+#include "match.h"
+#include "text.h"
+#include "went_past.h"
+
+namespace titan::analyzer {
+namespace {
+
+// A call that all members make alike: a collective, or an exchange between all of them in one group.
+std::optional<CallPlace> place_in_program(const Evidence& evidence, uint32_t index) {
+    const WaitNode& node = evidence.graph.nodes[index];
+    if (node.kind == WaitKind::kCollective) {
+        return CallPlace{node.communicator, node.sequence};
+    }
+    const auto is_whole_exchange = [&](const Waiter& waiter) {
+        const Process& process = evidence.run.process(waiter.member);
+        const int32_t size = evidence.run.member(waiter.member).size;
+        std::set<int32_t> peers;
+        for (const Entry& entry : process.entries) {
+            const bool together = waiter.entry != nullptr && waiter.entry->group != 0 &&
+                                  entry.group == waiter.entry->group && entry.row == waiter.entry->row;
+            if (together && entry.kind == OpKind::kSend && entry.sequence == node.sequence) {
+                peers.insert(entry.peer);
+            }
+        }
+        return size > 2 && peers.size() + 1 >= static_cast<size_t>(size);
+    };
+    if (node.kind == WaitKind::kPointToPoint && !node.waiting.empty() &&
+        std::all_of(node.waiting.begin(), node.waiting.end(), is_whole_exchange)) {
+        return CallPlace{node.communicator, node.sequence, true};
+    }
+    return std::nullopt;
+}
+
+// Two such calls made in opposite orders: all ranks that make such calls vote, also where few are in both communicators.
+bool break_tie_by_vote(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
+    const auto a = cycle.size() == 2 ? place_in_program(evidence, cycle[0].from) : std::nullopt;
+    const auto b = cycle.size() == 2 ? place_in_program(evidence, cycle[1].from) : std::nullopt;
+    if (finding.ranks.size() < 2 || !a || !b) {
+        return false;
+    }
+    const OrderVote vote = vote_on_order(evidence.run, *a, *b);
+    if (vote.is_tied()) {
+        return false;
+    }
+    std::vector<int> ranks;
+    for (const uint32_t process : vote.few()) {
+        ranks.push_back(evidence.run.processes[process].rank);
+    }
+    std::erase_if(ranks,
+                  [&](int rank) { return !std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank); });
+    if (ranks.empty()) {
+        return false;
+    }
+    finding.ranks = std::move(ranks);
+    finding.confidence = std::min(finding.confidence, Confidence::kLikely);
+    finding.evidence.push_back(order_of_few_text(finding.ranks, vote));
+    return true;
+}
+
+// Sends and receives that wait for each other: a rank that always made the missing call there before has left it out, or
+// makes it later now. Where the others do what they never did, either, it is the program.
+void choose_in_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<const Edge*>& left_out,
+                     const std::vector<int>& deviating, Finding& finding) {
+    const std::vector<int> all = finding.ranks;
+    const int rank = left_out.empty() ? -1 : evidence.run.member(left_out.front()->via).global_rank;
+    const bool others_as_before =
+        std::all_of(deviating.begin(), deviating.end(), [&](int other) { return other == rank; });
+    if (left_out.size() == 1 && others_as_before) {
+        const std::string call = node_text(evidence.run, evidence.graph.nodes[left_out.front()->from]);
+        finding.kind = FindingKind::kP2pUnmatched;
+        finding.ranks = {rank};
+        finding.summary = fmt::format("rank {} did not make its side of {} where it always did before: {}", rank, call,
+                                      finding.summary);
+        finding.evidence.push_back(
+            fmt::format("whether rank {} left it out or would make it later now is undecidable", rank));
+        finding.doubt(true, fmt::format("the program: that rank {} left the call out is told by the order of its "
+                                        "earlier calls alone",
+                                        rank));
+        return;
+    }
+    const auto all_do = [&](OpKind kind) {
+        return std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
+            const auto& waiting = evidence.graph.nodes[edge.from].waiting;
+            return std::all_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+                return waiter.entry != nullptr && waiter.entry->kind == kind;
+            });
+        });
+    };
+    // What a rank never did before is told by a whole record alone.
+    const bool forgot_calls = std::any_of(all.begin(), all.end(), [&](int member) {
+        return evidence.process_of_rank[member] != nullptr && evidence.process_of_rank[member]->overwritten != 0;
+    });
+    if (all_do(OpKind::kRecv)) {
+        doubt_culprits_of_cycle(evidence.run, all, false, finding);
+        finding.evidence.emplace_back(
+            "all of them receive: one left out a send, or receives too early; which one is undecidable");
+    } else if (deviating.size() < all.size() || forgot_calls) {
+        doubt_culprits_of_cycle(evidence.run, all, false, finding);
+        finding.evidence.emplace_back("one left out a receive, or sends too early; which one is undecidable");
+    }
+}
+
+// Did the member of the edge use to make the call it is missing in, where it made the one it is held in?
+bool made_instead(const Evidence& evidence, const Edge& edge, uint32_t holder) {
+    for (const Waiter& waiter : evidence.graph.nodes[holder].waiting) {
+        if (waiter.entry != nullptr && waiter.member == edge.via) {
+            return in_place_of(evidence.run, edge.via, evidence.graph.nodes[edge.from], *waiter.entry);
+        }
+    }
+    return false;
+}
+
+bool is_one_too_many(const Evidence& evidence, MemberRef held, uint32_t holder) {
+    const auto& waiting = evidence.graph.nodes[holder].waiting;
+    return std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+        return waiter.entry != nullptr && waiter.member == held &&
+               oftener_than_ever(evidence.run.process(held), *waiter.entry);
+    });
+}
+
+// Who waits without having made the missing call at all may have left it out as well.
+void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
+    for (const Edge& edge : cycle) {
+        for (const Absence& absence : evidence.graph.nodes[edge.from].absent) {
+            const bool named = std::binary_search(finding.ranks.begin(), finding.ranks.end(), absence.global_rank);
+            const bool uncounted =
+                absence.reason == AbsenceReason::kQueued && first_step(evidence.graph.nodes[edge.from]) == INT32_MAX;
+            if (!named || (absence.reason != AbsenceReason::kNotIssued && !uncounted) ||
+                evidence.graph.nodes[edge.from].kind == WaitKind::kCreation) {
+                continue;
+            }
+            const std::string call = node_text(evidence.run, evidence.graph.nodes[edge.from]);
+            if (uncounted) {
+                finding.evidence.push_back(fmt::format(
+                    "rank {} may have left one out and made the next one as {}: no step markers tell; which "
+                    "is undecidable",
+                    absence.global_rank, call));
+                finding.doubt(finding.confidence == Confidence::kCertain,
+                              "step markers (titan_step): they would tell to which step each call belongs");
+                return;
+            }
+            finding.evidence.push_back(fmt::format(
+                "rank {} has not made {} at all: it left it out, or would make it later; which is undecidable",
+                absence.global_rank, call));
+            finding.doubt(finding.confidence == Confidence::kCertain,
+                          fmt::format("a stack of rank {}: would it still come to {}?", absence.global_rank, call));
+            return;
+        }
+    }
+}
+
+// Members that are missing in the edge's node because they are held in `holder`.
+std::vector<int> held_ranks(const Evidence& evidence, const Edge& edge, uint32_t holder) {
+    std::vector<int> ranks;
+    for (const Absence& absence : evidence.graph.nodes[edge.from].absent) {
+        if (absence.global_rank >= 0 &&
+            std::find(absence.held_by.begin(), absence.held_by.end(), holder) != absence.held_by.end()) {
+            ranks.push_back(absence.global_rank);
+        }
+    }
+    for (const Blocked& blocked : evidence.graph.nodes[edge.from].blocked) {
+        if (std::find(blocked.held_by.begin(), blocked.held_by.end(), holder) != blocked.held_by.end()) {
+            ranks.push_back(evidence.run.member(blocked.member).global_rank);
+        }
+    }
+    return ranks;
+}
+
+Habit habit_in(const Evidence& evidence, MemberRef held, uint32_t holder) {
+    Habit habit = Habit::kUnknown;
+    bool others_deviate = false;
+    for (const Waiter& waiter : evidence.graph.nodes[holder].waiting) {
+        if (waiter.entry == nullptr) {
+            continue;
+        }
+        const Habit of_this = habit_of(evidence.run.processes[waiter.member.process], *waiter.entry);
+        if (waiter.member.process == held.process) {
+            habit = of_this;
+        } else {
+            others_deviate |= of_this == Habit::kDeviates;
+        }
+    }
+    // What others do there as well is the program, though it is not done in every step.
+    return habit == Habit::kDeviates && others_deviate ? Habit::kAsBefore : habit;
+}
+
+// In a cycle every rank waits for another: the order of the few is called the wrong one, else the one that differs from
+// what that rank did before. Where neither tells, all are named.
+void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, bool only_p2p, Finding& finding) {
+    std::vector<int> all;
+    std::vector<int> fewest;
+    std::vector<int> deviating;
+    std::vector<const Edge*> left_out;
+    size_t smallest = SIZE_MAX;
+    bool unique = false;
+    for (size_t i = 0; i < cycle.size(); ++i) {
+        const Edge& edge = cycle[i];
+        const Edge& next = cycle[(i + 1) % cycle.size()];
+        std::vector<int> held = held_ranks(evidence, edge, next.from);
+        all.insert(all.end(), held.begin(), held.end());
+        unique = held.size() < smallest || (unique && held.size() != smallest);
+        if (held.size() < smallest) {
+            smallest = held.size();
+            fewest = held;
+        }
+        if (habit_in(evidence, edge.via, next.from) == Habit::kDeviates ||
+            (only_p2p && is_one_too_many(evidence, edge.via, next.from))) {
+            deviating.insert(deviating.end(), held.begin(), held.end());
+        }
+        if (only_p2p && made_instead(evidence, edge, next.from)) {
+            left_out.push_back(&edge);
+        }
+    }
+    sort_unique(all);
+    sort_unique(deviating);
+    finding.ranks = all;
+    if (only_p2p) {
+        choose_in_pairs(evidence, cycle, left_out, deviating, finding);
+        return;
+    }
+    if (unique && smallest * 2 < all.size()) {
+        finding.ranks = fewest;
+        finding.evidence.push_back(
+            fmt::format("{} {} the order of the few", ranks_text(fewest), fewest.size() == 1 ? "has" : "have"));
+    } else if (!deviating.empty() && deviating.size() < all.size()) {
+        finding.ranks = deviating;
+        doubt_culprits_of_cycle(evidence.run, all, true, finding);
+        finding.evidence.push_back(fmt::format("{} did it in another order before", ranks_text(deviating)));
+    } else {
+        doubt_culprits_of_cycle(evidence.run, all, false, finding);
+        finding.evidence.emplace_back("which of them has the wrong order is undecidable");
+    }
+    std::sort(finding.ranks.begin(), finding.ranks.end());
+    doubt_order(evidence, cycle, finding);
+}
+
+void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
+               const std::vector<uint32_t>& nodes) {
+    const uint32_t oldest = *std::min_element(
+        nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    const std::vector<Edge> cycle = shortest_cycle(evidence.graph, evidence.components, oldest);
+    if (cycle.empty()) {
+        return;
+    }
+    const bool only_p2p = std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
+        return evidence.graph.nodes[edge.from].kind == WaitKind::kPointToPoint;
+    });
+    Finding finding = evidence.finding_at(only_p2p ? FindingKind::kP2pCycle : FindingKind::kOrderInversion, oldest);
+    explain_cycle(evidence.run, evidence.graph, cycle, finding);
+    choose_culprits(evidence, cycle, only_p2p, finding);
+    if (!break_tie_by_vote(evidence, cycle, finding)) {
+        break_tie(evidence, nodes, finding);
+    }
+    for (const Edge& edge : cycle) {
+        const bool guessed =
+            edge.via.row == kNoIndex &&
+            evidence.run.communicators[evidence.graph.nodes[edge.from].communicator].size != evidence.run.world_size;
+        finding.doubt(guessed && finding.confidence == Confidence::kCertain,
+                      fmt::format("the members of that communicator: that rank {} is one of them is only told by where "
+                                  "the others lie",
+                                  evidence.run.processes[edge.via.process].rank));
+    }
+    for (const uint32_t node : nodes) {
+        doubt_guesses(evidence.run, evidence.graph.nodes[node], finding);
+        explained.in_cycle.insert(node);
+        explained.is_cause[node] = true;
+    }
+    evidence.add_victims(nodes, finding);
+    findings.push_back(std::move(finding));
+}
+
+}  // namespace
+
+void find_cycles(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    std::map<uint32_t, std::vector<uint32_t>> members;
+    for (uint32_t node = 0; node < evidence.graph.nodes.size(); ++node) {
+        members[evidence.components[node]].push_back(node);
+    }
+    for (const auto& [component, nodes] : members) {
+        const bool reported =
+            std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return explained.nodes[node]; });
+        const bool hangs = std::any_of(nodes.begin(), nodes.end(),
+                                       [&](uint32_t node) { return evidence.hang_of[node] == Hang::kByTime; });
+        if (nodes.size() > 1 && hangs && !reported && !explained.skipped_in.contains(component)) {
+            add_cycle(evidence, explained, findings, nodes);
+        }
+    }
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,191 @@
+// Members that disagree at one sequence number: each disagreement is a cause by itself, and explains waits.
+#include "finders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "captures.h"
+#include "doubts.h"
+#include "explain.h"
+#include "run_text.h"
+#include "text.h"
+#include "went_past.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Where nobody watches the GPU, an end is known only by a host that waited for the stream and came back. Was that seen of a
+// call before this one?
+bool ends_are_known(const Process& process, const Member& member, const StreamOrder& order, uint64_t sequence) {
+    while (sequence-- > 0) {
+        const Entry* entry = process.call_at(member, sequence);
+        if (entry == nullptr) {
+            return member.past.find(sequence).has_value();  // condensed: those that are not done have their entry
+        }
+        if (order.progress[static_cast<size_t>(entry - process.entries.data())] == Progress::kDone) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Waits in that communicator at or after the mismatch follow from it, unless it was survived long ago.
+std::vector<uint32_t> nodes_explained_by(const Evidence& evidence, const Mismatch& mismatch) {
+    std::vector<uint32_t> nodes;
+    for (uint32_t i = 0; i < evidence.graph.nodes.size(); ++i) {
+        const WaitNode& node = evidence.graph.nodes[i];
+        const bool there = node.kind == WaitKind::kCollective && node.communicator == mismatch.communicator;
+        // Where equal calls follow each other, the one that was left out is seen only at the next other one.
+        const bool left_out_before = std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+            return absence.moved_on && std::find(mismatch.culprits.begin(), mismatch.culprits.end(), absence.member) !=
+                                           mismatch.culprits.end();
+        });
+        if (there && (node.sequence == mismatch.sequence ||
+                      (mismatch.shift != Shift::kNone && (node.sequence > mismatch.sequence || left_out_before)))) {
+            nodes.push_back(i);
+        }
+    }
+    return nodes;
+}
+
+// A call that was left out because it went into a graph that nobody launched.
+void call_a_capture_by_its_name(const Evidence& evidence, const Mismatch& mismatch, MemberRef teller,
+                                Finding& finding) {
+    const auto right = evidence.run.process(teller).recall(evidence.run.member(teller), mismatch.sequence);
+    if (mismatch.others.empty() || !right) {
+        return;
+    }
+    const Entry* capture = find_capture(evidence.run, mismatch.culprits.front(), *right, mismatch.sequence);
+    if (capture == nullptr) {
+        return;
+    }
+    const Process& process = evidence.run.process(mismatch.culprits.front());
+    finding.kind = FindingKind::kCaptureMismatch;
+    finding.summary = fmt::format(
+        "{} captured {} into graph {} and never launched that graph, where {} ran it; its next call on the "
+        "communicator "
+        "meets the others there",
+        ranks_text(finding.ranks),
+        call_text(evidence.run.communicators[mismatch.communicator], right->kind, mismatch.sequence), capture->graph,
+        ranks_text({evidence.run.member(teller).global_rank}));
+    finding.evidence.push_back(
+        fmt::format("rank {}: {} ({}) was captured into graph {}, {} before its dump; no launch "
+                    "of that graph follows",
+                    evidence.run.member(mismatch.culprits.front()).global_rank, op_text(capture->kind),
+                    arguments_text(*capture), capture->graph, duration_text(process.now_ns - capture->entered_ns)));
+}
+
+// Where rings lost unfinished calls nobody is seen to wait in it: that nobody finished it must do.
+bool is_not_survived(const Evidence& evidence, const Mismatch& mismatch) {
+    bool lost = false;
+    for (const auto* side : {&mismatch.culprits, &mismatch.others}) {
+        for (const MemberRef ref : *side) {
+            if (evidence.run.member(ref).finished > mismatch.sequence) {
+                return false;
+            }
+            lost |= has_lost_unfinished_calls(evidence.run.process(ref));
+        }
+    }
+    return lost && mismatch.kind != FindingKind::kRedopMismatch;
+}
+
+// Is the call of the mismatch ahead of the waiter's on its stream, and not known to have ended?
+bool is_behind(const Evidence& evidence, const Waiter& waiter, const Mismatch& mismatch) {
+    const Process& process = evidence.run.process(waiter.member);
+    for (const Member& member : process.members) {
+        const Entry* entry =
+            member.communicator == mismatch.communicator ? process.call_at(member, mismatch.sequence) : nullptr;
+        if (entry == nullptr || waiter.entry == nullptr || entry >= waiter.entry ||
+            entry->stream != waiter.entry->stream) {
+            continue;
+        }
+        const auto index = static_cast<size_t>(entry - process.entries.data());
+        const StreamOrder& order = evidence.graph.orders[waiter.member.process];
+        const bool same_step = entry->step >= 0 && entry->step == waiter.entry->step;
+        return order.progress[index] == Progress::kUnknown &&
+               (same_step || ends_are_known(process, member, order, mismatch.sequence));
+    }
+    return false;
+}
+
+// A mismatch that is ahead of what waits, on the same streams, and not known to be survived, is why it waits.
+void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    for (size_t i = 0; i < evidence.mismatches.size(); ++i) {
+        Finding& finding = findings[i];
+        if (finding.hangs || finding.confidence == Confidence::kPossible) {
+            continue;
+        }
+        std::vector<uint32_t> nodes;
+        for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+            const WaitNode& node = evidence.graph.nodes[index];
+            if (evidence.hangs(index) && !explained.nodes[index] && node.device_unknown && node.absent.empty() &&
+                std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+                    return is_behind(evidence, waiter, evidence.mismatches[i]);
+                })) {
+                nodes.push_back(index);
+            }
+        }
+        if (nodes.empty()) {
+            continue;
+        }
+        finding.hangs = true;
+        finding.evidence.pop_back();  // that nobody hangs in it
+        finding.evidence.emplace_back(
+            "it is ahead on the streams of those that wait, and nobody saw whether the GPUs came past it");
+        for (const uint32_t node : nodes) {
+            explained.nodes[node] = true;
+            finding.evidence.push_back(waiting_text(evidence.run, evidence.graph.nodes[node]));
+        }
+        evidence.add_victims(nodes, finding);
+    }
+}
+
+}  // namespace
+
+void find_disagreements(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    for (const Mismatch& mismatch : evidence.mismatches) {
+        Finding finding;
+        finding.kind = mismatch.kind;
+        finding.communicator = mismatch.communicator;
+        finding.sequence = mismatch.sequence;
+        finding.confidence = mismatch.confidence;
+        finding.summary = mismatch.summary;
+        finding.evidence = mismatch.evidence;
+        for (const MemberRef ref : mismatch.culprits) {
+            finding.ranks.push_back(evidence.run.member(ref).global_rank);
+        }
+        const std::string shift = mismatch.culprits.empty() ? std::string()
+                                                            : shift_by_step_text(evidence.run, mismatch.communicator,
+                                                                                 mismatch.culprits.front());
+        if (!shift.empty()) {
+            finding.evidence.push_back(shift);
+        }
+        const MemberRef teller = mismatch.others.empty() ? mismatch.culprits.front() : mismatch.others.front();
+        if (const auto entry = evidence.run.process(teller).recall(evidence.run.member(teller), mismatch.sequence)) {
+            finding.op = op_text(entry->kind);
+            finding.since_ns = entry->entered_ns;
+        }
+        call_a_capture_by_its_name(evidence, mismatch, teller, finding);
+        explain_doubt(evidence.run, mismatch, finding);
+        const std::vector<uint32_t> nodes = nodes_explained_by(evidence, mismatch);
+        for (const uint32_t node : nodes) {
+            explained.nodes[node] = true;
+            if (const std::string waiting = waiting_text(evidence.run, evidence.graph.nodes[node]); !waiting.empty()) {
+                finding.evidence.push_back(waiting);
+            }
+        }
+        evidence.add_victims(nodes, finding);
+        finding.hangs = !nodes.empty() || is_not_survived(evidence, mismatch);
+        if (nodes.empty() && finding.hangs) {
+            finding.evidence.emplace_back("no member is seen to have finished it; calls that wait before it are lost");
+        }
+        if (!finding.hangs) {
+            finding.evidence.emplace_back("nobody hangs in it, but the results are wrong");
+        }
+        findings.push_back(std::move(finding));
+    }
+    lead_with_mismatches_ahead(evidence, explained, findings);
+}
+
+}  // namespace titan::analyzer

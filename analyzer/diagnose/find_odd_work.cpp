@@ -1,0 +1,117 @@
+// Where nobody saw the GPU: what one rank alone handed to its stream ahead of the call that all wait in is a possible cause.
+#include "finders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "explain.h"
+#include "queue_ahead.h"
+#include "stuck_nodes.h"
+
+namespace titan::analyzer {
+namespace {
+
+using PieceName = std::pair<WorkKind, std::string>;
+
+PieceName name_of_piece(const Process& process, const StreamWork& work) { return {work.kind, process.text(work.name)}; }
+
+// Everything that the process handed over is on record.
+bool sees_all_work(const Process& process) {
+    const StreamSight& sight = process.sight;
+    return sight.recorded == 0 ? sight.launches == 0 : !sight.sampled && !sight.cut && sight.torn == 0;
+}
+
+std::vector<uint32_t> work_ahead(const WaitGraph& graph, const Process& process, uint32_t index, const Waiter& waiter) {
+    const QueueReader queues(process, graph.orders[index]);
+    return queues.ahead_of(static_cast<uint32_t>(waiter.entry - process.entries.data())).work;
+}
+
+// The only waiter that has work ahead of the call the like of which neither it nor any other member is known to have run or
+// has ahead. Null where nobody or more than one has.
+const Waiter* only_odd_work(const Evidence& evidence, const WaitNode& node, std::vector<uint32_t>& odd) {
+    constexpr size_t kLeastMembers = 3;
+    constexpr size_t kMostMembers = 64;
+    if (node.waiting.size() < kLeastMembers || node.waiting.size() > kMostMembers) {
+        return nullptr;
+    }
+    std::map<PieceName, std::set<const Waiter*>> who;
+    std::map<const Waiter*, std::vector<uint32_t>> ahead;
+    for (const Waiter& waiter : node.waiting) {
+        const Process& process = evidence.run.process(waiter.member);
+        if (waiter.entry == nullptr || !sees_all_work(process)) {
+            return nullptr;
+        }
+        ahead[&waiter] = work_ahead(evidence.graph, process, waiter.member.process, waiter);
+        for (const uint32_t index : ahead[&waiter]) {
+            who[name_of_piece(process, process.work[index])].insert(&waiter);
+        }
+    }
+    const auto has_run = [&](const std::string& name) {
+        return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+            const Process& process = evidence.run.process(waiter.member);
+            return std::any_of(process.work_done.begin(), process.work_done.end(),
+                               [&](const auto& done) { return process.text(done.first) == name; });
+        });
+    };
+    const Waiter* only = nullptr;
+    for (const auto& [name, waiters] : who) {
+        if (waiters.size() != 1 || has_run(name.second)) {
+            continue;
+        }
+        if (only != nullptr && only != *waiters.begin()) {
+            return nullptr;
+        }
+        only = *waiters.begin();
+        const Process& process = evidence.run.process(only->member);
+        std::copy_if(ahead[only].begin(), ahead[only].end(), std::back_inserter(odd),
+                     [&](uint32_t index) { return name_of_piece(process, process.work[index]) == name; });
+    }
+    std::sort(odd.begin(), odd.end());
+    return only;
+}
+
+}  // namespace
+
+// What one rank alone handed to its stream ahead of the call that all wait in is a possible cause.
+void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    const bool unseen = std::any_of(evidence.graph.nodes.begin(), evidence.graph.nodes.end(),
+                                    [](const WaitNode& node) { return node.device_unknown; });
+    for (const uint32_t index : unseen ? first_stuck_nodes(evidence, explained) : std::vector<uint32_t>{}) {
+        const WaitNode& node = evidence.graph.nodes[index];
+        std::vector<uint32_t> odd;
+        const Waiter* waiter = node.device_unknown && all_arrived(evidence, explained, index)
+                                   ? only_odd_work(evidence, node, odd)
+                                   : nullptr;
+        if (waiter == nullptr) {
+            continue;
+        }
+        const Process& process = evidence.run.process(waiter->member);
+        const int rank = evidence.run.member(waiter->member).global_rank;
+        Finding finding = evidence.finding_at(FindingKind::kGpuQueueBlocked, index);
+        finding.ranks = {rank};
+        finding.confidence = Confidence::kPossible;
+        finding.summary =
+            fmt::format("{} does not finish, and rank {} alone handed {} to its stream ahead of it, which may not end",
+                        node_text(evidence.run, node), rank, work_text(process, process.work[odd.front()]));
+        finding.evidence.push_back(waiting_text(evidence.run, node));
+        constexpr size_t kShownOdd = 4;
+        for (size_t i = 0; i < std::min(kShownOdd, odd.size()); ++i) {
+            finding.evidence.push_back(
+                fmt::format("rank {}: ahead of it: {}", rank, work_details(process, process.work[odd[i]])));
+        }
+        finding.evidence.push_back(fmt::format(
+            "the other {} members handed nothing like it to their streams, and nobody is known to have run it before",
+            node.waiting.size() - 1));
+        finding.to_be_sure.emplace_back(
+            "TITANTRACE_GPU_PROGRESS=writes: nobody saw how far the streams are, the call itself may be what hangs");
+        explained.is_cause[index] = true;
+        evidence.add_victims({index}, finding);
+        findings.push_back(std::move(finding));
+    }
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,75 @@
+// Deaths that nobody is known to wait for.
+#include "finders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "doubts.h"
+#include "rank_state.h"
+#include "text.h"
+#include "witnessed.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Only a witness knows of it, so what it was to do is not known.
+void add_unrecorded_death(const Evidence& evidence, std::vector<Finding>& findings, int rank) {
+    Finding finding;
+    finding.kind = FindingKind::kRankDead;
+    finding.ranks = {rank};
+    finding.summary =
+        fmt::format("rank {} is dead ({}) and left no record", rank, witnessed_end_text(evidence.run, rank));
+    finding.since_ns = INT64_MAX;
+    for (const Process& process : evidence.run.processes) {
+        finding.since_ns = std::min(finding.since_ns, process.now_ns);
+    }
+    finding.doubt(witnessed_first(evidence.run) != rank, "a witness that tells whether it ended before the others");
+    const Testimony* end = witnessed_end(evidence.run, rank);
+    finding.doubt(
+        end != nullptr && end->rank_by_task,
+        fmt::format("what task {} is: it may be a launcher of several ranks, and none of them rank {}", rank, rank));
+    findings.push_back(std::move(finding));
+}
+
+}  // namespace
+
+void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {
+    std::set<int> named;
+    for (const Finding& finding : findings) {
+        if (finding.kind == FindingKind::kRankDead) {
+            named.insert(finding.ranks.begin(), finding.ranks.end());
+        }
+    }
+    Finding finding;
+    finding.kind = FindingKind::kRankDead;
+    finding.since_ns = INT64_MAX;
+    const Process* guessed = nullptr;
+    for (const Process& process : evidence.run.processes) {
+        if (process.died() && !named.contains(process.rank)) {
+            finding.ranks.push_back(process.rank);
+            guessed = process.ending.guessed ? &process : guessed;
+            finding.since_ns = std::min(finding.since_ns, process.now_ns);
+            finding.evidence.push_back(fmt::format("rank {}: {}", process.rank, rank_state(evidence.run, process)));
+        }
+    }
+    if (!finding.ranks.empty()) {
+        const bool one = finding.ranks.size() == 1;
+        const std::string how = one ? witnessed_end_text(evidence.run, finding.ranks.front()) : std::string();
+        finding.summary =
+            fmt::format("{} {} dead{}; no other rank is known to wait for {} yet", ranks_text(finding.ranks),
+                        one ? "is" : "are", how.empty() ? "" : " (" + how + ")", one ? "it" : "them");
+        if (guessed != nullptr) {
+            doubt_end(*guessed, finding);
+        }
+        findings.push_back(std::move(finding));
+    }
+    for (const int rank : evidence.run.missing_ranks) {
+        if (!named.contains(rank) && died_unrecorded(evidence.run, rank)) {
+            add_unrecorded_death(evidence, findings, rank);
+        }
+    }
+}
+
+}  // namespace titan::analyzer

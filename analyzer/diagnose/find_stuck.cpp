@@ -1,0 +1,158 @@
+// What is left when everybody came: calls that do not finish.
+#include "finders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "blocked_causes.h"
+#include "break_tie.h"
+#include "doubts.h"
+#include "explain.h"
+#include "stuck_nodes.h"
+#include "text.h"
+#include "went_past.h"
+
+namespace titan::analyzer {
+namespace {
+
+// What a rank hangs in may be a call whose entry is lost; then the calls that are left only stand in line behind it.
+bool may_hang_in_a_lost_call(const Evidence& evidence, const WaitNode& node) {
+    const bool in_line = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        return waiter.in_line || has_lost_unfinished_calls(evidence.run.process(waiter.member));
+    });
+    const std::vector<MemberRef>& members = evidence.run.communicators[node.communicator].members;
+    // Of a pair neither half ends without the other: the one whose entry is lost has not ended, either.
+    const bool lost_half = node.lost && node.kind == WaitKind::kPointToPoint;
+    return in_line || lost_half || (node.lost && std::any_of(members.begin(), members.end(), [&](MemberRef ref) {
+                                        return has_lost_unfinished_calls(evidence.run.process(ref));
+                                    }));
+}
+
+// One finding for all of them: none of these waits is known to be the cause.
+void add_stuck_in_lost_calls(const Evidence& evidence, std::vector<Finding>& findings,
+                             const std::vector<uint32_t>& nodes) {
+    const uint32_t oldest = *std::min_element(
+        nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
+    finding.confidence = Confidence::kPossible;
+    const Process* largest = nullptr;
+    for (const Process& process : evidence.run.processes) {
+        if (has_lost_unfinished_calls(process)) {
+            finding.ranks.push_back(process.rank);
+        }
+    }
+    for (const uint32_t node : nodes) {
+        for (const Waiter& waiter : evidence.graph.nodes[node].waiting) {
+            finding.ranks.push_back(evidence.run.member(waiter.member).global_rank);
+        }
+    }
+    sort_unique(finding.ranks);
+    for (const int rank : finding.ranks) {
+        const Process* process = evidence.process_of_rank[rank];
+        largest = process != nullptr && (largest == nullptr || process->overwritten > largest->overwritten) ? process
+                                                                                                            : largest;
+    }
+    finding.summary = fmt::format(
+        "the rings are too small: calls that had not finished are overwritten, and {} may hang in one of those; in "
+        "which, and for whom, is undecidable; the oldest that is left is {}",
+        ranks_text(finding.ranks), node_text(evidence.run, evidence.graph.nodes[oldest]));
+    if (largest != nullptr) {
+        finding.to_be_sure.push_back(larger_ring_text(*largest) + ", among them unfinished ones that it may hang in");
+    }
+    if (!evidence.run.missing_ranks.empty()) {
+        finding.ranks.insert(finding.ranks.end(), evidence.run.missing_ranks.begin(), evidence.run.missing_ranks.end());
+        sort_unique(finding.ranks);
+        finding.summary +=
+            fmt::format("; {} left no dump and may be the cause as well", ranks_text(evidence.run.missing_ranks));
+        finding.to_be_sure.push_back(missing_dumps_text(evidence.run.missing_ranks, {}));
+    }
+    constexpr size_t kShownWaits = 8;
+    for (size_t i = 0; i < std::min(kShownWaits, nodes.size()); ++i) {
+        if (const std::string text = waiting_text(evidence.run, evidence.graph.nodes[nodes[i]]); !text.empty()) {
+            finding.evidence.push_back(text);
+        }
+    }
+    evidence.add_victims(nodes, finding);
+    findings.push_back(std::move(finding));
+}
+
+// That a call has not ended is told by nothing but hosts that wait for their GPUs.
+bool is_known_by_hosts_alone(const Evidence& evidence, const WaitNode& node) {
+    return node.device_unknown && node.kind != WaitKind::kCreation &&
+           std::all_of(node.waiting.begin(), node.waiting.end(),
+                       [&](const Waiter& waiter) { return evidence.graph.orders[waiter.member.process].inferred; });
+}
+
+// Each host's newest call was taken for the one that it waits for, but any since it last waited may be: one finding.
+void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, const std::vector<uint32_t>& nodes) {
+    const uint32_t oldest = *std::min_element(
+        nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
+    finding.confidence = Confidence::kPossible;
+    constexpr size_t kShownCalls = 8;
+    for (const uint32_t node : nodes) {
+        const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[node]);
+        finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
+        if (finding.evidence.size() < kShownCalls) {
+            finding.evidence.push_back(waiting_text(evidence.run, evidence.graph.nodes[node]));
+        }
+    }
+    sort_unique(finding.ranks);
+    finding.summary = fmt::format(
+        "{} wait for their GPUs, and nobody saw which call does not finish: {}, or another since they waited before",
+        ranks_text(finding.ranks), node_text(evidence.run, evidence.graph.nodes[oldest]));
+    finding.to_be_sure.emplace_back("TITANTRACE_GPU_PROGRESS=writes: how far each stream came");
+    evidence.add_victims(nodes, finding);
+    findings.push_back(std::move(finding));
+}
+
+}  // namespace
+
+void find_stuck(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    BlockedCauses blocked;
+    std::vector<uint32_t> in_line;
+    const std::vector<uint32_t> stuck = first_stuck_nodes(evidence, explained);
+    std::vector<uint32_t> unseen;
+    std::copy_if(stuck.begin(), stuck.end(), std::back_inserter(unseen), [&](uint32_t index) {
+        return all_arrived(evidence, explained, index) &&
+               is_known_by_hosts_alone(evidence, evidence.graph.nodes[index]);
+    });
+    if (unseen.size() > 1) {
+        add_stuck_unseen(evidence, findings, unseen);
+    }
+    for (const uint32_t index : stuck) {
+        if (unseen.size() > 1 && std::find(unseen.begin(), unseen.end(), index) != unseen.end()) {
+            continue;
+        }
+        const WaitNode& node = evidence.graph.nodes[index];
+        if (!all_arrived(evidence, explained, index)) {
+            note_blocked(evidence, index, blocked);
+            continue;
+        }
+        if (node.kind != WaitKind::kCreation && may_hang_in_a_lost_call(evidence, node)) {
+            in_line.push_back(index);
+            continue;
+        }
+        Finding finding = evidence.finding_at(
+            node.kind == WaitKind::kCreation ? FindingKind::kCommInitStuck : FindingKind::kStuckInFlight, index);
+        doubt_stuck(evidence.run, node, finding);
+        doubt_guesses(evidence.run, node, finding);
+        finding.ranks = waiting_ranks(evidence.run, node);
+        explain_stuck(evidence.run, node, finding);
+        if (node.kind == WaitKind::kPointToPoint && break_tie(evidence, {index}, finding)) {
+            finding.kind = FindingKind::kP2pUnmatched;
+            finding.confidence = Confidence::kPossible;
+        }
+        evidence.add_victims({index}, finding);
+        findings.push_back(std::move(finding));
+    }
+    if (!in_line.empty()) {
+        add_stuck_in_lost_calls(evidence, findings, in_line);
+    }
+    report_blocked(evidence, explained, findings, blocked);
+}
+
+}  // namespace titan::analyzer

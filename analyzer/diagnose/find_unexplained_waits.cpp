@@ -1,0 +1,46 @@
+// A call on record has waited for nearly its whole timeout, and nothing above explains it.
+#include "finders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "causes.h"
+#include "explain.h"
+#include "text.h"
+
+namespace titan::analyzer {
+
+void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {
+    const bool told =
+        std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.hangs; });
+    std::vector<uint32_t> nodes;
+    for (uint32_t index = 0; index < evidence.graph.nodes.size() && !told; ++index) {
+        const auto& waiting = evidence.graph.nodes[index].waiting;
+        if (std::any_of(waiting.begin(), waiting.end(),
+                        [&](const Waiter& waiter) { return waited_for_its_timeout(evidence.run, waiter); })) {
+            nodes.push_back(index);
+        }
+    }
+    if (nodes.empty()) {
+        return;
+    }
+    const uint32_t oldest = *std::min_element(
+        nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
+    finding.confidence = Confidence::kPossible;
+    for (const uint32_t node : nodes) {
+        const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[node]);
+        finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
+        finding.evidence.push_back(waiting_text(evidence.run, evidence.graph.nodes[node]));
+    }
+    sort_unique(finding.ranks);
+    finding.summary =
+        fmt::format("{} {} in {} for nearly the whole timeout; nothing on record tells why", ranks_text(finding.ranks),
+                    is_plural(finding.ranks) ? "wait" : "waits", node_text(evidence.run, evidence.graph.nodes[oldest]));
+    finding.to_be_sure.emplace_back("dumps of all ranks, made at one time");
+    evidence.add_victims(nodes, finding);
+    findings.push_back(std::move(finding));
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,17 @@
+// The functions that find causes, one for each FINDER row of model/findings.def, in a file of its name.
+#pragma once
+
+#include <vector>
+
+#include "evidence.h"
+#include "finding.h"
+
+namespace titan::analyzer {
+
+// Appends what it finds that nothing before explains, and notes what that explains.
+using Finder = void(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings);
+
+#define FINDER(name) Finder name;
+#include "findings.def"
+
+}  // namespace titan::analyzer

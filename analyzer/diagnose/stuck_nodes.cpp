@@ -1,0 +1,77 @@
+#include "stuck_nodes.h"
+
+#include <algorithm>
+#include <set>
+
+#include "blocked_causes.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Calls of one group end together: where one of them lacks a member, that is why the others do not end.
+bool lacks_a_member_together(const Evidence& evidence, uint32_t index) {
+    std::set<uint32_t> seen{index};
+    std::vector<uint32_t> queue{index};
+    while (!queue.empty()) {
+        const uint32_t node = queue.back();
+        queue.pop_back();
+        if (node != index &&
+            (!evidence.graph.nodes[node].absent.empty() || !evidence.graph.nodes[node].blocked.empty())) {
+            return true;
+        }
+        for (const uint32_t next : evidence.graph.together[node]) {
+            if (seen.insert(next).second) {
+                queue.push_back(next);
+            }
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+bool all_arrived(const Evidence& evidence, const Explained& explained, uint32_t index) {
+    const WaitNode& node = evidence.graph.nodes[index];
+    const bool dead_waiter = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        return evidence.run.process(waiter.member).is_gone();
+    });
+    return evidence.hangs(index) && !explained.nodes[index] && node.absent.empty() && node.blocked.empty() &&
+           !dead_waiter && !explained.in_cycle.contains(index);
+}
+
+// Everybody is there and it does not finish, or a stream never came to it: either the cause is there, or that stream
+// waits for another one. So only waits that can follow from no other cause count, and of those the first.
+std::vector<uint32_t> first_stuck_nodes(const Evidence& evidence, const Explained& explained) {
+    std::vector<bool> is_candidate(evidence.graph.nodes.size(), false);
+    std::vector<uint32_t> candidates;
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        is_candidate[index] = !explained.is_cause[index] &&
+                              ((all_arrived(evidence, explained, index) && !lacks_a_member_together(evidence, index)) ||
+                               is_blocked_there(evidence, explained, index));
+        if (is_candidate[index]) {
+            candidates.push_back(index);
+        }
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    std::vector<uint32_t> stuck;
+    std::vector<bool> behind_stuck(evidence.graph.nodes.size(), false);
+    for (const uint32_t index : candidates) {
+        const std::vector<bool> reached = may_be_behind(evidence.graph, index);
+        bool follows = false;
+        for (uint32_t node = 0; node < evidence.graph.nodes.size() && !follows; ++node) {
+            if (!reached[node] || node == index) {
+                continue;
+            }
+            follows = explained.is_cause[node] || explained.nodes[node] ||
+                      (is_candidate[node] && (behind_stuck[node] || !may_be_behind(evidence.graph, node)[index]));
+        }
+        if (!follows) {
+            stuck.push_back(index);
+            behind_stuck[index] = true;
+        }
+    }
+    return stuck;
+}
+
+}  // namespace titan::analyzer
