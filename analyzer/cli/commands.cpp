@@ -9,9 +9,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "formats/json_value.h"
 #include "rings.h"
 #include "text.h"
 
@@ -81,8 +81,8 @@ void tell_errors_as_json(bool wanted) { errors_as_json = wanted; }
 int fail(const std::string& what) {
     fmt::print(stderr, "titan-analyze: {}\n", what);
     if (errors_as_json) {
-        const nlohmann::ordered_json json{{"schema", 1}, {"error", what}};
-        write_out(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+        const format::Json json{{"schema", 1}, {"error", what}};
+        write_out(json.dump() + "\n");
     }
     return kExitUnusable;
 }

@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "diagnose.h"
+#include "formats/json_value.h"
 #include "text.h"
 
 namespace titan::analyzer {
@@ -70,21 +70,21 @@ std::string runs_text(const std::vector<CandidateGroup>& groups) {
 }
 
 std::string runs_json(const Discovery& discovery) {
-    nlohmann::ordered_json runs = nlohmann::ordered_json::array();
+    format::Json runs = format::Json::array();
     for (const CandidateGroup& group : discovery.groups) {
-        nlohmann::ordered_json run{{"run", nullptr},
-                                   {"attempt", nullptr},
-                                   {"directory", group.files.front().directory},
-                                   {"newest_ns", group.newest_ns},
-                                   {"files", group.files.size()}};
+        format::Json run{{"run", nullptr},
+                         {"attempt", nullptr},
+                         {"directory", group.files.front().directory},
+                         {"newest_ns", group.newest_ns},
+                         {"files", group.files.size()}};
         if (!group.attempt.empty()) {
             run["run"] = group.run;
             run["attempt"] = std::atoi(group.attempt.c_str());
         }
         runs.push_back(std::move(run));
     }
-    const nlohmann::ordered_json json{{"schema", 1}, {"runs", runs}};
-    return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const format::Json json{{"schema", 1}, {"runs", runs}};
+    return json.dump(2) + "\n";
 }
 
 int list_runs(const CommonOptions& common, bool json) {

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "formats/dump_builder.h"
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
+#include "formats/json_value.h"
 #include "load.h"
 #include "text.h"
 
@@ -47,17 +47,17 @@ NodeRing describe(const std::string& path, const OpenedSource& opened, size_t si
 
 std::string meta_json(const OpenedSource& opened) {
     const bool alive = opened.liveness == Liveness::kAlive;
-    nlohmann::json meta{{"schema", 1},
-                        {"dump", opened.image.header().dumps_written},
-                        {"reason", "collected"},
-                        {"detail", "left on the node, collected by titan-analyze"},
-                        {"requested_by_rank", -1},
-                        {"realtime_ns", opened.image.clock().realtime_ns(opened.now_ticks)},
-                        {"ticks", opened.now_ticks},
-                        {"saved_by_rank", -1},
-                        {"process_alive", alive},
-                        {"environment", nlohmann::json::object()}};
-    return meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    format::Json meta{{"schema", 1},
+                      {"dump", opened.image.header().dumps_written},
+                      {"reason", "collected"},
+                      {"detail", "left on the node, collected by titan-analyze"},
+                      {"requested_by_rank", -1},
+                      {"realtime_ns", opened.image.clock().realtime_ns(opened.now_ticks)},
+                      {"ticks", opened.now_ticks},
+                      {"saved_by_rank", -1},
+                      {"process_alive", alive},
+                      {"environment", format::Json::object()}};
+    return meta.dump();
 }
 
 // Collected before, and nothing has happened to the ring since.
@@ -181,7 +181,7 @@ std::vector<NodeRing> list_rings(const RingDirectories& directories) {
 }
 
 std::string ring_as_json(const NodeRing& ring) {
-    nlohmann::ordered_json json{{"path", ring.path}};
+    format::Json json{{"path", ring.path}};
     if (ring.problem.empty()) {
         json["pid"] = ring.pid;
         json["process"] = liveness_text(ring.liveness);
@@ -195,7 +195,7 @@ std::string ring_as_json(const NodeRing& ring) {
     } else {
         json["problem"] = ring.problem;
     }
-    return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    return json.dump() + "\n";
 }
 
 CollectResult collect_rings(const CollectOptions& options) {

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "formats/json_value.h"
 #include "layout_report.h"
 #include "report.h"
 #include "text.h"
@@ -9,9 +9,9 @@
 namespace titan::analyzer {
 namespace {
 
-using nlohmann::ordered_json;
+using format::Json;
 
-ordered_json communicator_json(const Run& run, uint32_t index) {
+Json communicator_json(const Run& run, uint32_t index) {
     if (index == kNoIndex) {
         return nullptr;
     }
@@ -20,11 +20,11 @@ ordered_json communicator_json(const Run& run, uint32_t index) {
 }
 
 // How a process ended that is gone, as its own record tells it.
-ordered_json ended_json(const Process& process) {
+Json ended_json(const Process& process) {
     const Ending& ending = process.ending;
     const bool crashed = process.fatal_signal != 0;
     const bool exited = !crashed && ending.left_ns != 0;
-    ordered_json json{{"ended", crashed ? "crashed" : exited ? "exited" : "killed"}};
+    Json json{{"ended", crashed ? "crashed" : exited ? "exited" : "killed"}};
     if (exited && ending.exit_status >= 0) {
         json["status"] = ending.exit_status;
     }
@@ -34,14 +34,14 @@ ordered_json ended_json(const Process& process) {
     return json;
 }
 
-ordered_json finding_json(const Run& run, const Finding& finding) {
-    ordered_json json;
+Json finding_json(const Run& run, const Finding& finding) {
+    Json json;
     json["kind"] = name_of(finding.kind);
     json["ranks"] = finding.ranks;
     json["victims"] = finding.victims;
     json["communicator"] = communicator_json(run, finding.communicator);
-    json["seq"] = finding.sequence == kNoSequence ? ordered_json(nullptr) : ordered_json(finding.sequence);
-    json["op"] = finding.op.empty() ? ordered_json(nullptr) : ordered_json(finding.op);
+    json["seq"] = finding.sequence == kNoSequence ? Json(nullptr) : Json(finding.sequence);
+    json["op"] = finding.op.empty() ? Json(nullptr) : Json(finding.op);
     json["confidence"] = name_of(finding.confidence);
     json["summary"] = finding.summary;
     json["evidence"] = finding.evidence;
@@ -49,27 +49,27 @@ ordered_json finding_json(const Run& run, const Finding& finding) {
         json["to_be_sure"] = finding.to_be_sure;
     }
     if (!finding.cycle.empty()) {
-        json["cycle"] = ordered_json::array();
+        json["cycle"] = Json::array();
         for (const CycleStep& step : finding.cycle) {
             json["cycle"].push_back({{"rank", step.rank}, {"waits_in", step.waits_in}, {"for", step.waits_for}});
         }
     }
-    ordered_json states = ordered_json::object();
+    Json states = Json::object();
     for (const auto& [rank, state] : finding.rank_state) {
         states[std::to_string(rank)] = state;
     }
     json["rank_state"] = states;
     if (!finding.stacks.empty()) {
-        ordered_json stacks = ordered_json::object();
+        Json stacks = Json::object();
         for (const auto& [rank, frames] : finding.stacks) {
-            ordered_json& texts = stacks[std::to_string(rank)] = ordered_json::array();
+            Json& texts = stacks[std::to_string(rank)] = Json::array();
             for (const StackFrame& frame : frames) {
                 texts.push_back(frame.text);
             }
         }
         json["stacks"] = stacks;
     }
-    ordered_json ends = ordered_json::object();
+    Json ends = Json::object();
     const std::set<int> named(finding.ranks.begin(), finding.ranks.end());
     for (const Process& process : run.processes) {
         if (named.contains(process.rank) && (process.is_gone() || process.liveness == Liveness::kEnded)) {
@@ -84,11 +84,11 @@ ordered_json finding_json(const Run& run, const Finding& finding) {
     return json;
 }
 
-ordered_json pending_json(const Run& run, const Pending& pending) {
+Json pending_json(const Run& run, const Pending& pending) {
     return {{"ranks", pending.ranks},
             {"missing", pending.missing},
             {"communicator", communicator_json(run, pending.communicator)},
-            {"seq", pending.sequence == kNoSequence ? ordered_json(nullptr) : ordered_json(pending.sequence)},
+            {"seq", pending.sequence == kNoSequence ? Json(nullptr) : Json(pending.sequence)},
             {"op", pending.op},
             {"since_ns", pending.since_ns},
             {"waited_ns", pending.waited_ns},
@@ -96,7 +96,7 @@ ordered_json pending_json(const Run& run, const Pending& pending) {
             {"summary", pending.summary}};
 }
 
-ordered_json verdict_json(const Diagnosis& diagnosis) {
+Json verdict_json(const Diagnosis& diagnosis) {
     if (diagnosis.findings.empty()) {
         return nullptr;
     }
@@ -143,11 +143,11 @@ std::string with_short_lists(const std::string& text) {
     return result;
 }
 
-ordered_json clocks_json(const Clocks& clocks) {
-    ordered_json hosts = ordered_json::array();
+Json clocks_json(const Clocks& clocks) {
+    Json hosts = Json::array();
     for (size_t i = 0; i < clocks.hosts.size(); ++i) {
         const HostClock& clock = clocks.hosts[i];
-        ordered_json stretches = ordered_json::array();
+        Json stretches = Json::array();
         for (const ClockStretch& stretch : clock.stretches) {
             stretches.push_back({{"from_ns", stretch.from_ns},
                                  {"at_ns", stretch.at_ns},
@@ -164,8 +164,8 @@ ordered_json clocks_json(const Clocks& clocks) {
     return {{"summary", clocks.summary()}, {"bound_ns", clocks.largest_bound_ns()}, {"hosts", hosts}};
 }
 
-ordered_json testimony_json(const Testimony& said) {
-    ordered_json json{{"witness", said.witness}, {"file", said.file}, {"rank", said.rank}, {"says", said.text}};
+Json testimony_json(const Testimony& said) {
+    Json json{{"witness", said.witness}, {"file", said.file}, {"rank", said.rank}, {"says", said.text}};
     const auto add_known = [&](const char* name, const auto& value, bool known) {
         if (known) {
             json[name] = value;
@@ -182,16 +182,14 @@ ordered_json testimony_json(const Testimony& said) {
     return json;
 }
 
-std::string text_of(const ordered_json& json) {
-    return with_short_lists(json.dump(2, ' ', false, ordered_json::error_handler_t::replace)) + "\n";
-}
+std::string text_of(const Json& json) { return with_short_lists(json.dump(2)) + "\n"; }
 
 }  // namespace
 
 std::string layout_json_report(const Run& run) { return text_of(layout_json(run, nullptr)); }
 
 std::string json_report(const Run& run, const Diagnosis& diagnosis) {
-    ordered_json json;
+    Json json;
     json["schema"] = 1;
     json["run"] = {{"id", run.id},
                    {"attempt", run.attempt},
@@ -210,20 +208,20 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     if (!diagnosis.cannot_tell.empty()) {
         json["cannot_tell"] = diagnosis.cannot_tell;
     }
-    json["findings"] = ordered_json::array();
+    json["findings"] = Json::array();
     for (const Finding& finding : diagnosis.findings) {
         json["findings"].push_back(finding_json(run, finding));
     }
-    json["waiting"] = ordered_json::array();
+    json["waiting"] = Json::array();
     for (const Pending& pending : diagnosis.waiting) {
         json["waiting"].push_back(pending_json(run, pending));
     }
-    json["warnings"] = ordered_json::array();
+    json["warnings"] = Json::array();
     for (const Warning& warning : diagnosis.warnings) {
         json["warnings"].push_back({{"kind", warning.kind}, {"ranks", warning.ranks}, {"summary", warning.summary}});
     }
     if (!run.testimony.empty()) {
-        json["witnesses"] = ordered_json::array();
+        json["witnesses"] = Json::array();
         for (const Testimony& said : run.testimony) {
             json["witnesses"].push_back(testimony_json(said));
         }

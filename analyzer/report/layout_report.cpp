@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "formats/json_value.h"
 #include "layout.h"
 #include "report.h"
 #include "text.h"
@@ -14,7 +14,7 @@
 namespace titan::analyzer {
 namespace {
 
-using nlohmann::ordered_json;
+using format::Json;
 
 constexpr size_t kShownRanks = 64;
 constexpr size_t kShownNames = 4;
@@ -30,19 +30,19 @@ std::string_view name_of(RoleSource source) {
     return "none";
 }
 
-ordered_json place_json(const Layout& layout, const RankPlace& place) {
-    ordered_json json = ordered_json::object();
+Json place_json(const Layout& layout, const RankPlace& place) {
+    Json json = Json::object();
     for (const Dimension& dimension : layout.dimensions()) {
         if (place.in(dimension.role) >= 0) {
             json[std::string(name_of(dimension.role))] = place.in(dimension.role);
         }
     }
-    json["node"] = place.host.empty() ? ordered_json(nullptr) : ordered_json(place.host);
+    json["node"] = place.host.empty() ? Json(nullptr) : Json(place.host);
     return json;
 }
 
-ordered_json communicators_json(const Run& run) {
-    ordered_json list = ordered_json::array();
+Json communicators_json(const Run& run) {
+    Json list = Json::array();
     for (uint32_t index = 0; index < run.communicators.size(); ++index) {
         const Communicator& communicator = run.communicators[index];
         const CommunicatorRole& role = run.layout->roles()[index];
@@ -140,10 +140,10 @@ std::string ranks_table(const Layout& layout) {
 
 }  // namespace
 
-ordered_json layout_json(const Run& run, const std::set<int>* named) {
+Json layout_json(const Run& run, const std::set<int>* named) {
     const Layout& layout = *run.layout;
-    ordered_json json;
-    json["dims"] = ordered_json::array();
+    Json json;
+    json["dims"] = Json::array();
     for (const Dimension& dimension : layout.dimensions()) {
         json["dims"].push_back({{"role", name_of(dimension.role)},
                                 {"size", dimension.size},
@@ -152,7 +152,7 @@ ordered_json layout_json(const Run& run, const std::set<int>* named) {
                                 {"inferred", dimension.inferred},
                                 {"why", dimension.why}});
     }
-    json["ranks"] = ordered_json::object();
+    json["ranks"] = Json::object();
     for (const auto& [rank, place] : layout.places()) {
         if (named == nullptr || named->contains(rank)) {
             json["ranks"][std::to_string(rank)] = place_json(layout, place);

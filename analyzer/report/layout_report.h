@@ -1,14 +1,14 @@
 // The job's grid as JSON, alone or as a part of a diagnosis.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <set>
 
+#include "formats/json_value.h"
 #include "run.h"
 
 namespace titan::analyzer {
 
 // {"dims": [...], "ranks": {"5": {...}}}. `named`: only these ranks; null: all, and all communicators with their role.
-nlohmann::ordered_json layout_json(const Run& run, const std::set<int>* named);
+format::Json layout_json(const Run& run, const std::set<int>* named);
 
 }  // namespace titan::analyzer

@@ -3,16 +3,15 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "flight_recorder.h"
+#include "formats/json_value.h"
 #include "text.h"
 
 namespace titan::analyzer {
 namespace {
 
 namespace fr = format::fr;
-using nlohmann::ordered_json;
+using format::Json;
 
 const char* state_name(fr::State state) {
     switch (state) {
@@ -91,12 +90,10 @@ class Lister {
                 call_site(dump_, entry)};
     }
 
-    static ordered_json number_or_null(int64_t number) {
-        return number == fr::kUnknownNumber ? ordered_json(nullptr) : ordered_json(number);
-    }
+    static Json number_or_null(int64_t number) { return number == fr::kUnknownNumber ? Json(nullptr) : Json(number); }
 
     std::string json_line(const fr::Entry& entry, const CallName& name) const {
-        ordered_json json;
+        Json json;
         json["rank"] = process_.rank;
         json["record_id"] = number_or_null(entry.record_id);
         json["communicator_name"] = group_of(entry);
@@ -116,7 +113,7 @@ class Lister {
         json["time_discovered_started_ns"] = entry.time_started_ns;
         json["time_discovered_completed_ns"] = entry.time_completed_ns;
         json["called_at"] = call_site(dump_, entry);
-        return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+        return json.dump() + "\n";
     }
 
     const fr::Dump& dump_;

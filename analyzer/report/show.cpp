@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "call_sites.h"
 #include "decode_device.h"
 #include "flight_recorder.h"
+#include "formats/json_value.h"
 #include "kernel_name.h"
 #include "list_flight_recorder.h"
 #include "listing.h"
@@ -21,17 +20,15 @@ namespace {
 
 using format::ChannelEntry;
 using format::CollectiveEntry;
+using format::Json;
 using format::StreamWorkEntry;
-using nlohmann::ordered_json;
 
-ordered_json number_or_null(uint64_t value) {
-    return value == kNoSequence ? ordered_json(nullptr) : ordered_json(value);
-}
+Json number_or_null(uint64_t value) { return value == kNoSequence ? Json(nullptr) : Json(value); }
 
-ordered_json time_or_null(uint64_t ticks) { return ticks == 0 ? ordered_json(nullptr) : ordered_json(ticks); }
+Json time_or_null(uint64_t ticks) { return ticks == 0 ? Json(nullptr) : Json(ticks); }
 
 // The best of all witnesses, where `state` is what the ring's entry says: after kill -9 the stream's own marks know more.
-ordered_json device_or_null(const CollectiveEntry& entry, const format::RingImage& image) {
+Json device_or_null(const CollectiveEntry& entry, const format::RingImage& image) {
     switch (device_state(entry, image)) {
         case DeviceState::kNotReached: return "not_reached";
         case DeviceState::kGraphStarted: return "graph_started";
@@ -77,7 +74,7 @@ class CallLister {
 
   private:
     std::string work_json(uint64_t ticket, const StreamWorkEntry& entry) const {
-        ordered_json json;
+        Json json;
         json["rank"] = image_->header().rank;
         json["ticket"] = ticket;
         json["work"] = std::string(format::name_of(entry.kind));
@@ -89,7 +86,7 @@ class CallLister {
         json["thread"] = entry.thread;
         json["flags"] = entry.flags;
         json["entered_ticks"] = time_or_null(entry.entered_ticks);
-        return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+        return json.dump() + "\n";
     }
 
     using Cells = std::vector<std::string>;
@@ -106,7 +103,7 @@ class CallLister {
     }
 
     std::string channel_json(uint64_t ticket, const ChannelEntry& entry) const {
-        ordered_json json;
+        Json json;
         json["rank"] = image_->header().rank;
         json["ticket"] = ticket;
         json["collective"] = entry.collective;
@@ -118,7 +115,7 @@ class CallLister {
         json["steps_done"] = entry.steps_done;
         json["started_ticks"] = time_or_null(entry.started_ticks);
         json["updated_ticks"] = time_or_null(entry.updated_ticks);
-        return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+        return json.dump() + "\n";
     }
 
     Cells channel_cells(const ChannelEntry& entry) const {
@@ -184,7 +181,7 @@ class CallLister {
 
     // One object per entry with the raw values of the ring: the independent decoder of the tests prints the same.
     std::string json_line(uint64_t ticket, const CollectiveEntry& entry) const {
-        ordered_json json;
+        Json json;
         json["rank"] = image_->header().rank;
         json["ticket"] = ticket;
         json["communicator"] = id_text(entry.communicator_id);
@@ -224,18 +221,18 @@ class CallLister {
         }
         json["entered_realtime_ns"] =
             time_or_null(static_cast<uint64_t>(image_->clock().realtime_ns(entry.entered_ticks)));
-        return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+        return json.dump() + "\n";
     }
 
-    void add_call_site(const CollectiveEntry& entry, ordered_json& json) const {
+    void add_call_site(const CollectiveEntry& entry, Json& json) const {
         const CallStack& stack = sites_->stack(entry.stack);
         json["stack"] = entry.stack;
         json["called_at"] = sites_->place(entry.stack);
-        json["python_frames"] = ordered_json::array();
+        json["python_frames"] = Json::array();
         for (const PythonSite& site : stack.python) {
             json["python_frames"].push_back({{"file", site.file}, {"line", site.line}, {"function", site.function}});
         }
-        json["native_frames"] = ordered_json::array();
+        json["native_frames"] = Json::array();
         for (const StackSite& site : stack.native) {
             json["native_frames"].push_back({{"address", site.address},
                                              {"module", site.module},

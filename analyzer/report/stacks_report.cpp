@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "formats/json_value.h"
 #include "stack_tree.h"
 #include "text.h"
 
 namespace titan::analyzer {
 namespace {
 
-using nlohmann::ordered_json;
+using format::Json;
 
 constexpr const char* kOutcomes[] = {"unwound", "cut", "no_answer", "blocks_signal", "not_asked", "ours"};
 
@@ -58,22 +58,22 @@ void write_process(const ProcessStacks& process, const TextStyle& style, std::st
     out += "\n";
 }
 
-ordered_json thread_json(const ThreadStack& thread) {
-    ordered_json json{{"tid", thread.tid},
-                      {"name", thread.name},
-                      {"state", std::string(1, thread.state)},
-                      {"wait_channel", thread.wait_channel},
-                      {"system_call", thread.system_call},
-                      {"cpu_ns", thread.cpu_ns},
-                      {"outcome", static_cast<size_t>(thread.outcome) < std::size(kOutcomes)
-                                      ? kOutcomes[static_cast<size_t>(thread.outcome)]
-                                      : "unknown"},
-                      {"frames", ordered_json::array()}};
+Json thread_json(const ThreadStack& thread) {
+    Json json{{"tid", thread.tid},
+              {"name", thread.name},
+              {"state", std::string(1, thread.state)},
+              {"wait_channel", thread.wait_channel},
+              {"system_call", thread.system_call},
+              {"cpu_ns", thread.cpu_ns},
+              {"outcome", static_cast<size_t>(thread.outcome) < std::size(kOutcomes)
+                              ? kOutcomes[static_cast<size_t>(thread.outcome)]
+                              : "unknown"},
+              {"frames", Json::array()}};
     for (const StackSite& site : thread.sites) {
-        ordered_json frame{{"address", site.address},
-                           {"module", site.module},
-                           {"module_offset", site.in_module},
-                           {"function", site.function}};
+        Json frame{{"address", site.address},
+                   {"module", site.module},
+                   {"module_offset", site.in_module},
+                   {"function", site.function}};
         if (!site.file.empty()) {
             frame["file"] = site.file;
             frame["line"] = site.line;
@@ -81,7 +81,7 @@ ordered_json thread_json(const ThreadStack& thread) {
         frame["inlined"] = inlined_json(site);
         json["frames"].push_back(std::move(frame));
     }
-    json["python_frames"] = ordered_json::array();
+    json["python_frames"] = Json::array();
     for (const PythonSite& site : thread.python) {
         json["python_frames"].push_back(
             {{"file", site.file}, {"function", site.function}, {"line", site.line}, {"is_entry", site.is_entry}});
@@ -93,8 +93,8 @@ ordered_json thread_json(const ThreadStack& thread) {
 
 }  // namespace
 
-ordered_json inlined_json(const StackSite& site) {
-    ordered_json json = ordered_json::array();
+Json inlined_json(const StackSite& site) {
+    Json json = Json::array();
     for (const InlinedSite& inlined : site.inlined) {
         json.push_back({{"function", inlined.function}, {"file", inlined.file}, {"line", inlined.line}});
     }
@@ -146,15 +146,11 @@ std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vect
 }
 
 std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems) {
-    ordered_json json{{"schema", 1}, {"processes", ordered_json::array()}, {"problems", problems}};
+    Json json{{"schema", 1}, {"processes", Json::array()}, {"problems", problems}};
     for (const ProcessStacks& process : all) {
-        ordered_json one{{"rank", process.rank},
-                         {"pid", process.pid},
-                         {"host", process.host},
-                         {"took_ns", process.took_ns},
-                         {"python", process.python},
-                         {"notes", process.notes},
-                         {"threads", ordered_json::array()}};
+        Json one{{"rank", process.rank},       {"pid", process.pid},       {"host", process.host},
+                 {"took_ns", process.took_ns}, {"python", process.python}, {"notes", process.notes},
+                 {"threads", Json::array()}};
         for (const ThreadStack& thread : process.threads) {
             one["threads"].push_back(thread_json(thread));
         }

@@ -1,10 +1,10 @@
 // Writers of stacks, for people and for machines.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "formats/json_value.h"
 #include "report.h"
 #include "stacks.h"
 
@@ -17,7 +17,7 @@ struct StacksView {
 };
 std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems,
                           const StacksView& view, const TextStyle& style);
-nlohmann::ordered_json inlined_json(const StackSite& site);
+format::Json inlined_json(const StackSite& site);
 std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems);
 
 }  // namespace titan::analyzer

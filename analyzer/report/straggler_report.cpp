@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "formats/json_value.h"
 #include "run_text.h"
 #include "text.h"
 
 namespace titan::analyzer {
 namespace {
 
-using nlohmann::ordered_json;
+using format::Json;
 
 std::vector<const RankTiming*> by_cost(const Timing& timing) {
     std::vector<const RankTiming*> ranks;
@@ -54,31 +54,31 @@ std::string unseen_text(const Run& run) {
                : "";
 }
 
-ordered_json rank_json(const Run& run, const RankTiming& rank, const TimeAxis& axis) {
-    ordered_json json{{"rank", rank.rank},
-                      {"host", run.processes[rank.process].host},
-                      {"rounds", rank.rounds},
-                      {"arrival", rank.by_device ? "device" : "host"},
-                      {"median_late_ns", rank.median_late_ns},
-                      {"p99_late_ns", rank.p99_late_ns},
-                      {"lost_ns", rank.lost_ns},
-                      {"noise_ns", rank.noise_ns},
-                      {"communicator", id_text(run.communicators[rank.communicator].id)},
-                      {"pattern", name_of(rank.shape.pattern)}};
+Json rank_json(const Run& run, const RankTiming& rank, const TimeAxis& axis) {
+    Json json{{"rank", rank.rank},
+              {"host", run.processes[rank.process].host},
+              {"rounds", rank.rounds},
+              {"arrival", rank.by_device ? "device" : "host"},
+              {"median_late_ns", rank.median_late_ns},
+              {"p99_late_ns", rank.p99_late_ns},
+              {"lost_ns", rank.lost_ns},
+              {"noise_ns", rank.noise_ns},
+              {"communicator", id_text(run.communicators[rank.communicator].id)},
+              {"pattern", name_of(rank.shape.pattern)}};
     if (rank.shape.pattern != LatePattern::kNone) {
         json["since"] = {{axis.steps ? "step" : "seq", axis.keys[rank.shape.first]}};
         json["until"] = {{axis.steps ? "step" : "seq", axis.keys[rank.shape.last]}};
-        json["every"] = rank.shape.every == 0 ? ordered_json(nullptr) : ordered_json(rank.shape.every);
+        json["every"] = rank.shape.every == 0 ? Json(nullptr) : Json(rank.shape.every);
         json["hits"] = rank.shape.hits;
         json["typical_ns"] = rank.shape.typical_ns;
-        json["slow_part"] = rank.slow_part.empty() ? ordered_json(nullptr) : ordered_json(rank.slow_part);
+        json["slow_part"] = rank.slow_part.empty() ? Json(nullptr) : Json(rank.slow_part);
         json["why"] = rank.why;
     }
     return json;
 }
 
-ordered_json slow_json(const Run& run, const SlowCollective& slow) {
-    ordered_json names = ordered_json::array();
+Json slow_json(const Run& run, const SlowCollective& slow) {
+    Json names = Json::array();
     for (const uint32_t c : slow.communicators) {
         const Communicator& communicator = run.communicators[c];
         names.push_back({{"id", id_text(communicator.id)}, {"name", communicator.name}, {"size", communicator.size}});
@@ -92,7 +92,7 @@ ordered_json slow_json(const Run& run, const SlowCollective& slow) {
             {"bus_bytes_per_s", slow.bus_bytes_per_s},
             {"usual_bus_bytes_per_s", slow.usual_bus_bytes_per_s},
             {"compared_with", slow.against_history ? "its past" : "communicators alike"},
-            {"since", slow.since_known ? ordered_json(slow.since) : ordered_json(nullptr)},
+            {"since", slow.since_known ? Json(slow.since) : Json(nullptr)},
             {"lost_ns", slow.lost_ns}};
 }
 
@@ -141,7 +141,7 @@ std::string straggler_table(const Run& run, const Timing& timing, const Straggle
 }
 
 std::string straggler_json(const Run& run, const Timing& timing) {
-    ordered_json json;
+    Json json;
     json["schema"] = 1;
     json["steps"] = nullptr;
     const TimeAxis& axis = timing.axes.front();
@@ -149,17 +149,17 @@ std::string straggler_json(const Run& run, const Timing& timing) {
         json["steps"] = {{"first", axis.keys.front()}, {"last", axis.keys.back()}, {"length_ns", axis.length_ns}};
     }
     json["clocks"] = {{"summary", timing.clocks.summary()}, {"bound_ns", timing.clocks.largest_bound_ns()}};
-    json["ranks"] = ordered_json::array();
+    json["ranks"] = Json::array();
     for (const RankTiming& rank : timing.ranks) {
         json["ranks"].push_back(rank_json(run, rank, timing.axes[rank.axis]));
     }
     const std::string why = unseen_text(run);
-    json["not_seen"] = why.empty() || !timing.ranks.empty() ? ordered_json(nullptr) : ordered_json(why);
-    json["slow_collectives"] = ordered_json::array();
+    json["not_seen"] = why.empty() || !timing.ranks.empty() ? Json(nullptr) : Json(why);
+    json["slow_collectives"] = Json::array();
     for (const SlowCollective& slow : timing.slow) {
         json["slow_collectives"].push_back(slow_json(run, slow));
     }
-    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return json.dump(2) + "\n";
 }
 
 }  // namespace titan::analyzer

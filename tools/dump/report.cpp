@@ -2,9 +2,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "dump/dump.h"
+#include "formats/json_value.h"
 #include "formats/ring_image.h"
 #include "node/proc.h"
 #include "text.h"
@@ -12,7 +11,7 @@
 namespace titan::tools {
 namespace {
 
-using nlohmann::ordered_json;
+using format::Json;
 
 const char* how_text(How how) {
     switch (how) {
@@ -24,7 +23,7 @@ const char* how_text(How how) {
     return "failed";
 }
 
-ordered_json identity_json(const NodeProcess& process) {
+Json identity_json(const NodeProcess& process) {
     return {{"pid", process.header.pid},
             {"rank", process.header.rank},
             {"run", process.run()},
@@ -32,9 +31,7 @@ ordered_json identity_json(const NodeProcess& process) {
             {"state", presence_text(process.presence)}};
 }
 
-std::string dumped(const ordered_json& json) {
-    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
+std::string dumped(const Json& json) { return json.dump(2) + "\n"; }
 
 }  // namespace
 
@@ -60,16 +57,16 @@ std::string outcome_text(const DumpOutcome& outcome) {
 }
 
 std::string result_json(const DumpResult& result) {
-    ordered_json json{{"schema", 1},
-                      {"dumps", ordered_json::array()},
-                      {"other_nodes", ordered_json::array()},
-                      {"unanswered_ranks", result.unanswered},
-                      {"problems", result.problems}};
+    Json json{{"schema", 1},
+              {"dumps", Json::array()},
+              {"other_nodes", Json::array()},
+              {"unanswered_ranks", result.unanswered},
+              {"problems", result.problems}};
     for (const auto& [rank, path] : result.other_answers) {
         json["other_nodes"].push_back({{"rank", rank}, {"path", path}});
     }
     for (const DumpOutcome& outcome : result.outcomes) {
-        ordered_json one = identity_json(outcome.process);
+        Json one = identity_json(outcome.process);
         one["how"] = how_text(outcome.how);
         one["path"] = outcome.path;
         one["why"] = outcome.why;
@@ -98,9 +95,9 @@ std::string list_text(const NodeProcesses& found) {
 }
 
 std::string list_json(const NodeProcesses& found) {
-    ordered_json json{{"schema", 1}, {"processes", ordered_json::array()}, {"problems", found.problems}};
+    Json json{{"schema", 1}, {"processes", Json::array()}, {"problems", found.problems}};
     for (const NodeProcess& process : found.processes) {
-        ordered_json one = identity_json(process);
+        Json one = identity_json(process);
         one["world_size"] = process.header.world_size;
         one["step"] = process.header.step;
         one["heartbeat_age_ns"] = process.heartbeat_age_ns;

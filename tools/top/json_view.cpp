@@ -1,32 +1,31 @@
-#include <nlohmann/json.hpp>
 
+#include "formats/json_value.h"
 #include "run.h"
 #include "top/view.h"
 
 namespace titan::tools {
 namespace {
 
-using nlohmann::ordered_json;
+using format::Json;
 
-ordered_json rank_json(const RankRow& row) {
-    ordered_json json{{"rank", row.rank},          {"pid", row.pid},
-                      {"state", row.state},        {"heartbeat_age_ns", row.heartbeat_age_ns},
-                      {"step", row.step},          {"step_age_ns", row.step_age_ns},
-                      {"steps_per_s", nullptr},    {"span", row.span},
-                      {"doing", row.doing},        {"doing_ns", row.doing_ns},
-                      {"waits_for", row.waits_for}};
+Json rank_json(const RankRow& row) {
+    Json json{{"rank", row.rank},          {"pid", row.pid},
+              {"state", row.state},        {"heartbeat_age_ns", row.heartbeat_age_ns},
+              {"step", row.step},          {"step_age_ns", row.step_age_ns},
+              {"steps_per_s", nullptr},    {"span", row.span},
+              {"doing", row.doing},        {"doing_ns", row.doing_ns},
+              {"waits_for", row.waits_for}};
     if (row.steps_per_s >= 0) {
         json["steps_per_s"] = row.steps_per_s;
     }
     return json;
 }
 
-ordered_json call_json(const CallRow& row) {
-    ordered_json json{
-        {"what", row.what},       {"communicator", row.name},   {"communicator_id", row.id},
-        {"size", row.size},       {"operation", row.operation}, {"sequence", nullptr},
-        {"pending_ns", nullptr},  {"arrived", row.arrived},     {"queued", row.queued},
-        {"missing", row.missing}, {"elsewhere", row.elsewhere}, {"progress_unknown", row.progress_unknown}};
+Json call_json(const CallRow& row) {
+    Json json{{"what", row.what},       {"communicator", row.name},   {"communicator_id", row.id},
+              {"size", row.size},       {"operation", row.operation}, {"sequence", nullptr},
+              {"pending_ns", nullptr},  {"arrived", row.arrived},     {"queued", row.queued},
+              {"missing", row.missing}, {"elsewhere", row.elsewhere}, {"progress_unknown", row.progress_unknown}};
     if (row.sequence != analyzer::kNoSequence) {
         json["sequence"] = row.sequence;
     }
@@ -39,13 +38,13 @@ ordered_json call_json(const CallRow& row) {
 }  // namespace
 
 std::string view_json(const NodeView& view) {
-    ordered_json json{{"schema", 1}, {"realtime_ns", view.realtime_ns}, {"jobs", ordered_json::array()}};
+    Json json{{"schema", 1}, {"realtime_ns", view.realtime_ns}, {"jobs", Json::array()}};
     for (const JobView& job : view.jobs) {
-        ordered_json one{{"run", job.run},
-                         {"attempt", job.attempt},
-                         {"world_size", job.world_size},
-                         {"ranks", ordered_json::array()},
-                         {"calls", ordered_json::array()}};
+        Json one{{"run", job.run},
+                 {"attempt", job.attempt},
+                 {"world_size", job.world_size},
+                 {"ranks", Json::array()},
+                 {"calls", Json::array()}};
         for (const RankRow& row : job.ranks) {
             one["ranks"].push_back(rank_json(row));
         }
@@ -55,7 +54,7 @@ std::string view_json(const NodeView& view) {
         json["jobs"].push_back(std::move(one));
     }
     json["problems"] = view.problems;
-    return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return json.dump() + "\n";
 }
 
 }  // namespace titan::tools

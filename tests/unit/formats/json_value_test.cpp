@@ -1,0 +1,65 @@
+#include "formats/json_value.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+using titan::format::Json;
+
+namespace {
+
+// The same value for both, written in all ways.
+template <typename Make>
+void check_as_the_library(const Make& make) {
+    const auto ours = make(Json());
+    const auto theirs = make(nlohmann::ordered_json());
+    constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+    CHECK(ours.dump() == theirs.dump(-1, ' ', false, kReplace));
+    CHECK(ours.dump(2) == theirs.dump(2, ' ', false, kReplace));
+}
+
+}  // namespace
+
+TEST_CASE("JSON is written as the library would write it") {
+    check_as_the_library([](auto json) {
+        using Value = decltype(json);
+        json["nothing"] = nullptr;
+        json["yes"] = true;
+        json["least"] = std::numeric_limits<int64_t>::min();
+        json["most"] = UINT64_MAX;
+        json["reals"] = {0.0, 1.5, -2.25e-9, 1e20, 123456789.125, 1e-5, 1.0 / 3};
+        json["ranks"] = std::vector<int>{3, 1, 2};
+        json["named"] = std::set<std::string>{"b", "a"};
+        json["none"] = std::vector<int>{};
+        json["pair"] = {"first", "second"};
+        json["member"] = {{"first", "second"}};
+        json["of everything"] = {
+            {"a", 1}, {"b", {{"c", Value::array()}, {"d", Value::object()}}}, {"e", {1, "two", 3.5}}};
+        json["list"] = Value::array();
+        json["list"].push_back({{"x", 1}, {"y", nullptr}});
+        json["list"].push_back(7);
+        json["yes"] = false;  // keeps its place
+        return json;
+    });
+    check_as_the_library([](auto json) { return json; });
+}
+
+TEST_CASE("text is written so that a reader gets it back, and bytes that are no text as a replacement") {
+    for (const std::string text :
+         {"", "plain", "quote \" and \\", "line\nand\ttab\x01\x1f\x7f", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80",
+          "cut \xe2\x82", "\xff\xfe", "lone \xed\xa0\x80 surrogate"}) {
+        check_as_the_library([&](auto json) {
+            json[text] = text;
+            return json;
+        });
+    }
+}
+
+TEST_CASE("what is no number is null") {
+    CHECK(Json(std::numeric_limits<double>::infinity()).dump() == "null");
+    CHECK(Json(std::numeric_limits<double>::quiet_NaN()).dump() == "null");
+}
