@@ -37,7 +37,7 @@ constinit std::atomic<uint32_t> registrations{0};
 void narrow(const wchar_t* text, char (&out)[kTextBytes]) {
     size_t used = 0;
     for (; text != nullptr && *text != 0; ++text) {
-        auto code = static_cast<uint32_t>(*text);
+        auto code = static_cast<uint32_t>(*text);  // NOLINT(bugprone-signed-char-misuse): it is no char
         code = code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0xFFFD : code;
         const size_t bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
         if (used + bytes >= kTextBytes) {

@@ -123,7 +123,7 @@ struct Lookup {
 
 void find_definitions(const void* return_address, Lookup& lookup) {
     // Generated code belongs to no object: a piece of it will do.
-    constexpr uintptr_t kGenerated_bytes = 64 * 1024;
+    constexpr uintptr_t kGenerated_bytes = uintptr_t{64} << 10;
     lookup.range = {reinterpret_cast<uintptr_t>(return_address) & ~(kGenerated_bytes - 1), kGenerated_bytes};
     for (size_t id = lookup.ids.first; id < lookup.ids.end; ++id) {
         lookup.hashes[id - lookup.ids.first] = api_names[id] != nullptr ? SymbolName(api_names[id]).gnu_hash : 0;

@@ -16,9 +16,9 @@ using format::CallStackRecord;
 using python::Frame;
 
 // Powers of two; three quarters are used, so that a look-up stays short.
-constexpr uint32_t kStackRows = 4096;
+constexpr uint64_t kStackRows = 4096;
 static_assert(kStackRows <= UINT16_MAX);  // CapturedCall::stack
-constexpr uint32_t kPlaceRows = 8192;
+constexpr uint64_t kPlaceRows = 8192;
 constexpr uint32_t kFrameRows = 64 << 10;
 constexpr uint32_t kTextRows = 4096;
 constexpr uint32_t kTextHeap_bytes = 256 << 10;

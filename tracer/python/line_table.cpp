@@ -85,7 +85,7 @@ int32_t line_in_locations(ByteStream& table, int32_t first_line, int32_t offset)
     bool more = table.next(head);
     while (more && (head & 0x80) != 0) {
         const uint8_t form = head >> 3 & 15;
-        end += ((head & 7) + 1) * 2;
+        end += int64_t{2} * ((head & 7) + 1);
         if (form == kLong || form == kNoColumns) {
             uint32_t delta;
             if (!table.next_varint(delta)) {

@@ -13,7 +13,7 @@ namespace titan::tracer {
 namespace {
 
 constexpr uint64_t kSecond_ns = 1'000'000'000;
-constexpr uint64_t kMaxTimeout_s = 366 * 86'400;
+constexpr uint64_t kMaxTimeout_s = uint64_t{366} * 86'400;
 constexpr uint64_t kMinSlots = 64;
 constexpr uint64_t kMaxSlots = 1 << 22;
 constexpr uint64_t kMaxKeep = 100'000;

@@ -32,7 +32,7 @@ constexpr uint32_t kChannelSlots = 2048;
 // Room for the p2p counters of 64 communicators of the whole world, which is more than ever send at a time.
 constexpr uint64_t kMinP2pHeap_bytes = 64 << 10;
 constexpr uint64_t kMaxP2pHeap_bytes = 1 << 20;
-constexpr uint64_t kP2pBytesPerRank = 64 * 2 * sizeof(uint64_t);
+constexpr uint64_t kP2pBytesPerRank = 2 * sizeof(uint64_t) * 64;
 constexpr uint32_t kMinSlots = 256;
 // NCCL and data loaders need /dev/shm more than we do, and containers give it 64 MiB: a ring never takes more than this
 // part of what is free.

@@ -1,0 +1,58 @@
+"""clang-tidy has nothing to say about the product's files (.clang-tidy: what it looks for, and why it leaves out the rest).
+
+Nightly: it takes minutes. Only one major version is asked, because others have other checks; without it the test is skipped."""
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import metalib
+
+PROGRAM = "clang-tidy-14"
+CONFIG = pathlib.Path(__file__).resolve().parents[2] / ".clang-tidy"
+
+BAD = {
+    "a copy for nothing": ("performance-unnecessary-value-param", {
+        "base/a.cpp": "#include <string>\nunsigned long f(const std::string text) { return text.size(); }\n"}),
+    "the wrong width": ("bugprone-implicit-widening-of-multiplication-result", {
+        "base/b.cpp": "long f(int n) { return n * n; }\n"}),
+    "does not compile": ("clang-diagnostic-error", {"base/c.cpp": "int f() { return nobody; }\n"}),
+}
+GOOD = {"nothing to say": {"base/a.cpp": "int f() { return 1; }\n"}}
+
+
+def compiled(tree):
+    """The product's files as the build compiles them; all of a sample, which has no build."""
+    if tree.build is None or tree.root != CONFIG.parent:
+        return [str(path) for path in tree.files(suffixes={".cpp"})], ["--", "-std=c++20"]
+    commands = json.loads((tree.build / "compile_commands.json").read_text())
+    paths = {str((pathlib.Path(command["directory"]) / command["file"]).resolve()) for command in commands}
+    product = [path for path in sorted(paths) if path.endswith(".cpp")
+               and tree.root in pathlib.Path(path).parents and tree.name(path).split("/")[0] in metalib.LAYERS]
+    # GCC's precompiled headers are of no use to it: it reads the headers that they were made from.
+    plain = [f"--extra-arg=-I{path.parent}" for path in tree.files(*metalib.LAYERS, suffixes={".h"}) if path.name.endswith("_pch.h")]
+    return product, ["-p", str(tree.build), *plain]
+
+
+def check(tree):
+    files, options = compiled(tree)
+    before, after = ([], options) if options[0] == "--" else (options, [])
+
+    def problems_of(path):
+        ran = subprocess.run([PROGRAM, "--quiet", f"--config-file={CONFIG}", *before, path, *after], capture_output=True, text=True, check=False)
+        found = re.findall(r"^(\S+?):(\d+):\d+: (?:warning|error): (.*\[[\w.,-]+\])$", ran.stdout, re.M)
+        return {f"{os.path.relpath(os.path.join(tree.build or '.', file), tree.root)}:{line}: {what}" for file, line, what in found}
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return sorted(set().union(*pool.map(problems_of, files)))
+
+
+if __name__ == "__main__":
+    if shutil.which(PROGRAM) is None:
+        print(f"skipped: {PROGRAM} is not installed")
+        sys.exit(77)
+    metalib.run(check, BAD, GOOD)
