@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "load_run.h"
 #include "played.h"
 #include "temporary_directory.h"
-#include "load_run.h"
 #include "witnesses.h"
 
 using namespace titan::test;
