@@ -35,10 +35,10 @@ struct DigestArguments {
 int run_digest(DigestArguments& arguments) {
     arguments.options.load = arguments.common.load_options();
     if (arguments.options.into.empty() == arguments.options.file.empty()) {
-        return fail("say where to: either --into DIR or --output FILE");
+        return fail("choose a destination: --into DIR or --output FILE");
     }
     if (!arguments.options.file.empty() && !arguments.options.file.ends_with(".digest")) {
-        return fail("the name of a digest ends in .digest, or nobody recognizes it: --output " +
+        return fail("the name of a digest must end in .digest: --output " +
                     shell_quoted(printable(arguments.options.file)) + ".digest");
     }
     const auto result = write_digests(arguments.options);
@@ -53,7 +53,7 @@ int run_digest(DigestArguments& arguments) {
         fmt::print(stderr, "titan-analyze: {}\n", problem);
     }
     if (result->written.empty()) {
-        fmt::print(stderr, "titan-analyze: no record of this host in there: nothing to digest\n");
+        fmt::print(stderr, "titan-analyze: no record of this host was found: nothing to digest\n");
     }
     for (const std::string& path : result->written) {
         fmt::print("{}\n", printable(path));

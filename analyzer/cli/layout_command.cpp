@@ -34,7 +34,7 @@ int run_layout(const LayoutArguments& arguments) {
 Command layout_command(CommandLine& app) {
     const auto arguments = std::make_shared<LayoutArguments>();
     CommandLine& command =
-        app.command("layout", "Show the axes of parallelism and where each rank stands.", kLayoutFooter);
+        app.command("layout", "Show the axes of parallelism and each rank's place in them.", kLayoutFooter);
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
     command.flag("--json", arguments->json, "one JSON object, with all ranks and communicators");

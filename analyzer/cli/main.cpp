@@ -34,7 +34,7 @@ Exit status: 0 nothing wrong, 1 findings, 2 unusable input or arguments, 3 canno
 
 int run_command_line(int argc, char** argv) {
     CommandLine app("titan-analyze", fmt::format("{} (reads ring format {}.x)", TITAN_VERSION, format::kRingMajor),
-                    "Says which rank a distributed GPU job waits for, and why, from the dumps and rings of titantrace.",
+                    "Tells which rank a distributed GPU job waits for, and why, from titantrace's dumps and rings.",
                     kMainFooter);
     const Command diagnose = diagnose_command(app);
     const Command subcommands[] = {show_command(app),   layout_command(app), stragglers_command(app),

@@ -79,7 +79,7 @@ struct CollectArguments {
 Command rings_command(CommandLine& app) {
     const auto arguments = std::make_shared<RingsArguments>();
     CommandLine& command =
-        app.command("rings", "List the rings that lie on this node.",
+        app.command("rings", "List the rings on this node.",
                     "examples:\n  titan-analyze rings\n  titan-analyze rings --ring-dir /scratch/rings\n"
                     "  titan-analyze rings --json | jq -c 'select(.process == \"dead\")'");
     command.flag("--json", arguments->json, "JSON Lines, one object per ring");

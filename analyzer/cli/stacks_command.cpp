@@ -57,7 +57,7 @@ int run_stacks(const Arguments& arguments) {
 
 Command stacks_command(CommandLine& app) {
     const auto arguments = std::make_shared<Arguments>();
-    CommandLine& command = app.command("stacks", "Show where every thread of the ranks stood.", kFooter);
+    CommandLine& command = app.command("stacks", "Show where every thread of the ranks was.", kFooter);
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);

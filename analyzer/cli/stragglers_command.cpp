@@ -61,7 +61,8 @@ int run_stragglers(const StragglerArguments& arguments) {
 
 Command stragglers_command(CommandLine& app) {
     const auto arguments = std::make_shared<StragglerArguments>();
-    CommandLine& command = app.command("stragglers", "Who the others wait for, step after step.", kStragglerFooter);
+    CommandLine& command =
+        app.command("stragglers", "Show which ranks the others wait for, step after step.", kStragglerFooter);
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
     command.flag("--all", arguments->all, "all ranks, not only those that cost most");

@@ -43,7 +43,7 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
     const bool partly_seen = blocked.ahead.implicit || !process.sight.complete_since(oldest - 1) || waits_for_unseen;
     finding.doubt(partly_seen,
                   process.sight.sampled ? "TITANTRACE_LAUNCHES=1: only some kernels and copies are on record"
-                  : waits_for_unseen    ? "who records the event that it waits for: that is not on record"
+                  : waits_for_unseen    ? "the record of the event that it waits for: it is missing"
                   : blocked.ahead.implicit
                       ? "streams made with cudaStreamNonBlocking, or none of it on the default stream"
                       : fmt::format("a larger TITANTRACE_STREAM_WORK: {} pieces of rank {} were overwritten",
@@ -54,7 +54,7 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
         "not complete");
     const bool waits_itself = by.work != nullptr && waits_for_an_event(process, *by.work);
     finding.doubt(waits_itself && finding.confidence == Confidence::kCertain,
-                  fmt::format("what rank {}'s stream {:#x} waits for: an event stands ahead of that work", process.rank,
+                  fmt::format("what rank {}'s stream {:#x} waits for: an event is ahead of that work", process.rank,
                               by.work == nullptr ? 0 : by.work->stream));
 }
 

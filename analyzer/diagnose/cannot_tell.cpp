@@ -22,11 +22,11 @@ bool only_blames_the_missing(const Run& run, const Finding& finding) {
 std::string too_few_text(const Run& run, const std::vector<Finding>& left_out) {
     std::string text = fmt::format("{} of {} ranks", run.ranks.size(), run.world_size);
     if (left_out.empty()) {
-        return text + ": nothing is wrong in what is there, and of the others nothing is known";
+        return text + ": the records that exist show nothing wrong; about the other ranks nothing is known";
     }
     const std::vector<std::string>& evidence = left_out.front().evidence;
     return text + (evidence.empty() ? std::string() : ": " + evidence.front()) +
-           "; who is missing there only the others' dumps can tell";
+           "; only the dumps of the others can tell who is missing there";
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ void tell_parting(const Evidence& evidence, const StackNode& tree, Finding& find
         const bool one = ranks.size() == 1;
         return fmt::format(
             "{} {} on to {}{}", ranks_text(ranks), one ? "goes" : "go", branch.text,
-            place == branch.text ? std::string() : fmt::format(" and {} in {}", one ? "stands" : "stand", place));
+            place == branch.text ? std::string() : fmt::format(" and {} in {}", one ? "is" : "are", place));
     };
     finding.evidence.push_back(fmt::format("the stacks of {} main threads part{}: {}; {}", tree.ranks.size(),
                                            parting->below->text.empty() ? "" : " below " + parting->below->text,
@@ -148,7 +148,7 @@ void add_standing(const Evidence& evidence, std::vector<Finding>& findings) {
             const std::string place = place_text(*process, standing);
             const std::string text = place.empty()        ? process->text(standing.why_none)
                                      : process->is_gone() ? "it was in " + place
-                                                          : "stands in " + place;
+                                                          : "is in " + place;
             places.insert(place);
             finding.rank_state[rank] += "; " + text;
             finding.brief_state[rank] += "; " + text;
@@ -162,7 +162,7 @@ void add_standing(const Evidence& evidence, std::vector<Finding>& findings) {
         if (is_absence(finding.kind)) {
             if (places.size() == 1 && !places.begin()->empty()) {
                 finding.summary += fmt::format("; {} {} in {}", ranks_text(finding.ranks),
-                                               finding.ranks.size() == 1 ? "stands" : "stand", *places.begin());
+                                               finding.ranks.size() == 1 ? "is" : "are", *places.begin());
             }
             if (!tree) {
                 tree = tree_of_main_threads(evidence.run);

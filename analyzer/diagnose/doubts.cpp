@@ -124,7 +124,7 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
         finding.doubt(first.moved_on && waiting != nullptr &&
                           may_wait_for_another_peer(run.process(waiter), run.member(waiter), *waiting),
                       fmt::format("the program, or step markers (titan_step): rank {} may have made one exchange too "
-                                  "many, or left another one out",
+                                  "many, or skipped another one",
                                   run.member(waiter).global_rank));
         finding.doubt(node.lost, larger_ring_text(process));
     }
@@ -136,10 +136,10 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                   fmt::format("the program: nothing was called on that communicator before, so {} may have made a call "
                               "too many",
                               ranks_text(waiting_ranks(run, node))));
-    finding.doubt(first.by_habit,
-                  fmt::format("the program: that rank {} left the call out is only inferred from the order "
-                              "of its earlier calls",
-                              first.global_rank));
+    finding.doubt(
+        first.by_habit,
+        fmt::format("the program: that rank {} skipped the call is only inferred from the order of its earlier calls",
+                    first.global_rank));
     finding.doubt(!unknown.empty(), missing_members_text(unknown));
     // Who needs another's unique id waits for it in the program, where nothing is recorded.
     finding.doubt(

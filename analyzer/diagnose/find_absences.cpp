@@ -238,7 +238,7 @@ void name_both_sides(const Evidence& evidence, const std::vector<Absence>& absen
         finding.ranks.push_back(waiter);
         finding.confidence = Confidence::kPossible;
         finding.evidence.push_back(fmt::format(
-            "or rank {} made one call too many, or left another one out: which of them is wrong is undecidable",
+            "or rank {} made one call too many, or skipped another one: which of them is wrong is undecidable",
             waiter));
     }
     sort_unique(finding.ranks);

@@ -87,10 +87,12 @@ void choose_in_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, c
         finding.summary = fmt::format("rank {} did not make its side of {} where it always did before: {}", rank, call,
                                       finding.summary);
         finding.evidence.push_back(
-            fmt::format("whether rank {} left it out or would make it later now is undecidable", rank));
-        finding.doubt(true, fmt::format("the program: that rank {} left the call out is told by the order of its "
-                                        "earlier calls alone",
-                                        rank));
+            fmt::format("whether rank {} skipped it or would make it later is undecidable", rank));
+        finding.doubt(
+            true,
+            fmt::format(
+                "the program: that rank {} skipped the call is inferred from the order of its earlier calls alone",
+                rank));
         return;
     }
     const auto all_do = [&](OpKind kind) {
@@ -108,10 +110,10 @@ void choose_in_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, c
     if (all_do(OpKind::kRecv)) {
         doubt_culprits_of_cycle(evidence.run, all, false, finding);
         finding.evidence.emplace_back(
-            "all of them receive: one left out a send, or receives too early; which one is undecidable");
+            "all of them receive: one skipped a send, or receives too early; which one is undecidable");
     } else if (deviating.size() < all.size() || forgot_calls) {
         doubt_culprits_of_cycle(evidence.run, all, false, finding);
-        finding.evidence.emplace_back("one left out a receive, or sends too early; which one is undecidable");
+        finding.evidence.emplace_back("one skipped a receive, or sends too early; which one is undecidable");
     }
 }
 
@@ -146,16 +148,16 @@ void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Findi
             }
             const std::string call = node_text(evidence.run, evidence.graph.nodes[edge.from]);
             if (uncounted) {
-                finding.evidence.push_back(fmt::format(
-                    "rank {} may have left one out and made the next one as {}: no step markers tell; which "
-                    "is undecidable",
-                    absence.global_rank, call));
+                finding.evidence.push_back(
+                    fmt::format("rank {} may have skipped one and made the next one as {}: without step markers that "
+                                "is undecidable",
+                                absence.global_rank, call));
                 finding.doubt(finding.confidence == Confidence::kCertain,
                               "step markers (titan_step): they would tell to which step each call belongs");
                 return;
             }
             finding.evidence.push_back(fmt::format(
-                "rank {} has not made {} at all: it left it out, or would make it later; which is undecidable",
+                "rank {} has not made {} at all: it skipped it, or would make it later; which is undecidable",
                 absence.global_rank, call));
             finding.doubt(finding.confidence == Confidence::kCertain,
                           fmt::format("a stack of rank {}: would it still come to {}?", absence.global_rank, call));

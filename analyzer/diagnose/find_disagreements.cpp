@@ -132,7 +132,7 @@ void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, 
         finding.hangs = true;
         finding.evidence.pop_back();  // that nobody hangs in it
         finding.evidence.emplace_back(
-            "it is ahead on the streams of those that wait, and nobody saw whether the GPUs came past it");
+            "it is ahead on the streams of the ranks that wait, and whether the GPUs got past it is not recorded");
         for (const uint32_t node : nodes) {
             explained.nodes[node] = true;
             finding.evidence.push_back(waiting_text(evidence.run, evidence.graph.nodes[node]));

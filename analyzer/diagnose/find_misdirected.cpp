@@ -119,7 +119,8 @@ void find_misdirected(const Evidence& evidence, Explained& explained, std::vecto
         finding.evidence.push_back(
             fmt::format("rank {} has not made its half, and does what it always did there", peer.global_rank));
         finding.to_be_sure.push_back(fmt::format(
-            "the program: that rank {} means another peer is told by the order of its earlier calls alone", rank));
+            "the program: that rank {} means another peer is inferred from the order of its earlier calls alone",
+            rank));
         evidence.add_victims({index, meant}, finding);
         findings.push_back(std::move(finding));
     }

@@ -1,4 +1,4 @@
-// Who waits where all others went another way: it left a call out before, or made one too many.
+// Who waits where all others went another way: it skipped a call before, or made one too many.
 #include "finders.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ bool is_met_by_messages(const Evidence& evidence, const WaitNode& node, MemberRe
 
 }  // namespace
 
-// Who waits where all others went another way: it left a call out before, or made one too many.
+// Who waits where all others went another way: it skipped a call before, or made one too many.
 void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     std::map<uint32_t, std::vector<std::pair<uint32_t, const Absence*>>>
         odd;  // waiter's process -> node, who is absent
@@ -79,7 +79,7 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
                                       waiter.global_rank, node_text(evidence.run, node), call, ranks_text(others), call,
                                       waiter.global_rank,
                                       other_call ? "called it where they wait for its sends and receives"
-                                                 : "left a call out before, or made one too many");
+                                                 : "skipped a call before, or made one too many");
         if (node.kind == WaitKind::kCollective) {
             add_vote(evidence.run, node, passed, waiter.global_rank, finding);
         }

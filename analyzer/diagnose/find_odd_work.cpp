@@ -107,7 +107,7 @@ void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<F
             "the other {} members handed nothing like it to their streams, and nobody is known to have run it before",
             node.waiting.size() - 1));
         finding.to_be_sure.emplace_back(
-            "TITANTRACE_GPU_PROGRESS=writes: nobody saw how far the streams are, the call itself may be what hangs");
+            "TITANTRACE_GPU_PROGRESS=writes: how far the streams got is not recorded, and the call itself may hang");
         explained.is_cause[index] = true;
         evidence.add_victims({index}, finding);
         findings.push_back(std::move(finding));

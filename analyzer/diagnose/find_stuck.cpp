@@ -102,9 +102,10 @@ void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, 
     }
     sort_unique(finding.ranks);
     finding.summary = fmt::format(
-        "{} wait for their GPUs, and nobody saw which call does not finish: {}, or another since they waited before",
+        "{} wait for their GPUs, and which call does not finish is not recorded: {}, or another one since their last "
+        "wait",
         ranks_text(finding.ranks), node_text(evidence.run, evidence.graph.nodes[oldest]));
-    finding.to_be_sure.emplace_back("TITANTRACE_GPU_PROGRESS=writes: how far each stream came");
+    finding.to_be_sure.emplace_back("TITANTRACE_GPU_PROGRESS=writes: how far each stream got is not recorded");
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }

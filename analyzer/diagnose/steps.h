@@ -10,7 +10,7 @@ namespace titan::analyzer {
 
 // Where nothing hangs: who waits for longer than usual because somebody has not come.
 std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Finding>& findings);
-// Who stands still beside those who are told, and owes a call that is queued behind what hangs.
+// Ranks that are stuck beside those that are named, and owe a call that is queued behind what hangs.
 void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings);
 // Where the culprits stand, and where their way parts from that of the others.
 void add_standing(const Evidence& evidence, std::vector<Finding>& findings);

@@ -110,8 +110,8 @@ void warn_of_losses(Run& run) {
 
 void warn_of_overcommitted(Run& run) {
     for (const OvercommittedHost& host : overcommitted_hosts(run)) {
-        run.warnings.push_back(
-            {"overcommitted_host", host.ranks, host.text + ": who is late there may only have waited for a processor"});
+        run.warnings.push_back({"overcommitted_host", host.ranks,
+                                host.text + ": a rank that is late there may only have waited for a processor"});
     }
 }
 

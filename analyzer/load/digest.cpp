@@ -155,7 +155,7 @@ Result<Digest> read_digest_bytes(const Source& source, std::span<const std::byte
         return read.error().within(label);
     }
     for (const std::string& problem : *read) {
-        digest.problems.push_back(label + ": " + problem + "; what is whole of it is used");
+        digest.problems.push_back(label + ": " + problem + "; the intact parts are used");
     }
     return digest;
 }

@@ -133,13 +133,13 @@ std::string unsound(const Process& p) {
     const auto row = [&](uint32_t index) { return index == kNoIndex || index < p.members.size(); };
     const auto work = [&](uint32_t index) { return index == kNoIndex || index < p.work.size(); };
     if (!all(p.history.shapes, [&](const CallShape& shape) { return row(shape.row); })) {
-        return "a call of a communicator that is not there";
+        return "a call of a communicator that is missing";
     }
     if (!all(p.exchanges, [&](const Exchange& exchange) { return exchange.row < p.members.size(); })) {
-        return "an exchange of a communicator that is not there";
+        return "an exchange of a communicator that is missing";
     }
     if (!all(p.work, [&](const StreamWork& piece) { return work(piece.record); })) {
-        return "an event wait whose record is not there";
+        return "an event wait whose record is missing";
     }
     const auto rises = [](const Entry& a, const Entry& b) { return a.place >= b.place; };
     if (std::adjacent_find(p.entries.begin(), p.entries.end(), rises) != p.entries.end()) {
@@ -153,7 +153,7 @@ std::string unsound(const Process& p) {
     if (!all(p.steps, [&](const StepProfile& step) {
             return step.first_span <= p.step_spans.size() && step.span_count <= p.step_spans.size() - step.first_span;
         })) {
-        return "a step whose spans are not there";
+        return "a step whose spans are missing";
     }
     const auto falls = [](const Arrival& a, const Arrival& b) { return a.sequence > b.sequence; };
     if (!all(p.members, [&](const Member& member) {

@@ -252,10 +252,9 @@ void warn_of_what_it_hides(Run& run) {
     });
     run.warnings.push_back(
         {"flight_recorder", ranks,
-         fmt::format(
-             "Flight Recorder dumps of {} hold calls and how far PyTorch saw them come, not what the hosts do, nor "
-             "streams, roots, reductions, CUDA graphs{}",
-             ranks_text(ranks), by_file ? ". Their moment is the file's time" : "")});
+         fmt::format("Flight Recorder dumps of {} hold calls and how far PyTorch saw them get, but not what the hosts "
+                     "do, nor streams, roots, reductions, CUDA graphs{}",
+                     ranks_text(ranks), by_file ? ". The time of the file is taken as the moment of the dump" : "")});
 }
 
 }  // namespace titan::analyzer

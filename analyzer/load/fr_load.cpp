@@ -74,8 +74,7 @@ Result<Process> load_flight_recorder_bytes(Source source, FlightRecorderScratch&
     }
     const int rank = dump->rank >= 0 ? static_cast<int>(dump->rank) : rank_in_name(name);
     if (rank < 0) {
-        return Error(source.label +
-                     ": whose dump it is cannot be told: its name does not end in a rank, and it holds none");
+        return Error(source.label + ": its rank is unknown: its name does not end in a rank, and it holds none");
     }
     Process process = process_of_dump(*dump, rank, source.written_ns, groups);
     process.host = process.host.empty() ? printable(std::string(host_in_name(name))) : process.host;

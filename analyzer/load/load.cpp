@@ -202,7 +202,7 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
     for (const CandidateGroup& group : discovery.groups) {
         known += fmt::format("{}{}/{}", known.empty() ? "" : ", ", printable(group.run), group.attempt);
     }
-    return Error("no such run or attempt; there is: " + known);
+    return Error("no such run or attempt; found: " + known);
 }
 
 RunKey key_of(const Process& process) { return {process.run, process.attempt}; }

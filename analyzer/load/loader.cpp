@@ -86,7 +86,7 @@ void take_opened(const OpenedSource& opened, Loader& with, LoadOutcome& outcome)
         return;
     }
     for (const std::string& problem : opened.problems) {
-        outcome.problems.push_back(opened.source.label + ": " + problem + "; what is whole of it is used");
+        outcome.problems.push_back(opened.source.label + ": " + problem + "; the intact parts are used");
     }
     Process process = decode_process(opened, &with.symbols);
     condense(process);
@@ -114,7 +114,7 @@ void load_archive(const std::string& path, Archive& archive, Loader& with, LoadO
         if (!member || !*member) {
             if (!member) {
                 outcome.problems.push_back(
-                    fmt::format("{}: {}; what was read before is used", name, member.error().text()));
+                    fmt::format("{}: {}; the part read before is used", name, member.error().text()));
             }
             break;
         }

@@ -50,7 +50,7 @@ Archive::Archive(std::unique_ptr<archive, Close> open, uint64_t size_bytes)
 
 Error Archive::failure() const {
     const char* why = archive_error_string(open_.get());
-    return Error(std::string("no archive that can be read: ") + (why == nullptr ? "damaged" : printable(why)));
+    return Error(std::string("not a readable archive: ") + (why == nullptr ? "damaged" : printable(why)));
 }
 
 Result<Archive> Archive::open(const std::string& path) {
@@ -82,7 +82,7 @@ Result<std::optional<ArchiveMember>> Archive::next() {
         // What is skipped is unpacked, too, where all is compressed as one.
         const auto unpacked = static_cast<uint64_t>(std::max<int64_t>(archive_filter_bytes(open_.get(), 0), 0));
         if (std::max(unpacked, read_bytes_) > budget_bytes_) {
-            return Error("it unpacks to far more than it holds: not read any further");
+            return Error("it unpacks to far more than its size: the rest is not read");
         }
         archive_entry* entry = nullptr;
         const int result = archive_read_next_header(open_.get(), &entry);
@@ -94,7 +94,7 @@ Result<std::optional<ArchiveMember>> Archive::next() {
         }
         const int64_t size_bytes = archive_entry_size_is_set(entry) != 0 ? archive_entry_size(entry) : 0;
         if (size_bytes < 0 || static_cast<uint64_t>(size_bytes) > budget_bytes_) {
-            return Error("it unpacks to far more than it holds: not read any further");
+            return Error("it unpacks to far more than its size: the rest is not read");
         }
         if (archive_entry_filetype(entry) != AE_IFREG) {
             continue;
@@ -125,7 +125,7 @@ std::optional<Error> Archive::read(std::vector<std::byte>& into, size_t most) {
             break;
         }
         if (read_bytes_ > budget_bytes_) {
-            return Error("it unpacks to far more than it holds: not read any further");
+            return Error("it unpacks to far more than its size: the rest is not read");
         }
     }
     return std::nullopt;

@@ -21,8 +21,9 @@ ProcessStacks from_digest(const Process& process) {
             thread.merged.frames.push_back("(" + process.text(standing.why_none) + ")");
         }
     }
-    stacks.notes.emplace_back(stacks.threads.empty() ? "its digest has no stacks"
-                                                     : "a digest has the stacks of the threads that matter most only");
+    stacks.notes.emplace_back(stacks.threads.empty()
+                                  ? "its digest has no stacks"
+                                  : "a digest keeps only the stacks of the threads that matter most");
     return stacks;
 }
 

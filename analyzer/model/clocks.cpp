@@ -67,8 +67,9 @@ std::string Clocks::summary() const {
         return {};
     }
     if (aligned_hosts() < 2) {
-        return fmt::format("the clocks of {} hosts could not be aligned: no collective that they share has ends",
-                           hosts.size());
+        return fmt::format(
+            "the clocks of {} hosts could not be aligned: no collective that they share has recorded ends",
+            hosts.size());
     }
     std::string text =
         fmt::format("clocks of {} hosts aligned to {}", aligned_hosts(), fine_duration_text(largest_bound_ns()));

@@ -72,7 +72,7 @@ class Advice {
             fmt::format("rank {}{}: its calls are in {}", rank,
                         process.host.empty() ? std::string() : " on " + process.host, process.source.label);
         if (head_.hangs && stands_elsewhere(head_.kind)) {
-            text += "; where it stands: py-spy dump on that rank's process";
+            text += "; to see where it is: py-spy dump on that rank's process";
         }
         steps_.push_back(text);
     }

@@ -97,7 +97,7 @@ std::string ShowFilter::nothing_fits(const Run& run) const {
     for (const Process& process : run.processes) {
         ranks.push_back(process.rank);
     }
-    std::string text = "no call on record fits; there are " + ranks_text(ranks);
+    std::string text = "no recorded call matches; there are " + ranks_text(ranks);
     if (ops_.empty()) {
         return text;
     }

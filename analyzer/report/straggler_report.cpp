@@ -49,7 +49,7 @@ std::string unseen_text(const Run& run) {
     return only_calls
                ? "these records tell when the hosts made their calls, but not how long the GPUs waited in them, nor "
                  "how "
-                 "the hosts' clocks differ: who is late cannot be told from them (TORCH_NCCL_ENABLE_TIMING=1 records "
+                 "the hosts' clocks differ: they cannot tell who is late (TORCH_NCCL_ENABLE_TIMING=1 records "
                  "how long calls take)"
                : "";
 }

@@ -159,7 +159,7 @@ class TextReport {
         for (size_t i = 0; i < std::min(kShownStacks, places.size()); ++i) {
             const auto& [ranks, lines] = places[i];
             section(fmt::format("  Where {} {}, innermost first (titan-analyze stacks shows all)", ranks_text(ranks),
-                                ranks.size() == 1 ? "stands" : "stand"));
+                                ranks.size() == 1 ? "is" : "are"));
             for (const std::string& line : lines) {
                 item(line, "     ");
             }

@@ -103,10 +103,10 @@ class Symbols::File {
         if (module_ == nullptr) {
             problem_ = "cannot be read as an ELF file";
         } else if (recorded.build_id_bytes == 0 || size <= 0) {
-            problem_ = "has no build id: whether it is the same file cannot be told; its names are used";
+            problem_ = "has no build id, so it may be another file; its names are used";
         } else if (static_cast<uint32_t>(size) != recorded.build_id_bytes ||
                    std::memcmp(bits, recorded.build_id, recorded.build_id_bytes) != 0) {
-            problem_ = "is another build than the one that ran";
+            problem_ = "is a different build from the one that ran";
             module_ = nullptr;
         }
     }

@@ -90,7 +90,7 @@ void set_confidence(const Run& run, const std::vector<const RankTiming*>& group,
     } else if (!head.by_device) {
         finding.confidence = Confidence::kLikely;
         finding.to_be_sure.emplace_back(
-            "TITANTRACE_GPU_PROGRESS=timing: arrivals are told by the hosts, not by their GPUs");
+            "TITANTRACE_GPU_PROGRESS=timing: arrivals are taken from the hosts, not from the GPUs");
     } else if (head.shape.pattern != LatePattern::kPersistent || head.shape.hits < kSureHits ||
                head.shape.typical_ns <= 6 * head.noise_ns || any(stands_out(kStandsOut)) != group.end()) {
         finding.confidence = Confidence::kLikely;
@@ -143,10 +143,10 @@ Finding straggler(const Run& run, const Timing& timing, const std::vector<const 
         finding.evidence.push_back(fmt::format("all of them are on host {}", run.processes[head.process].host));
     }
     finding.evidence.push_back(
-        by_durations ? "how long each call took on each GPU is on record: whoever comes last waits least"
+        by_durations ? "how long each call took on each GPU is recorded: the rank that arrives last waits least"
         : head.by_device
             ? fmt::format("arrival is when the GPU comes to the collective, known to {}", time(head.noise_ns))
-            : "arrival is when the host makes the call: nobody saw the GPU; with its times it would be sure");
+            : "arrival is when the host makes the call: GPU times are not recorded; with them this would be certain");
     weigh_processors(run, finding);
     if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
         finding.evidence.push_back(clocks);
@@ -202,7 +202,7 @@ Finding slow_collective(const Run& run, const Timing& timing, const SlowCollecti
             fmt::format("; suspect the link between hosts {} and {}", slow.hosts.front(), slow.hosts.back());
     }
     finding.evidence.push_back(fmt::format(
-        "median of {} calls, measured on the member that comes last: nobody's lateness is in it", slow.rounds));
+        "median of {} calls, measured on the member that arrives last, so lateness is not part of it", slow.rounds));
     finding.evidence.push_back(slow.against_history ? "before, the same calls of the same communicators were faster"
                                                     : "communicators of the same size are faster with the same calls");
     finding.evidence.push_back(fmt::format("{} lost", time(slow.lost_ns)));

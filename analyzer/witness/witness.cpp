@@ -153,8 +153,7 @@ std::vector<Testimony> read_witnesses(const std::vector<std::string>& paths, std
     }
     if (left_out != 0) {
         problems.push_back(
-            fmt::format("{} log files beside the dumps were not looked into: there are too many; name the "
-                        "one that matters",
+            fmt::format("{} log files beside the dumps were not read: there are too many; name the one that matters",
                         grouped_digits(left_out)));
     }
     return all;

@@ -15,7 +15,7 @@ using simdjson::error_code;
 
 // Keys and names repeat in every entry: one copy of each serves all.
 constexpr size_t kLongestShared = 64;
-const std::string kNoSense = "JSON: no sense can be made of it";
+const std::string kNoSense = "invalid JSON";
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Texts by their content. It forgets: a text whose place another one took is kept a second time.

@@ -62,8 +62,8 @@ class Torchrun(harness.Case):
         analysis = self.place.analyze(self.place.dumps)
         self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [1]))
         verdict, = analysis.json["findings"]
-        self.assertRegex(verdict["summary"], r"rank 1 stands in stuck_in_python at train\.py:\d+$")
-        self.assertRegex(verdict["rank_state"]["1"], r"step 20; .*stands in stuck_in_python at train\.py:\d+$")
+        self.assertRegex(verdict["summary"], r"rank 1 is in stuck_in_python at train\.py:\d+$")
+        self.assertRegex(verdict["rank_state"]["1"], r"step 20; .*is in stuck_in_python at train\.py:\d+$")
         self.assertTrue(any("part below main at train.py" in line and "rank 1 goes on to train_step" in line
                             for line in verdict["evidence"]), verdict["evidence"])
         self.assertIn("stuck_in_python at train.py", verdict["stacks"]["1"][1])

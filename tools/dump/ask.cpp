@@ -85,7 +85,7 @@ Result<Question> Question::ask(const NodeProcess& process, bool other_nodes) {
     RingHeader header;
     if (ring->read_at(0, &header, sizeof(header)) != sizeof(header) || header.magic != format::kRingMagic ||
         header.pid != process.header.pid || header.pid_start_ticks != process.header.pid_start_ticks) {
-        return Error("its ring was cut off or replaced");
+        return Error("its ring was truncated or replaced");
     }
     if (header.dump_answers != 1) {
         return Error(fmt::format("its titantrace ({}) does not answer titan-dump, only a signal",

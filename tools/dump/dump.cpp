@@ -203,8 +203,8 @@ std::string unanswered_text(const OtherNodes& others, bool asked, const DumpOpti
     }
     const bool known = !others.directory().empty();
     return fmt::format(
-        "{} of other nodes did not write {} within {:g} s: {}, or the directory is not one that all nodes share; "
-        "titan-dump on their nodes tells",
+        "{} of other nodes did not write {} within {:g} s: {}, or the nodes do not share the directory; titan-dump on "
+        "those nodes tells",
         analyzer::ranks_text(others.missing()),
         known ? "to " + analyzer::printable(others.directory().string()) : "a dump that is seen here",
         options.nodes_timeout_s, others.missing().size() == 1 ? "it is dead or stopped" : "they are dead or stopped");

@@ -111,7 +111,7 @@ int report(const DumpResult& result, bool all_found, bool json) {
             fmt::print(stderr, "titan-dump: {}\n", text);
         }
         if (outcome.how == How::kAnswered && outcome.path.empty()) {
-            fmt::print(stderr, "titan-dump: {} wrote its dump to a path that is too long to tell\n",
+            fmt::print(stderr, "titan-dump: {} wrote its dump to a path that is too long to print\n",
                        outcome.process.text());
         }
         if (!json && !outcome.path.empty() && !print(analyzer::printable(outcome.path) + "\n")) {
@@ -169,13 +169,12 @@ int run_command_line(int argc, char** argv) {
     DumpOptions options;
     analyzer::CommandLine app(
         "titan-dump", TITAN_VERSION,
-        "Asks running processes that titantrace records for a dump, without a signal, and reads those from outside "
-        "that cannot answer.",
+        "Asks traced processes for a dump, without a signal, and reads from outside those that cannot answer.",
         kFooter);
     app.option("PID", options.pids, "processes that shall dump").positive();
     app.option("--job", options.run, "all ranks of that run, on this node and on its others");
     app.option("--attempt", options.attempt, "of that run (default: the newest)").not_negative();
-    app.flag("--list", options.list, "list the traced processes of this node, and ask nobody");
+    app.flag("--list", options.list, "only list the traced processes of this node");
     app.option("--timeout", options.timeout_s, "seconds that a process gets to write its dump")
         .not_negative()
         .show_default();
@@ -187,7 +186,7 @@ int run_command_line(int argc, char** argv) {
                "where dumps go that titan-dump writes itself (default: the process' own TITANTRACE_DIR)");
     app.option("--ring-dir", options.ring_directory,
                "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
-    app.flag("--json", options.json, "what became of each process, for machines");
+    app.flag("--json", options.json, "what happened to each process, for machines");
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }

@@ -114,10 +114,9 @@ std::string why_not_found(int32_t pid, const ProcView& view) {
                            user_name(view.user));
     }
     if (!view.readable) {
-        return fmt::format(
-            "it cannot be seen whether process {} is traced (/proc/{}/maps is not readable): {}", pid, pid,
-            ::geteuid() == 0 ? "not even root may here; it may be a thread of the kernel, or of another container"
-                             : "run titan-dump as root");
+        return fmt::format("cannot tell whether process {} is traced (/proc/{}/maps is not readable): {}", pid, pid,
+                           ::geteuid() == 0 ? "even root is refused; it may be a kernel thread, or in another container"
+                                            : "run titan-dump as root");
     }
     if (!view.ring_path.empty()) {
         return fmt::format("process {} keeps its ring in {}, which is not here: run titan-dump in its container", pid,

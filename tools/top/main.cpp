@@ -106,9 +106,9 @@ int run_on_terminal(const TopOptions& options, uint64_t count) {
 
 int run_command_line(int argc, char** argv) {
     TopOptions options;
-    analyzer::CommandLine app(
-        "titan-top", TITAN_VERSION,
-        "Shows what the ranks of this node do, and who waits for whom, from the rings of titantrace.", kFooter);
+    analyzer::CommandLine app("titan-top", TITAN_VERSION,
+                              "Shows what the ranks of this node do and who waits for whom, from their rings.",
+                              kFooter);
     app.option("--job", options.view.run, "only that run");
     app.option("--interval", options.interval_s, "seconds from page to page").between(0.05, 86400).show_default();
     app.option("--count", options.count, "leave after that many pages (default: one without a terminal, else no end)")

@@ -259,7 +259,7 @@ TEST_CASE("advice fits the recorder: a Flight Recorder dump has no pid, no stack
     CHECK_FALSE(contains(text, "titan-analyze stacks"));
     CHECK_FALSE(contains(text, "TITANTRACE"));
     CHECK_FALSE(contains(text, "pid "));
-    CHECK(contains(text, "rank 3 on node-0: its calls are in nccl_trace_rank_3; where it stands: py-spy dump"));
+    CHECK(contains(text, "rank 3 on node-0: its calls are in nccl_trace_rank_3; to see where it is: py-spy dump"));
 }
 
 TEST_CASE("of many findings three follow the verdict in brief, the others are counted") {
@@ -328,7 +328,7 @@ TEST_CASE("calls are chosen by any usual spelling, and where none fits it is sai
     CHECK(chosen({}).empty());
     const std::string nothing = chosen(by(&ShowOptions::op, "allgather"));
     CHECK(nothing ==
-          "no call on record fits; there are rank 4; of the ranks chosen: communicators TP; operations all_reduce; "
+          "no recorded call matches; there are rank 4; of the ranks chosen: communicators TP; operations all_reduce; "
           "states finished; numbers 7-8; steps 3-3");
     CHECK_FALSE(chosen(by(&ShowOptions::communicator, "dp")).empty());
     CHECK_FALSE(chosen(by(&ShowOptions::sequences, std::pair<uint64_t, uint64_t>(9, 12))).empty());
