@@ -70,6 +70,33 @@ class OneJob(harness.Case):
         self.assertEqual([path.read_bytes() for path, _ in others], before)
         self.assertEqual([user.status for _, user in others], [None] * len(others), "they live")
 
+    def library_of_another_version(self):
+        """A copy that calls its job page by another version: one letter of the name's pattern differs."""
+        pattern = b"%s.%d.v%u-%zu.job"
+        library = harness.tracer().read_bytes()
+        self.assertEqual(library.count(pattern), 1)
+        path = self.place.path / "other-version" / "libtitantrace.so"
+        path.parent.mkdir()
+        path.write_bytes(library.replace(pattern, pattern.replace(b".v", b".w")))
+        return path
+
+    def test_two_versions_in_one_job(self):
+        """Half of the ranks are recorded by another version: each half keeps its own page, and a dump asked of one half reaches
+        the other by way of the shared directory."""
+        other = self.library_of_another_version()
+        ranks = [self.place.start_rank("e2e-processes", "linger", rank, 4, **({"LD_PRELOAD": other} if rank % 2 else {}))
+                 for rank in range(4)]
+        for rank in ranks:
+            rank.wait_says("done")
+        self.assertEqual(sorted(page.name[:8] for page in self.pages()), ["e2e.0.v2", "e2e.0.w2"])
+        for victim, witness in ((0, 2), (1, 3)):
+            ranks[victim].signal(signal.SIGKILL)
+            harness.wait_for(lambda: {victim, witness} <= self.place.dumped_ranks(), 20, "its half notices its death")
+            self.assertIn(f"rank {victim} (pid", ranks[witness].stderr)
+        verdict = self.place.analyze(self.place.dumps).json["verdict"]
+        self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_dead", [0, 1]))
+        self.assertEqual([ranks[rank].status for rank in (2, 3)], [None, None], "the others live")
+
     def test_a_page_of_our_name_that_is_none(self):
         """Damaged, cut off, or of a version that nobody numbered: its users keep it, we make our own."""
         ranks = self.two_ranks()
