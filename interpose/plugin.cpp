@@ -22,22 +22,17 @@ constexpr int kApiCalls = kCalls | kGroupApi | kCollApi | kP2pApi;
 constexpr int kProxies = kProxyOp | kProxyStep;
 
 // What differs between the versions: the layouts, and which events there are to ask for.
-//   X(version, descriptor, Coll, P2p, KernelCh, init, calls, progress)
-#define TITAN_PLUGIN_VERSIONS(X)                                                             \
-    X(1, NarrowDescriptor, CollV1, P2pV1, KernelChV3, InitV1, kCalls, kProxies)              \
-    X(2, NarrowDescriptor, CollV2, P2pV2, KernelChV3, InitV1, kCalls, kProxies)              \
-    X(3, NarrowDescriptor, CollV3, P2pV2, KernelChV3, InitV1, kCalls, kProxies | kKernelCh)  \
-    X(4, NarrowDescriptor, CollV4, P2pV4, KernelChV4, InitV4, kCalls, kProxies | kKernelCh)  \
-    X(5, WideDescriptor, CollV4, P2pV4, KernelChV4, InitV5, kApiCalls, kProxies | kKernelCh) \
-    X(6, WideDescriptor, CollV4, P2pV4, KernelChV4, InitV5, kApiCalls, kProxies | kKernelCh)
+//   X(version, table of functions, init, calls, progress)
+#define TITAN_PLUGIN_VERSIONS(X)                             \
+    X(1, PluginV1, init_v1, kCalls, kProxies)                \
+    X(2, PluginV2, init_v1, kCalls, kProxies)                \
+    X(3, PluginV3, init_v1, kCalls, kProxies | kKernelCh)    \
+    X(4, PluginV4, init_v4, kCalls, kProxies | kKernelCh)    \
+    X(5, PluginV5, init_v5, kApiCalls, kProxies | kKernelCh) \
+    X(6, PluginV6, init_v5, kApiCalls, kProxies | kKernelCh)
 
 PluginHandle handle_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 void* pointer_of(PluginHandle handle) { return reinterpret_cast<void*>(handle); }
-
-template <typename Body>
-const Body& body_of(const void* descriptor) {
-    return *reinterpret_cast<const Body*>(static_cast<const char*>(descriptor) + offsetof(WideDescriptor, body));
-}
 
 // The fields that some versions have and others do not.
 template <typename Body>
@@ -72,21 +67,19 @@ tracer::PluginCall common_fields(const PluginFunction& function, PluginHandle pa
     return call;
 }
 
-template <typename Body, typename Tell>
-PluginHandle tell_call(const NarrowDescriptor& head, Tell tell, PluginHandle comm) {
-    const Body& body = body_of<Body>(&head);
+template <typename Descr, typename Body, typename Tell>
+PluginHandle tell_call(const Descr& descriptor, const Body& body, Tell tell, PluginHandle comm) {
     const PluginFunction* const function = plugin_function(body.func);
     if (function == nullptr) {
         return 0;
     }
-    tracer::PluginCall call = common_fields(*function, handle_of(head.parent), body);
-    call.rank = head.rank;
+    tracer::PluginCall call = common_fields(*function, handle_of(descriptor.parentObj), body);
+    call.rank = descriptor.rank;
     return tell(comm, call);
 }
 
-PluginHandle start_proxy(const NarrowDescriptor& head) {
-    const ProxyOp& body = body_of<ProxyOp>(&head);
-    return tracer::plugin_proxy_started({.parent = handle_of(head.parent),
+PluginHandle start_proxy(PluginHandle parent, const ProxyOp& body) {
+    return tracer::plugin_proxy_started({.parent = parent,
                                          .pid = body.pid,
                                          .channel = body.channelId,
                                          .peer = body.peer,
@@ -94,59 +87,50 @@ PluginHandle start_proxy(const NarrowDescriptor& head) {
                                          .is_send = body.isSend != 0});
 }
 
-template <typename Body>
-PluginHandle start_kernel(const NarrowDescriptor& head) {
-    const Body& body = body_of<Body>(&head);
-    uint64_t device_ns = 0;
-    if constexpr (requires { body.pTimer; }) {
-        device_ns = body.pTimer;
-    }
-    return tracer::plugin_kernel_started(handle_of(head.parent), body.channelId, device_ns);
-}
+// Before v4 without a time.
+uint64_t device_ns(const KernelChV3&) { return 0; }
+uint64_t device_ns(const KernelChV4& body) { return body.pTimer; }
 
-// The heads differ in `type` alone, which the caller has read.
-template <typename Coll, typename P2p, typename KernelCh>
-PluginHandle start(PluginHandle comm, uint64_t type, const NarrowDescriptor& head) {
-    switch (type) {
-        case kColl: return tell_call<Coll>(head, tracer::plugin_call_launched, comm);
-        case kP2p: return tell_call<P2p>(head, tracer::plugin_call_launched, comm);
-        case kCollApi: return tell_call<CollApi>(head, tracer::plugin_call_entered, comm);
-        case kP2pApi: return tell_call<P2pApi>(head, tracer::plugin_call_entered, comm);
+// Calls of the API, v5 on.
+template <typename Descr>
+PluginHandle start_api(PluginHandle comm, const Descr& descriptor) {
+    switch (descriptor.type) {
+        case kCollApi: return tell_call(descriptor, descriptor.collApi, tracer::plugin_call_entered, comm);
+        case kP2pApi: return tell_call(descriptor, descriptor.p2pApi, tracer::plugin_call_entered, comm);
         case kGroupApi:
-            return tracer::plugin_group_entered(comm, body_of<GroupApi>(&head).groupDepth,
+            return tracer::plugin_group_entered(comm, descriptor.groupApi.groupDepth,
                                                 static_cast<uint16_t>(Api::ncclGroupEnd));
-        case kProxyOp: return start_proxy(head);
-        case kProxyStep: return tracer::plugin_step_started(handle_of(head.parent), body_of<ProxyStep>(&head).step);
-        case kKernelCh: return start_kernel<KernelCh>(head);
         default: return 0;  // groups, control and network events, and what newer versions add
     }
 }
 
-template <int kVersion>
-struct Version;
-#define TITAN_VERSION(number, descriptor, coll, p2p, kernel, init_type, calls_mask, progress_mask) \
-    template <>                                                                                    \
-    struct Version<number> {                                                                       \
-        using Head = descriptor;                                                                   \
-        using Coll = coll;                                                                         \
-        using P2p = p2p;                                                                           \
-        using KernelCh = kernel;                                                                   \
-        using Init = init_type;                                                                    \
-        static constexpr int kCallsMask = calls_mask;                                              \
-        static constexpr int kProgressMask = progress_mask;                                        \
-    };
-TITAN_PLUGIN_VERSIONS(TITAN_VERSION)
-#undef TITAN_VERSION
-
-template <int kVersion>
-int start_event(void* context, void** handle, void* descriptor) {
-    using V = Version<kVersion>;
-    if (handle == nullptr || descriptor == nullptr) {
-        return kNcclSuccess;
+template <typename Descr>
+PluginHandle start(PluginHandle comm, const Descr& descriptor) {
+    const PluginHandle parent = handle_of(descriptor.parentObj);
+    switch (descriptor.type) {
+        case kColl: return tell_call(descriptor, descriptor.coll, tracer::plugin_call_launched, comm);
+        case kP2p: return tell_call(descriptor, descriptor.p2p, tracer::plugin_call_launched, comm);
+        case kProxyOp: return start_proxy(parent, descriptor.proxyOp);
+        case kProxyStep: return tracer::plugin_step_started(parent, descriptor.proxyStep.step);
+        case kKernelCh:
+            if constexpr (requires { descriptor.kernelCh; }) {
+                return tracer::plugin_kernel_started(parent, descriptor.kernelCh.channelId,
+                                                     device_ns(descriptor.kernelCh));
+            }
+            return 0;
+        default: break;
     }
-    const uint64_t type = static_cast<const typename V::Head*>(descriptor)->type;
-    *handle = pointer_of(start<typename V::Coll, typename V::P2p, typename V::KernelCh>(
-        handle_of(context), type, *static_cast<const NarrowDescriptor*>(descriptor)));
+    if constexpr (requires { descriptor.collApi; }) {
+        return start_api(comm, descriptor);
+    }
+    return 0;
+}
+
+template <typename Descr>
+int start_event(void* context, void** handle, Descr* descriptor) {
+    if (handle != nullptr && descriptor != nullptr) {
+        *handle = pointer_of(start(handle_of(context), *descriptor));
+    }
     return kNcclSuccess;
 }
 
@@ -155,18 +139,19 @@ int stop_event(void* handle) {
     return kNcclSuccess;
 }
 
-template <int kVersion>
-int record_state(void* handle, int state, void* arguments) {
-    uint64_t value = 0;
-    constexpr int kKernelChStop = 22;
-    constexpr int kLastProxyOpState = 7;
-    if (arguments != nullptr && kVersion >= 4 && state == kKernelChStop) {
-        value = static_cast<const KernelChState*>(arguments)->pTimer;
-    } else if (arguments != nullptr && kVersion < 4 && state <= kLastProxyOpState) {
-        const int steps = static_cast<const ProxyOpState*>(arguments)->steps;
-        value = static_cast<uint64_t>(steps > 0 ? steps : 0);
-    }
-    tracer::plugin_state(handle_of(handle), state, value);
+constexpr int kLastProxyOpState = 7;
+
+uint64_t value_of(int state, const StateArgsV1& arguments) {
+    return state <= kLastProxyOpState && arguments.proxyOp.steps > 0 ? static_cast<uint64_t>(arguments.proxyOp.steps)
+                                                                     : 0;
+}
+uint64_t value_of(int state, const StateArgsV4& arguments) {
+    return state == kKernelChStop ? arguments.kernelCh.pTimer : 0;
+}
+
+template <typename Args>
+int record_state(void* handle, int state, Args* arguments) {
+    tracer::plugin_state(handle_of(handle), state, arguments != nullptr ? value_of(state, *arguments) : 0);
     return kNcclSuccess;
 }
 
@@ -177,16 +162,7 @@ int close_comm(void* context) {
 
 // A plugin that does not start must clear the mask itself: NCCL would go on calling it.
 template <int kVersion>
-int open_comm(void** context, int* mask, tracer::PluginComm comm) {
-    comm.mask = mask;
-    comm.calls_mask = Version<kVersion>::kCallsMask;
-    comm.progress_mask = Version<kVersion>::kProgressMask;
-    const PluginHandle handle = mask != nullptr ? tracer::plugin_comm_opened(comm) : 0;
-    if (context != nullptr) {
-        *context = pointer_of(handle);
-    }
-    return kNcclSuccess;
-}
+int open_comm(void** context, int* mask, tracer::PluginComm comm);
 
 template <int kVersion>
 int init_v1(void** context, int* mask) {
@@ -204,27 +180,35 @@ int init_v5(void** context, uint64_t hash, int* mask, const char* name, int, int
 }
 
 template <int kVersion>
-constexpr auto* init_of(InitV1*) {
-    return &init_v1<kVersion>;
-}
+struct Version;
+#define TITAN_VERSION(number, table, init_function, calls_mask, progress_mask) \
+    template <>                                                                \
+    struct Version<number> {                                                   \
+        using Table = table;                                                   \
+        static constexpr auto* kInit = &init_function<number>;                 \
+        static constexpr int kCallsMask = calls_mask;                          \
+        static constexpr int kProgressMask = progress_mask;                    \
+    };
+TITAN_PLUGIN_VERSIONS(TITAN_VERSION)
+#undef TITAN_VERSION
+
 template <int kVersion>
-constexpr auto* init_of(InitV4*) {
-    return &init_v4<kVersion>;
-}
-template <int kVersion>
-constexpr auto* init_of(InitV5*) {
-    return &init_v5<kVersion>;
+int open_comm(void** context, int* mask, tracer::PluginComm comm) {
+    comm.mask = mask;
+    comm.calls_mask = Version<kVersion>::kCallsMask;
+    comm.progress_mask = Version<kVersion>::kProgressMask;
+    const PluginHandle handle = mask != nullptr ? tracer::plugin_comm_opened(comm) : 0;
+    if (context != nullptr) {
+        *context = pointer_of(handle);
+    }
+    return kNcclSuccess;
 }
 
 template <int kVersion>
-constexpr Profiler<typename Version<kVersion>::Init> make_profiler() {
-    using Init = typename Version<kVersion>::Init;
-    return {kName,
-            init_of<kVersion>(static_cast<Init*>(nullptr)),
-            start_event<kVersion>,
-            stop_event,
-            record_state<kVersion>,
-            close_comm};
+constexpr auto make_profiler() {
+    using Table = typename Version<kVersion>::Table;
+    return Table{kName,      Version<kVersion>::kInit,           start_event<typename Table::Descr>,
+                 stop_event, record_state<typename Table::Args>, close_comm};
 }
 
 }  // namespace
@@ -234,5 +218,4 @@ constexpr Profiler<typename Version<kVersion>::Init> make_profiler() {
 #define TITAN_SYMBOL(number, ...)                                                                   \
     extern "C" __attribute__((visibility("default"))) constinit const auto ncclProfiler_v##number = \
         titan::interpose::make_profiler<number>();
-using titan::interpose::plugin_abi::Profiler;
 TITAN_PLUGIN_VERSIONS(TITAN_SYMBOL)

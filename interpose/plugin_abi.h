@@ -1,205 +1,354 @@
-// The layouts of NCCL's profiler plugin interface, versions 1 to 6, as far as we read them. Our own declarations: NCCL
-// ships these headers with its sources only. Facts from src/include/nccl_profiler.h of 2.23.4 (v1) and
-// src/include/plugin/profiler/profiler_v*.h of later releases; tests/unit/interpose/test_plugin_abi.py holds them against a
-// checkout. A descriptor is a head, which all versions share but for the width of `type`, and a body by type.
+// The layouts of NCCL's profiler plugin interface, versions 1 to 6: the one declaration of them, for the plugin that we are
+// (plugin.cpp) and for those that play NCCL's part (tests/simgpu/nccl, tests/unit/interpose/plugin). Our own: NCCL ships these
+// headers with its sources only. Facts from src/include/nccl_profiler.h of 2.23.4 (v1) and
+// src/include/plugin/profiler/profiler_v*.h of later releases, members keep NCCL's names; ncclResult_t travels as int.
+// tests/unit/interpose/test_plugin_abi.py holds them against a checkout.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
 
 namespace titan::interpose::plugin_abi {
 
-// Event types: bits of the mask and of `type`.
+// Event types: bits of the mask, and a descriptor's `type`.
 enum Type : uint64_t {
-    kGroup = 1 << 0,
-    kColl = 1 << 1,
-    kP2p = 1 << 2,
-    kProxyOp = 1 << 3,
-    kProxyStep = 1 << 4,
-    kProxyCtrl = 1 << 5,
-    kKernelCh = 1 << 6,
-    kNetPlugin = 1 << 7,
-    kGroupApi = 1 << 8,
-    kCollApi = 1 << 9,
-    kP2pApi = 1 << 10,
+    kGroup = 1,
+    kColl = 2,
+    kP2p = 4,
+    kProxyOp = 8,
+    kProxyStep = 16,
+    kProxyCtrl = 32,
+    kKernelCh = 64,
+    kNetPlugin = 128,
+    kGroupApi = 256,
+    kCollApi = 512,
+    kP2pApi = 1024,
+    kKernelLaunch = 2048,
+    kCopyEngine = 4096 | 8192 | 16384,  // v6: collectives by copy engines, which are not simulated
 };
 
-template <typename TypeField>
-struct Descriptor {
-    TypeField type;
-    void* parent;
-    int rank;  // filled in for Coll, P2p, ProxyOp and ProxyStep only
-    alignas(8) unsigned char body[8];
+enum State : int {
+    kSendGpuWait = 8,
+    kSendWait = 9,
+    kRecvWait = 10,
+    kRecvFlushWait = 11,
+    kRecvGpuWait = 12,
+    kCtrlIdle = 13,
+    kCtrlActive = 14,
+    kCtrlSleep = 15,
+    kCtrlWakeup = 16,
+    kCtrlAppend = 17,
+    kCtrlAppendEnd = 18,
+    kProxyOpInProgress = 19,  // v4
+    kSendPeerWait = 20,       // v4
+    kKernelChStop = 22,       // v4
+    kGroupStartApiStop = 23,  // v5
+    kGroupEndApiStart = 24,   // v5
 };
-using NarrowDescriptor = Descriptor<uint8_t>;  // v1 to v4
-using WideDescriptor = Descriptor<uint64_t>;   // v5 on
-static_assert(offsetof(NarrowDescriptor, parent) == 8 && offsetof(WideDescriptor, parent) == 8);
-static_assert(offsetof(NarrowDescriptor, rank) == 16 && offsetof(WideDescriptor, rank) == 16);
-static_assert(offsetof(NarrowDescriptor, body) == 24 && offsetof(WideDescriptor, body) == 24);
+
+// v1 names functions, datatypes, algorithms and protocols by number, its successors by text. Flat structures, as
+// NCCL's: a base class could change the padding.
+#define TITAN_COLL_NAMED(Word) \
+    const char* name;          \
+    uint64_t commHash;         \
+    uint64_t seqNumber;        \
+    Word func;                 \
+    const void* sendBuff;      \
+    void* recvBuff;            \
+    size_t count;              \
+    int root;                  \
+    Word datatype;
+#define TITAN_COLL_V4     \
+    uint64_t seqNumber;   \
+    const char* func;     \
+    const void* sendBuff; \
+    void* recvBuff;       \
+    size_t count;         \
+    int root;             \
+    const char* datatype; \
+    uint8_t nChannels;    \
+    uint8_t nWarps;       \
+    const char* algo;     \
+    const char* proto;
+#define TITAN_P2P_V4      \
+    const char* func;     \
+    void* buff;           \
+    const char* datatype; \
+    size_t count;         \
+    int peer;             \
+    uint8_t nChannels;
 
 struct CollV1 {
-    const char* name;
-    uint64_t commHash;
-    uint64_t seqNumber;
-    uint8_t func;
-    const void* sendBuff;
-    void* recvBuff;
-    size_t count;
-    int root;
-    uint8_t datatype;
+    TITAN_COLL_NAMED(uint8_t)
     uint32_t op;
     size_t trafficBytes;
-    uint8_t nMaxChannels;
+    uint8_t nMaxChannels, nWarps, algo, proto;
+    int isCollnet, isNvls;
 };
-static_assert(offsetof(CollV1, func) == 24 && offsetof(CollV1, sendBuff) == 32 && offsetof(CollV1, root) == 56 &&
-              offsetof(CollV1, datatype) == 60 && offsetof(CollV1, nMaxChannels) == 80);
-
 struct CollV2 {
-    const char* name;
-    uint64_t commHash;
-    uint64_t seqNumber;
-    const char* func;
-    const void* sendBuff;
-    void* recvBuff;
-    size_t count;
-    int root;
-    const char* datatype;
+    TITAN_COLL_NAMED(const char*)
     size_t trafficBytes;
-    uint8_t nMaxChannels;
+    uint8_t nMaxChannels, nWarps;
+    const char *algo, *proto;
 };
-static_assert(offsetof(CollV2, root) == 56 && offsetof(CollV2, datatype) == 64 && offsetof(CollV2, nMaxChannels) == 80);
-
 struct CollV3 {
+    TITAN_COLL_NAMED(const char*)
+    uint8_t nMaxChannels, nWarps;
+    const char *algo, *proto;
+};
+struct CollV4 {
+    TITAN_COLL_V4
+};
+struct CollV5 {
+    TITAN_COLL_V4
+    void* parentGroup;
+};
+
+template <typename Word>
+struct P2pNamed {
     const char* name;
     uint64_t commHash;
-    uint64_t seqNumber;
-    const char* func;
-    const void* sendBuff;
-    void* recvBuff;
-    size_t count;
-    int root;
-    const char* datatype;
-    uint8_t nMaxChannels;
-};
-static_assert(offsetof(CollV3, datatype) == 64 && offsetof(CollV3, nMaxChannels) == 72);
-
-struct CollV4 {  // and later
-    uint64_t seqNumber;
-    const char* func;
-    const void* sendBuff;
-    void* recvBuff;
-    size_t count;
-    int root;
-    const char* datatype;
-    uint8_t nChannels;
-};
-static_assert(offsetof(CollV4, func) == 8 && offsetof(CollV4, root) == 40 && offsetof(CollV4, nChannels) == 56);
-
-struct P2pV1 {
-    const char* name;
-    uint64_t commHash;
-    uint8_t func;
+    Word func;
     void* buff;
-    uint8_t datatype;
+    Word datatype;
     size_t count;
     int peer;
 };
-static_assert(offsetof(P2pV1, buff) == 24 && offsetof(P2pV1, datatype) == 32 && offsetof(P2pV1, peer) == 48);
-
-struct P2pV2 {  // and v3
-    const char* name;
-    uint64_t commHash;
-    const char* func;
-    void* buff;
-    const char* datatype;
-    size_t count;
-    int peer;
+struct P2pV4 {
+    TITAN_P2P_V4
 };
-static_assert(offsetof(P2pV2, buff) == 24 && offsetof(P2pV2, count) == 40 && offsetof(P2pV2, peer) == 48);
-
-struct P2pV4 {  // and later
-    const char* func;
-    void* buff;
-    const char* datatype;
-    size_t count;
-    int peer;
-    uint8_t nChannels;
+struct P2pV5 {
+    TITAN_P2P_V4
+    void* parentGroup;
 };
-static_assert(offsetof(P2pV4, buff) == 8 && offsetof(P2pV4, peer) == 32 && offsetof(P2pV4, nChannels) == 36);
 
-struct GroupApi {  // v5 on
-    bool graphCaptured;
-    int groupDepth;
-};
-static_assert(offsetof(GroupApi, groupDepth) == 4);
-
-struct CollApi {  // v5 on
-    const char* func;
-    size_t count;
-    const char* datatype;
-    int root;
-    void* stream;
-    bool graphCaptured;
-};
-static_assert(offsetof(CollApi, root) == 24 && offsetof(CollApi, stream) == 32 &&
-              offsetof(CollApi, graphCaptured) == 40);
-
-struct P2pApi {  // v5 on
-    const char* func;
-    size_t count;
-    const char* datatype;
-    void* stream;
-    bool graphCaptured;
-};
-static_assert(offsetof(P2pApi, stream) == 24 && offsetof(P2pApi, graphCaptured) == 32);
+#undef TITAN_COLL_NAMED
+#undef TITAN_COLL_V4
+#undef TITAN_P2P_V4
 
 struct ProxyOp {
-    int pid;  // of the process that the parent belongs to
+    pid_t pid;
     uint8_t channelId;
-    int peer;
-    int nSteps;
-    int chunkSize;
-    int isSend;
+    int peer, nSteps, chunkSize, isSend;
 };
-static_assert(offsetof(ProxyOp, channelId) == 4 && offsetof(ProxyOp, peer) == 8 && offsetof(ProxyOp, isSend) == 20);
-
 struct ProxyStep {
     int step;
 };
-
 struct KernelChV3 {
     uint8_t channelId;
 };
-
-struct KernelChV4 {  // and later
+struct KernelChV4 {
     uint8_t channelId;
     uint64_t pTimer;
 };
+struct NetPlugin {
+    int64_t id;
+    void* data;
+};
+struct GroupApi {
+    bool graphCaptured;
+    int groupDepth;
+};
+struct CollApi {
+    const char* func;
+    size_t count;
+    const char* datatype;
+    int root;
+    void* stream;
+    bool graphCaptured;
+};
+struct P2pApi {
+    const char* func;
+    size_t count;
+    const char* datatype;
+    void* stream;
+    bool graphCaptured;
+};
+struct KernelLaunch {
+    void* stream;
+};
+struct CeColl {  // only its size matters: it is the largest member of v6
+    uint64_t seqNumber;
+    const char* func;
+    const void* sendBuff;
+    void* recvBuff;
+    size_t count;
+    int root;
+    const char *datatype, *syncStrategy;
+    bool intraBatchSync;
+    uint32_t batchSize, numBatches, ceSeqNum;
+    void* stream;
+};
+
+struct DescrV1 {
+    using Coll = CollV1;
+    using P2p = P2pNamed<uint8_t>;
+    uint8_t type;
+    void* parentObj;
+    int rank;
+    union {
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+    };
+};
+struct DescrV2 {
+    using Coll = CollV2;
+    using P2p = P2pNamed<const char*>;
+    uint8_t type;
+    void* parentObj;
+    int rank;
+    union {
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+    };
+};
+struct DescrV3 {
+    using Coll = CollV3;
+    using P2p = P2pNamed<const char*>;
+    uint8_t type;
+    void* parentObj;
+    int rank;
+    union {
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+        KernelChV3 kernelCh;
+        NetPlugin netPlugin;
+    };
+};
+struct DescrV4 {
+    using Coll = CollV4;
+    using P2p = P2pV4;
+    uint8_t type;
+    void* parentObj;
+    int rank;
+    union {
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+        KernelChV4 kernelCh;
+        NetPlugin netPlugin;
+    };
+};
+struct DescrV5 {
+    using Coll = CollV5;
+    using P2p = P2pV5;
+    uint64_t type;
+    void* parentObj;
+    int rank;
+    union {
+        GroupApi groupApi;
+        CollApi collApi;
+        P2pApi p2pApi;
+        KernelLaunch kernelLaunch;
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+        KernelChV4 kernelCh;
+        NetPlugin netPlugin;
+    };
+};
+struct DescrV6 {
+    using Coll = CollV5;
+    using P2p = P2pV5;
+    uint64_t type;
+    void* parentObj;
+    int rank;
+    union {
+        GroupApi groupApi;
+        CollApi collApi;
+        P2pApi p2pApi;
+        KernelLaunch kernelLaunch;
+        Coll coll;
+        P2p p2p;
+        ProxyOp proxyOp;
+        ProxyStep proxyStep;
+        KernelChV4 kernelCh;
+        NetPlugin netPlugin;
+        CeColl ceColl;
+    };
+};
+
+union StateArgsV1 {  // to v3
+    struct {
+        size_t transSize;
+        int steps;
+    } proxyOp;
+    struct {
+        int appendedProxyOps;
+    } proxyCtrl;
+};
+union StateArgsV4 {  // on
+    struct {
+        size_t transSize;
+    } proxyStep;
+    struct {
+        int appendedProxyOps;
+    } proxyCtrl;
+    struct {
+        void* data;
+    } netPlugin;
+    struct {
+        uint64_t pTimer;
+    } kernelCh;
+};
+
+using Logger = void (*)(int level, unsigned long flags, const char* file, int line, const char* format, ...);
+using InitV1 = int(void** context, int* mask);
+using InitV4 = int(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank,
+                   Logger logger);
+using InitV5 = int(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank,
+                   Logger logger);
+
+// What we read of each, where NCCL puts it.
+static_assert(offsetof(DescrV1, parentObj) == 8 && offsetof(DescrV1, rank) == 16 && offsetof(DescrV1, coll) == 24);
+static_assert(offsetof(DescrV6, parentObj) == 8 && offsetof(DescrV6, rank) == 16 && offsetof(DescrV6, coll) == 24);
+static_assert(offsetof(CollV1, func) == 24 && offsetof(CollV1, sendBuff) == 32 && offsetof(CollV1, root) == 56 &&
+              offsetof(CollV1, datatype) == 60 && offsetof(CollV1, op) == 64 && offsetof(CollV1, nMaxChannels) == 80 &&
+              sizeof(CollV1) == 96);
+static_assert(offsetof(CollV2, root) == 56 && offsetof(CollV2, datatype) == 64 &&
+              offsetof(CollV2, trafficBytes) == 72 && offsetof(CollV2, nMaxChannels) == 80);
+static_assert(offsetof(CollV3, datatype) == 64 && offsetof(CollV3, nMaxChannels) == 72);
+static_assert(offsetof(CollV4, func) == 8 && offsetof(CollV4, root) == 40 && offsetof(CollV4, nChannels) == 56);
+static_assert(offsetof(CollV5, nChannels) == 56 && offsetof(CollV5, parentGroup) == 80);
+static_assert(offsetof(P2pNamed<uint8_t>, buff) == 24 && offsetof(P2pNamed<uint8_t>, datatype) == 32 &&
+              offsetof(P2pNamed<uint8_t>, peer) == 48);
+static_assert(offsetof(P2pNamed<const char*>, count) == 40 && offsetof(P2pNamed<const char*>, peer) == 48);
+static_assert(offsetof(P2pV4, buff) == 8 && offsetof(P2pV4, peer) == 32 && offsetof(P2pV4, nChannels) == 36);
+static_assert(offsetof(P2pV5, peer) == 32 && offsetof(P2pV5, parentGroup) == 40);
+static_assert(offsetof(GroupApi, groupDepth) == 4);
+static_assert(offsetof(CollApi, root) == 24 && offsetof(CollApi, stream) == 32 &&
+              offsetof(CollApi, graphCaptured) == 40);
+static_assert(offsetof(P2pApi, stream) == 24 && offsetof(P2pApi, graphCaptured) == 32);
+static_assert(offsetof(ProxyOp, channelId) == 4 && offsetof(ProxyOp, peer) == 8 && offsetof(ProxyOp, isSend) == 20);
 static_assert(offsetof(KernelChV4, pTimer) == 8);
 
-// Arguments of recordEventState. v1 to v3 have steps for a proxy, v4 on the GPU's clock for a kernel channel.
-struct ProxyOpState {
-    size_t transSize;
-    int steps;
-};
-struct KernelChState {
-    uint64_t pTimer;
-};
-
-// The exported symbol of every version: a name and five functions. ncclResult_t travels as int; `init` differs.
-template <typename Init>
-struct Profiler {
+// The functions of all versions stand in the same order; only their parameters changed.
+template <typename InitFunction, typename DescrType, typename ArgsType>
+struct Plugin {
+    using Descr = DescrType;
+    using Args = ArgsType;
     const char* name;
-    Init* init;
-    int (*startEvent)(void* context, void** handle, void* descriptor);
+    InitFunction* init;
+    int (*startEvent)(void* context, void** handle, Descr* description);
     int (*stopEvent)(void* handle);
-    int (*recordEventState)(void* handle, int state, void* arguments);
+    int (*recordEventState)(void* handle, int state, Args* args);
     int (*finalize)(void* context);
 };
-using Logger = void (*)(int level, unsigned long flags, const char* file, int line, const char* format, ...);
-using InitV1 = int(void** context, int* mask);  // to v3
-using InitV4 = int(void** context, int* mask, const char* name, uint64_t hash, int nodes, int size, int rank, Logger);
-using InitV5 = int(void** context, uint64_t hash, int* mask, const char* name, int nodes, int size, int rank, Logger);
-static_assert(sizeof(Profiler<InitV1>) == 6 * sizeof(void*));
+using PluginV1 = Plugin<InitV1, DescrV1, StateArgsV1>;
+using PluginV2 = Plugin<InitV1, DescrV2, StateArgsV1>;
+using PluginV3 = Plugin<InitV1, DescrV3, StateArgsV1>;
+using PluginV4 = Plugin<InitV4, DescrV4, StateArgsV4>;
+using PluginV5 = Plugin<InitV5, DescrV5, StateArgsV4>;
+using PluginV6 = Plugin<InitV5, DescrV6, StateArgsV4>;
 
 }  // namespace titan::interpose::plugin_abi

@@ -3,7 +3,7 @@
 base includes nobody, and all include it; formats: only base; tracer: formats; interpose: tracer, formats; analyzer: formats; tools: all but interpose.
 base and tracer/hot are in the guest wherever it is: base may use no part of C++ that brings an allocator, and tracer/hot, which may neither block nor
 allocate, only layout headers, atomics and intrinsics, and the reader of Python frames, which does neither. tests/simgpu is a stand-in for NVIDIA's
-libraries and must not know the tracer: only the rows of interpose's tables.
+libraries and must not know the tracer: only the layouts of NCCL's profiler interface.
 
 Inside the analyzer the directories are a ladder, lowest first in analyzer/meson.build, with cli on top: a file includes from its own rung
 and from those below. The build gives each rung only those include directories; here the whole graph is read, so that a rung that moves in
@@ -108,7 +108,7 @@ def judge(layer, allowed, own, own_directories, analyzer_names, quote, header):
     first = header.split("/")[0]
     if ".." in header.split("/"):
         return "../ walks around the include directories that the build allows"
-    if layer == "tests/simgpu" and first == "interpose" and header.endswith(".def"):
+    if layer == "tests/simgpu" and first == "interpose" and header.endswith("/plugin_abi.h"):
         return None
     if "/" in header and first in LAYERS:
         return None if first in allowed else f"{layer} may not include {first}"
@@ -158,7 +158,7 @@ GOOD = {
     "down the ladder": {**LADDER, "analyzer/cli/main.cpp": '#include "commands.h"\n#include "match.h"\n', "tools/a.cpp": '#include "run.h"\n'},
     "the ground floor": {"formats/a.h": '#include "base/hash.h"\n', "base/include/base/hash.h": "#include <cstdint>\n#include <sys/mman.h>\n"},
     "downwards": {"interpose/a.cpp": "#include <nccl.h>\n#include <tracer/session/session.h>\n#include <cstdint>\n"},
-    "rows": {"tests/simgpu/a.cpp": '#include "interpose/nccl.def"\n#include <sys/mman.h>\n'},
+    "the profiler's layouts": {"tests/simgpu/a.cpp": '#include "interpose/plugin_abi.h"\n#include <sys/mman.h>\n'},
 }
 
 if __name__ == "__main__":

@@ -314,10 +314,10 @@ void plugin_open(Core& core) {
     int* mask = &loaded().mask;
     with_table([&](const auto& plugin) {
         using Init = decltype(plugin.init);
-        ncclResult_t result;
-        if constexpr (std::is_same_v<Init, abi::InitV1>) {
+        int result;
+        if constexpr (std::is_same_v<Init, abi::InitV1*>) {
             result = plugin.init(&core.profiler_context, mask);
-        } else if constexpr (std::is_same_v<Init, abi::InitV4>) {
+        } else if constexpr (std::is_same_v<Init, abi::InitV4*>) {
             result = plugin.init(&core.profiler_context, mask, name, core.hash, core.nodes, core.ranks, core.rank, log);
         } else {
             result = plugin.init(&core.profiler_context, core.hash, mask, name, core.nodes, core.ranks, core.rank, log);

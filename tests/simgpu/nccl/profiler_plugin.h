@@ -4,9 +4,11 @@
 #pragma once
 
 #include "comm.h"
-#include "profiler_abi.h"
+#include "interpose/plugin_abi.h"
 
 namespace simgpu {
+
+namespace abi = titan::interpose::plugin_abi;
 
 // One event in the terms of the newest version; older ones get what they know of it.
 struct ProfilerEvent {

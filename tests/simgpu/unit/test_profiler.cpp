@@ -4,12 +4,12 @@
 #include <mutex>
 #include <string>
 
+#include "interpose/plugin_abi.h"
 #include "node.h"
-#include "profiler_abi.h"
 #include "simnccl.h"
 
 using namespace simgpu_test;
-namespace abi = simgpu::abi;
+namespace abi = titan::interpose::plugin_abi;
 
 namespace {
 
@@ -73,7 +73,7 @@ void* handle_of(size_t index) { return reinterpret_cast<void*>(index + 1); }
 void* nth_handle(size_t index) { return handle_of(record().first + index); }
 
 template <typename Descr>
-ncclResult_t start(void*, void** handle, Descr* d) {
+int start(void*, void** handle, Descr* d) {
     Record& all = record();
     std::lock_guard guard(all.lock);
     Seen seen{d->type,
@@ -104,20 +104,20 @@ ncclResult_t start(void*, void** handle, Descr* d) {
     return ncclSuccess;
 }
 
-ncclResult_t stop(void* handle) {
+int stop(void* handle) {
     std::lock_guard guard(record().lock);
     ++record().events.at(reinterpret_cast<size_t>(handle) - 1).stops;
     return ncclSuccess;
 }
 
 template <typename Args>
-ncclResult_t state(void* handle, int value, Args*) {
+int state(void* handle, int value, Args*) {
     std::lock_guard guard(record().lock);
     record().events.at(reinterpret_cast<size_t>(handle) - 1).states.push_back(value);
     return ncclSuccess;
 }
 
-ncclResult_t init(void** context, int* mask, const char* name) {
+int init(void** context, int* mask, const char* name) {
     Record& all = record();
     std::lock_guard guard(all.lock);
     *mask = all.wanted;
@@ -128,7 +128,7 @@ ncclResult_t init(void** context, int* mask, const char* name) {
     return all.init_answer;
 }
 
-ncclResult_t finalize(void*) {
+int finalize(void*) {
     std::lock_guard guard(record().lock);
     ++record().finalizes;
     return ncclSuccess;

@@ -1,4 +1,4 @@
-"""interpose/plugin_abi.h against NCCL's own headers: every field that we read lies where NCCL puts it.
+"""interpose/plugin_abi.h against NCCL's own headers: a descriptor is as large, and its fields lie where NCCL puts them.
 
     test_plugin_abi.py --root DIR --nccl-source DIR [--nccl-source DIR ...]
 
@@ -14,24 +14,19 @@ import unittest
 
 options = argparse.Namespace()
 
-COLL = {"sendBuff": "sendBuff", "recvBuff": "recvBuff", "count": "count", "root": "root", "datatype": "datatype",
-        "func": "func"}
-P2P = {"buff": "buff", "count": "count", "peer": "peer", "datatype": "datatype", "func": "func"}
-PROXY_OP = {name: name for name in ("pid", "channelId", "peer", "nSteps", "chunkSize", "isSend")}
-HASH, MAX_CHANNELS, CHANNELS = {"commHash": "commHash"}, {"nMaxChannels": "nMaxChannels"}, {"nChannels": "nChannels"}
-API = {"func": "func", "count": "count", "datatype": "datatype", "stream": "stream", "graphCaptured": "graphCaptured"}
-PROXY = {"proxyOp": ("ProxyOp", PROXY_OP), "proxyStep": ("ProxyStep", {"step": "step"})}
-KERNEL_V4 = {"kernelCh": ("KernelChV4", {"channelId": "channelId", "pTimer": "pTimer"})}
-WIDE = {"coll": ("CollV4", COLL | CHANNELS), "p2p": ("P2pV4", P2P | CHANNELS), **KERNEL_V4, **PROXY,
-        "groupApi": ("GroupApi", {"graphCaptured": "graphCaptured", "groupDepth": "groupDepth"}),
-        "collApi": ("CollApi", API | {"root": "root"}), "p2pApi": ("P2pApi", API)}
-# version: {member of the union: (our struct, {its field: ours})}
+COLL, P2P = "sendBuff recvBuff count root datatype func", "buff count peer datatype func"
+HASH, MAX_CHANNELS, CHANNELS = " commHash", " nMaxChannels", " nChannels"
+API = "func count datatype stream graphCaptured"
+PROXY = {"proxyOp": "pid channelId peer nSteps chunkSize isSend", "proxyStep": "step"}
+KERNEL = {"kernelCh": "channelId pTimer"}
+WIDE = {"coll": COLL + CHANNELS + " parentGroup", "p2p": P2P + CHANNELS + " parentGroup", **KERNEL, **PROXY,
+        "groupApi": "graphCaptured groupDepth", "collApi": API + " root", "p2pApi": API}
+# version: {member of the union: its fields}
 VERSIONS = {
-    1: {"coll": ("CollV1", COLL | HASH | MAX_CHANNELS), "p2p": ("P2pV1", P2P | HASH), **PROXY},
-    2: {"coll": ("CollV2", COLL | HASH | MAX_CHANNELS), "p2p": ("P2pV2", P2P | HASH), **PROXY},
-    3: {"coll": ("CollV3", COLL | HASH | MAX_CHANNELS), "p2p": ("P2pV2", P2P | HASH), **PROXY,
-        "kernelCh": ("KernelChV3", {"channelId": "channelId"})},
-    4: {"coll": ("CollV4", COLL | CHANNELS), "p2p": ("P2pV4", P2P | CHANNELS), **KERNEL_V4, **PROXY},
+    1: {"coll": COLL + HASH + MAX_CHANNELS, "p2p": P2P + HASH, **PROXY},
+    2: {"coll": COLL + HASH + MAX_CHANNELS, "p2p": P2P + HASH, **PROXY},
+    3: {"coll": COLL + HASH + MAX_CHANNELS, "p2p": P2P + HASH, **PROXY, "kernelCh": "channelId"},
+    4: {"coll": COLL + CHANNELS, "p2p": P2P + CHANNELS, **KERNEL, **PROXY},
     5: WIDE, 6: WIDE,
 }
 # What NCCL's headers take from the rest of NCCL.
@@ -59,17 +54,14 @@ def headers(source):
 
 
 def assertions(version):
-    descriptor, ours = f"ncclProfilerEventDescr_v{version}_t", "titan::interpose::plugin_abi"
-    head = "NarrowDescriptor" if version < 5 else "WideDescriptor"
-    yield f"sizeof({descriptor}::type) == sizeof({ours}::{head}::type)"
-    yield f"offsetof({descriptor}, parentObj) == offsetof({ours}::{head}, parent)"
-    yield f"offsetof({descriptor}, rank) == offsetof({ours}::{head}, rank)"
-    yield f"sizeof(ncclProfiler_v{version}_t) == sizeof({ours}::Profiler<{ours}::InitV1>)"
-    for member, (struct, fields) in VERSIONS[version].items():
-        for theirs, field in fields.items():
-            place = f"offsetof({descriptor}, {member}.{theirs})"
-            yield f"{place} == offsetof({ours}::{head}, body) + offsetof({ours}::{struct}, {field})"
-            yield f"sizeof((({descriptor}*)0)->{member}.{theirs}) == sizeof((({ours}::{struct}*)0)->{field})"
+    theirs, ours = f"ncclProfilerEventDescr_v{version}_t", f"titan::interpose::plugin_abi::DescrV{version}"
+    fields = ["type", "parentObj", "rank"] + [f"{member}.{field}" for member, names in VERSIONS[version].items()
+                                              for field in names.split()]
+    yield f"sizeof({theirs}) == sizeof({ours})"
+    yield f"sizeof(ncclProfiler_v{version}_t) == sizeof(titan::interpose::plugin_abi::PluginV{version})"
+    for field in fields:
+        yield f"offsetof({theirs}, {field}) == offsetof({ours}, {field})"
+        yield f"sizeof((({theirs}*)0)->{field}) == sizeof((({ours}*)0)->{field})"
 
 
 def bits():

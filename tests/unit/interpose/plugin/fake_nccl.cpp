@@ -1,166 +1,17 @@
 #include "fake_nccl.h"
 
-#include <sys/types.h>
-
 #include <cstring>
 #include <type_traits>
 
+#include "plugin_abi.h"
+
 namespace titan::test {
+
+namespace abi = interpose::plugin_abi;
 
 namespace {
 
-struct ProxyOp {
-    pid_t pid;
-    uint8_t channelId;
-    int peer;
-    int nSteps;
-    int chunkSize;
-    int isSend;
-};
-struct ProxyStep {
-    int step;
-};
-
-struct DescriptorV1 {
-    uint8_t type;
-    void* parentObj;
-    int rank;
-    union {
-        struct {
-            const char* name;
-            uint64_t commHash;
-            uint64_t seqNumber;
-            uint8_t func;
-            const void* sendBuff;
-            void* recvBuff;
-            size_t count;
-            int root;
-            uint8_t datatype;
-            uint32_t op;
-            size_t trafficBytes;
-            uint8_t nMaxChannels, nWarps, algo, proto;
-            int isCollnet, isNvls;
-        } coll;
-        struct {
-            const char* name;
-            uint64_t commHash;
-            uint8_t func;
-            void* buff;
-            uint8_t datatype;
-            size_t count;
-            int peer;
-        } p2p;
-        ProxyOp proxyOp;
-        ProxyStep proxyStep;
-    };
-};
-
-template <bool kHasTraffic>
-struct DescriptorV2or3;
-#define TITAN_OLD_DESCRIPTOR(flag, traffic_field)           \
-    template <>                                             \
-    struct DescriptorV2or3<flag> {                          \
-        uint8_t type;                                       \
-        void* parentObj;                                    \
-        int rank;                                           \
-        union {                                             \
-            struct {                                        \
-                const char* name;                           \
-                uint64_t commHash;                          \
-                uint64_t seqNumber;                         \
-                const char* func;                           \
-                const void* sendBuff;                       \
-                void* recvBuff;                             \
-                size_t count;                               \
-                int root;                                   \
-                const char* datatype;                       \
-                traffic_field uint8_t nMaxChannels, nWarps; \
-                const char *algo, *proto;                   \
-            } coll;                                         \
-            struct {                                        \
-                const char* name;                           \
-                uint64_t commHash;                          \
-                const char* func;                           \
-                void* buff;                                 \
-                const char* datatype;                       \
-                size_t count;                               \
-                int peer;                                   \
-            } p2p;                                          \
-            ProxyOp proxyOp;                                \
-            ProxyStep proxyStep;                            \
-            struct {                                        \
-                uint8_t channelId;                          \
-            } kernelCh;                                     \
-        };                                                  \
-    };
-TITAN_OLD_DESCRIPTOR(true, size_t trafficBytes;)
-TITAN_OLD_DESCRIPTOR(false, )
-
-template <typename Type>
-struct DescriptorV4on {
-    Type type;
-    void* parentObj;
-    int rank;
-    union {
-        struct {
-            bool graphCaptured;
-            int groupDepth;
-        } groupApi;
-        struct {
-            const char* func;
-            size_t count;
-            const char* datatype;
-            int root;
-            void* stream;
-            bool graphCaptured;
-        } collApi;
-        struct {
-            const char* func;
-            size_t count;
-            const char* datatype;
-            void* stream;
-            bool graphCaptured;
-        } p2pApi;
-        struct {
-            uint64_t seqNumber;
-            const char* func;
-            const void* sendBuff;
-            void* recvBuff;
-            size_t count;
-            int root;
-            const char* datatype;
-            uint8_t nChannels, nWarps;
-            const char *algo, *proto;
-            void* parentGroup;
-        } coll;
-        struct {
-            const char* func;
-            void* buff;
-            const char* datatype;
-            size_t count;
-            int peer;
-            uint8_t nChannels;
-            void* parentGroup;
-        } p2p;
-        ProxyOp proxyOp;
-        ProxyStep proxyStep;
-        struct {
-            uint8_t channelId;
-            uint64_t pTimer;
-        } kernelCh;
-    };
-};
-
-union StateArguments {
-    struct {
-        size_t transSize;
-        int steps;
-    } proxyOp;
-    struct {
-        uint64_t pTimer;
-    } kernelCh;
-};
-
+// All versions' tables, but for the types of their parameters.
 struct Plugin {
     const char* name;
     void* init;
@@ -197,11 +48,12 @@ void with_descriptor(int version, Fill fill) {
         fill(descriptor);
     };
     switch (version) {
-        case 1: return run(DescriptorV1{});
-        case 2: return run(DescriptorV2or3<true>{});
-        case 3: return run(DescriptorV2or3<false>{});
-        case 4: return run(DescriptorV4on<uint8_t>{});
-        default: return run(DescriptorV4on<uint64_t>{});
+        case 1: return run(abi::DescrV1{});
+        case 2: return run(abi::DescrV2{});
+        case 3: return run(abi::DescrV3{});
+        case 4: return run(abi::DescrV4{});
+        case 5: return run(abi::DescrV5{});
+        default: return run(abi::DescrV6{});
     }
 }
 
@@ -239,17 +91,14 @@ void* FakeNccl::start(void* context, const void* descriptor) {
 }
 
 void* FakeNccl::open(uint64_t hash, int size, int rank) {
-    using InitV1 = int (*)(void**, int*);
-    using InitV4 = int (*)(void**, int*, const char*, uint64_t, int, int, int, void*);
-    using InitV5 = int (*)(void**, uint64_t, int*, const char*, int, int, int, void*);
     void* context = nullptr;
     void* const init = plugin(version_).init;
     if (version_ < 4) {
-        reinterpret_cast<InitV1>(init)(&context, &mask);
+        reinterpret_cast<abi::InitV1*>(init)(&context, &mask);
     } else if (version_ == 4) {
-        reinterpret_cast<InitV4>(init)(&context, &mask, "named", hash, 1, size, rank, nullptr);
+        reinterpret_cast<abi::InitV4*>(init)(&context, &mask, "named", hash, 1, size, rank, nullptr);
     } else {
-        reinterpret_cast<InitV5>(init)(&context, hash, &mask, "named", 1, size, rank, nullptr);
+        reinterpret_cast<abi::InitV5*>(init)(&context, hash, &mask, "named", 1, size, rank, nullptr);
     }
     return context;
 }
@@ -257,15 +106,15 @@ void* FakeNccl::open(uint64_t hash, int size, int rank) {
 void FakeNccl::close(void* context) { plugin(version_).finalize(context); }
 
 void* FakeNccl::start_group(void* context, int depth) {
-    DescriptorV4on<uint64_t> descriptor{};
-    fill_head(descriptor, kGroupApi, nullptr);
+    abi::DescrV6 descriptor{};
+    fill_head(descriptor, abi::kGroupApi, nullptr);
     descriptor.groupApi.groupDepth = depth;
     return start(context, &descriptor);
 }
 
 void* FakeNccl::enter(void* context, const FakeCall& call, void* parent) {
-    DescriptorV4on<uint64_t> descriptor{};
-    fill_head(descriptor, is_p2p(call) ? kP2pApi : kCollApi, parent);
+    abi::DescrV6 descriptor{};
+    fill_head(descriptor, is_p2p(call) ? abi::kP2pApi : abi::kCollApi, parent);
     if (is_p2p(call)) {
         descriptor.p2pApi = {call.func, call.count, call.datatype, call.stream, call.captured};
     } else {
@@ -277,7 +126,7 @@ void* FakeNccl::enter(void* context, const FakeCall& call, void* parent) {
 void* FakeNccl::launch(void* context, const FakeCall& call, void* parent, uint64_t hash, int rank) {
     void* handle = nullptr;
     with_descriptor(version_, [&](auto& descriptor) {
-        fill_head(descriptor, is_p2p(call) ? kP2p : kColl, parent);
+        fill_head(descriptor, is_p2p(call) ? abi::kP2p : abi::kColl, parent);
         descriptor.rank = rank;
         if (is_p2p(call)) {
             fill_words(descriptor.p2p, call);
@@ -300,7 +149,7 @@ void* FakeNccl::launch(void* context, const FakeCall& call, void* parent, uint64
 void* FakeNccl::start_kernel(void* context, void* parent, uint8_t channel, uint64_t timer) {
     void* handle = nullptr;
     with_descriptor(version_, [&](auto& descriptor) {
-        fill_head(descriptor, kKernelCh, parent);
+        fill_head(descriptor, abi::kKernelCh, parent);
         if constexpr (requires { descriptor.kernelCh; }) {
             descriptor.kernelCh.channelId = channel;
         }
@@ -315,7 +164,7 @@ void* FakeNccl::start_kernel(void* context, void* parent, uint8_t channel, uint6
 void* FakeNccl::start_proxy(void* context, void* parent, int pid, int peer, int steps, bool is_send) {
     void* handle = nullptr;
     with_descriptor(version_, [&](auto& descriptor) {
-        fill_head(descriptor, kProxyOp, parent);
+        fill_head(descriptor, abi::kProxyOp, parent);
         descriptor.proxyOp = {pid, 1, peer, steps, 1 << 20, is_send ? 1 : 0};
         handle = start(context, &descriptor);
     });
@@ -325,7 +174,7 @@ void* FakeNccl::start_proxy(void* context, void* parent, int pid, int peer, int 
 void* FakeNccl::start_step(void* context, void* parent, int step) {
     void* handle = nullptr;
     with_descriptor(version_, [&](auto& descriptor) {
-        fill_head(descriptor, kProxyStep, parent);
+        fill_head(descriptor, abi::kProxyStep, parent);
         descriptor.proxyStep.step = step;
         handle = start(context, &descriptor);
     });
@@ -342,13 +191,13 @@ void* FakeNccl::start_raw(void* context, uint64_t type) {
 }
 
 void FakeNccl::state(void* handle, int state, uint64_t timer) {
-    StateArguments arguments{};
+    abi::StateArgsV4 arguments{};
     arguments.kernelCh.pTimer = timer;
-    plugin(version_).recordEventState(handle, state, state == kGroupEndApiStart ? nullptr : &arguments);
+    plugin(version_).recordEventState(handle, state, state == abi::kGroupEndApiStart ? nullptr : &arguments);
 }
 
 void FakeNccl::proxy_state(void* handle, int state, int steps) {
-    StateArguments arguments{};
+    abi::StateArgsV1 arguments{};
     arguments.proxyOp.steps = steps;
     plugin(version_).recordEventState(handle, state, &arguments);
 }
@@ -364,7 +213,7 @@ void* FakeNccl::call(void* context, const FakeCall& call, uint64_t hash, int ran
     void* const entered = tells_api() ? enter(context, call, group) : nullptr;
     stop(entered);
     if (group != nullptr) {
-        state(group, kGroupEndApiStart);
+        state(group, abi::kGroupEndApiStart);
     }
     void* const launched = launch(context, call, entered, hash, rank);
     stop(launched);

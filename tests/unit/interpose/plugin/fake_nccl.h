@@ -1,15 +1,10 @@
-// NCCL's part in its profiler plugin interface: looks the plugin up by version and calls it as NCCL does. The layouts are
-// written down here once more, in full, so that a mistake in the plugin's own declarations shows.
+// NCCL's part in its profiler plugin interface, one event at a time: looks the plugin up by version and calls it as NCCL does.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 namespace titan::test {
-
-inline constexpr int kColl = 2, kP2p = 4, kProxyOp = 8, kProxyStep = 16, kKernelCh = 64, kGroupApi = 256,
-                     kCollApi = 512, kP2pApi = 1024;
-inline constexpr int kKernelChStop = 22, kGroupEndApiStart = 24;
 
 // A call, in words that all versions can be given.
 struct FakeCall {

@@ -6,9 +6,11 @@
 
 #include "fake_nccl.h"
 #include "fixture.h"
+#include "plugin_abi.h"
 #include "session/thread_state.h"
 
 using namespace titan;
+namespace abi = interpose::plugin_abi;
 using format::CallState;
 using format::ChannelState;
 using format::OpKind;
@@ -18,7 +20,7 @@ using test::FakeNccl;
 namespace {
 
 constexpr int kVersions = 6;
-constexpr int kProgressMask = test::kProxyOp | test::kProxyStep;
+constexpr int kProgressMask = abi::kProxyOp | abi::kProxyStep;
 
 uint64_t calls() { return test::recording().collectives.head(); }
 
@@ -89,8 +91,8 @@ TEST_CASE("without a wrapper in front, every version's calls become entries, in 
         const uint64_t hash = 0x1000 + static_cast<uint64_t>(version);
         void* const context = nccl.open(hash, 8, 3);
         REQUIRE(context != nullptr);
-        CHECK((nccl.mask & (test::kColl | test::kP2p)) == (test::kColl | test::kP2p));
-        CHECK((nccl.mask & (test::kKernelCh | kProgressMask)) == 0);
+        CHECK((nccl.mask & (abi::kColl | abi::kP2p)) == (abi::kColl | abi::kP2p));
+        CHECK((nccl.mask & (abi::kKernelCh | kProgressMask)) == 0);
         int buffer = 0;
         const uint64_t first = calls();
         nccl.call(context, {.send = &buffer, .receive = &buffer, .count = 256}, hash, 3);
@@ -168,7 +170,7 @@ TEST_CASE("a group's calls are recorded as the program made them, and launched b
     CHECK(entry_at(first).peer == -1);  // not told before the launch, and never guessed
     CHECK(entry_at(first).sequence == format::kNoSequence);
     CHECK(tracer::this_thread->group_depth == 1);
-    nccl.state(group, test::kGroupEndApiStart);
+    nccl.state(group, abi::kGroupEndApiStart);
     CHECK(entry_at(first).state == CallState::kLaunching);
     nccl.stop(nccl.launch(context, {.func = "Recv", .count = 10, .root = 2}, receive, 0, 1));
     nccl.stop(nccl.launch(context, {.func = "Send", .count = 10, .root = 3}, send, 0, 1));
@@ -216,7 +218,7 @@ TEST_CASE("a call that a wrapper recorded is not recorded again") {
         const Mode mode(tracer::NcclPluginMode::kProgress);
         const Wrapped comm(nccl, seed + 50, 0x4100, 2, 0);
         CHECK((nccl.mask & kProgressMask) == kProgressMask);
-        CHECK((nccl.mask & test::kKernelCh) == (version >= 3 ? test::kKernelCh : 0));
+        CHECK((nccl.mask & abi::kKernelCh) == (version >= 3 ? abi::kKernelCh : 0));
         int buffer = 0;
         const FakeCall call{.send = &buffer, .receive = &buffer, .count = 8, .channels = 4};
         const tracer::CallArgs args{
@@ -287,7 +289,7 @@ TEST_CASE("communicators that NCCL creates on threads of its own are joined by s
         child_contexts[1] = nccl.open(0x4402, 2, 0);
         child_contexts[0] = nccl.open(0x4401, 2, 0);
     }).join();
-    CHECK((nccl.mask & test::kCollApi) != 0);  // until it is known which is which
+    CHECK((nccl.mask & abi::kCollApi) != 0);  // until it is known which is which
     children[0] = test::new_handle();
     children[1] = test::new_handle();
     REQUIRE(enter_group_end(group, test::kAnyApi, false));
@@ -321,7 +323,7 @@ TEST_CASE("a kernel that started and hangs is told from one that never started")
         void* const kernels[] = {nccl.start_kernel(context, done, 0, 100), nccl.start_kernel(context, done, 1, 101)};
         CHECK(entry_at(first).state == CallState::kStarted);
         for (void* const kernel : kernels) {
-            nccl.state(kernel, test::kKernelChStop, 0x1'0000'0102);
+            nccl.state(kernel, abi::kKernelChStop, 0x1'0000'0102);
             nccl.stop(kernel);
         }
         CHECK(newest_channel().state == ChannelState::kDone);
@@ -414,7 +416,7 @@ TEST_CASE("no context, stale and invented handles, and events out of order do no
         }
         for (const uint64_t invented : {~uint64_t{0}, uint64_t{1}, uint64_t{0x5000'0000'0000'1234}}) {
             void* const handle = reinterpret_cast<void*>(invented);
-            nccl.state(handle, test::kKernelChStop, 1);
+            nccl.state(handle, abi::kKernelChStop, 1);
             nccl.stop(handle);
             nccl.start_kernel(handle, handle, 255, 1);
             nccl.start_step(handle, handle, -1);
@@ -458,7 +460,7 @@ TEST_CASE("the mask is what any communicator needs") {
     CHECK(nccl.mask == 0);
     void* const unseen = nccl.open(0x8001, 4, 2);
     const int wanted = nccl.mask;
-    CHECK((wanted & test::kCollApi) != 0);
+    CHECK((wanted & abi::kCollApi) != 0);
     const Wrapped other(nccl, 241, 0x8002, 2, 1);
     CHECK(nccl.mask == wanted);
     nccl.close(unseen);
