@@ -7,6 +7,9 @@
 #include <map>
 
 #include "flight_recorder.h"
+#include "formats/digest_layout.h"
+#include "formats/file_bytes.h"
+#include "formats/ring_layout.h"
 #include "loader.h"
 #include "text.h"
 #include "witness.h"
@@ -41,10 +44,23 @@ void split_name(const std::string& name, Candidate& candidate) {
 struct Collected {
     std::map<std::pair<std::string, std::string>, CandidateGroup> groups;
     std::vector<std::string> witnesses;
-    std::string denied;  // the first directory that may not be read
+    CandidateGroup strange;  // named files that nothing is known of by name or content
+    std::string denied;      // the first directory that may not be read
     size_t empty_files = 0;
     std::string first_empty;
 };
+
+// A dump, ring or digest by any other name.
+bool has_our_magic(const std::string& path) {
+    uint64_t magic = 0;
+    const auto file = format::OpenFile::open(path);
+    if (!file || file->read_at(0, &magic, sizeof(magic)) != sizeof(magic)) {
+        return false;
+    }
+    const auto ours = {format::kRingMagic, format::kDumpMagic, format::kDigestMagic};
+    return std::any_of(ours.begin(), ours.end(),
+                       [&](uint64_t known) { return magic == known || magic == __builtin_bswap64(known); });
+}
 
 void add_file(const files::path& path, bool named, Collected& collected) {
     struct stat status {};
@@ -76,6 +92,11 @@ void add_file(const files::path& path, bool named, Collected& collected) {
         return;
     }
     split_name(name, candidate);
+    if (unknown && !has_our_magic(candidate.path)) {
+        collected.strange.newest_ns = std::max(collected.strange.newest_ns, candidate.modified_ns);
+        collected.strange.files.push_back(std::move(candidate));
+        return;
+    }
     if (candidate.is_flight_recorder || candidate.is_archive) {
         candidate.stem = name;
     }
@@ -146,6 +167,18 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
         }
     }
     Discovery discovery;
+    // Beside records they are left out; alone they are what the error is about.
+    if (collected.groups.empty() && !collected.strange.files.empty()) {
+        discovery.groups.push_back(collected.strange);
+        collected.strange.files.clear();
+    }
+    for (const Candidate& candidate : collected.strange.files) {
+        discovery.warnings.push_back(
+            {"damaged_file",
+             {},
+             printable(files::path(candidate.path).filename().string()) +
+                 ": not read: neither a record nor a log that says anything about the job's end"});
+    }
     for (auto& [key, group] : collected.groups) {
         std::sort(group.files.begin(), group.files.end(), [](const Candidate& a, const Candidate& b) {
             return std::tie(a.directory, a.stem, b.number, a.path) < std::tie(b.directory, b.stem, a.number, b.path);

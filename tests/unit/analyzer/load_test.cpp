@@ -55,6 +55,23 @@ std::string dump_path(const std::string& directory, int rank, const std::string&
 
 }  // namespace
 
+TEST_CASE("a log that says nothing, named beside a directory, is left out and said") {
+    TemporaryDirectory place;
+    sleeping_job({}).write(place.path);
+    const std::string log = place.path + "/job.out";
+    std::ofstream(log) << "step 1\nstep 2\n";
+    LoadOptions options = options_for(place.path);
+    options.paths.push_back(log);
+    const auto run = load_run(options);
+    REQUIRE(run);
+    CHECK(run->processes.size() == 4);
+    CHECK(warns(*run, "damaged_file", "job.out: not read"));
+    const auto alone = load_run(options_for(log));
+    REQUIRE_FALSE(alone);
+    CAPTURE(alone.error().text());
+    CHECK(alone.error().text().find("job.out") != std::string::npos);
+}
+
 TEST_CASE("a directory gives the run in it, and its verdict") {
     TemporaryDirectory place;
     sleeping_job({}).write(place.path);
