@@ -18,9 +18,11 @@ struct Library {
     std::string_view name;
 };
 
-// NVSHMEM 3 (libnvshmem_host.so.3, transports beside it), torchcomms' extension with NCCLX linked into it, MSCCL++.
+// NVSHMEM's modules, which its initialization opens: its library alone says nothing, because PyTorch's wheels bring and load
+// it. torchcomms' extension with NCCLX linked into it, MSCCL++.
 constexpr auto kLibraries = std::to_array<Library>({
-    {"libnvshmem", "NVSHMEM"},
+    {"nvshmem_bootstrap_", "NVSHMEM"},
+    {"nvshmem_transport_", "NVSHMEM"},
     {"_comms_ncclx", "NCCLX"},
     {"libmscclpp", "MSCCL++"},
 });

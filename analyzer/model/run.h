@@ -369,7 +369,7 @@ struct Process {
     std::vector<std::pair<uint32_t, uint32_t>> labels;  // titan_label: texts of key and value, the newest of each key
     std::vector<StepProfile> steps;                     // the newest ones that ended, in order
     std::vector<SpanTime> step_spans;
-    // What moves data between GPUs in this process and is not recorded: "NVSHMEM (libnvshmem_host.so.3)".
+    // What moves data between GPUs in this process and is not recorded: "NVSHMEM (nvshmem_bootstrap_uid.so.3)".
     std::vector<std::string> unrecorded;
     std::vector<std::string> texts;  // those that are referred to; [0] is empty
 
