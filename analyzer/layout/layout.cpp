@@ -176,7 +176,7 @@ std::string Layout::ranks_text(const std::vector<int>& ranks) const {
     constexpr size_t kLongList = 48;
     std::vector<int> sorted = ranks;
     sort_unique(sorted);
-    const std::string plain = analyzer::ranks_text(sorted);
+    std::string plain = analyzer::ranks_text(sorted);
     if (sorted.empty()) {
         return plain;
     }
@@ -190,7 +190,7 @@ std::string Layout::ranks_text(const std::vector<int>& ranks) const {
 
 std::string ranks_text(const Run& run, const std::vector<int>& ranks) {
     constexpr size_t kLongList = 24;
-    const std::string plain = ranks_text(ranks);
+    std::string plain = ranks_text(ranks);
     if (run.layout == nullptr || plain.size() <= kLongList) {
         return plain;
     }

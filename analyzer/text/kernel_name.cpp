@@ -136,7 +136,7 @@ std::string short_kernel_name(const std::string& name) {
     if (!is_mangled(name)) {
         return name;
     }
-    const std::string whole = demangled(name);
+    std::string whole = demangled(name);
     std::string text = whole.empty() ? prefix_of(name) : without_arguments(whole);
     return text.empty() ? name : text;
 }
@@ -145,7 +145,7 @@ std::string full_kernel_name(const std::string& name) {
     if (!is_mangled(name)) {
         return name;
     }
-    const std::string whole = demangled(name);
+    std::string whole = demangled(name);
     if (!whole.empty()) {
         return whole;
     }

@@ -13,6 +13,8 @@ import sys
 import metalib
 
 PROGRAM = "clang-tidy-14"
+# C++20 that GCC 12 knows and this Clang does not: a lambda that uses a structured binding.
+NOT_YET = "reference to local binding"
 CONFIG = pathlib.Path(__file__).resolve().parents[2] / ".clang-tidy"
 
 BAD = {
@@ -45,7 +47,8 @@ def check(tree):
     def problems_of(path):
         ran = subprocess.run([PROGRAM, "--quiet", f"--config-file={CONFIG}", *before, path, *after], capture_output=True, text=True, check=False)
         found = re.findall(r"^(\S+?):(\d+):\d+: (?:warning|error): (.*\[[\w.,-]+\])$", ran.stdout, re.M)
-        return {f"{os.path.relpath(os.path.join(tree.build or '.', file), tree.root)}:{line}: {what}" for file, line, what in found}
+        return {f"{os.path.relpath(os.path.join(tree.build or '.', file), tree.root)}:{line}: {what}" for file, line, what in found
+                if NOT_YET not in what}
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return sorted(set().union(*pool.map(problems_of, files)))
