@@ -26,7 +26,7 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
                    Finding& finding) {
     const Process& process = evidence.run.process(blocked.member);
     if (by.work == nullptr && blocked.ahead.work.empty()) {
-        finding.doubt(true, process.only_calls
+        finding.doubt(true, process.source.is_flight_recorder
                                 ? "a run under titantrace: Flight Recorder dumps hold no kernels and copies"
                             : process.sight.recorded == 0
                                 ? "kernels and copies on record: set TITANTRACE_CUDA and TITANTRACE_LAUNCHES=1"
@@ -49,7 +49,7 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
                       : fmt::format("a larger TITANTRACE_STREAM_WORK: {} pieces of rank {} were overwritten",
                                     grouped_digits(process.sight.overwritten), process.rank));
     finding.doubt(
-        !process.only_calls && process.gpu_method != format::GpuProgressMethod::kWrites,
+        process.sees.streams && process.gpu_method != format::GpuProgressMethod::kWrites,
         "TITANTRACE_GPU_PROGRESS=writes: that its stream did not reach the call is inferred from an event that did "
         "not complete");
     const bool waits_itself = by.work != nullptr && waits_for_an_event(process, *by.work);

@@ -39,7 +39,7 @@ std::string missing_members_text(const std::vector<Absence>& absences) {
 
 bool node_is_foreign(const Run& run, const WaitNode& node) {
     return std::any_of(node.waiting.begin(), node.waiting.end(),
-                       [&](const Waiter& waiter) { return run.process(waiter.member).only_calls; });
+                       [&](const Waiter& waiter) { return run.process(waiter.member).source.is_flight_recorder; });
 }
 
 bool is_confirmed(const Run& run, const WaitNode& node) {
@@ -79,7 +79,7 @@ std::string missing_dumps_text(const std::vector<int>& ranks, const std::string&
 
 std::string larger_ring_text(const Process& process) {
     return fmt::format("a larger {}: {} entries of rank {} were overwritten",
-                       process.only_calls ? "TORCH_FR_BUFFER_SIZE" : "TITANTRACE_COLLECTIVES",
+                       process.source.is_flight_recorder ? "TORCH_FR_BUFFER_SIZE" : "TITANTRACE_COLLECTIVES",
                        grouped_digits(process.overwritten), process.rank);
 }
 
@@ -147,7 +147,7 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
         fmt::format("stacks of {}: one of them may wait for another outside NCCL, for example for a unique id",
                     ranks_text(finding.ranks)));
     finding.confidence = finding.to_be_sure.empty() ? before : lower(before);
-    if (process.only_calls) {
+    if (!process.sees.host_calls) {
         // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it hangs.
         const bool never_seen = first.member.row != kNoIndex && process.members[first.member.row].past.empty();
         const bool held = std::any_of(culprits.absences.begin(), culprits.absences.end(),
@@ -163,10 +163,11 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     }
     const bool brief = longest_wait_ns(node) < certain_after_ns(run, node) && !is_confirmed(run, node) &&
                        process.liveness != Liveness::kExited;
-    finding.doubt(
-        brief, fmt::format("a later dump: the wait lasts only {} so far{}", duration_text(longest_wait_ns(node)),
-                           process.only_calls ? ", and PyTorch's watchdog has not ended it"
-                                              : ", and the watchdog (TITANTRACE_TIMEOUT_S) has not called it a hang"));
+    finding.doubt(brief,
+                  fmt::format("a later dump: the wait lasts only {} so far{}", duration_text(longest_wait_ns(node)),
+                              process.source.is_flight_recorder
+                                  ? ", and PyTorch's watchdog has not ended it"
+                                  : ", and the watchdog (TITANTRACE_TIMEOUT_S) has not called it a hang"));
 }
 
 void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
@@ -247,9 +248,10 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
                 ? "TORCH_NCCL_ENABLE_TIMING=1: without it, PyTorch does not record which GPUs have started the call"
                 : "TITANTRACE_GPU_PROGRESS=writes: how far the GPUs are is not recorded on all members");
     }
-    const bool only_calls = std::all_of(node.waiting.begin(), node.waiting.end(),
-                                        [&](const Waiter& waiter) { return run.process(waiter.member).only_calls; });
-    if (only_calls && !members_started(node, node.waiting.size())) {
+    const bool by_watchdog = std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        return run.process(waiter.member).sees.by_watchdog;
+    });
+    if (by_watchdog && !members_started(node, node.waiting.size())) {
         lower_to(
             Confidence::kLikely,
             "TORCH_NCCL_ENABLE_TIMING=1: whether the GPUs came to the call is not recorded; a kernel ahead of it on "
@@ -294,7 +296,7 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     // PyTorch's recorder learns of an end only when its watchdog or its dump looks: the record may merely be older.
     for (const Waiter& waiter : node.waiting) {
         const Process& process = run.process(waiter.member);
-        if (process.only_calls && !node.finished.empty()) {
+        if (process.sees.by_watchdog && !node.finished.empty()) {
             const int64_t later_ns = process.now_ns - node.last_finished_ns;
             const std::string when =
                 node.last_finished_ns == 0 ? std::string()

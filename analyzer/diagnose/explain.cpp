@@ -235,9 +235,10 @@ void add_position_evidence(const Run& run, const WaitNode& node, const Absence& 
                                                entry != nullptr ? entry->result : -1));
         return;
     }
-    std::string text = fmt::format("rank {} has called {} collectives on {}", absence.global_rank,
-                                   grouped_digits(member.issued - (process.only_calls && member.issued != 0 ? 1 : 0)),
-                                   communicator_text(run.communicators[node.communicator]));
+    std::string text =
+        fmt::format("rank {} has called {} collectives on {}", absence.global_rank,
+                    grouped_digits(member.issued - std::min<uint64_t>(member.issued, process.sees.first_number)),
+                    communicator_text(run.communicators[node.communicator]));
     if (!member.calls.empty()) {
         const Entry& last = process.entries[member.calls.back()];
         text += fmt::format(", the last is {} #{}, {} before its dump{}", op_text(last.kind), last.sequence,

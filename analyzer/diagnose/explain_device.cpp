@@ -73,8 +73,9 @@ void add_sight_evidence(const Run& run, const Blocked& blocked, Finding& finding
     const int64_t oldest =
         blocked.ahead.work.empty() ? blocked.entry->entered_ns : process.work[blocked.ahead.work.front()].entered_ns;
     if (sight.recorded == 0) {
-        finding.evidence.push_back(fmt::format("rank {}: kernels and copies are not on record{}", rank,
-                                               process.only_calls ? "" : " (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)"));
+        finding.evidence.push_back(
+            fmt::format("rank {}: kernels and copies are not on record{}", rank,
+                        process.source.is_flight_recorder ? "" : " (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)"));
     } else if (sight.sampled) {
         finding.evidence.push_back(fmt::format(
             "rank {}: only some of its kernels and copies were recorded, so others may be ahead: TITANTRACE_LAUNCHES=1 "

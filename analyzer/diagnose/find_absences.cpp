@@ -186,7 +186,7 @@ bool are_idle_together(const Evidence& evidence, const Causes& causes) {
     for (const auto& [key, cause] : causes) {
         const Absence& absence = cause.absence;
         if (!absence.member.known() || absence.reason != AbsenceReason::kNotIssued || absence.moved_on ||
-            !absence.held_by.empty() || !evidence.run.processes[absence.member.process].only_calls) {
+            !absence.held_by.empty() || evidence.run.processes[absence.member.process].sees.host_calls) {
             return false;
         }
         const int64_t idle_since_ns = evidence.run.processes[absence.member.process].last_activity_ns();

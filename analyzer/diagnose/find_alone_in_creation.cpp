@@ -81,7 +81,7 @@ void find_alone_in_creation(const Evidence& evidence, Explained& explained, std:
         }
         const bool all_held =
             std::all_of(evidence.run.processes.begin(), evidence.run.processes.end(), [&](const Process& process) {
-                return !process.is_gone() && !process.only_calls && is_inside_a_call(process);
+                return !process.is_gone() && process.sees.host_calls && is_inside_a_call(process);
             });
         const uint32_t owed = all_held ? owed_from_creation(evidence, index) : UINT32_MAX;
         if (owed != UINT32_MAX) {

@@ -86,7 +86,7 @@ void find_opposite_orders(const Evidence& evidence, Explained& explained, std::v
                              node.absent.empty() && !explained.nodes[index] && !explained.in_cycle.contains(index);
         for (const Waiter& waiter : node.waiting) {
             const Process& process = evidence.run.process(waiter.member);
-            if (suspect && process.only_calls && waiter.entry != nullptr) {
+            if (suspect && !process.sees.streams && waiter.entry != nullptr) {
                 calls[waiter.member.process].try_emplace(
                     index, static_cast<uint32_t>(waiter.entry - process.entries.data()), waiter.member);
             }

@@ -90,7 +90,7 @@ std::string state(const Run& run, const Process& process, bool times, const std:
     if (process.is_gone()) {
         return gone(run, process);
     }
-    if (process.only_calls) {
+    if (!process.sees.host_calls) {
         return by_calls(run, process, times);
     }
     const ThreadState* thread = telling_thread(process);

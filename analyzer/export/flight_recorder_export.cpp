@@ -394,7 +394,7 @@ class Exporter {
 
 format::Result<ExportResult> export_flight_recorder(const Run& run, const FlightRecorderExport& options) {
     if (std::any_of(run.processes.begin(), run.processes.end(),
-                    [](const Process& process) { return process.only_calls; })) {
+                    [](const Process& process) { return process.source.is_flight_recorder; })) {
         return Error("these are Flight Recorder dumps already");
     }
     std::error_code failed;

@@ -36,7 +36,7 @@ void warn_of_missing(Run& run) {
     if (run.missing_ranks.empty()) {
         return;
     }
-    const bool foreign = !run.processes.empty() && run.processes.front().only_calls;
+    const bool foreign = !run.processes.empty() && run.processes.front().source.is_flight_recorder;
     if (foreign) {
         run.warnings.push_back(
             {"missing_dump", run.missing_ranks,
@@ -91,7 +91,7 @@ void warn_of_losses(Run& run) {
                 add(by_loss[loss], process.losses[loss], process.rank);
             }
         }
-        add(process.only_calls ? foreign : overwritten, process.overwritten, process.rank);
+        add(process.source.is_flight_recorder ? foreign : overwritten, process.overwritten, process.rank);
         add(torn, process.torn, process.rank);
     }
     const auto warn = [&](const auto& sum, std::string_view what) {

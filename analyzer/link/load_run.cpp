@@ -137,7 +137,7 @@ Result<Run> load_run(const LoadOptions& options) {
     run.attempt = run.processes.front().attempt;
     complete_flight_recorder(run, group_ranks);
     for (Process& process : run.processes) {
-        if (process.only_calls) {
+        if (!process.condensed) {
             condense(process);
         }
     }

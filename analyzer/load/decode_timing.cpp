@@ -143,7 +143,7 @@ void choose_by_number(const Process& process, const Member& member, std::vector<
 
 // Where another recorder timed a call, how long it took is exact, and when it was is not: it is told from the host's call on.
 std::pair<int64_t, int64_t> device_times(const Process& process, const Entry& entry) {
-    if (!process.only_calls) {
+    if (process.sees.moments) {
         return {entry.started_ns, entry.finished_ns};
     }
     const bool timed = entry.started_ns != 0 && entry.finished_ns > entry.started_ns && entry.entered_ns > 0;
@@ -173,7 +173,7 @@ void keep_arrivals(const Covered& waited, Process& process) {
         arrival.step = entry.step;
         arrival.kind = entry.kind;
         arrival.waited_ns = waited.before(arrival.arrived_ns());
-        const bool told = !process.only_calls || arrival.started_ns != 0;
+        const bool told = process.sees.moments || arrival.started_ns != 0;
         if (entry.entered_ns > 0 && !entry.captured && told) {
             process.members[entry.row].arrivals.push_back(arrival);
         }

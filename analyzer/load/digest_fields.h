@@ -113,10 +113,12 @@ void head(A& a, Process& p, size_t losses) {
     a.text(p.host);
     a.text(p.boot_id);
     const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+    bool by_flight_recorder = !p.sees.host_calls;
     all(p.source.is_ring, p.source.is_flight_recorder, p.condensed, p.source.dump_number, p.pid, p.pid_start_ticks,
         p.rank, p.world_size, p.attempt, p.liveness, p.fatal_signal, p.now_ns, p.started_ns, p.step, p.timeout_ns,
-        p.gpu_progress, p.gpu_method, p.gpu_sample, p.starts_seen, p.partial_recording, p.only_calls, p.first_ticket,
-        p.overwritten, p.torn);
+        p.gpu_progress, p.gpu_method, p.gpu_sample, p.starts_seen, p.partial_recording, by_flight_recorder,
+        p.first_ticket, p.overwritten, p.torn);
+    p.sees = by_flight_recorder ? kFlightRecorderCoverage : Coverage();
     for (size_t i = 0; i < losses; ++i) {
         a.number(p.losses[i]);
     }

@@ -22,7 +22,7 @@ void settle_unknown_groups(Run& run, std::unordered_map<uint64_t, std::vector<in
     std::map<uint64_t, Group> groups;
     int32_t newest_rank = -1;
     for (const Process& process : run.processes) {
-        if (!process.only_calls) {
+        if (!process.source.is_flight_recorder) {
             continue;
         }
         newest_rank = std::max(newest_rank, process.rank);
@@ -45,7 +45,8 @@ void settle_unknown_groups(Run& run, std::unordered_map<uint64_t, std::vector<in
     }
     for (Process& process : run.processes) {
         for (Member& member : process.members) {
-            const auto group = process.only_calls && member.identity_guessed ? groups.find(member.id) : groups.end();
+            const auto group =
+                process.source.is_flight_recorder && member.identity_guessed ? groups.find(member.id) : groups.end();
             if (group == groups.end()) {
                 continue;
             }
@@ -63,7 +64,7 @@ void add_unused_memberships(Run& run, const std::unordered_map<uint64_t, std::ve
     std::map<int32_t, Process*> by_rank;
     std::unordered_map<uint64_t, std::pair<Member, std::string>> patterns;
     for (Process& process : run.processes) {
-        if (!process.only_calls) {
+        if (!process.source.is_flight_recorder) {
             continue;
         }
         by_rank.try_emplace(process.rank, &process);
@@ -171,10 +172,10 @@ void align_pairs(Run& run) {
     };
     std::map<std::tuple<uint64_t, int32_t, int32_t>, Pair> pairs;
     const bool any_lost = std::any_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
-        return process.only_calls && process.overwritten != 0;
+        return process.source.is_flight_recorder && process.overwritten != 0;
     });
     for (Process& process : run.processes) {
-        for (uint32_t i = 0; any_lost && process.only_calls && i < process.entries.size(); ++i) {
+        for (uint32_t i = 0; any_lost && process.source.is_flight_recorder && i < process.entries.size(); ++i) {
             const Entry& entry = process.entries[i];
             const bool send = entry.kind == OpKind::kSend;
             if ((!send && entry.kind != OpKind::kRecv) || entry.peer < 0 || entry.sequence == kNoSequence) {
@@ -230,7 +231,7 @@ void complete_flight_recorder(Run& run, GroupRanks& groups) {
         }
     }
     for (Process& process : run.processes) {
-        if (process.only_calls && process.world_size < 0) {
+        if (process.source.is_flight_recorder && process.world_size < 0) {
             process.world_size = std::max(world, process.rank + 1);
         }
     }
@@ -240,7 +241,7 @@ void complete_flight_recorder(Run& run, GroupRanks& groups) {
 void warn_of_what_it_hides(Run& run) {
     std::vector<int> ranks;
     for (const Process& process : run.processes) {
-        if (process.only_calls) {
+        if (process.source.is_flight_recorder) {
             ranks.push_back(process.rank);
         }
     }
@@ -248,7 +249,7 @@ void warn_of_what_it_hides(Run& run) {
         return;
     }
     const bool by_file = std::any_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
-        return process.only_calls && process.moment != Moment::kRecorded;
+        return process.source.is_flight_recorder && process.moment != Moment::kRecorded;
     });
     run.warnings.push_back(
         {"flight_recorder", ranks,

@@ -81,7 +81,6 @@ Result<Process> load_flight_recorder_bytes(Source source, FlightRecorderScratch&
     process.source.path = std::move(source.path);
     process.source.member = std::move(source.member);
     process.source.label = std::move(source.label);
-    process.source.is_flight_recorder = true;
     // Pairs whose beginning is lost are numbered when all processes are there, by their full entries.
     if (process.overwritten == 0) {
         condense(process);

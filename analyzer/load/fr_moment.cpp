@@ -60,12 +60,12 @@ int64_t median(std::vector<int64_t> numbers) {
 void guess_together(Run& run) {
     int64_t first_ns = INT64_MAX;
     for (const Process& process : run.processes) {
-        if (process.only_calls && process.moment == Moment::kGuessed) {
+        if (process.source.is_flight_recorder && process.moment == Moment::kGuessed) {
             first_ns = std::min(first_ns, process.now_ns);
         }
     }
     for (Process& process : run.processes) {
-        if (process.only_calls && process.moment == Moment::kGuessed) {
+        if (process.source.is_flight_recorder && process.moment == Moment::kGuessed) {
             process.now_ns = std::max(first_ns, newest_ns(process));
         }
     }
@@ -82,7 +82,7 @@ std::vector<Span> spans_of(const std::vector<Process>& processes) {
     std::vector<Span> spans;
     for (size_t i = 0; i < processes.size(); ++i) {
         const Process& process = processes[i];
-        if (process.only_calls && !process.history.marks_ns.empty()) {
+        if (process.source.is_flight_recorder && !process.history.marks_ns.empty()) {
             const int64_t written_ns = process.moment == Moment::kGuessed ? 0 : process.now_ns;
             spans.push_back({i, process.history.marks_ns.front(), std::max(newest_ns(process), written_ns)});
         }
@@ -132,7 +132,7 @@ void compare_moments(Run& run) {
     std::vector<int64_t> moments;
     std::vector<int64_t> later;  // by how much files are younger than what is in them
     for (const Process& process : run.processes) {
-        if (process.only_calls && process.moment == Moment::kRecorded) {
+        if (process.source.is_flight_recorder && process.moment == Moment::kRecorded) {
             moments.push_back(process.now_ns);
             later.push_back(process.source.written_ns - process.now_ns);
         }
@@ -144,7 +144,7 @@ void compare_moments(Run& run) {
     const int64_t moment_ns = median(moments);
     const bool copied = median(later) > kCopiedNs;
     for (Process& process : run.processes) {
-        if (process.only_calls &&
+        if (process.source.is_flight_recorder &&
             (process.moment == Moment::kGuessed || (copied && process.moment == Moment::kFileTime))) {
             process.moment = Moment::kGuessed;
             process.now_ns = std::max(moment_ns, newest_ns(process));

@@ -58,7 +58,8 @@ class ProcessMaker {
         process_.rank = rank;
         process_.source.written_ns = written_ns;
         process_.texts.emplace_back();
-        process_.only_calls = true;
+        process_.source.is_flight_recorder = true;
+        process_.sees = kFlightRecorderCoverage;
         process_.liveness = Liveness::kAlive;
         process_.host = printable(dump.host_name);
     }

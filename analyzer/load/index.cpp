@@ -163,7 +163,7 @@ void index_calls(Process& process) {
     index_entries(process);
     index_past(process);
     find_callers(process);
-    const bool watched = process.gpu_progress || process.only_calls;
+    const bool watched = process.gpu_progress || process.sees.by_watchdog;
     const int64_t pause_ns = watched ? 0 : longest_pause_ns(process);
     for (Member& member : process.members) {
         // The record is the truth, but it is copied a moment before the entries.

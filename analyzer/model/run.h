@@ -131,7 +131,7 @@ struct Arrival {
     int64_t ended_ns = 0;    // on the GPU
     int64_t waited_ns =
         0;  // running sum until the arrival: in NCCL's calls on the GPU; without its times, in synchronisations
-    // Of another recorder's calls (Process::only_calls), whose durations alone are exact.
+    // Where only durations are exact (Coverage::moments).
     int64_t held_ns = 0;   // running sum of those of the communicator's barrier-like calls, this one included
     uint32_t untimed = 0;  // running count of the process' calls without one
     int32_t step = -1;
@@ -283,6 +283,17 @@ enum class Moment : uint8_t {
     kGuessed,   // nor does the file's time: no wait is longer than PyTorch's timeout lets it be
 };
 
+// What the recorder of a process sees by its nature. The loader sets it; what comes after asks for this and not who recorded.
+struct Coverage {
+    bool host_calls = true;  // inside which calls its threads are
+    bool streams = true;     // which stream a call runs on, and what else does
+    bool moments = true;     // when a call ran on the GPU; otherwise only for how long
+    bool by_watchdog =
+        false;  // a watchdog looked which calls had ended, up to a second late, and dumped when one did not
+    uint8_t first_number = 0;  // sequence number of a communicator's first collective
+};
+inline constexpr Coverage kFlightRecorderCoverage{false, false, false, true, 1};
+
 // Where a process' record came from.
 struct Source {
     std::string path;
@@ -342,7 +353,7 @@ struct Process {
     uint32_t gpu_sample = 1;         // every n-th launch is observed
     bool starts_seen = false;        // when calls start on the GPU is observed
     bool partial_recording = false;  // TITANTRACE_RANKS was set: other ranks may rightly have no record
-    bool only_calls = false;    // by another recorder: nothing tells what the host does, or which streams there are
+    Coverage sees;
     uint64_t first_ticket = 0;  // of entries[0]
     uint64_t overwritten = 0;
     uint64_t torn = 0;

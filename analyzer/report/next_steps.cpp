@@ -33,7 +33,8 @@ class Advice {
         std::vector<int> with_stacks;
         for (size_t i = 0; i < std::min(head_.ranks.size(), kAdvisedRanks); ++i) {
             if (const Process* process = process_of_rank(run_, head_.ranks[i])) {
-                process->only_calls ? by_file(head_.ranks[i], *process) : by_pid(head_.ranks[i], *process);
+                process->source.is_flight_recorder ? by_file(head_.ranks[i], *process)
+                                                   : by_pid(head_.ranks[i], *process);
                 if (!process->standing.empty()) {
                     with_stacks.push_back(head_.ranks[i]);
                 }
@@ -79,7 +80,7 @@ class Advice {
 
     void call_sites() {
         const bool foreign = std::any_of(run_.processes.begin(), run_.processes.end(),
-                                         [](const Process& process) { return process.only_calls; });
+                                         [](const Process& process) { return process.source.is_flight_recorder; });
         const bool known = std::any_of(run_.processes.begin(), run_.processes.end(), [](const Process& process) {
             return std::any_of(process.entries.begin(), process.entries.end(),
                                [](const Entry& entry) { return entry.site != 0; });

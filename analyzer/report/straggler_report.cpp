@@ -44,9 +44,10 @@ std::string basis_text(const RankTiming& rank) { return rank.by_device ? "GPU" :
 
 // Why nothing can be told, where the records themselves lack it.
 std::string unseen_text(const Run& run) {
-    const bool only_calls = !run.processes.empty() && std::all_of(run.processes.begin(), run.processes.end(),
-                                                                  [](const Process& one) { return one.only_calls; });
-    return only_calls
+    const bool durations_alone =
+        !run.processes.empty() &&
+        std::all_of(run.processes.begin(), run.processes.end(), [](const Process& one) { return !one.sees.moments; });
+    return durations_alone
                ? "these records tell when the hosts made their calls, but not how long the GPUs waited in them, nor "
                  "how "
                  "the hosts' clocks differ: they cannot tell who is late (TORCH_NCCL_ENABLE_TIMING=1 records "

@@ -214,8 +214,8 @@ Clocks align_clocks(const Run& run) {
     }
     clocks.hosts.front().aligned = true;
     clocks.hosts.front().stretches.emplace_back();
-    // Other recorders' ends are no moments of the device.
-    if (clocks.hosts.size() == 1 || run.processes.front().only_calls) {
+    // Where only durations are known, ends are no moments of the device.
+    if (clocks.hosts.size() == 1 || !run.processes.front().sees.moments) {
         return clocks;
     }
     Samples samples;

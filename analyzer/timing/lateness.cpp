@@ -97,7 +97,7 @@ class Lateness {
     void measure(uint32_t index) {
         const Communicator communicator = known_of(run_.communicators[index]);
         const bool by_durations =
-            !communicator.members.empty() && run_.process(communicator.members.front()).only_calls;
+            !communicator.members.empty() && !run_.process(communicator.members.front()).sees.moments;
         const std::vector<Round> rounds = rounds_of(run_, communicator, by_durations ? kMostStretches : SIZE_MAX);
         if (rounds.size() < kLeastKeys) {
             return;
@@ -159,7 +159,7 @@ class Lateness {
     }
 
     bool place(const Round& round, std::vector<Late>& lates, double& noise_ns) const {
-        if (run_.process(round.seats.front().member).only_calls) {
+        if (!run_.process(round.seats.front().member).sees.moments) {
             noise_ns = kDurationNoiseNs;
             return place_by_durations(round, lates);
         }

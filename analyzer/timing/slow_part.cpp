@@ -71,7 +71,7 @@ class SlowPart {
     }
 
     void find() {
-        if (process_.only_calls) {
+        if (!process_.sees.host_calls) {
             rank_.why.emplace_back("whether its host or its GPU is slow is not recorded");
             return;
         }

@@ -131,7 +131,7 @@ Finding straggler(const Run& run, const Timing& timing, const std::vector<const 
     if (!head.slow_part.empty()) {
         finding.summary += "; slow is " + head.slow_part;
     }
-    const bool by_durations = run.processes[head.process].only_calls;
+    const bool by_durations = !run.processes[head.process].sees.moments;
     finding.evidence.push_back(fmt::format(
         "{} on {}: rank {} {} the median of its peers, by {} in the median of {} {} and by {} at the 99th percentile",
         op_text(head.op), communicator_text(communicator), head.rank, by_durations ? "waits less than" : "comes after",

@@ -37,7 +37,7 @@ bool ends_early(const Process& process, const WaitNode& node) {
         first_ns = std::min(first_ns, waiter.since_ns);
     }
     const int64_t unseen_ns = latest_end_ns(node) - process.now_ns;
-    return process.only_calls && unseen_ns > kEarlyNs && longest_ns > unseen_ns / 2 &&
+    return process.sees.by_watchdog && unseen_ns > kEarlyNs && longest_ns > unseen_ns / 2 &&
            process.now_ns - first_ns < unseen_ns / 2;
 }
 
@@ -61,7 +61,7 @@ void let_go_of_those_not_held(const Run& run, WaitGraph& graph) {
     for (WaitNode& node : graph.nodes) {
         for (Absence& absence : node.absent) {
             const bool guessed = node.kind == WaitKind::kCollective && absence.reason == AbsenceReason::kNotIssued &&
-                                 absence.member.known() && run.process(absence.member).only_calls;
+                                 absence.member.known() && !run.process(absence.member).sees.host_calls;
             std::erase_if(absence.held_by, [&](uint32_t holder) {
                 const WaitNode& held_in = graph.nodes[holder];
                 return guessed && held_in.kind == WaitKind::kCollective &&

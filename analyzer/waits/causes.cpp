@@ -39,7 +39,7 @@ int64_t pace_ns(const Run& run, const WaitNode& node) {
     const Waiter& first = node.waiting.front();
     const Process& process = run.process(first.member);
     const int64_t created_ns = run.member(first.member).created_ns;
-    if (first.entry == nullptr || process.overwritten == 0 || process.only_calls || created_ns == 0 ||
+    if (first.entry == nullptr || process.overwritten == 0 || process.sees.by_watchdog || created_ns == 0 ||
         node.sequence == 0 || node.sequence == kNoSequence || first.entry->entered_ns <= created_ns) {
         return 0;
     }
@@ -57,7 +57,7 @@ int64_t missing_for_ns(const Run& run, const Absence& absence, int64_t since_ns)
 // Behind calls whose entries are lost a call stands in line: what it takes to come to it, at the pace so far, is no hang.
 int64_t line_ns(const Process& process) {
     const uint64_t lost = lost_unfinished_calls(process);
-    if (lost == 0 || called_a_hang(process) || process.only_calls) {
+    if (lost == 0 || called_a_hang(process) || process.sees.by_watchdog) {
         return 0;
     }
     uint64_t finished = 0;
@@ -88,7 +88,7 @@ bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
     }
     const bool confirmed = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         const Process& process = run.process(waiter.member);
-        return process.only_calls || called_a_hang(process);
+        return process.sees.by_watchdog || called_a_hang(process);
     });
     if (node.absent.empty()) {
         return shortest > threshold;
@@ -119,7 +119,7 @@ int64_t smeared_over_ns(const Run& run, const WaitNode& node) {
     int64_t first = INT64_MAX;
     int64_t last = INT64_MIN;
     const auto note = [&](MemberRef ref) {
-        if (ref.known() && !run.process(ref).is_gone() && !run.process(ref).only_calls) {
+        if (ref.known() && !run.process(ref).is_gone() && !run.process(ref).sees.by_watchdog) {
             first = std::min(first, run.process(ref).now_ns);
             last = std::max(last, run.process(ref).now_ns);
         }
@@ -142,7 +142,7 @@ bool called_a_hang(const Process& process) {
 int64_t usual_wait_ns(const Run& run, const WaitNode& node) {
     const MemberRef first = node.waiting.front().member;
     const int64_t of_pairs = node.kind == WaitKind::kPointToPoint ? typical_p2p_ns(run, first) : 0;
-    const bool watched = run.process(first).gpu_progress || run.process(first).only_calls;
+    const bool watched = run.process(first).gpu_progress || run.process(first).sees.by_watchdog;
     const int64_t usual_ns = node.kind == WaitKind::kPointToPoint && watched ? of_pairs : run.member(first).typical_ns;
     return watched && usual_ns != 0 ? usual_ns : std::max(usual_ns, pace_ns(run, node));
 }
@@ -153,8 +153,8 @@ int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOption
     }
     const MemberRef first = node.waiting.front().member;
     const int64_t typical = usual_wait_ns(run, node);
-    // The first call of a communicator, and the first of a pair, sets connections up. PyTorch's first number is 1.
-    const bool sets_up = node.kind == WaitKind::kCreation || node.sequence <= (run.process(first).only_calls ? 1U : 0U);
+    // The first call of a communicator, and the first of a pair, sets connections up.
+    const bool sets_up = node.kind == WaitKind::kCreation || node.sequence <= run.process(first).sees.first_number;
     int64_t threshold = sets_up ? kLeastCreationHangNs : kLeastHangNs;
     threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
     threshold = std::max(threshold, smeared_over_ns(run, node));

@@ -378,7 +378,7 @@ class GraphBuilder {
                 place_recorded(node, ref, *entry);
             } else if (member.past.find(node.sequence)) {
                 node.finished.push_back(member.global_rank);  // condensed: those that are not done have their entry
-            } else if (run_.process(ref).only_calls && node.sequence < member.finished) {
+            } else if (run_.process(ref).sees.by_watchdog && node.sequence < member.finished) {
                 node.finished.push_back(member.global_rank);  // the recorder leaves out what is done
             } else if (node.sequence < member.issued) {
                 node.lost = true;  // issued, its entry is gone

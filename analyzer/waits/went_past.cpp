@@ -238,8 +238,8 @@ void left_out_before(const Run& run, const WaitNode& node, const Entry& queued, 
                        (collective && find_capture(run, absence.member, *waiting, node.sequence) != nullptr);
     // In a pipeline the first gap over a step's end is longer than all within it: files that hold few steps mislead.
     const Process& process = run.process(absence.member);
-    absence.by_habit =
-        !absence.moved_on && first_step(node) == INT32_MAX && !process.only_calls && left_out_a_round(process, queued);
+    absence.by_habit = !absence.moved_on && first_step(node) == INT32_MAX && process.sees.host_calls &&
+                       left_out_a_round(process, queued);
     absence.moved_on |= absence.by_habit;
 }
 
@@ -265,7 +265,7 @@ bool went_to_a_later_step(const Process& process, const WaitNode& node) {
 }
 
 uint64_t lost_unfinished_calls(const Process& process) {
-    const bool progress_seen = process.only_calls || (process.gpu_progress && process.gpu_sample == 1);
+    const bool progress_seen = process.sees.by_watchdog || (process.gpu_progress && process.gpu_sample == 1);
     if (process.overwritten == 0 || !progress_seen) {
         return 0;
     }

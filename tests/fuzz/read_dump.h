@@ -25,7 +25,6 @@ inline std::string read_tree(const format::fr::Tree& tree, size_t file_bytes) {
     analyzer::link(run);
     analyzer::warn_of_what_it_hides(run);
     report(run);
-    run.processes[0].source.is_flight_recorder = true;
     analyzer::show(run, {}, [](const std::string&) {});
     return "read: " + std::to_string(dump->entries.size()) + " calls";
 }

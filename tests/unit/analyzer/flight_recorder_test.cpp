@@ -110,7 +110,8 @@ TEST_CASE("states") {
                   entry("nccl:all_reduce", 2, 0, "started", R"(, "time_discovered_started_ns": 5, "retired": true)") +
                   "," + entry("nccl:all_reduce", 3, 0, "scheduled")));
     REQUIRE(process.entries.size() == 3);
-    CHECK(process.only_calls);
+    CHECK(process.source.is_flight_recorder);
+    CHECK(!process.sees.host_calls);
     CHECK(process.world_size == 2);
     CHECK(process.now_ns == kNow);
     CHECK(process.moment == analyzer::Moment::kFileTime);

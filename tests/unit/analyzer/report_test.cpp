@@ -248,8 +248,8 @@ TEST_CASE("what is next can be pasted, and counts of dumps accuse nobody") {
 TEST_CASE("advice fits the recorder: a Flight Recorder dump has no pid, no stacks and no variables of ours") {
     Played played = sleeping();
     for (Process& process : played.run.processes) {
-        process.only_calls = true;
         process.source.is_flight_recorder = true;
+        process.sees = kFlightRecorderCoverage;
         process.source.label = "nccl_trace_rank_" + std::to_string(process.rank);
         process.standing.clear();
     }
