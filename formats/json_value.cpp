@@ -79,7 +79,7 @@ void Json::write_items(std::string& out, int indent, int depth) const {
     const auto new_line = [&](int levels) {
         if (indent >= 0 && !items_.empty()) {
             out += '\n';
-            out.append(static_cast<size_t>(indent * levels), ' ');
+            out.append(static_cast<size_t>(indent) * static_cast<size_t>(levels), ' ');
         }
     };
     out += is_object ? '{' : '[';
