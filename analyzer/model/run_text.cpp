@@ -20,12 +20,16 @@ std::string datatype_text(Datatype datatype) { return known_or_number(datatype, 
 std::string reduction_text(Reduction reduction) { return known_or_number(reduction, "reduction"); }
 
 std::string communicator_text(const Communicator& communicator) {
-    if (communicator.name.empty()) {
+    const std::string& name = communicator.name;
+    if (name.empty()) {
         return "communicator " + id_text(communicator.id).substr(0, 8);
     }
-    // PyTorch numbers the groups that the program gave no name.
-    const bool is_number = communicator.name.find_first_not_of("0123456789") == std::string::npos;
-    return (is_number ? "process group " : "") + communicator.name;
+    // PyTorch numbers the groups that the program gave no name, or calls them by a hash.
+    constexpr size_t kHashDigits = 40;
+    if (name.size() == kHashDigits && name.find_first_not_of("0123456789abcdef") == std::string::npos) {
+        return "process group " + name.substr(0, 8);
+    }
+    return (name.find_first_not_of("0123456789") == std::string::npos ? "process group " : "") + name;
 }
 
 std::string call_text(const Communicator& communicator, OpKind kind, uint64_t sequence) {

@@ -239,6 +239,8 @@ TEST_CASE("what is next can be pasted, and counts of dumps accuse nobody") {
     }
     run.communicators.front().name = "0";
     CHECK(communicator_text(run.communicators.front()) == "process group 0");
+    run.communicators.front().name = "ad56679d2c95f00a464e146ac76c2deb475d8262";
+    CHECK(communicator_text(run.communicators.front()) == "process group ad56679d");
     CHECK(shell_quoted("pp 0-1:7099c917") == "'pp 0-1:7099c917'");
     CHECK(shell_quoted("it's") == "'it'\\''s'");
     CHECK(shell_quoted("dumps/a,b") == "dumps/a,b");
