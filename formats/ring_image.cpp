@@ -36,7 +36,7 @@ Result<RingImage> RingImage::open(std::span<const std::byte> bytes, const std::o
     image.header_ = image.copy_at<RingHeader>(0);
     const RingHeader& header = image.header_;
     if (header.magic == 0) {
-        return Error("the ring was never finished: its process ended while it was being set up");
+        return Error("the ring was never finished");
     }
     if (header.magic == __builtin_bswap64(kRingMagic)) {
         return Error("a ring written on a machine of the other byte order");

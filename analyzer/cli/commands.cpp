@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "formats/json_value.h"
+#include "host/words.h"
 #include "rings.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -53,13 +53,8 @@ void add_path(CommandLine& app, CommonOptions& common) {
 void add_run(CommandLine& app, CommonOptions& common) {
     app.option("--run", common.run, "the run to look at (default: the newest)");
     app.option("--attempt", common.attempt, "the attempt of the run (default: the newest)").not_negative();
-    add_ring_directory(app, common);
+    add_ring_directory_option(app, common.ring_directory);
     app.flag("--no-rings", common.no_rings, "do not look for rings of missing ranks on this node");
-}
-
-void add_ring_directory(CommandLine& app, CommonOptions& common) {
-    app.option("--ring-dir", common.ring_directory,
-               "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
 }
 
 LoadOptions CommonOptions::load_options() const {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "command_line.h"
+#include "host/command_line.h"
 #include "load_run.h"
 #include "report.h"
 
@@ -30,7 +30,6 @@ struct CommonOptions {
 
 void add_path(CommandLine& app, CommonOptions& common);
 void add_run(CommandLine& app, CommonOptions& common);
-void add_ring_directory(CommandLine& app, CommonOptions& common);
 void add_ranks(CommandLine& app, std::string& ranks);
 // "3", "0-7,64": ranks and ranges; empty is the empty set. False: it said what is wrong.
 bool parse_ranks(const std::string& text, std::set<int>& ranks);

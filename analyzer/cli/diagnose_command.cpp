@@ -11,7 +11,7 @@
 #include "commands.h"
 #include "diagnose.h"
 #include "formats/json_value.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

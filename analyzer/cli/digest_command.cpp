@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "commands.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "commands.h"
 #include "flight_recorder_export.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "commands.h"
 #include "formats/ring_layout.h"
-#include "program.h"
-#include "text.h"
+#include "host/program.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {
@@ -65,5 +65,5 @@ int run_command_line(int argc, char** argv) {
 }  // namespace titan::analyzer
 
 int main(int argc, char** argv) {
-    return titan::analyzer::run_program("titan-analyze", titan::analyzer::run_command_line, argc, argv);
+    return titan::run_program("titan-analyze", titan::analyzer::run_command_line, argc, argv);
 }

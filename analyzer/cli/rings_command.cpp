@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "commands.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {
@@ -83,7 +83,7 @@ Command rings_command(CommandLine& app) {
                     "examples:\n  titan-analyze rings\n  titan-analyze rings --ring-dir /scratch/rings\n"
                     "  titan-analyze rings --json | jq -c 'select(.process == \"dead\")'");
     command.flag("--json", arguments->json, "JSON Lines, one object per ring");
-    add_ring_directory(command, arguments->common);
+    add_ring_directory_option(command, arguments->common.ring_directory);
     return {&command, [arguments] { return run_rings(*arguments); }};
 }
 
@@ -98,7 +98,7 @@ Command collect_command(CommandLine& app) {
     command.option("--run", arguments->common.run, "only this run");
     command.option("--into", options.into, "the dump directory").show_default();
     command.flag("--alive", options.include_alive, "rings of living processes too");
-    add_ring_directory(command, arguments->common);
+    add_ring_directory_option(command, arguments->common.ring_directory);
     return {&command, [arguments] { return run_collect(arguments->common, arguments->options); }};
 }
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "commands.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

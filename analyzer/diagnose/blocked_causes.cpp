@@ -7,7 +7,7 @@
 
 #include "doubts.h"
 #include "explain.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

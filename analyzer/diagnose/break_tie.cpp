@@ -6,8 +6,8 @@
 #include <set>
 
 #include "deviation.h"
+#include "host/words.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 

@@ -9,9 +9,9 @@
 #include <optional>
 #include <set>
 
+#include "host/words.h"
 #include "stack_tree.h"
 #include "standing.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "causes.h"
 #include "explain.h"
+#include "host/words.h"
 #include "host_threads.h"
 #include "rank_state.h"
-#include "text.h"
 #include "went_past.h"
 
 namespace titan::analyzer {

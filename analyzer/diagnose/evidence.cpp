@@ -4,8 +4,8 @@
 
 #include "causes.h"
 #include "explain.h"
+#include "host/words.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 

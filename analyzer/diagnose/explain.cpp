@@ -7,13 +7,13 @@
 
 #include "doubts.h"
 #include "ends.h"
+#include "host/words.h"
 #include "hosts.h"
 #include "layout.h"
 #include "match.h"
 #include "rank_state.h"
 #include "replays.h"
 #include "run_text.h"
-#include "text.h"
 #include "witnessed.h"
 
 namespace titan::analyzer {

@@ -6,9 +6,9 @@
 
 #include "captures.h"
 #include "explain.h"
+#include "host/words.h"
 #include "replays.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

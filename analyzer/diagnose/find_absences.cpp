@@ -12,8 +12,8 @@
 #include "captures.h"
 #include "doubts.h"
 #include "explain.h"
+#include "host/words.h"
 #include "host_threads.h"
-#include "text.h"
 #include "witnessed.h"
 
 namespace titan::analyzer {

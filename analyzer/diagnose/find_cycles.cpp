@@ -13,8 +13,8 @@
 #include "causes.h"
 #include "doubts.h"
 #include "explain.h"
+#include "host/words.h"
 #include "match.h"
-#include "text.h"
 #include "went_past.h"
 
 namespace titan::analyzer {

@@ -8,8 +8,8 @@
 #include "captures.h"
 #include "doubts.h"
 #include "explain.h"
+#include "host/words.h"
 #include "run_text.h"
-#include "text.h"
 #include "went_past.h"
 
 namespace titan::analyzer {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "explain.h"
+#include "host/words.h"
 #include "match.h"
-#include "text.h"
 #include "went_past.h"
 
 namespace titan::analyzer {

@@ -8,8 +8,8 @@
 
 #include "call_order.h"
 #include "explain.h"
+#include "host/words.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "call_order.h"
 #include "explain.h"
+#include "host/words.h"
 #include "match.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

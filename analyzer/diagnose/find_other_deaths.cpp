@@ -7,8 +7,8 @@
 #include <set>
 
 #include "doubts.h"
+#include "host/words.h"
 #include "rank_state.h"
-#include "text.h"
 #include "witnessed.h"
 
 namespace titan::analyzer {

@@ -11,8 +11,8 @@
 #include "break_tie.h"
 #include "doubts.h"
 #include "explain.h"
+#include "host/words.h"
 #include "stuck_nodes.h"
-#include "text.h"
 #include "went_past.h"
 
 namespace titan::analyzer {

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <map>
 
+#include "host/words.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "ends.h"
+#include "host/words.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

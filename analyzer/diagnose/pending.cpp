@@ -7,8 +7,8 @@
 
 #include "causes.h"
 #include "explain.h"
+#include "host/words.h"
 #include "layout.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

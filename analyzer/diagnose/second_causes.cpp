@@ -9,9 +9,9 @@
 
 #include "causes.h"
 #include "explain.h"
+#include "host/words.h"
 #include "host_threads.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

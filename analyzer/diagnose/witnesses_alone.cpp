@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

@@ -19,9 +19,9 @@
 #include "flight_recorder.h"
 #include "formats/file_bytes.h"
 #include "formats/pickle_writer.h"
+#include "host/words.h"
 #include "load.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 

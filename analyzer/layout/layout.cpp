@@ -6,9 +6,9 @@
 #include <charconv>
 #include <set>
 
+#include "host/words.h"
 #include "layout_groups.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -176,7 +176,7 @@ std::string Layout::ranks_text(const std::vector<int>& ranks) const {
     constexpr size_t kLongList = 48;
     std::vector<int> sorted = ranks;
     sort_unique(sorted);
-    std::string plain = analyzer::ranks_text(sorted);
+    std::string plain = titan::ranks_text(sorted);
     if (sorted.empty()) {
         return plain;
     }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/words.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -116,6 +117,7 @@ Layout layout_of(const Run& run);
 // "mesh_dp_shard", "TENSOR_MODEL_PARALLEL_GROUP". kNoRole where a word of it is not understood.
 Role role_of_name(std::string_view name);
 
+using titan::ranks_text;
 // The ranks, folded where a long list is a place of the layout.
 std::string ranks_text(const Run& run, const std::vector<int>& ranks);
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "causes.h"
-#include "text.h"
+#include "host/words.h"
 #include "wait_graph.h"
 #include "witnessed.h"
 

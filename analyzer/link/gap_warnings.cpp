@@ -6,9 +6,9 @@
 #include <array>
 #include <map>
 
+#include "host/words.h"
 #include "hosts.h"
 #include "processors.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -10,9 +10,9 @@
 #include "condense.h"
 #include "flight_recorder.h"
 #include "gap_warnings.h"
+#include "host/words.h"
 #include "link_run.h"
 #include "load_files.h"
-#include "text.h"
 #include "witnessed.h"
 
 namespace titan::analyzer {

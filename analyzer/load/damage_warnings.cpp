@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 

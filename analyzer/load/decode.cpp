@@ -7,8 +7,8 @@
 #include "call_sites.h"
 #include "decode_device.h"
 #include "decode_timing.h"
+#include "host/words.h"
 #include "load.h"
-#include "text.h"
 #include "text_table.h"
 #include "unrecorded.h"
 

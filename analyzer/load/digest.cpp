@@ -13,7 +13,7 @@
 #include "formats/digest_file.h"
 #include "formats/file_bytes.h"
 #include "formats/packed.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

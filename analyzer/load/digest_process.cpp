@@ -4,7 +4,7 @@
 #include "condense.h"
 #include "digest.h"
 #include "digest_fields.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

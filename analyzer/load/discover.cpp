@@ -10,8 +10,8 @@
 #include "formats/digest_layout.h"
 #include "formats/file_bytes.h"
 #include "formats/ring_layout.h"
+#include "host/words.h"
 #include "loader.h"
-#include "text.h"
 #include "witness.h"
 
 namespace titan::analyzer {

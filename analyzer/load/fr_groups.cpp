@@ -6,7 +6,7 @@
 #include <set>
 
 #include "flight_recorder.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

@@ -9,8 +9,8 @@
 #include "flight_recorder.h"
 #include "formats/file_bytes.h"
 #include "formats/fr/read.h"
+#include "host/words.h"
 #include "record_archive.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

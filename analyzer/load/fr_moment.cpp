@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "flight_recorder.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "flight_recorder.h"
 #include "framework_files.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

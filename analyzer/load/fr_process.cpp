@@ -6,8 +6,8 @@
 #include "decode_timing.h"
 #include "flight_recorder.h"
 #include "formats/dump_layout.h"
+#include "host/words.h"
 #include "load.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

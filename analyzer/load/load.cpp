@@ -17,10 +17,10 @@
 #include "flight_recorder.h"
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
+#include "host/words.h"
 #include "loader.h"
 #include "rings.h"
 #include "standing.h"
-#include "text.h"
 #include "witness.h"
 
 namespace titan::analyzer {

@@ -9,8 +9,8 @@
 #include "formats/digest_layout.h"
 #include "formats/dump_layout.h"
 #include "formats/file_bytes.h"
+#include "host/words.h"
 #include "standing.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -12,12 +12,13 @@
 
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
+#include "formats/ring_process.h"
 #include "formats/stacks_image.h"
+#include "host/words.h"
 #include "load.h"
-#include "process_check.h"
 #include "record_archive.h"
+#include "rings.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -204,13 +205,13 @@ Result<OpenedSource> from_ring(const format::ImageBuffer& memory, const std::opt
     opened.source.is_ring = true;
     const format::RingHeader& header = image->header();
     opened.seen_ticks = newest_tick(*image);
-    const ProcessPresence presence = check_process(header, image->clock());
-    if (presence == ProcessPresence::kAlive) {
+    const Presence presence = format::presence_of(header);
+    if (is_alive(presence)) {
         opened.liveness = header.state == format::ProcessState::kExited ? Liveness::kExited : Liveness::kAlive;
-        opened.halt = halt_of_process(header);
+        opened.halt = presence == Presence::kStopped ? halt_of_process(header.pid) : Halt::kNone;
         opened.now_ticks = image->clock().ticks_now();
     } else {
-        opened.liveness = presence == ProcessPresence::kGone || header.state == format::ProcessState::kExited ||
+        opened.liveness = is_gone(presence) || header.state == format::ProcessState::kExited ||
                                   header.state == format::ProcessState::kCrashed
                               ? dead_how(header)
                               : Liveness::kUnknown;
@@ -236,6 +237,9 @@ Result<OpenedSource> open_source(const std::string& path, format::ImageBuffer& m
         const Result<std::vector<std::byte>> bytes = file->read_all();
         Result<OpenedSource> result = from_dump(*bytes, memory, std::move(opened));
         return result ? std::move(result) : Result<OpenedSource>(result.error().within(label));
+    }
+    if (magic == 0) {
+        return Error(unfinished_ring_text(label)).within(label);
     }
     if (!file->read_into(memory)) {
         return Error("out of memory").within(label);

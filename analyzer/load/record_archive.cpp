@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

@@ -5,10 +5,9 @@
 
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
-#include "formats/ring_image.h"
-#include "process_check.h"
+#include "formats/ring_process.h"
+#include "host/words.h"
 #include "rings.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -33,9 +32,9 @@ bool dumps_into(const format::RingHeader& header, const files::path& path) {
     return path == top || path == of_run || path == of_run / std::to_string(header.attempt);
 }
 
-int64_t newest_ns(const format::RingHeader& header, ProcessPresence presence) {
+int64_t newest_ns(const format::RingHeader& header, Presence presence) {
     const format::RingClock clock(header);
-    return clock.realtime_ns(presence == ProcessPresence::kAlive
+    return clock.realtime_ns(is_alive(presence)
                                  ? clock.ticks_now()
                                  : std::max({header.heartbeat_ticks, header.last_anchor.ticks, header.step_ticks}));
 }
@@ -58,9 +57,9 @@ std::optional<RingRun> newest_ring_run(const RingDirectories& directories, const
         if ((!run.empty() && found.run != run) || (attempt && found.attempt != *attempt)) {
             continue;
         }
-        const ProcessPresence presence = check_process(*header, format::RingClock(*header));
+        const Presence presence = format::presence_of(*header);
         RingRun& known = runs.try_emplace({found.run, found.attempt}, found).first->second;
-        known.alive |= presence == ProcessPresence::kAlive;
+        known.alive |= is_alive(presence);
         known.newest_ns = std::max(known.newest_ns, newest_ns(*header, presence));
         ++known.rings;
     }

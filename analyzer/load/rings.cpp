@@ -13,8 +13,8 @@
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
 #include "formats/json_value.h"
+#include "host/words.h"
 #include "load.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -22,12 +22,6 @@ namespace {
 namespace files = std::filesystem;
 using format::Error;
 using format::Result;
-
-// Anyone may create names in /dev/shm: a directory that is a link or belongs to someone else is not ours to read.
-bool is_private_directory(const std::string& path) {
-    struct stat status {};
-    return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
-}
 
 NodeRing describe(const std::string& path, const OpenedSource& opened, size_t size_bytes) {
     const format::RingHeader& header = opened.image.header();
@@ -113,34 +107,7 @@ void collect_one(const NodeRing& ring, const OpenedSource& opened, const format:
     }
 }
 
-void add_ring_paths(const std::string& directory, std::vector<std::string>& paths) {
-    if (!is_private_directory(directory)) {
-        return;
-    }
-    std::error_code failed;
-    for (const auto& item : files::directory_iterator(directory, failed)) {
-        struct stat status {};
-        const std::string path = item.path().string();
-        if (path.ends_with(".ring") && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-            status.st_uid == ::geteuid()) {
-            paths.push_back(path);
-        }
-    }
-}
-
 }  // namespace
-
-RingDirectories ring_directories(const std::string& chosen) {
-    if (!chosen.empty()) {
-        return {chosen};
-    }
-    const char* directory = std::getenv("TITANTRACE_RING_DIR");
-    RingDirectories found{directory != nullptr && *directory != '\0' ? directory : "/dev/shm"};
-    if (found.front() != "/tmp") {
-        found.emplace_back("/tmp");
-    }
-    return found;
-}
 
 const char* liveness_text(Liveness liveness) {
     switch (liveness) {
@@ -154,10 +121,24 @@ const char* liveness_text(Liveness liveness) {
     return "unknown";
 }
 
+Liveness dead_how(const format::RingHeader& header) {
+    switch (header.state) {
+        case format::ProcessState::kExited: return Liveness::kExited;
+        case format::ProcessState::kCrashed: return Liveness::kCrashed;
+        default: return Liveness::kKilled;
+    }
+}
+
 std::vector<std::string> ring_paths(const RingDirectories& directories) {
     std::vector<std::string> paths;
-    for (const std::string& directory : directories) {
-        add_ring_paths(fmt::format("{}/titantrace-{}", directory, ::geteuid()), paths);
+    for (const PrivateDir& directory : private_directories(directories, Users::kThis)) {
+        for (const std::string& name : is_trusted(directory) ? ring_names(directory) : std::vector<std::string>()) {
+            const std::string path = directory.path + "/" + name;
+            struct stat status {};
+            if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == directory.owner) {
+                paths.push_back(path);
+            }
+        }
     }
     std::sort(paths.begin(), paths.end());
     return paths;

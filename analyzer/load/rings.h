@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "formats/result.h"
+#include "formats/ring_layout.h"
+#include "host/node_rings.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -24,11 +26,6 @@ struct NodeRing {
     uint64_t size_bytes = 0;
     std::string problem;  // why it cannot be read; the rest is empty then
 };
-
-// Where this node's rings may lie, for all tools: in `chosen` and nowhere else, or where that is empty in TITANTRACE_RING_DIR or
-// /dev/shm, and in /tmp, where tracers go that find no room there.
-using RingDirectories = std::vector<std::string>;
-RingDirectories ring_directories(const std::string& chosen);
 
 // Only of the private directories of this user below them, and no links.
 std::vector<NodeRing> list_rings(const RingDirectories& directories);
@@ -64,5 +61,8 @@ struct CollectResult {
 CollectResult collect_rings(const CollectOptions& options);
 
 const char* liveness_text(Liveness liveness);
+
+// Of a process that is gone, by what it wrote at its end.
+Liveness dead_how(const format::RingHeader& header);
 
 }  // namespace titan::analyzer

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "formats/ring_image.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 

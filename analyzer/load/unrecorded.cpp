@@ -8,7 +8,7 @@
 
 #include "formats/call_sites_image.h"
 #include "formats/stacks_image.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

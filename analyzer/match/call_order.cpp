@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "host/words.h"
 #include "layout.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

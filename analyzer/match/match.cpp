@@ -8,9 +8,9 @@
 
 #include "call_order.h"
 #include "habit.h"
+#include "host/words.h"
 #include "replays.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

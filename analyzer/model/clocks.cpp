@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 

@@ -14,6 +14,7 @@
 #include "formats/enums.h"
 #include "formats/ring_layout.h"
 #include "history.h"
+#include "host/presence.h"
 #include "testimony.h"
 
 namespace titan::analyzer {
@@ -245,9 +246,6 @@ struct Standing {
 // kEnded: gone or about to go, but only because something else had ended or hung before: what it did last is analyzed.
 enum class Liveness { kUnknown, kAlive, kExited, kCrashed, kKilled, kEnded };
 
-// What keeps a process that lives from running.
-enum class Halt : uint8_t { kNone, kStopped, kTraced, kFrozen };
-
 // What is known of a process' end. Times are CLOCK_REALTIME of its host, 0 unknown or not yet.
 struct Ending {
     int64_t seen_ns = 0;       // newest sign of life in its record
@@ -325,8 +323,7 @@ struct Exchange {
     uint64_t received = 0;
 };
 
-// Global ranks and their number: what is beyond any job is not known, so that no arithmetic with ranks overflows.
-constexpr int32_t plausible_rank(int32_t claimed) { return claimed < 0 || claimed > (1 << 24) ? -1 : claimed; }
+using format::plausible_rank;
 
 struct Process {
     Source source;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {
@@ -56,13 +56,4 @@ std::string site_text(const Process& process, const Entry& entry) {
     return entry.site == 0 ? std::string() : ", called at " + process.text(entry.site);
 }
 
-std::string halt_text(Halt halt) {
-    switch (halt) {
-        case Halt::kStopped: return "stopped (SIGSTOP, job control or scontrol suspend)";
-        case Halt::kTraced: return "stopped by a debugger";
-        case Halt::kFrozen: return "frozen (cgroup freezer)";
-        case Halt::kNone: break;
-    }
-    return {};
-}
 }  // namespace titan::analyzer

@@ -18,7 +18,5 @@ std::string call_text(const Communicator& communicator, OpKind kind, uint64_t se
 std::string arguments_text(const Entry& entry);
 // ", called at train.py:212 in step", empty where the record does not tell.
 std::string site_text(const Process& process, const Entry& entry);
-// "stopped (SIGSTOP, scontrol suspend)", "stopped by a debugger", "frozen (cgroup freezer)"; empty for none.
-std::string halt_text(Halt halt);
 
 }  // namespace titan::analyzer

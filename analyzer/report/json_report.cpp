@@ -2,9 +2,9 @@
 #include <set>
 
 #include "formats/json_value.h"
+#include "host/words.h"
 #include "layout_report.h"
 #include "report.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "formats/json_value.h"
+#include "host/words.h"
 #include "layout.h"
 #include "report.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

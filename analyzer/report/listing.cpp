@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "host/words.h"
 #include "host_threads.h"
 #include "rank_state.h"
 #include "report_parts.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

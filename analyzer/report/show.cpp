@@ -6,6 +6,7 @@
 #include "decode_device.h"
 #include "flight_recorder.h"
 #include "formats/json_value.h"
+#include "host/words.h"
 #include "kernel_name.h"
 #include "list_flight_recorder.h"
 #include "listing.h"
@@ -13,7 +14,6 @@
 #include "run_text.h"
 #include "show_filter.h"
 #include "stacks_report.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -6,7 +6,7 @@
 #include <cctype>
 #include <optional>
 
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "formats/json_value.h"
+#include "host/words.h"
 #include "stack_tree.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "formats/json_value.h"
+#include "host/words.h"
 #include "run_text.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "fold_frames.h"
+#include "host/words.h"
 #include "host_threads.h"
 #include "layout.h"
 #include "rank_state.h"
 #include "report.h"
 #include "report_parts.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "framework_files.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "formats/stacks_image.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {

@@ -12,8 +12,8 @@
 #include <map>
 #include <mutex>
 
+#include "host/words.h"
 #include "stacks.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "host/words.h"
 #include "processors.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -5,9 +5,9 @@
 #include <functional>
 #include <map>
 
+#include "host/words.h"
 #include "robust.h"
 #include "stragglers.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
+#include "host/words.h"
 #include "processors.h"
 #include "run_text.h"
 #include "stragglers.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "host/words.h"
 #include "host_threads.h"
 #include "run_text.h"
-#include "text.h"
 #include "wait_graph.h"
 
 namespace titan::analyzer {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "host/words.h"
 #include "kernel_name.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "text.h"
+#include "host/words.h"
 #include "witness.h"
 #include "witnessed.h"
 

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "host/words.h"
 #include "lines.h"
 #include "readers.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "formats/file_bytes.h"
+#include "host/words.h"
 #include "readers.h"
-#include "text.h"
 
 namespace titan::analyzer {
 namespace {

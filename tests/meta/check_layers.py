@@ -1,7 +1,7 @@
 """Include directions, beyond what the build's include directories can enforce (a path with ../ compiles anywhere).
 
 base includes nobody, and all include it; formats: only base; tracer: formats; interpose: tracer, formats; analyzer: formats; tools: all but interpose.
-base and tracer/hot are in the guest wherever it is: base may use no part of C++ that brings an allocator, and tracer/hot, which may neither block nor
+base and tracer/hot are in the guest wherever it is: base (but for base/host, which the guest is not given) may use no part of C++ that brings an allocator, and tracer/hot, which may neither block nor
 allocate, only layout headers, atomics and intrinsics, and the reader of Python frames, which does neither. tests/simgpu is a stand-in for NVIDIA's
 libraries and must not know the tracer: only the layouts of NCCL's profiler interface.
 
@@ -15,18 +15,19 @@ from metalib import CPP_SUFFIXES, LAYERS, run
 
 ALLOWED_LAYERS = {
     "base": {"base"},
-    "formats": {"base", "formats"},
+    "base/host": {"base", "host"},
+    "formats": {"base", "host", "formats"},
     "tracer": {"base", "formats", "tracer"},
     "interpose": {"base", "formats", "tracer", "interpose"},
-    "analyzer": {"base", "formats", "analyzer"},
-    "tools": {"base", "formats", "tracer", "analyzer", "tools"},
+    "analyzer": {"base", "host", "formats", "analyzer"},
+    "tools": {"base", "host", "formats", "tracer", "analyzer", "tools"},
     "tests/simgpu": set(),
 }
 GPU_HEADER = re.compile(r"^(nccl|cuda|cu[A-Z]|cupti|nvml|nvtx3/|crt/)")
 ALLOWED_GPU = {"interpose", "tests/simgpu"}
 THIRD_PARTY = {  # prefix or header -> the layers that may use it
-    "fmt/": {"tracer", "analyzer", "formats", "tools"},
-    "CLI/": {"analyzer", "tools"},
+    "fmt/": {"base/host", "tracer", "analyzer", "formats", "tools"},
+    "CLI/": {"base/host"},
     "nlohmann/": {"analyzer", "formats", "tools"},
     "zstd": {"formats"},
     "libunwind": {"tracer"},
@@ -81,6 +82,8 @@ def check(tree):
         own = {path.name for path in tree.files(layer, suffixes=CPP_SUFFIXES)}
         own_directories = {part for path in tree.files(layer) for part in path.relative_to(tree.root / layer).parts[:-1]}
         for path in tree.files(layer, suffixes=CPP_SUFFIXES):
+            if layer == "base" and "host" in path.relative_to(tree.root / layer).parts:
+                continue  # a layer of its own
             for match in INCLUDE.finditer(tree.text(path)):
                 hot = layer == "tracer" and "hot" in path.relative_to(tree.root / layer).parts
                 beside = (path.parent / match.group(2)).exists()
@@ -110,7 +113,7 @@ def judge(layer, allowed, own, own_directories, analyzer_names, quote, header):
         return "../ walks around the include directories that the build allows"
     if layer == "tests/simgpu" and first == "interpose" and header.endswith("/plugin_abi.h"):
         return None
-    if "/" in header and first in LAYERS:
+    if "/" in header and first in (*LAYERS, "host"):
         return None if first in allowed else f"{layer} may not include {first}"
     if quote == '"' and (header in own or (layer == "tools" and header in analyzer_names)):
         return None
@@ -131,6 +134,9 @@ def judge(layer, allowed, own, own_directories, analyzer_names, quote, header):
 BAD = {
     "the ground floor looks up": ("base may not include formats", {"base/a.cpp": '#include "formats/ring_layout.h"\n'}),
     "the ground floor allocates": ("base is in the guest", {"base/include/base/a.h": "#include <string>\n"}),
+    "the guest uses what is for programs": ("tracer may not include host", {"tracer/a.cpp": '#include "host/words.h"\n'}),
+    "the ground floor uses what is for programs": ("base may not include host", {"base/a.cpp": '#include "host/words.h"\n'}),
+    "words look up": ("base/host may not include formats", {"base/host/a.cpp": '#include "formats/result.h"\n'}),
     "the ground floor knows vendors": ("knows no CUDA", {"base/a.cpp": "#include <cuda.h>\n"}),
     "upwards": ("formats may not include tracer", {"formats/a.cpp": "#include <tracer/session/session.h>\n"}),
     "sideways": ("analyzer may not include tracer", {"analyzer/cli/a.cpp": '#  include "tracer/session/session.h"\n'}),
@@ -155,6 +161,7 @@ BAD |= {
     "two headers of one name": ("has a header of that name", {**LADDER, "analyzer/match/run.h": "\n"}),
 }
 GOOD = {
+    "for programs": {"base/host/a.cpp": '#include <string>\n#include "base/hash.h"\n#include "host/words.h"\n', "tools/a.cpp": '#include "host/words.h"\n'},
     "down the ladder": {**LADDER, "analyzer/cli/main.cpp": '#include "commands.h"\n#include "match.h"\n', "tools/a.cpp": '#include "run.h"\n'},
     "the ground floor": {"formats/a.h": '#include "base/hash.h"\n', "base/include/base/hash.h": "#include <cstdint>\n#include <sys/mman.h>\n"},
     "downwards": {"interpose/a.cpp": "#include <nccl.h>\n#include <tracer/session/session.h>\n#include <cstdint>\n"},

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <string>
 
-#include "command_line.h"
+#include "host/command_line.h"
+#include "host/program.h"
 #include "jobs.h"
-#include "program.h"
 #include "random_job.h"
 #include "timed_job.h"
 
@@ -143,8 +143,8 @@ int write_random(const std::string& directory, const std::string& fault, uint64_
 }
 
 int run_command_line(int argc, char** argv) {
-    titan::analyzer::CommandLine app("titan-synth", TITAN_VERSION,
-                                     "Writes the dumps of an invented training job, with a fault.", "");
+    titan::CommandLine app("titan-synth", TITAN_VERSION, "Writes the dumps of an invented training job, with a fault.",
+                           "");
     Options options;
     int large_calls = 0;
     app.option("DIR", options.directory, "dump directory to write").required();
@@ -230,4 +230,4 @@ int run_command_line(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return titan::analyzer::run_program("titan-synth", run_command_line, argc, argv); }
+int main(int argc, char** argv) { return titan::run_program("titan-synth", run_command_line, argc, argv); }

@@ -10,7 +10,7 @@
 
 #include "formats/job_image.h"
 #include "formats/ring_image.h"
-#include "text.h"
+#include "host/words.h"
 
 namespace titan::tools {
 namespace {
@@ -66,7 +66,7 @@ Result<Page> open_page(const NodeProcess& process) {
     if (page && find_member(*page, process) != nullptr) {
         return page;
     }
-    for (const PrivateDir& directory : private_directories("")) {
+    for (const PrivateDir& directory : private_directories(ring_directories(""), Users::kAllForRoot)) {
         Result<Page> other = directory.owner == process.directory.owner ? open_page_in(directory, name) : Error("");
         if (other && find_member(*other, process) != nullptr) {
             return other;
@@ -89,7 +89,7 @@ Result<Question> Question::ask(const NodeProcess& process, bool other_nodes) {
     }
     if (header.dump_answers != 1) {
         return Error(fmt::format("its titantrace ({}) does not answer titan-dump, only a signal",
-                                 analyzer::printable(format::fixed_text(header.writer))));
+                                 printable(format::fixed_text(header.writer))));
     }
     // The number of dumps was read before this, so one that begins from now on is later.
     const uint64_t request = format::make_dump_request(random_number(), ::getpid(), other_nodes);
@@ -129,7 +129,7 @@ std::vector<std::string> wake_jobs(const std::vector<NodeProcess>& asked) {
         const Result<Page> page = open_page(process);
         if (!page) {
             problems.push_back(fmt::format("{}: its ranks see the request within a second, not at once",
-                                           analyzer::printable(page.error().text())));
+                                           printable(page.error().text())));
             continue;
         }
         // Watchers compare the word with what they saw: any other value will do, and what others add meanwhile is no loss.

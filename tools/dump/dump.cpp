@@ -12,10 +12,8 @@
 #include "dump/other_nodes.h"
 #include "dump/outside.h"
 #include "dump/progress.h"
-#include "ends.h"
-#include "process_check.h"
-#include "run_text.h"
-#include "text.h"
+#include "formats/ring_process.h"
+#include "host/words.h"
 
 namespace titan::tools {
 namespace {
@@ -33,15 +31,15 @@ struct Target {
     std::optional<Question> question;  // while it is open
 };
 
-std::string stop_text(analyzer::Halt halt) {
-    const bool plain = halt == analyzer::Halt::kStopped || halt == analyzer::Halt::kNone;
-    return plain ? "stopped" : analyzer::halt_text(halt);
+std::string stop_text(Halt halt) {
+    const bool plain = halt == Halt::kStopped || halt == Halt::kNone;
+    return plain ? "stopped" : halt_text(halt);
 }
 
 // Why the process cannot answer, "" if it can.
 std::string obstacle(const NodeProcess& process) {
     switch (process.presence) {
-        case Presence::kStopped: return "is " + stop_text(analyzer::halt_of_process(process.header));
+        case Presence::kStopped: return "is " + stop_text(halt_of_process(process.header.pid));
         case Presence::kZombie: return "is a zombie";
         case Presence::kGone: return "is dead";
         case Presence::kUnknown: return "is of another machine or an earlier boot";
@@ -63,7 +61,7 @@ void save_from_outside(Target& target, const std::string& why, const DumpOptions
     Result<OutsideResult> saved = dump_from_outside(outcome.process, why, options.directory);
     if (!saved) {
         outcome.how = How::kFailed;
-        outcome.why = fmt::format("{}, and {}", why, analyzer::printable(saved.error().text()));
+        outcome.why = fmt::format("{}, and {}", why, printable(saved.error().text()));
         return;
     }
     outcome.how = How::kOutside;
@@ -75,7 +73,7 @@ void save_from_outside(Target& target, const std::string& why, const DumpOptions
 void take_answer(Target& target) {
     DumpOutcome& outcome = target.outcome;
     const bool written = target.question->was_written();
-    outcome.path = analyzer::printable(target.question->path());
+    outcome.path = printable(target.question->path());
     outcome.how = written ? How::kAnswered : How::kFailed;
     if (!written) {
         outcome.why = "could not write its dump anywhere; its stderr says why";
@@ -102,7 +100,7 @@ std::string waiting_text(const std::vector<Target>& targets, const OtherNodes* o
     const size_t asked = targets.size() + (others != nullptr ? others->ranks() : 0);
     const size_t elsewhere = others != nullptr ? others->missing().size() : 0;
     if (elsewhere != 0) {
-        names += fmt::format("{}{} of other nodes", names.empty() ? "" : ", ", analyzer::ranks_text(others->missing()));
+        names += fmt::format("{}{} of other nodes", names.empty() ? "" : ", ", ranks_text(others->missing()));
     }
     return fmt::format("{} of {} {} dumped, waiting{} for {}", asked - open - elsewhere, asked,
                        asked == 1 ? "process has" : "ranks have", seconds_since(began), names);
@@ -144,7 +142,7 @@ void look_at_open(std::vector<Target>& targets, const DumpOptions& options) {
             continue;
         }
         NodeProcess& process = target.outcome.process;
-        process.presence = presence_of(process.header);
+        process.presence = format::presence_of(process.header);
         if (const std::string why = obstacle(process); !why.empty() && !target.question->is_answered()) {
             save_from_outside(target, why, options);
         }
@@ -199,15 +197,15 @@ std::string unanswered_text(const OtherNodes& others, bool asked, const DumpOpti
     if (!asked) {
         return fmt::format(
             "no rank of this node answered, so {} of the job's other nodes {} not asked: run titan-dump there",
-            analyzer::ranks_text(others.missing()), others.missing().size() == 1 ? "was" : "were");
+            ranks_text(others.missing()), others.missing().size() == 1 ? "was" : "were");
     }
     const bool known = !others.directory().empty();
     return fmt::format(
         "{} of other nodes did not write {} within {:g} s: {}, or the nodes do not share the directory; titan-dump on "
         "those nodes tells",
-        analyzer::ranks_text(others.missing()),
-        known ? "to " + analyzer::printable(others.directory().string()) : "a dump that is seen here",
-        options.nodes_timeout_s, others.missing().size() == 1 ? "it is dead or stopped" : "they are dead or stopped");
+        ranks_text(others.missing()),
+        known ? "to " + printable(others.directory().string()) : "a dump that is seen here", options.nodes_timeout_s,
+        others.missing().size() == 1 ? "it is dead or stopped" : "they are dead or stopped");
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <set>
 
-#include "command_line.h"
 #include "dump/dump.h"
-#include "program.h"
-#include "text.h"
+#include "host/command_line.h"
+#include "host/program.h"
+#include "host/words.h"
 
 namespace titan::tools {
 namespace {
@@ -114,12 +114,12 @@ int report(const DumpResult& result, bool all_found, bool json) {
             fmt::print(stderr, "titan-dump: {} wrote its dump to a path that is too long to print\n",
                        outcome.process.text());
         }
-        if (!json && !outcome.path.empty() && !print(analyzer::printable(outcome.path) + "\n")) {
+        if (!json && !outcome.path.empty() && !print(printable(outcome.path) + "\n")) {
             return kExitUnusable;
         }
     }
     for (const auto& [rank, path] : result.other_answers) {
-        if (!json && !print(analyzer::printable(path) + "\n")) {
+        if (!json && !print(printable(path) + "\n")) {
             return kExitUnusable;
         }
     }
@@ -152,7 +152,7 @@ int run(const DumpOptions& options) {
         say(found.problems);
         processes = ranks_of_job(found, options);
         if (processes.empty()) {
-            problems.push_back(fmt::format("no rank of run {}{} is on this node; {}", analyzer::printable(options.run),
+            problems.push_back(fmt::format("no rank of run {}{} is on this node; {}", printable(options.run),
                                            options.attempt >= 0 ? fmt::format(", attempt {},", options.attempt) : "",
                                            runs_here(found)));
         }
@@ -167,7 +167,7 @@ int run(const DumpOptions& options) {
 
 int run_command_line(int argc, char** argv) {
     DumpOptions options;
-    analyzer::CommandLine app(
+    CommandLine app(
         "titan-dump", TITAN_VERSION,
         "Asks traced processes for a dump, without a signal, and reads from outside those that cannot answer.",
         kFooter);
@@ -184,8 +184,7 @@ int run_command_line(int argc, char** argv) {
         .show_default();
     app.option("--dir", options.directory,
                "where dumps go that titan-dump writes itself (default: the process' own TITANTRACE_DIR)");
-    app.option("--ring-dir", options.ring_directory,
-               "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
+    add_ring_directory_option(app, options.ring_directory);
     app.flag("--json", options.json, "what happened to each process, for machines");
     if (const auto status = app.parse(argc, argv)) {
         return *status;
@@ -196,6 +195,4 @@ int run_command_line(int argc, char** argv) {
 }  // namespace
 }  // namespace titan::tools
 
-int main(int argc, char** argv) {
-    return titan::analyzer::run_program("titan-dump", titan::tools::run_command_line, argc, argv);
-}
+int main(int argc, char** argv) { return titan::run_program("titan-dump", titan::tools::run_command_line, argc, argv); }

@@ -5,10 +5,9 @@
 #include <chrono>
 
 #include "formats/ring_image.h"
+#include "host/words.h"
 #include "node/as_user.h"
 #include "node/proc.h"
-#include "run.h"
-#include "text.h"
 
 namespace titan::tools {
 namespace {
@@ -44,13 +43,12 @@ OtherNodes::OtherNodes(const std::vector<NodeProcess>& local) {
     int32_t world_size = 0;
     for (const NodeProcess& process : local) {
         here.insert(process.header.rank);
-        world_size = std::max(world_size, analyzer::plausible_rank(process.header.world_size));
+        world_size = std::max(world_size, format::plausible_rank(process.header.world_size));
         untold_ = untold_ || records_some_ranks_only(process);
         const std::string own(format::fixed_text(process.header.dump_directory));
         if (directory_.empty() && own.starts_with('/')) {
             owner_ = process.directory.owner;
-            directory_ =
-                files::path(own) / analyzer::safe_file_name(process.run()) / std::to_string(process.header.attempt);
+            directory_ = files::path(own) / safe_file_name(process.run()) / std::to_string(process.header.attempt);
         }
     }
     for (int32_t rank = 0; rank < world_size && !untold_; ++rank) {

@@ -13,9 +13,9 @@
 
 #include "formats/ring_image.h"
 #include "formats/stacks_image.h"
+#include "host/words.h"
 #include "node/as_user.h"
 #include "node/proc.h"
-#include "text.h"
 #include "tracer/outside.h"
 
 namespace titan::tools {
@@ -99,18 +99,18 @@ std::string state_text(char state) {
 }
 
 std::string thread_text(const format::StacksImage& image, const format::StackThread& thread) {
-    std::string text = fmt::format("thread {} {} is {}", thread.tid, analyzer::printable(image.text(thread.name)),
-                                   state_text(thread.state));
+    std::string text =
+        fmt::format("thread {} {} is {}", thread.tid, printable(image.text(thread.name)), state_text(thread.state));
     if (const auto channel = image.text(thread.wait_channel); !channel.empty()) {
-        text += fmt::format(" in {}", analyzer::printable(channel));
+        text += fmt::format(" in {}", printable(channel));
     }
     if (thread.system_call >= 0) {
         text += fmt::format(", system call {}", thread.system_call);
     }
-    text += fmt::format(", {} of processor time", analyzer::fine_duration_text(static_cast<double>(thread.cpu_ns)));
+    text += fmt::format(", {} of processor time", fine_duration_text(static_cast<double>(thread.cpu_ns)));
     if (const auto python = image.python(thread); !python.empty()) {
-        text += fmt::format(", at {}:{} in {}", analyzer::printable(image.text(python.front().file)),
-                            python.front().line, analyzer::printable(image.text(python.front().function)));
+        text += fmt::format(", at {}:{} in {}", printable(image.text(python.front().file)), python.front().line,
+                            printable(image.text(python.front().function)));
     }
     return text;
 }
@@ -151,7 +151,7 @@ tracer::OutsideDump dump_of(const NodeProcess& process, const std::string& why, 
     dump.realtime_ns = realtime_now_ns();
     dump.ticks = format::RingClock(header).ticks_now();
     dump.process_alive = !process.is_gone() && process.presence != Presence::kUnknown;
-    dump.run = analyzer::safe_file_name(process.run().empty() ? "run" : process.run());
+    dump.run = safe_file_name(process.run().empty() ? "run" : process.run());
     dump.attempt = std::max(header.attempt, 0);
     dump.rank = header.rank;
     dump.pid = header.pid;
@@ -173,10 +173,9 @@ Result<OutsideResult> write(const NodeProcess& process, const tracer::OutsideDum
     if (!result.path.empty()) {
         return result;
     }
-    result.problem =
-        directory.empty()
-            ? "the process does not tell its dump directory (an older titantrace?); --dir chooses one"
-            : fmt::format("{} cannot be written: {}", analyzer::printable(directory), std::strerror(failure));
+    result.problem = directory.empty()
+                         ? "the process does not tell its dump directory (an older titantrace?); --dir chooses one"
+                         : fmt::format("{} cannot be written: {}", printable(directory), std::strerror(failure));
     result.path = wanted.empty() ? tracer::write_outside_dump_to_fallback(dump) : std::string();
     return result.path.empty() ? Result<OutsideResult>(Error(result.problem)) : Result<OutsideResult>(result);
 }
@@ -210,7 +209,7 @@ std::string newest_dump_of(const NodeProcess& process) {
     const std::string stem = process.header.rank >= 0 ? fmt::format("rank{:05}.", process.header.rank)
                                                       : fmt::format("pid{}.", process.header.pid);
     const files::path directory = files::path(format::fixed_text(process.header.dump_directory)) /
-                                  analyzer::safe_file_name(process.run()) / std::to_string(process.header.attempt);
+                                  safe_file_name(process.run()) / std::to_string(process.header.attempt);
     std::string newest;
     uint64_t newest_number = 0;
     std::error_code failed;

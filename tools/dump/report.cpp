@@ -5,8 +5,8 @@
 #include "dump/dump.h"
 #include "formats/json_value.h"
 #include "formats/ring_image.h"
+#include "host/words.h"
 #include "node/proc.h"
-#include "text.h"
 
 namespace titan::tools {
 namespace {
@@ -83,13 +83,13 @@ std::string list_text(const NodeProcesses& found) {
                                    "step", "heartbeat", "run/attempt", all_users ? "user      " : "", "program");
     for (const NodeProcess& process : found.processes) {
         const format::RingHeader& header = process.header;
-        text += fmt::format(
-            "{:>8}  {:<9} {:>6}  {:>10}  {:>10}  {:<28} {}{}\n", header.pid, presence_text(process.presence),
-            header.rank >= 0 ? std::to_string(header.rank) : "-", header.step >= 0 ? std::to_string(header.step) : "-",
-            process.presence == Presence::kUnknown ? "-" : analyzer::duration_text(process.heartbeat_age_ns),
-            fmt::format("{}/{}", process.run(), header.attempt),
-            all_users ? fmt::format("{:<10}", user_name(process.directory.owner)) : "",
-            analyzer::printable(format::fixed_text(header.executable)));
+        text += fmt::format("{:>8}  {:<9} {:>6}  {:>10}  {:>10}  {:<28} {}{}\n", header.pid,
+                            presence_text(process.presence), header.rank >= 0 ? std::to_string(header.rank) : "-",
+                            header.step >= 0 ? std::to_string(header.step) : "-",
+                            process.presence == Presence::kUnknown ? "-" : duration_text(process.heartbeat_age_ns),
+                            fmt::format("{}/{}", process.run(), header.attempt),
+                            all_users ? fmt::format("{:<10}", user_name(process.directory.owner)) : "",
+                            printable(format::fixed_text(header.executable)));
     }
     return text;
 }
@@ -103,8 +103,8 @@ std::string list_json(const NodeProcesses& found) {
         one["heartbeat_age_ns"] = process.heartbeat_age_ns;
         one["answers"] = process.header.dump_answers == 1;
         one["user"] = user_name(process.directory.owner);
-        one["program"] = analyzer::printable(format::fixed_text(process.header.executable));
-        one["ring"] = analyzer::printable(process.ring_path());
+        one["program"] = printable(format::fixed_text(process.header.executable));
+        one["ring"] = printable(process.ring_path());
         json["processes"].push_back(std::move(one));
     }
     return dumped(json);

@@ -9,14 +9,9 @@
 #include <string>
 
 #include "formats/result.h"
+#include "host/node_rings.h"
 
 namespace titan::tools {
-
-// "/dev/shm/titantrace-1000" and whose it is.
-struct PrivateDir {
-    std::string path;
-    uid_t owner = 0;
-};
 
 // More than any ring's: what is larger is not looked at.
 inline constexpr uint64_t kMaxRingBytes = 1ull << 30;

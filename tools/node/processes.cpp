@@ -5,76 +5,26 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <tuple>
 
-#include "base/process.h"
-#include "formats/ring_clock.h"
 #include "formats/ring_image.h"
+#include "formats/ring_process.h"
+#include "host/words.h"
 #include "node/proc.h"
-#include "process_check.h"
-#include "rings.h"
-#include "text.h"
 
 namespace titan::tools {
 namespace {
 
 namespace files = std::filesystem;
-using analyzer::ProcessPresence;
 using format::Error;
 using format::Result;
 using format::RingHeader;
 
-constexpr std::string_view kPrefix = "titantrace-";
-
-std::optional<uint64_t> whole_number(std::string_view text) {
-    uint64_t value = 0;
-    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return failed == std::errc() && end == text.data() + text.size() && !text.empty() ? std::optional(value)
-                                                                                      : std::nullopt;
-}
-
-// Only root sees more than its own.
-void add_directories(const std::string& parent, std::vector<PrivateDir>& found) {
-    if (::geteuid() != 0) {
-        found.push_back({fmt::format("{}/{}{}", parent, kPrefix, ::geteuid()), ::geteuid()});
-        return;
-    }
-    std::error_code failed;
-    for (files::directory_iterator item(parent, failed), end; !failed && item != end; item.increment(failed)) {
-        const std::string name = item->path().filename().string();
-        const auto user = name.starts_with(kPrefix) ? whole_number(std::string_view(name).substr(kPrefix.size()))
-                                                    : std::optional<uint64_t>();
-        if (user && *user < UINT32_MAX) {
-            found.push_back({parent + "/" + name, static_cast<uid_t>(*user)});
-        }
-    }
-}
-
-std::vector<std::string> ring_names(const PrivateDir& directory) {
-    std::vector<std::string> names;
-    std::error_code failed;
-    for (files::directory_iterator item(directory.path, failed), end; !failed && item != end; item.increment(failed)) {
-        std::string name = item->path().filename().string();
-        if (name.ends_with(".ring")) {
-            names.push_back(std::move(name));
-        }
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-}
-
-bool is_trusted(const PrivateDir& directory) {
-    struct stat status {};
-    return ::lstat(directory.path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
-           status.st_uid == directory.owner && (status.st_mode & 077) == 0;
-}
-
-int64_t heartbeat_age_ns(const RingHeader& header) {
-    const format::RingClock clock(header);
-    return std::max<int64_t>(0, clock.span_ns(header.heartbeat_ticks, clock.ticks_now()));
+// Of this user; root sees all users'.
+std::vector<PrivateDir> directories_of(const std::string& ring_directory) {
+    return private_directories(ring_directories(ring_directory), Users::kAllForRoot);
 }
 
 Result<NodeProcess> read_process(const PrivateDir& directory, const std::string& name) {
@@ -87,17 +37,22 @@ Result<NodeProcess> read_process(const PrivateDir& directory, const std::string&
     process.ring_name = name;
     RingHeader& header = process.header;
     const std::string path = directory.path + "/" + name;
-    if (file->read_at(0, &header, sizeof(header)) != sizeof(header)) {
+    const size_t got_bytes = file->read_at(0, &header, sizeof(header));
+    if (header.magic == 0) {
+        return Error(unfinished_ring_text(name)).within(path);
+    }
+    if (got_bytes != sizeof(header)) {
         return Error("too short for a ring").within(path);
     }
     if (header.magic != format::kRingMagic || header.endian_tag != format::kEndianTag) {
-        return Error(header.magic == 0 ? "a ring that was never finished" : "not a ring, or damaged").within(path);
+        return Error("not a ring, or damaged").within(path);
     }
     if (header.major > format::kRingMajor) {
         return Error("a ring of a newer titantrace; use that one's tools").within(path);
     }
-    process.presence = presence_of(header);
-    process.heartbeat_age_ns = process.presence == Presence::kUnknown ? 0 : heartbeat_age_ns(header);
+    process.presence = format::presence_of(header);
+    process.heartbeat_age_ns =
+        process.presence == Presence::kUnknown ? 0 : std::max<int64_t>(0, format::heartbeat_age_ns(header));
     return process;
 }
 
@@ -120,7 +75,7 @@ std::string why_not_found(int32_t pid, const ProcView& view) {
     }
     if (!view.ring_path.empty()) {
         return fmt::format("process {} keeps its ring in {}, which is not here: run titan-dump in its container", pid,
-                           analyzer::printable(view.ring_path));
+                           printable(view.ring_path));
     }
     if (!view.has_tracer) {
         return fmt::format("process {} is not traced: it has not loaded libtitantrace.so (start it with LD_PRELOAD)",
@@ -149,62 +104,23 @@ std::optional<NodeProcess> at_mapped_path(int32_t pid, const ProcView& view) {
 
 }  // namespace
 
-std::string NodeProcess::run() const { return analyzer::printable(format::fixed_text(header.run)); }
+std::string NodeProcess::run() const { return printable(format::fixed_text(header.run)); }
 
 std::string NodeProcess::text() const {
     return header.rank >= 0 ? fmt::format("rank {} (pid {})", header.rank, header.pid)
                             : fmt::format("pid {}", header.pid);
 }
 
-const char* presence_text(Presence presence) {
-    switch (presence) {
-        case Presence::kRunning: return "running";
-        case Presence::kStopped: return "stopped";
-        case Presence::kZombie: return "zombie";
-        case Presence::kGone: return "dead";
-        case Presence::kElsewhere: return "elsewhere";
-        case Presence::kUnknown: break;
-    }
-    return "unknown";
-}
-
-Presence presence_of(const RingHeader& header) {
-    const ProcessPresence found = analyzer::check_process(header, format::RingClock(header));
-    if (found == ProcessPresence::kUnknown) {
-        return Presence::kUnknown;
-    }
-    const bool same_namespace = header.pid_namespace == analyzer::own_pid_namespace();
-    ProcessStat stat{};
-    const bool is_there =
-        same_namespace && read_process_stat(header.pid, stat) && stat.start_ticks == header.pid_start_ticks;
-    if (found == ProcessPresence::kGone) {
-        return is_there && stat.state == 'Z' ? Presence::kZombie : Presence::kGone;
-    }
-    if (!same_namespace) {
-        return Presence::kElsewhere;
-    }
-    return is_there && analyzer::halt_of_process(header) != analyzer::Halt::kNone ? Presence::kStopped
-                                                                                  : Presence::kRunning;
-}
-
-std::vector<PrivateDir> private_directories(const std::string& ring_directory) {
-    std::vector<PrivateDir> found;
-    for (const std::string& parent : analyzer::ring_directories(ring_directory)) {
-        add_directories(parent, found);
-    }
-    return found;
-}
-
 NodeProcesses find_processes(const std::string& ring_directory) {
     NodeProcesses found;
-    for (const PrivateDir& directory : private_directories(ring_directory)) {
+    for (const PrivateDir& directory : directories_of(ring_directory)) {
         struct stat status {};
         if (::lstat(directory.path.c_str(), &status) != 0) {
             continue;
         }
         if (!is_trusted(directory)) {
             found.problems.push_back(fmt::format("{} is not a private directory of user {}: not looked into",
-                                                 analyzer::printable(directory.path), directory.owner));
+                                                 printable(directory.path), directory.owner));
             continue;
         }
         for (const std::string& name : ring_names(directory)) {
@@ -212,7 +128,7 @@ NodeProcesses find_processes(const std::string& ring_directory) {
             if (process) {
                 found.processes.push_back(std::move(*process));
             } else {
-                found.problems.push_back(analyzer::printable(process.error().text()));
+                found.problems.push_back(printable(process.error().text()));
             }
         }
     }
@@ -257,14 +173,14 @@ format::Result<NodeProcess> find_process(int32_t pid, const std::string& ring_di
     std::optional<NodeProcess> best;
     const std::string start = std::to_string(pid) + "-";
     std::string problem;
-    for (const PrivateDir& directory : private_directories(ring_directory)) {
+    for (const PrivateDir& directory : directories_of(ring_directory)) {
         for (const std::string& name : is_trusted(directory) ? ring_names(directory) : std::vector<std::string>()) {
             if (!name.starts_with(start)) {
                 continue;
             }
             const Result<NodeProcess> process = read_process(directory, name);
             if (!process) {
-                problem = analyzer::printable(process.error().text());
+                problem = printable(process.error().text());
             } else if (process->header.pid == pid && (!view.exists || view.is_zombie || !process->is_gone()) &&
                        (!best || process->header.last_anchor.realtime_ns > best->header.last_anchor.realtime_ns)) {
                 best = *process;

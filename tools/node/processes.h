@@ -8,18 +8,10 @@
 
 #include "formats/result.h"
 #include "formats/ring_layout.h"
+#include "host/presence.h"
 #include "node/owned_file.h"
 
 namespace titan::tools {
-
-enum class Presence {
-    kRunning,
-    kStopped,    // by SIGSTOP, a debugger or the freezer: it cannot answer
-    kZombie,     // dead; its parent has not looked yet
-    kGone,       // dead
-    kElsewhere,  // in another container, whose pids mean nothing here; its heart beats
-    kUnknown,    // of another machine or an earlier boot
-};
 
 struct NodeProcess {
     PrivateDir directory;
@@ -30,7 +22,7 @@ struct NodeProcess {
 
     std::string ring_path() const { return directory.path + "/" + ring_name; }
     std::string run() const;
-    bool is_gone() const { return presence == Presence::kZombie || presence == Presence::kGone; }
+    bool is_gone() const { return titan::is_gone(presence); }
     // "rank 3 (pid 123)", "pid 123".
     std::string text() const;
 };
@@ -40,9 +32,6 @@ struct NodeProcesses {
     std::vector<std::string> problems;   // of files that should have been rings
 };
 
-// The private directories where rings may lie (rings.h), of this user; root sees all users'.
-std::vector<PrivateDir> private_directories(const std::string& ring_directory);
-
 NodeProcesses find_processes(const std::string& ring_directory);
 
 // The process of that pid, also where its rings lie elsewhere. The error says what to do instead.
@@ -51,10 +40,5 @@ format::Result<NodeProcess> find_process(int32_t pid, const std::string& ring_di
 // Drops what earlier jobs of the same name left (dead before the newest of their attempt began), and dead processes whose rank runs
 // again.
 void leave_out_earlier(std::vector<NodeProcess>& processes);
-
-// Alive, stopped, gone? Now.
-Presence presence_of(const format::RingHeader& header);
-
-const char* presence_text(Presence presence);
 
 }  // namespace titan::tools

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "command_line.h"
-#include "program.h"
+#include "host/command_line.h"
+#include "host/program.h"
 #include "top/terminal.h"
 #include "top/view.h"
 
@@ -106,9 +106,8 @@ int run_on_terminal(const TopOptions& options, uint64_t count) {
 
 int run_command_line(int argc, char** argv) {
     TopOptions options;
-    analyzer::CommandLine app("titan-top", TITAN_VERSION,
-                              "Shows what the ranks of this node do and who waits for whom, from their rings.",
-                              kFooter);
+    CommandLine app("titan-top", TITAN_VERSION,
+                    "Shows what the ranks of this node do and who waits for whom, from their rings.", kFooter);
     app.option("--job", options.view.run, "only that run");
     app.option("--interval", options.interval_s, "seconds from page to page").between(0.05, 86400).show_default();
     app.option("--count", options.count, "leave after that many pages (default: one without a terminal, else no end)")
@@ -116,8 +115,7 @@ int run_command_line(int argc, char** argv) {
     app.flag("--once", options.once, "one page, as plain text");
     app.flag("--json", options.json, "one JSON object in a line for each page");
     app.flag("--dead", options.view.dead_jobs, "jobs of which no process lives, too");
-    app.option("--ring-dir", options.view.ring_directory,
-               "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
+    add_ring_directory_option(app, options.view.ring_directory);
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
@@ -131,6 +129,4 @@ int run_command_line(int argc, char** argv) {
 }  // namespace
 }  // namespace titan::tools
 
-int main(int argc, char** argv) {
-    return titan::analyzer::run_program("titan-top", titan::tools::run_command_line, argc, argv);
-}
+int main(int argc, char** argv) { return titan::run_program("titan-top", titan::tools::run_command_line, argc, argv); }

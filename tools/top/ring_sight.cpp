@@ -7,7 +7,7 @@
 
 #include "formats/ring_image.h"
 #include "load.h"
-#include "process_check.h"
+#include "rings.h"
 
 namespace titan::tools {
 namespace {

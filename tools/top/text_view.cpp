@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/utf8.h"
-#include "text.h"
+#include "host/words.h"
 #include "top/view.h"
 
 namespace titan::tools {
@@ -18,7 +18,7 @@ constexpr int64_t kWorthNaming_ns = 100'000'000;  // shorter waits are the job's
 std::string host_name() {
     char name[65] = "";
     ::gethostname(name, sizeof(name) - 1);
-    return analyzer::printable(name);
+    return printable(name);
 }
 
 // Cut to the width of the terminal, between characters.
@@ -70,29 +70,28 @@ std::string rank_line(const FoldedRow& fold) {
     const RankRow& row = fold.row;
     const bool waits = !row.waits_for.empty() && row.doing_ns >= kWorthNaming_ns;
     std::string line = fmt::format(
-        "{:>10} {:>8}  {:<8} {:>7} {:>7}  {:<12}  ", row.rank < 0 ? "-" : analyzer::rank_ranges(fold.ranks),
+        "{:>10} {:>8}  {:<8} {:>7} {:>7}  {:<12}  ", row.rank < 0 ? "-" : rank_ranges(fold.ranks),
         fold.ranks.size() > 1 ? "" : std::to_string(row.pid), row.state, row.step >= 0 ? std::to_string(row.step) : "-",
-        row.steps_per_s < 0 ? "-" : fmt::format("{:.2f}", row.steps_per_s),
-        waits ? analyzer::ranks_text(row.waits_for) : "-");
+        row.steps_per_s < 0 ? "-" : fmt::format("{:.2f}", row.steps_per_s), waits ? ranks_text(row.waits_for) : "-");
     line += row.doing;
     if (row.doing_ns != 0) {
-        line += " for " + analyzer::duration_text(row.doing_ns);
+        line += " for " + duration_text(row.doing_ns);
     }
     if (row.state == "silent") {
-        line += fmt::format("; no heartbeat for {}", analyzer::duration_text(row.heartbeat_age_ns));
+        line += fmt::format("; no heartbeat for {}", duration_text(row.heartbeat_age_ns));
     }
     return line + (row.span.empty() ? "" : ", span " + row.span);
 }
 
 std::string attendance(const CallRow& row) {
-    std::string text = "arrived: " + analyzer::ranks_text(row.arrived);
+    std::string text = "arrived: " + ranks_text(row.arrived);
     if (!row.missing.empty()) {
-        text += "; missing: " + analyzer::ranks_text(row.missing);
+        text += "; missing: " + ranks_text(row.missing);
     } else if (row.elsewhere == 0) {
         text += " (all)";
     }
     if (!row.queued.empty()) {
-        text += "; not yet on the GPU: " + analyzer::ranks_text(row.queued);
+        text += "; not yet on the GPU: " + ranks_text(row.queued);
     }
     return text + (row.elsewhere != 0 ? fmt::format("; {} on other nodes", row.elsewhere) : "");
 }
@@ -100,9 +99,8 @@ std::string attendance(const CallRow& row) {
 std::string call_line(const CallRow& row) {
     const std::string who = row.pending_ns >= kWorthNaming_ns ? attendance(row)
                             : row.arrived.empty()             ? std::string()
-                                                              : analyzer::ranks_text(row.arrived);
-    const std::string pending =
-        row.pending_ns < 0 ? (row.progress_unknown ? "?" : "-") : analyzer::duration_text(row.pending_ns);
+                                                              : ranks_text(row.arrived);
+    const std::string pending = row.pending_ns < 0 ? (row.progress_unknown ? "?" : "-") : duration_text(row.pending_ns);
     return fmt::format("{:>12}  {:<40}  {}", pending, row.what, who);
 }
 
@@ -163,7 +161,7 @@ void add_job(Lines& lines, const JobView& job) {
 
 std::string view_text(const NodeView& view, size_t columns, size_t lines_at_most, bool bold) {
     Lines lines(columns, lines_at_most, bold);
-    const std::string clock = analyzer::clock_text(view.realtime_ns).substr(0, 8);
+    const std::string clock = clock_text(view.realtime_ns).substr(0, 8);
     if (view.jobs.empty()) {
         lines.add(fmt::format("titan-top on {} at {}: no traced process", host_name(), clock), true);
     } else {

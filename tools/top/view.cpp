@@ -7,11 +7,11 @@
 #include <map>
 #include <set>
 
+#include "host/words.h"
 #include "host_threads.h"
 #include "link_run.h"
 #include "rank_state.h"
 #include "run_text.h"
-#include "text.h"
 #include "top/ring_sight.h"
 #include "wait_graph.h"
 
@@ -93,7 +93,7 @@ std::string what_text(const Communicator& communicator, const WaitNode& node, co
 
 CallRow start_row(const Communicator& communicator) {
     CallRow row;
-    row.id = analyzer::id_text(communicator.id);
+    row.id = id_text(communicator.id);
     row.name = analyzer::communicator_text(communicator);
     row.size = communicator.size;
     const auto here = static_cast<int32_t>(std::count_if(communicator.members.begin(), communicator.members.end(),
@@ -124,9 +124,9 @@ CallRow row_of_wait(const Run& run, const WaitNode& node) {
             add(row.missing, rank_of(run, absence.member, absence.global_rank));
         }
     }
-    analyzer::sort_unique(row.arrived);
-    analyzer::sort_unique(row.queued);
-    analyzer::sort_unique(row.missing);
+    sort_unique(row.arrived);
+    sort_unique(row.queued);
+    sort_unique(row.missing);
     return row;
 }
 
@@ -153,7 +153,7 @@ CallRow row_of_last(const Run& run, const Communicator& communicator) {
     if (row.what.empty()) {
         row.what = issued == 0 ? "no collective yet on " + row.name : fmt::format("#{} on {}", issued - 1, row.name);
     }
-    analyzer::sort_unique(row.arrived);
+    sort_unique(row.arrived);
     return row;
 }
 
@@ -248,7 +248,7 @@ NodeView look_at_node(const ViewOptions& options, format::ImageBuffer& memory) {
                 view.read_bytes += sight->read_bytes;
                 seen.emplace_back(process, std::move(*sight));
             } else {
-                view.problems.push_back(analyzer::printable(sight.error().text()));
+                view.problems.push_back(printable(sight.error().text()));
             }
         }
         if (!seen.empty()) {

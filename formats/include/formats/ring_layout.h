@@ -78,6 +78,9 @@ struct ClockAnchor {
 };
 static_assert(sizeof(ClockAnchor) == 32);
 
+// Global ranks and their number: what is beyond any job is not known, so that no arithmetic with ranks overflows.
+constexpr int32_t plausible_rank(int32_t claimed) { return claimed < 0 || claimed > (1 << 24) ? -1 : claimed; }
+
 struct RingHeader {
     uint64_t magic;  // written last: a file without it was never finished
     uint16_t major;

@@ -8,8 +8,8 @@
 
 #include "diagnose.h"
 #include "ends.h"
+#include "host/presence.h"
 #include "link_run.h"
-#include "process_check.h"
 
 using namespace titan;
 using namespace titan::test;
@@ -247,13 +247,13 @@ TEST_CASE("a process that is frozen is told by its control group, of either vers
     std::ofstream(root / "job" / "step" / "cgroup.events") << "populated 1\nfrozen 1\n";
     std::ofstream(root / "job" / "cgroup.events") << "populated 1\nfrozen 0\n";
     std::ofstream(root / "freezer" / "old" / "freezer.state") << "FROZEN\n";
-    CHECK(analyzer::is_frozen("0::/job/step\n", root));
-    CHECK(!analyzer::is_frozen("0::/job\n", root));
-    CHECK(analyzer::is_frozen("9:name=systemd:/\n6:freezer:/old\n0::/job\n", root));
-    CHECK(!analyzer::is_frozen("6:freezer:/\n0::/\n", root));
-    CHECK(!analyzer::is_frozen("nonsense\n:\n::\n", root));
-    CHECK(analyzer::halt_of('t', "ptrace_stop") == analyzer::Halt::kTraced);
-    CHECK(analyzer::halt_of('S', "do_freezer_trap") == analyzer::Halt::kFrozen);
+    CHECK(is_frozen("0::/job/step\n", root));
+    CHECK(!is_frozen("0::/job\n", root));
+    CHECK(is_frozen("9:name=systemd:/\n6:freezer:/old\n0::/job\n", root));
+    CHECK(!is_frozen("6:freezer:/\n0::/\n", root));
+    CHECK(!is_frozen("nonsense\n:\n::\n", root));
+    CHECK(halt_of('t', "ptrace_stop") == Halt::kTraced);
+    CHECK(halt_of('S', "do_freezer_trap") == Halt::kFrozen);
 }
 
 TEST_CASE("one record of eight is no verdict, whatever that rank did") {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/process.h"
 #include "diagnose.h"
 #include "load_run.h"
 #include "played.h"
@@ -180,6 +181,9 @@ TEST_CASE("rings are read directly, and those of missing ranks are found on the 
         titan::synth::write_file(directory + "/" + std::to_string(1000 + rank) + "-77.ring", job.ring(rank).bytes());
     }
     files::create_symlink(directory + "/1002-77.ring", directory + "/planted.ring");
+    files::permissions(directory, files::perms::owner_all | files::perms::group_exec);
+    CHECK_MESSAGE(list_rings({rings.path}).empty(), "a directory that others can enter");
+    files::permissions(directory, files::perms::owner_all);
     LoadOptions options = options_for(dumps.path);
     options.ring_directories = {rings.path};
     const auto run = load_run(options);
@@ -244,6 +248,21 @@ TEST_CASE("a ring directory that is a link or belongs to others is not read") {
     titan::synth::write_file(elsewhere.path + "/1-1.ring", job.ring(0).bytes());
     files::create_directory_symlink(elsewhere.path, rings.path + "/titantrace-" + std::to_string(::geteuid()));
     CHECK(list_rings({rings.path}).empty());
+}
+
+TEST_CASE("a ring that is being made is not called one whose process ended") {
+    TemporaryDirectory rings;
+    const std::string directory = rings.path + "/titantrace-" + std::to_string(::geteuid());
+    const std::string start = "-" + std::to_string(titan::process_start_ticks(::getpid()));
+    const std::string being_made = std::to_string(::getpid()) + start + ".ring";
+    titan::synth::write_file(directory + "/" + being_made, {});
+    titan::synth::write_file(directory + "/1" + start + "-1.ring", std::vector<std::byte>(4096));
+    files::permissions(directory, files::perms::owner_all);
+    for (const NodeRing& ring : list_rings({rings.path})) {
+        const bool lives = ring.path.ends_with(being_made);
+        CHECK(ring.problem.find(lives ? "is being made" : "was never finished") != std::string::npos);
+    }
+    CHECK(list_rings({rings.path}).size() == 2);
 }
 
 TEST_CASE("a process of another boot that never said goodbye is not called dead") {

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
+#include "host/words.h"
 #include "played.h"
-#include "text.h"
 
 using namespace titan::test;
 using titan::format::Datatype;
@@ -230,7 +230,7 @@ TEST_CASE("a shift in a communicator that also reaches others is one finding") {
 }
 
 TEST_CASE("ranks, durations, names") {
-    using namespace titan::analyzer;
+    using namespace titan;
     CHECK(rank_ranges({5, 0, 1, 2, 7, 6}) == "0-2,5-7");
     CHECK(ranks_text({3}) == "rank 3");
     CHECK(duration_text(4'100'000'000) == "4.1 s");

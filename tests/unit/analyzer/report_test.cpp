@@ -5,6 +5,7 @@
 
 #include "diagnose.h"
 #include "fold_frames.h"
+#include "host/words.h"
 #include "hosts.h"
 #include "layout.h"
 #include "listing.h"
@@ -15,8 +16,8 @@
 #include "show_filter.h"
 #include "stacks.h"
 #include "stacks_report.h"
-#include "text.h"
 
+using namespace titan;
 using namespace titan::test;
 using namespace titan::analyzer;
 using nlohmann::json;

@@ -14,7 +14,7 @@ class App;
 class Option;
 }  // namespace CLI
 
-namespace titan::analyzer {
+namespace titan {
 
 // One option, to say more about it. Valid as long as the command line that it is of.
 class CommandOption {
@@ -73,4 +73,7 @@ class CommandLine {
     std::vector<std::unique_ptr<CommandLine>> commands_;
 };
 
-}  // namespace titan::analyzer
+// "--ring-dir" of all programs (node_rings.h).
+CommandOption add_ring_directory_option(CommandLine& app, std::string& directory);
+
+}  // namespace titan

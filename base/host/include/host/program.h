@@ -5,9 +5,9 @@
 #include <exception>
 #include <new>
 
-#include "command_line.h"
+#include "host/command_line.h"
 
-namespace titan::analyzer {
+namespace titan {
 
 // The exit status of `run_command_line`; 2, with a line on standard error, where it throws.
 inline int run_program(const char* name, int (*run_command_line)(int, char**), int argc, char** argv) {
@@ -23,4 +23,4 @@ inline int run_program(const char* name, int (*run_command_line)(int, char**), i
     return 2;
 }
 
-}  // namespace titan::analyzer
+}  // namespace titan

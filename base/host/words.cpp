@@ -1,4 +1,4 @@
-#include "text.h"
+#include "host/words.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/utf8.h"
 
-namespace titan::analyzer {
+namespace titan {
 
 void sort_unique(std::vector<int>& ranks) {
     std::sort(ranks.begin(), ranks.end());
@@ -173,4 +173,4 @@ std::string signal_text(int number) {
     return fmt::format("signal {}", number);
 }
 
-}  // namespace titan::analyzer
+}  // namespace titan

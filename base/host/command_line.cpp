@@ -1,9 +1,9 @@
-#include "command_line.h"
+#include "host/command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
-namespace titan::analyzer {
+namespace titan {
 namespace {
 
 CLI::Validator number_that(bool (*fits)(double), const char* what) {
@@ -104,4 +104,10 @@ std::string CommandLine::name() const { return app_->get_name(); }
 
 bool CommandLine::has_option(const std::string& name) const { return app_->get_option_no_throw(name) != nullptr; }
 
-}  // namespace titan::analyzer
+CommandOption add_ring_directory_option(CommandLine& app, std::string& directory) {
+    return app.option(
+        "--ring-dir", directory,
+        "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
+}
+
+}  // namespace titan

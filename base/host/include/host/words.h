@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace titan::analyzer {
+namespace titan {
 
 void sort_unique(std::vector<int>& ranks);
 // {0,1,2,5} -> "0-2,5". Sorted and unique on the way.
@@ -38,4 +38,4 @@ std::string safe_file_name(const std::string& name);
 std::string signal_text(int number);
 std::string id_text(uint64_t id);
 
-}  // namespace titan::analyzer
+}  // namespace titan

@@ -1,0 +1,34 @@
+// Which rings lie on this node, and whose they are.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace titan {
+
+// Where rings may lie: in `chosen` and nowhere else, or where that is empty in TITANTRACE_RING_DIR or /dev/shm, and in /tmp, where
+// tracers go that find no room there.
+using RingDirectories = std::vector<std::string>;
+RingDirectories ring_directories(const std::string& chosen);
+
+// "/dev/shm/titantrace-1000" and whose it is.
+struct PrivateDir {
+    std::string path;
+    uid_t owner = 0;
+};
+
+enum class Users { kThis, kAllForRoot };  // only root sees more than its own
+std::vector<PrivateDir> private_directories(const RingDirectories& directories, Users users);
+
+// Of that user alone (base/private_dir.h), and no link.
+bool is_trusted(const PrivateDir& directory);
+
+// Of all that is named like a ring there, in order.
+std::vector<std::string> ring_names(const PrivateDir& directory);
+
+// Of a ring without contents: whether its process lives, and is making it at this moment, by the name "PID-START[-N].ring".
+std::string unfinished_ring_text(const std::string& ring_name);
+
+}  // namespace titan
