@@ -97,10 +97,31 @@ const CallShape* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
     return place ? &run.process(ref).history[run.member(ref).past.place(*place)] : nullptr;
 }
 
+// Do the two stretches belong to the same steps, as far as both tell?
+bool steps_agree(const Run& run, MemberRef a, uint64_t from_a, MemberRef b, uint64_t from_b) {
+    for (size_t i = 0; i < kLookahead; ++i) {
+        const int32_t left = step_at(run.process(a), run.member(a), from_a + i);
+        const int32_t right = step_at(run.process(b), run.member(b), from_b + i);
+        if (left >= 0 && right >= 0 && left != right) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // Are the calls of `suspect` from `at` on what the history of `reference` leads one to expect from `sequence` on?
 bool goes_on_as_expected(const Run& run, MemberRef suspect, uint64_t at, MemberRef reference, uint64_t sequence) {
     const auto expected = expected_place(run, reference, sequence);
     const Past& past = run.member(reference).past;
+    if (expected && *expected > 0) {
+        const auto& steps = run.process(reference).history.steps;
+        const bool new_step = steps.at(past.place(*expected)) > steps.at(past.place(*expected - 1));
+        const int32_t before = step_at(run.process(reference), run.member(reference), sequence - 1);
+        const int32_t here = step_at(run.process(suspect), run.member(suspect), at);
+        if (before >= 0 && here >= 0 && (here > before) != new_step) {
+            return false;
+        }
+    }
     size_t agreed = 0;
     for (size_t place = expected.value_or(past.size()); place < past.lower_bound(sequence); ++place, ++agreed) {
         const CallShape* call = run.process(suspect).shape_at(run.member(suspect), at + agreed);
@@ -125,16 +146,20 @@ struct ShiftVerdict {
 ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, uint64_t at) {
     const Agreement in_step = compare_from(run, suspect, at + 1, reference, at + 1);
     Agreement skipped = compare_from(run, suspect, at, reference, at + 1);
+    uint64_t left_out = 1;
     // A graph launch that was left out leaves out all its calls.
     if (const uint64_t left = calls_left_in_replay(run.process(reference), run.member(reference), at);
         left > 1 && !skipped.all()) {
         skipped = compare_from(run, suspect, at, reference, at + left);
+        left_out = left;
     }
     const Agreement extra = compare_from(run, suspect, at + 1, reference, at);
     if (in_step.all() && in_step.compared >= std::max(skipped.equal, extra.equal)) {
         return {};
     }
-    if (skipped.all() && !extra.all()) {
+    const bool extra_fits = extra.all() && steps_agree(run, suspect, at + 1, reference, at);
+    const bool skipped_fits = skipped.all() && steps_agree(run, suspect, at, reference, at + left_out);
+    if (skipped_fits && !extra_fits) {
         return {.shift = Shift::kSkipped};
     }
     // Its call belongs to a later step than theirs: it is ahead, so it made no call too many.
@@ -145,14 +170,11 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     }
     // Where the others have not issued their next call yet: would it be the one that the suspect makes now?
     const bool by_habit = skipped.compared == 0 && goes_on_as_expected(run, suspect, at, reference, at + 1);
-    if (!skipped.all() && !by_habit) {
-        return {.shift = extra.all() ? Shift::kExtra : Shift::kNone};
-    }
-    if (extra.all() && reference_step >= 0 && suspect_step == reference_step) {
-        return {.shift = Shift::kExtra};
+    if (!skipped_fits && !by_habit) {
+        return {.shift = extra_fits ? Shift::kExtra : Shift::kNone};
     }
     // A step that repeats: with one call left out its sequence looks the same as with one made twice.
-    return {.shift = Shift::kSkipped, .by_habit = by_habit, .or_extra = extra.all()};
+    return {.shift = Shift::kSkipped, .by_habit = by_habit, .or_extra = extra_fits};
 }
 
 // Of equally large camps, the one that siblings agree with, or that does what was always done there.

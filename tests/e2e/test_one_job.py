@@ -92,7 +92,7 @@ class OneJob(harness.Case):
         for victim, witness in ((0, 2), (1, 3)):
             ranks[victim].signal(signal.SIGKILL)
             harness.wait_for(lambda: {victim, witness} <= self.place.dumped_ranks(), 20, "its half notices its death")
-            self.assertIn(f"rank {victim} (pid", ranks[witness].stderr)
+            self.assertRegex(ranks[witness].stderr, rf"rank {victim} \(pid|dump of rank {victim} written")
         verdict = self.place.analyze(self.place.dumps).json["verdict"]
         self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_dead", [0, 1]))
         self.assertEqual([ranks[rank].status for rank in (2, 3)], [None, None], "the others live")

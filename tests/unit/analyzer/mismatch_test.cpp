@@ -134,6 +134,20 @@ TEST_CASE("an extra call is told from a skipped one when calls run ahead") {
     CHECK(mentions(played.head(), "issued an extra all_reduce #8"));
 }
 
+TEST_CASE("step markers tell an extra call from a skipped one where a step repeats") {
+    Scenario job(4);
+    job.every_rank([&](int, Program& program) {
+        for (int step = 0; step < 8; ++step) {
+            program.step(step).all_reduce("world", 2632).all_reduce("world", 1).sync();
+        }
+    });
+    job.program(1).insert_before("world", 11, Program().all_reduce("world", 2632));
+    const Played played = play(job);
+    REQUIRE_FALSE(played.healthy());
+    CHECK(mentions(played.head(), "issued an extra all_reduce #11"));
+    CHECK(played.head().confidence == Confidence::kCertain);
+}
+
 // Found with PyTorch's DDP: a bucket and a flag in each step, no markers.
 TEST_CASE("where a step repeats, a skipped call and an extra one are not told apart") {
     for (const bool marked : {false, true}) {
