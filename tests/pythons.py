@@ -39,3 +39,16 @@ def interpreters():
 def missing(found):
     """Known versions that are not among them."""
     return [minor for minor in KNOWN if not any(python.minor == minor for python in found)]
+
+
+if __name__ == "__main__":
+    # --newest MINOR: the commands of those from MINOR on that can make environments, one a line, the newest first but for
+    # those that are too new for most wheels.
+    import sys
+    oldest = tuple(map(int, sys.argv[2].split(".")))
+    rank = {"3.12": 3, "3.13": 2, "3.11": 1}
+    able = [python for python in interpreters()
+            if "t" not in python.minor and tuple(map(int, python.minor.split("."))) >= oldest
+            and subprocess.run([*python.command, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0]
+    for python in sorted(able, key=lambda python: -rank.get(python.minor, 0)):
+        print(shlex.join(python.command))

@@ -11,7 +11,7 @@ import tempfile
 
 LAYERS = ("base", "formats", "tracer", "interpose", "analyzer", "tools")
 CPP_SUFFIXES = {".cpp", ".c", ".h", ".hpp", ".def", ".in", ".inc"}
-SKIPPED_DIRECTORIES = re.compile(r"^(build.*|\.git|\.venv|dumps|__pycache__)$")
+SKIPPED_DIRECTORIES = re.compile(r"^(build.*|\.git|\.venv.*|dumps|__pycache__)$")
 
 
 class Tree:

@@ -7,6 +7,9 @@ namespace simgpu::impl {
 
 namespace {
 
+// What nvcc's output and compilers at run time bring: wrapped fat binaries, bare ones, ELF files.
+bool is_foreign(uint32_t magic) { return magic == 0x466243b1 || magic == 0xba55ed50 || magic == 0x464c457f; }
+
 // Arguments live from the launch until the kernel has run (in a graph: until the graph is destroyed).
 struct Arguments {
     std::vector<std::vector<char>> values;
@@ -57,12 +60,13 @@ CUresult cuModuleLoadData(CUmodule* out, const void* image) {
         return result;
     }
     const auto* binary = static_cast<const SimgpuFatBinary*>(image);
-    if (!out || !binary || binary->magic != SIMGPU_FATBIN_MAGIC) {
+    if (!out || !binary || (binary->magic != SIMGPU_FATBIN_MAGIC && !is_foreign(binary->magic))) {
         return CUDA_ERROR_INVALID_IMAGE;
     }
     auto* module = new CUmod_st;
+    module->foreign = binary->magic != SIMGPU_FATBIN_MAGIC;
     std::lock_guard lock(driver().lock);
-    for (uint32_t i = 0; i < binary->kernel_count; ++i) {
+    for (uint32_t i = 0; i < (module->foreign ? 0 : binary->kernel_count); ++i) {
         const SimgpuKernel& kernel = binary->kernels[i];
         if (kernel.arg_count > kSimgpuMaxArgs) {
             delete module;
@@ -105,7 +109,14 @@ CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name)
             return CUDA_SUCCESS;
         }
     }
-    return CUDA_ERROR_NOT_FOUND;
+    if (!module->foreign) {
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    const SimgpuKernel kernel{name, [](void**) {}, 0, {}};
+    module->functions.push_back(std::make_unique<CUfunc_st>(CUfunc_st{kernel, name, module}));
+    *out = module->functions.back().get();
+    driver().functions.insert(*out);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuFuncGetName(const char** name, CUfunction function) {

@@ -11,18 +11,19 @@ namespace {
 
 constexpr size_t kAlignmentBytes = 512;
 
-CUresult take(void** out, size_t bytes) {  // lock held
+CUresult take(void** out, size_t bytes, MemoryPlace place) {  // lock held
     const size_t rounded = (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
     *out = std::aligned_alloc(kAlignmentBytes, rounded);
     if (!*out) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     driver().allocations[reinterpret_cast<CUdeviceptr>(*out)] = bytes;
+    driver().places[reinterpret_cast<CUdeviceptr>(*out)] = place;
     driver().allocated_bytes += bytes;
     return CUDA_SUCCESS;
 }
 
-CUresult allocate(void** out, size_t bytes) {
+CUresult allocate(void** out, size_t bytes, CUmemorytype type) {
     CUcontext context;
     if (const CUresult result = require_context(&context); result != CUDA_SUCCESS) {
         return result;
@@ -34,7 +35,7 @@ CUresult allocate(void** out, size_t bytes) {
     if (const CUresult result = check_unsafe_call(); result != CUDA_SUCCESS) {
         return result;
     }
-    return take(out, bytes);
+    return take(out, bytes, {type, context->device});
 }
 
 // Frees of memory that the device may still use wait for it, as cudaFree does.
@@ -62,25 +63,28 @@ CUresult release(CUdeviceptr pointer) {
     }
     driver().allocated_bytes -= found->second;
     driver().allocations.erase(found);
+    driver().places.erase(pointer);
     std::free(reinterpret_cast<void*>(pointer));
     return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) { return allocate(reinterpret_cast<void**>(out), bytes); }
+CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
+    return allocate(reinterpret_cast<void**>(out), bytes, CU_MEMORYTYPE_DEVICE);
+}
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width_bytes, size_t height, unsigned int) {
     if (!pitch) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     *pitch = (width_bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
-    return allocate(reinterpret_cast<void**>(out), *pitch * height);
+    return allocate(reinterpret_cast<void**>(out), *pitch * height, CU_MEMORYTYPE_DEVICE);
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) { return release(pointer); }
-CUresult cuMemAllocHost_v2(void** out, size_t bytes) { return allocate(out, bytes); }
-CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned int) { return allocate(out, bytes); }
+CUresult cuMemAllocHost_v2(void** out, size_t bytes) { return allocate(out, bytes, CU_MEMORYTYPE_HOST); }
+CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned int) { return allocate(out, bytes, CU_MEMORYTYPE_HOST); }
 CUresult cuMemFreeHost(void* pointer) { return release(address(pointer)); }
 
 CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int) {
@@ -122,7 +126,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer, unsigned 
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned int) {
-    return allocate(reinterpret_cast<void**>(out), bytes);
+    return allocate(reinterpret_cast<void**>(out), bytes, CU_MEMORYTYPE_DEVICE);
 }
 
 CUresult cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
@@ -151,6 +155,30 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p
     return CUDA_SUCCESS;
 }
 
+CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr pointer) {
+    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
+        return result;
+    }
+    std::lock_guard lock(driver().lock);
+    const auto inside = [&](const auto& known) {
+        auto next = known.upper_bound(pointer);
+        return next != known.begin() && pointer < std::prev(next)->first + std::prev(next)->second
+                   ? std::prev(next)->first
+                   : CUdeviceptr{0};
+    };
+    const CUdeviceptr start = inside(driver().allocations);
+    if (start == 0 && inside(driver().registered) == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    const MemoryPlace place = start != 0 ? driver().places[start] : MemoryPlace{CU_MEMORYTYPE_HOST, 0};
+    switch (attribute) {
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *static_cast<CUmemorytype*>(value) = place.type; return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(value) = place.device; return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *static_cast<CUdeviceptr*>(value) = pointer; return CUDA_SUCCESS;
+        default: return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
 // The address is known at once, as in CUDA; no pool is simulated, so the memory is, too.
 CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream handle) {
     StreamRef stream;
@@ -162,7 +190,9 @@ CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream handle) {
     }
     const CUresult result = submit(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, [] {});
     std::lock_guard lock(driver().lock);
-    return result == CUDA_SUCCESS ? take(reinterpret_cast<void**>(out), bytes) : result;
+    return result == CUDA_SUCCESS
+               ? take(reinterpret_cast<void**>(out), bytes, {CU_MEMORYTYPE_DEVICE, stream->context->device})
+               : result;
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
@@ -176,6 +206,7 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
         if (found != driver().allocations.end()) {
             driver().allocated_bytes -= found->second;
             driver().allocations.erase(found);
+            driver().places.erase(pointer);
             std::free(reinterpret_cast<void*>(pointer));
         }
     });

@@ -92,6 +92,7 @@ struct CUfunc_st {
 };
 
 struct CUmod_st {
+    bool foreign = false;  // a real GPU's code: every function is there, and computes nothing
     std::vector<std::unique_ptr<CUfunc_st>> functions;
 };
 
@@ -112,6 +113,11 @@ struct Capture {
     bool ended = false;
 };
 
+struct MemoryPlace {
+    CUmemorytype type;
+    int device;
+};
+
 constexpr size_t kDeviceBytes = size_t{80} << 30;  // of each device
 
 struct Driver {
@@ -129,7 +135,8 @@ struct Driver {
     std::set<CUgraphExec> graph_execs;
     std::vector<std::shared_ptr<Capture>> captures;
     std::map<CUdeviceptr, size_t> allocations;
-    std::map<CUdeviceptr, size_t> registered;  // host memory made known with cuMemHostRegister
+    std::map<CUdeviceptr, MemoryPlace> places;  // of the allocations
+    std::map<CUdeviceptr, size_t> registered;   // host memory made known with cuMemHostRegister
     size_t allocated_bytes = 0;
 };
 

@@ -65,15 +65,50 @@ const char* cudaGetErrorName(cudaError_t error) {
     }
 }
 
+#if SIMGPU_CUDART_MAJOR >= 13
+namespace {
+
+void fill_like_an_h100(cudaDeviceProp& properties, int device) {
+    cudaDeviceProp all{};
+    std::memcpy(all.name, properties.name, sizeof(all.name));
+    all.uuid = properties.uuid;
+    all.totalGlobalMem = properties.totalGlobalMem;
+    all.sharedMemPerBlock = 48 << 10;
+    all.sharedMemPerBlockOptin = 227 << 10;
+    all.sharedMemPerMultiprocessor = 228 << 10;
+    all.regsPerBlock = all.regsPerMultiprocessor = 65536;
+    all.warpSize = 32;
+    all.maxThreadsPerBlock = 1024;
+    all.maxThreadsPerMultiProcessor = 2048;
+    all.maxThreadsDim[0] = all.maxThreadsDim[1] = 1024;
+    all.maxThreadsDim[2] = 64;
+    all.maxGridSize[0] = INT32_MAX;
+    all.maxGridSize[1] = all.maxGridSize[2] = 65535;
+    all.major = 9;
+    all.multiProcessorCount = 132;
+    all.l2CacheSize = 50 << 20;
+    all.memoryBusWidth = 5120;
+    all.concurrentKernels = all.unifiedAddressing = all.managedMemory = all.canMapHostMemory = 1;
+    all.asyncEngineCount = 3;
+    all.pciBusID = device + 1;
+    properties = all;
+}
+
+}  // namespace
+#endif
+
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     if (const cudaError_t error = initialize(); error != cudaSuccess) {
         return remember(error);
     }
-    // The struct of CUDA 12 and 13 differ in their tails: only the head that they share is written.
+    // The structs of CUDA 12 and 13 differ in their tails: of 12 only the head that they share is written.
     const CUresult result = driver_table()->cuDeviceGetName(properties->name, sizeof properties->name, device);
     if (result == CUDA_SUCCESS) {
         driver_table()->cuDeviceGetUuid(reinterpret_cast<CUuuid*>(&properties->uuid), device);
         driver_table()->cuDeviceTotalMem(&properties->totalGlobalMem, device);
+#if SIMGPU_CUDART_MAJOR >= 13
+        fill_like_an_h100(*properties, device);
+#endif
     }
     return remember(from_driver(result));
 }

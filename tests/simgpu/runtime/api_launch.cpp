@@ -32,9 +32,15 @@ Functions& functions() {
     return *instance;
 }
 
-dim3& pending_grid() {
-    thread_local dim3 grid;
-    return grid;
+struct CallConfiguration {
+    dim3 grid;
+    dim3 block;
+    size_t shared_bytes;
+    cudaStream_t stream;
+};
+CallConfiguration& pending() {
+    thread_local CallConfiguration configuration;
+    return configuration;
 }
 
 }  // namespace
@@ -81,9 +87,23 @@ EXPORT void __cudaRegisterFunction(void** handle, const char* stub, char*, const
     functions().by_stub[stub] = Registered{handle, name, nullptr};
 }
 
-EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3, size_t, cudaStream_t) {
-    pending_grid() = grid;
+EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream) {
+    pending() = {grid, block, shared_bytes, stream};
     return 0;
+}
+
+EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes, void* stream) {
+    *grid = pending().grid;
+    *block = pending().block;
+    *shared_bytes = pending().shared_bytes;
+    *static_cast<cudaStream_t*>(stream) = pending().stream;
+    return cudaSuccess;
+}
+
+// A kernel's handle is its stub.
+EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* stub) {
+    *kernel = static_cast<cudaKernel_t>(const_cast<void*>(stub));
+    return cudaSuccess;
 }
 
 namespace {
@@ -165,4 +185,13 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t* out, const void* stub) {
         *out = function;
         return CUDA_SUCCESS;
     });
+}
+
+EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** args, size_t shared_bytes,
+                                      cudaStream_t stream) {
+    return cudaLaunchKernel(kernel, grid, block, args, shared_bytes, stream);
+}
+EXPORT cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void** args, size_t shared_bytes,
+                                           cudaStream_t stream) {
+    return cudaLaunchKernel_ptsz(kernel, grid, block, args, shared_bytes, stream);
 }

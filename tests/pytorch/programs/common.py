@@ -1,0 +1,27 @@
+"""What all programs share: start, model, and faults by name. A fault is a mistake that a user could make, on one rank."""
+import argparse
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+def parsed():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fault", default="none")
+    parser.add_argument("--rank", type=int, default=1, help="that makes the mistake")
+    parser.add_argument("--at", type=int, default=5, help="step of the mistake")
+    parser.add_argument("--steps", type=int, default=8)
+    return parser.parse_args()
+
+
+def start(lazily=False):
+    """Lazily: a communicator is made at its first call, and one for each pair that sends."""
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=None if lazily else device)
+    return device
+
+
+def model(device, width=32):
+    return nn.Sequential(nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, width)).to(device)

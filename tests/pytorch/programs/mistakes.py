@@ -1,0 +1,26 @@
+"""What can go wrong on one rank in one step. Programs ask in each step, and act on what they are told."""
+import os
+import signal
+import sys
+import time
+
+import torch.distributed as dist
+
+
+def hanging_loader():
+    time.sleep(10_000)
+
+
+def mistake(options, step):
+    """The name of the mistake that this rank makes in this step, after those are made that need no help."""
+    if options.fault == "none" or dist.get_rank() != options.rank or step != options.at:
+        return "none"
+    if options.fault == "exception":
+        raise ValueError("a batch that cannot be read")
+    if options.fault == "exit":
+        sys.exit(3)
+    if options.fault == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if options.fault == "loader":
+        hanging_loader()
+    return options.fault
