@@ -218,7 +218,7 @@ TEST_CASE("a call that a wrapper recorded is not recorded again") {
         const Mode mode(tracer::NcclPluginMode::kProgress);
         const Wrapped comm(nccl, seed + 50, 0x4100, 2, 0);
         CHECK((nccl.mask & kProgressMask) == kProgressMask);
-        CHECK((nccl.mask & abi::kKernelCh) == (version >= 3 ? abi::kKernelCh : 0));
+        CHECK((nccl.mask & abi::kKernelCh) == (version >= 3 ? int{abi::kKernelCh} : 0));
         int buffer = 0;
         const FakeCall call{.send = &buffer, .receive = &buffer, .count = 8, .channels = 4};
         const tracer::CallArgs args{
