@@ -107,11 +107,10 @@ cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t, cudaGraphNode_t*, cuda
 }
 #endif
 
-// Libraries: code that is loaded at run time. Its kernels compute nothing.
-cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**, unsigned int,
-                                cudaLibraryOption*, void**, unsigned int) {
-    *library = static_cast<cudaLibrary_t>(const_cast<void*>(code));
-    return cudaSuccess;
+// Libraries: code that a program loads at run time is for real GPUs, and refused.
+cudaError_t cudaLibraryLoadData(cudaLibrary_t*, const void*, cudaJitOption*, void**, unsigned int, cudaLibraryOption*,
+                                void**, unsigned int) {
+    return remember(cudaErrorInvalidKernelImage);
 }
 cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t*, const char*, cudaJitOption*, void**, unsigned int,
                                     cudaLibraryOption*, void**, unsigned int) {
