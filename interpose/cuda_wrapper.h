@@ -48,15 +48,19 @@ const void* graph_or_null(bool success, const Handle* graph) {
     LEAVE;                                                                 \
     return result;
 
-#define TITAN_WRAPPER(name, params, args, ENTER, LEAVE)                                         \
+// SCOPE: what lives around all of it, also where the call is not recorded.
+#define TITAN_SCOPED_WRAPPER(name, params, args, SCOPE, ENTER, LEAVE)                           \
     extern "C" TITAN_RESULT exported_##name params __asm__(#name);                              \
     extern "C" TITAN_RESULT exported_##name params {                                            \
+        SCOPE;                                                                                  \
         TITAN_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), ENTER, LEAVE) \
     }                                                                                           \
     template <unsigned Door>                                                                    \
     TITAN_RESULT door_##name params {                                                           \
+        SCOPE;                                                                                  \
         TITAN_BODY(name, args, real_behind<Door>(Api::name), ENTER, LEAVE)                      \
     }
+#define TITAN_WRAPPER(name, params, args, ENTER, LEAVE) TITAN_SCOPED_WRAPPER(name, params, args, , ENTER, LEAVE)
 
 #define TITAN_SYNC(name, params, args, object)                                                           \
     TITAN_WRAPPER(name, params, args, cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object), \
@@ -65,22 +69,10 @@ const void* graph_or_null(bool success, const Handle* graph) {
     TITAN_WRAPPER(name, params, args,                                                                       \
                   (note_kernels_gone(), cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object)), \
                   leave_cuda(call, static_cast<int>(result)))
-// Also where CUPTI records the call itself: what we keep of the contexts is ours in both cases.
-#define TITAN_CONTEXT_END(name, params, args, object, ending)                                                \
-    extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                           \
-    extern "C" TITAN_RESULT exported_##name params {                                                         \
-        const ContextEnd context_end(ending);                                                                \
-        TITAN_BODY(name, args, find_real(Api::name, __builtin_return_address(0)),                            \
-                   (note_kernels_gone(), cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object)), \
-                   leave_cuda(call, static_cast<int>(result)))                                               \
-    }                                                                                                        \
-    template <unsigned Door>                                                                                 \
-    TITAN_RESULT door_##name params {                                                                        \
-        const ContextEnd context_end(ending);                                                                \
-        TITAN_BODY(name, args, real_behind<Door>(Api::name),                                                 \
-                   (note_kernels_gone(), cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object)), \
-                   leave_cuda(call, static_cast<int>(result)))                                               \
-    }
+#define TITAN_CONTEXT_END(name, params, args, object, ending)                                                      \
+    TITAN_SCOPED_WRAPPER(name, params, args, const ContextEnd context_end(ending),                                 \
+                         (note_kernels_gone(), cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object)), \
+                         leave_cuda(call, static_cast<int>(result)))
 // The usual way through is straight and ends with a jump: launches have a budget.
 #define TITAN_LAUNCH_BODY(name, args, REAL, ENTER, LEAVE_UNNAMED)                  \
     auto* const real = reinterpret_cast<decltype(&exported_##name)>(REAL);         \

@@ -182,9 +182,10 @@ struct CeColl {  // only its size matters: it is the largest member of v6
     void* stream;
 };
 
-struct DescrV1 {
-    using Coll = CollV1;
-    using P2p = P2pNamed<uint8_t>;
+template <typename CollLayout, typename P2pLayout>
+struct DescrOfCalls {
+    using Coll = CollLayout;
+    using P2p = P2pLayout;
     uint8_t type;
     void* parentObj;
     int rank;
@@ -195,9 +196,13 @@ struct DescrV1 {
         ProxyStep proxyStep;
     };
 };
-struct DescrV2 {
-    using Coll = CollV2;
-    using P2p = P2pNamed<const char*>;
+using DescrV1 = DescrOfCalls<CollV1, P2pNamed<uint8_t>>;
+using DescrV2 = DescrOfCalls<CollV2, P2pNamed<const char*>>;
+
+template <typename CollLayout, typename P2pLayout, typename KernelCh>
+struct DescrOfKernels {
+    using Coll = CollLayout;
+    using P2p = P2pLayout;
     uint8_t type;
     void* parentObj;
     int rank;
@@ -206,39 +211,16 @@ struct DescrV2 {
         P2p p2p;
         ProxyOp proxyOp;
         ProxyStep proxyStep;
-    };
-};
-struct DescrV3 {
-    using Coll = CollV3;
-    using P2p = P2pNamed<const char*>;
-    uint8_t type;
-    void* parentObj;
-    int rank;
-    union {
-        Coll coll;
-        P2p p2p;
-        ProxyOp proxyOp;
-        ProxyStep proxyStep;
-        KernelChV3 kernelCh;
+        KernelCh kernelCh;
         NetPlugin netPlugin;
     };
 };
-struct DescrV4 {
-    using Coll = CollV4;
-    using P2p = P2pV4;
-    uint8_t type;
-    void* parentObj;
-    int rank;
-    union {
-        Coll coll;
-        P2p p2p;
-        ProxyOp proxyOp;
-        ProxyStep proxyStep;
-        KernelChV4 kernelCh;
-        NetPlugin netPlugin;
-    };
-};
-struct DescrV5 {
+using DescrV3 = DescrOfKernels<CollV3, P2pNamed<const char*>, KernelChV3>;
+using DescrV4 = DescrOfKernels<CollV4, P2pV4, KernelChV4>;
+
+// Largest: the member of the union that no other version has.
+template <typename Largest>
+struct DescrOfApi {
     using Coll = CollV5;
     using P2p = P2pV5;
     uint64_t type;
@@ -255,28 +237,11 @@ struct DescrV5 {
         ProxyStep proxyStep;
         KernelChV4 kernelCh;
         NetPlugin netPlugin;
+        Largest largest;
     };
 };
-struct DescrV6 {
-    using Coll = CollV5;
-    using P2p = P2pV5;
-    uint64_t type;
-    void* parentObj;
-    int rank;
-    union {
-        GroupApi groupApi;
-        CollApi collApi;
-        P2pApi p2pApi;
-        KernelLaunch kernelLaunch;
-        Coll coll;
-        P2p p2p;
-        ProxyOp proxyOp;
-        ProxyStep proxyStep;
-        KernelChV4 kernelCh;
-        NetPlugin netPlugin;
-        CeColl ceColl;
-    };
-};
+using DescrV5 = DescrOfApi<CollV5>;
+using DescrV6 = DescrOfApi<CeColl>;
 
 union StateArgsV1 {  // to v3
     struct {

@@ -123,7 +123,8 @@ bool goes_on_as_expected(const Run& run, MemberRef suspect, uint64_t at, MemberR
         }
     }
     size_t agreed = 0;
-    for (size_t place = expected.value_or(past.size()); place < past.lower_bound(sequence); ++place, ++agreed) {
+    const size_t end = past.lower_bound(sequence);
+    for (size_t place = expected.value_or(end); place < end; ++place, ++agreed) {
         const CallShape* call = run.process(suspect).shape_at(run.member(suspect), at + agreed);
         if (call == nullptr) {
             break;
