@@ -268,7 +268,7 @@ void add_end_evidence(const Run& run, const Absence& absence, Finding& finding) 
         }
         doubt_end(*process, finding);
     } else if (const std::string text = end_text(*process); !text.empty()) {
-        finding.evidence.push_back(fmt::format("rank {} hung first: it {}", process->rank, text));
+        finding.evidence.push_back(fmt::format("rank {} hung before it ended: it {}", process->rank, text));
     }
 }
 

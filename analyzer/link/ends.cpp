@@ -147,7 +147,7 @@ class EndJudge {
     void end_those_in_a_hang() {
         std::set<uint32_t> waiting;
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
-            if (hangs_[node] == Hang::kByTime && !graph_.nodes[node].absent.empty()) {
+            if (hangs_[node] == Hang::kByTime && waits_for_others(graph_.nodes[node])) {
                 // One that ended soon after it had come was not ended because of the wait.
                 const int64_t longest_ns = longest_wait_ns(graph_.nodes[node]);
                 for (const Waiter& waiter : graph_.nodes[node].waiting) {

@@ -135,6 +135,11 @@ int64_t smeared_over_ns(const Run& run, const WaitNode& node) {
 
 }  // namespace
 
+bool waits_for_others(const WaitNode& node) {
+    return !node.absent.empty() || std::any_of(node.blocked.begin(), node.blocked.end(),
+                                               [](const Blocked& blocked) { return !blocked.held_by.empty(); });
+}
+
 bool called_a_hang(const Process& process) {
     return process.source.reason == "timeout" || process.source.reason == "abort";
 }
@@ -188,10 +193,6 @@ std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const Diagn
     }
     // What a rank that is missing for long is held in hangs too; but where all have arrived only a moment ago, it will end,
     // also when the stream of some has work to do first. Beside a death the others are held where they just happened to be.
-    const auto waits_for_others = [](const WaitNode& node) {
-        return !node.absent.empty() || std::any_of(node.blocked.begin(), node.blocked.end(),
-                                                   [](const Blocked& blocked) { return !blocked.held_by.empty(); });
-    };
     while (!queue.empty()) {
         const uint32_t node = queue.back();
         queue.pop_back();

@@ -20,6 +20,9 @@ std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const Diagn
 int64_t usual_wait_ns(const Run& run, const WaitNode& node);
 int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options);
 
+// A member is missing, or has issued the call on a stream that is behind another call.
+bool waits_for_others(const WaitNode& node);
+
 // A watchdog found it, or an abort ended it: a wait in this record is more than a slow call.
 bool called_a_hang(const Process& process);
 

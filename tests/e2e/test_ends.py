@@ -210,21 +210,27 @@ class Ends(harness.Case):
                               self.place.env(preload=False))
         return done.stdout.splitlines()[1].split()[-2].rsplit("/", 1)[0]
 
+    def end_long_after_its_dump(self, ranks):
+        job = self.start("spin rank=2 step=40", TITANTRACE_TIMEOUT_S=3 * harness.SLOW)
+        self.wait_for_steps(job, 39)
+        harness.wait_for(lambda: self.place.dumped_ranks(self.run_id()) == {0, 1, 2, 3}, 90, "all dump")
+        time.sleep(4)
+        pids = python_ranks(job.pid)
+        for rank in ranks:
+            os.kill(pids[rank], signal.SIGKILL)
+        job.wait(90)
+        analysis = self.place.analyze(self.place.dumps)
+        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [VICTIM]),
+                         analysis.stdout)
+        self.assertIn("stuck_in_python at train.py:", analysis.json["findings"][0]["summary"])
+
     def test_killed_long_after_its_dump(self):
         """The rings are newer than the watchdog's dumps, which alone have stacks."""
-        def once():
-            job = self.start("spin rank=2 step=40", TITANTRACE_TIMEOUT_S=3 * harness.SLOW)
-            self.wait_for_steps(job, 39)
-            harness.wait_for(lambda: self.place.dumped_ranks(self.run_id()) == {0, 1, 2, 3}, 90, "all dump")
-            time.sleep(4)
-            for pid in python_ranks(job.pid).values():
-                os.kill(pid, signal.SIGKILL)
-            job.wait(90)
-            analysis = self.place.analyze(self.place.dumps)
-            self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [VICTIM]),
-                             analysis.stdout)
-            self.assertIn("stuck_in_python at train.py:", analysis.json["findings"][0]["summary"])
-        self.each_round(once)
+        self.each_round(lambda: self.end_long_after_its_dump(range(4)))
+
+    def test_one_killed_in_a_hang(self):
+        """Rank 1 waits in a call that rank 3 has issued behind the one that rank 2 never makes. torchrun ends the others."""
+        self.each_round(lambda: self.end_long_after_its_dump([1]))
 
     def test_interrupted_hang(self):
         def once():
@@ -239,7 +245,7 @@ class Ends(harness.Case):
                 os.kill(pid, signal.SIGKILL)  # what torchrun does 30 s later
             job.wait(60)
             finding = self.expect("rank_not_arrived")
-            self.assertTrue(any("hung first: it was told to end by SIGINT" in line for line in finding["evidence"]),
+            self.assertTrue(any("hung before it ended: it was told to end by SIGINT" in line for line in finding["evidence"]),
                             finding["evidence"])
         self.each_round(once)
 

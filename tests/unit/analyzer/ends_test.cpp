@@ -202,8 +202,45 @@ TEST_CASE("a hang that was ended is a hang; the end is a note") {
         CHECK(played.head().ranks == ranks({2}));
         const auto& evidence = played.head().evidence;
         CHECK(std::any_of(evidence.begin(), evidence.end(), [](const std::string& line) {
-            return tells(line, "hung first: it was told to end by SIGTERM");
+            return tells(line, "hung before it ended: it was told to end by SIGTERM");
         }));
+    }
+}
+
+TEST_CASE("a rank that is killed when the job had long hung is not what it hung for") {
+    // The calls of dp wait for those of tp on another stream, so rank 3 has made the one that rank 1 waits in.
+    constexpr uint64_t kStream = 0x61;
+    constexpr uint64_t kEvent = 0xe1;
+    for (const int killed : {0, 1, 3}) {
+        CAPTURE(killed);
+        Scenario job(4);
+        job.communicator("tp:0", {0, 1});
+        job.communicator("tp:1", {2, 3});
+        job.communicator("dp:0", {0, 2});
+        job.communicator("dp:1", {1, 3});
+        job.every_rank([&](int rank, Program& program) {
+            for (int step = 0; step < 4; ++step) {
+                program.step(step).all_reduce("tp:" + std::to_string(rank / 2)).record(kEvent, 0x51);
+                program.wait(kEvent, kStream).all_reduce("dp:" + std::to_string(rank % 2)).on_stream(kStream);
+                program.sync(kStream);
+            }
+        });
+        job.program(2).insert_before("tp:1", 2, Program().sleep());
+        job.play();
+        Played played{run_of(job), {}};
+        for (Process& process : played.run.processes) {
+            process.liveness = Liveness::kKilled;
+            if (process.rank == killed) {
+                process.ending.seen_ns = process.now_ns - 1000 * kMs;
+            } else {
+                tell_to_end(process, process.now_ns);
+            }
+        }
+        analyzer::link(played.run);
+        played.diagnosis = analyzer::diagnose(played.run);
+        REQUIRE(played.diagnosis.findings.size() == 1);
+        CHECK(played.head().kind == FindingKind::kRankNotArrived);
+        CHECK(played.head().ranks == ranks({2}));
     }
 }
 
