@@ -182,10 +182,10 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
             problem = unpack_stacks(context.get(), section, dump.stacks);
         } else {
             // Only the header page may come twice; zeros must not be skipped over something that was written before.
-            const bool fresh = std::none_of(filled.begin(), filled.end(), [&](const auto& range) {
+            const bool is_new = std::none_of(filled.begin(), filled.end(), [&](const auto& range) {
                 return header.offset_bytes < range.second && range.first < header.offset_bytes + header.raw_bytes;
             });
-            if (fresh && zeros.is_zero(context.get(), section)) {
+            if (is_new && zeros.is_zero(context.get(), section)) {
                 ++whole;
                 continue;
             }

@@ -35,12 +35,12 @@ bool ImageBuffer::reset(size_t size_bytes) {
         }
         mapped_bytes_ = 0;
         memory_ = nullptr;
-        void* fresh =
+        void* grown =
             mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (fresh == MAP_FAILED) {
+        if (grown == MAP_FAILED) {
             return false;
         }
-        memory_ = static_cast<std::byte*>(fresh);
+        memory_ = static_cast<std::byte*>(grown);
         mapped_bytes_ = size_bytes;
     }
     size_bytes_ = size_bytes;

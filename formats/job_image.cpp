@@ -14,7 +14,7 @@ T copy_at(std::span<const std::byte> bytes, size_t offset_bytes) {
 }
 
 JobMember read_member(std::span<const std::byte> bytes, size_t place) {
-    const size_t at = offsetof(JobPage, processes) + place * sizeof(JobProcess);
+    const size_t at = offsetof(JobSegment, processes) + place * sizeof(JobProcess);
     JobMember member;
     member.state = copy_at<JobState>(bytes, at + offsetof(JobProcess, state));
     member.pid = copy_at<int32_t>(bytes, at + offsetof(JobProcess, pid));
@@ -27,21 +27,21 @@ JobMember read_member(std::span<const std::byte> bytes, size_t place) {
 
 }  // namespace
 
-std::string job_page_name(std::string_view run, int32_t attempt) {
+std::string job_segment_name(std::string_view run, int32_t attempt) {
     return std::string(run) + "." + std::to_string(attempt) + ".v" + std::to_string(kJobVersion) + "-" +
-           std::to_string(sizeof(JobPage)) + ".job";
+           std::to_string(sizeof(JobSegment)) + ".job";
 }
 
-Result<std::vector<JobMember>> read_job_page(std::span<const std::byte> bytes) {
-    if (bytes.size() < sizeof(JobPage)) {
+Result<std::vector<JobMember>> read_job_segment(std::span<const std::byte> bytes) {
+    if (bytes.size() < sizeof(JobSegment)) {
         return Error("cut off, or of another version: " + std::to_string(bytes.size()) + " bytes instead of " +
-                     std::to_string(sizeof(JobPage)));
+                     std::to_string(sizeof(JobSegment)));
     }
-    if (copy_at<uint64_t>(bytes, offsetof(JobPage, magic)) != kJobMagic ||
-        copy_at<uint64_t>(bytes, offsetof(JobPage, bytes)) != sizeof(JobPage)) {
-        return Error("no job page, or one of another version");
+    if (copy_at<uint64_t>(bytes, offsetof(JobSegment, magic)) != kJobMagic ||
+        copy_at<uint64_t>(bytes, offsetof(JobSegment, bytes)) != sizeof(JobSegment)) {
+        return Error("no job segment, or one of another version");
     }
-    const uint32_t count = std::min(copy_at<uint32_t>(bytes, offsetof(JobPage, process_count)), kMaxJobProcesses);
+    const uint32_t count = std::min(copy_at<uint32_t>(bytes, offsetof(JobSegment, process_count)), kMaxJobProcesses);
     std::vector<JobMember> members;
     for (uint32_t place = 0; place < count; ++place) {
         members.push_back(read_member(bytes, place));

@@ -25,8 +25,8 @@ void PickleWriter::memo(char short_form, char long_form, uint32_t index) {
 }
 
 PickleWriter& PickleWriter::text(std::string_view utf8) {
-    const auto [found, fresh] = memo_.try_emplace(std::string(utf8), static_cast<uint32_t>(memo_.size()));
-    if (!fresh) {
+    const auto [found, inserted] = memo_.try_emplace(std::string(utf8), static_cast<uint32_t>(memo_.size()));
+    if (!inserted) {
         memo('h', 'j', found->second);  // BINGET, LONG_BINGET
         return *this;
     }

@@ -79,7 +79,7 @@ void note_exec_node_set(const void* exec, const void* node, const Parameters* pa
 
 namespace {
 
-const DoorSet doors[] = {
+const ThunkSet thunks[] = {
 #define TITAN_ROW(name, ...) TITAN_DOORS(name),
 #define TITAN_TABLE "cuda_driver.def"
 #include "every_cuda_row.h"
@@ -87,7 +87,7 @@ const DoorSet doors[] = {
 
 }  // namespace
 
-const DoorSet* const driver_doors = doors;
+const ThunkSet* const driver_thunks = thunks;
 
 }  // namespace titan::interpose
 

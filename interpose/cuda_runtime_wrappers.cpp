@@ -38,7 +38,7 @@ uint64_t bytes(const Parameters* copy) {
 
 namespace {
 
-const DoorSet doors[] = {
+const ThunkSet thunks[] = {
 #define TITAN_ROW(name, ...) TITAN_DOORS(name),
 #define TITAN_TABLE "cuda_runtime.def"
 #include "every_cuda_row.h"
@@ -46,7 +46,7 @@ const DoorSet doors[] = {
 
 }  // namespace
 
-const DoorSet* const runtime_doors = doors;
+const ThunkSet* const runtime_thunks = thunks;
 
 }  // namespace titan::interpose
 

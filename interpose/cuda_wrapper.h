@@ -8,9 +8,9 @@
 #pragma once
 
 #include "api.h"
-#include "doors.h"
 #include "entry_points.h"
 #include "real.h"
+#include "thunks.h"
 #include "tracer/context_end.h"
 #include "tracer/graphs.h"
 #include "tracer/record.h"
@@ -55,23 +55,23 @@ const void* graph_or_null(bool success, const Handle* graph) {
         SCOPE;                                                                                  \
         TITAN_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), ENTER, LEAVE) \
     }                                                                                           \
-    template <unsigned Door>                                                                    \
-    TITAN_RESULT door_##name params {                                                           \
+    template <unsigned Thunk>                                                                   \
+    TITAN_RESULT thunk_##name params {                                                          \
         SCOPE;                                                                                  \
-        TITAN_BODY(name, args, real_behind<Door>(Api::name), ENTER, LEAVE)                      \
+        TITAN_BODY(name, args, real_behind<Thunk>(Api::name), ENTER, LEAVE)                     \
     }
 #define TITAN_WRAPPER(name, params, args, ENTER, LEAVE) TITAN_SCOPED_WRAPPER(name, params, args, , ENTER, LEAVE)
 
 #define TITAN_SYNC(name, params, args, object)                                                           \
     TITAN_WRAPPER(name, params, args, cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object), \
                   leave_cuda(call, static_cast<int>(result)))
-#define TITAN_FORGET(name, params, args, object)                                                            \
-    TITAN_WRAPPER(name, params, args,                                                                       \
-                  (note_kernels_gone(), cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object)), \
+#define TITAN_FORGET(name, params, args, object)                                                         \
+    TITAN_WRAPPER(name, params, args,                                                                    \
+                  (forget_kernels(), cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object)), \
                   leave_cuda(call, static_cast<int>(result)))
-#define TITAN_CONTEXT_END(name, params, args, object, ending)                                                      \
-    TITAN_SCOPED_WRAPPER(name, params, args, const ContextEnd context_end(ending),                                 \
-                         (note_kernels_gone(), cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object)), \
+#define TITAN_CONTEXT_END(name, params, args, object, ending)                                                   \
+    TITAN_SCOPED_WRAPPER(name, params, args, const ContextEnd context_end(ending),                              \
+                         (forget_kernels(), cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object)), \
                          leave_cuda(call, static_cast<int>(result)))
 // The usual way through is straight and ends with a jump: launches have a budget.
 #define TITAN_LAUNCH_BODY(name, args, REAL, ENTER, LEAVE_UNNAMED)                  \
@@ -93,9 +93,9 @@ const void* graph_or_null(bool success, const Handle* graph) {
     extern "C" TITAN_RESULT exported_##name params {                                                           \
         TITAN_LAUNCH_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), ENTER, LEAVE_UNNAMED) \
     }                                                                                                          \
-    template <unsigned Door>                                                                                   \
-    TITAN_RESULT door_##name params {                                                                          \
-        TITAN_LAUNCH_BODY(name, args, real_behind<Door>(Api::name), ENTER, LEAVE_UNNAMED)                      \
+    template <unsigned Thunk>                                                                                  \
+    TITAN_RESULT thunk_##name params {                                                                         \
+        TITAN_LAUNCH_BODY(name, args, real_behind<Thunk>(Api::name), ENTER, LEAVE_UNNAMED)                     \
     }
 #define TITAN_WORK(name, params, args, kind, on_stream, about, how_much)                                         \
     TITAN_LAUNCH(name, params, args,                                                                             \
@@ -138,19 +138,19 @@ const void* graph_or_null(bool success, const Handle* graph) {
             hand_out_driver(symbol, *(function), static_cast<int>(version), per_thread, __builtin_return_address(0)); \
     }                                                                                                                 \
     return result;
-#define TITAN_ENTRY_POINT(name, params, args, symbol, function, version, per_thread)                            \
-    extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                              \
-    extern "C" TITAN_RESULT exported_##name params {                                                            \
-        TITAN_ENTRY_POINT_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), symbol, function, \
-                               version, per_thread)                                                             \
-    }                                                                                                           \
-    template <unsigned Door>                                                                                    \
-    TITAN_RESULT door_##name params {                                                                           \
-        TITAN_ENTRY_POINT_BODY(name, args, real_behind<Door>(Api::name), symbol, function, version, per_thread) \
+#define TITAN_ENTRY_POINT(name, params, args, symbol, function, version, per_thread)                             \
+    extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                               \
+    extern "C" TITAN_RESULT exported_##name params {                                                             \
+        TITAN_ENTRY_POINT_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), symbol, function,  \
+                               version, per_thread)                                                              \
+    }                                                                                                            \
+    template <unsigned Thunk>                                                                                    \
+    TITAN_RESULT thunk_##name params {                                                                           \
+        TITAN_ENTRY_POINT_BODY(name, args, real_behind<Thunk>(Api::name), symbol, function, version, per_thread) \
     }
 
-#define TITAN_DOORS(name)                                                                            \
-    {                                                                                                \
-        nullptr, reinterpret_cast<void*>(&door_##name<1>), reinterpret_cast<void*>(&door_##name<2>), \
-            reinterpret_cast<void*>(&door_##name<3>)                                                 \
+#define TITAN_DOORS(name)                                                                              \
+    {                                                                                                  \
+        nullptr, reinterpret_cast<void*>(&thunk_##name<1>), reinterpret_cast<void*>(&thunk_##name<2>), \
+            reinterpret_cast<void*>(&thunk_##name<3>)                                                  \
     }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tracer/report.h"
+#include "tracer/warn.h"
 
 #if __has_include(<cupti.h>)
 #include <cupti.h>

@@ -22,8 +22,8 @@
 
 #define TITAN_CUPTI_SYNC(name, params, args, object) \
     TITAN_CUPTI_PAIR(name, params, enter_cuda(call, TITAN_API(name), object), leave_cuda(call, result))
-#define TITAN_CUPTI_FORGET(name, params, args, object)                                               \
-    TITAN_CUPTI_PAIR(name, params, (note_kernels_gone(), enter_cuda(call, TITAN_API(name), object)), \
+#define TITAN_CUPTI_FORGET(name, params, args, object)                                            \
+    TITAN_CUPTI_PAIR(name, params, (forget_kernels(), enter_cuda(call, TITAN_API(name), object)), \
                      leave_cuda(call, result))
 #define TITAN_CUPTI_CONTEXT_END(name, params, args, object, ending) TITAN_CUPTI_FORGET(name, params, args, object)
 #define TITAN_CUPTI_TOLD(name, params, work_kind, on_stream, about, how_much, symbol)                                  \

@@ -14,8 +14,8 @@
 #include "api.h"
 #include "base/hash.h"
 #include "base/loaded_objects.h"
-#include "doors.h"
 #include "nccl_callers.h"
+#include "thunks.h"
 
 extern "C" {
 // What the stubs do: jump to `go_on`, or return `result` when it is null.
@@ -122,7 +122,7 @@ TitanLookup interpose_dlsym(void* handle, const char* name, const char*, const v
     if (id == 0 || real == nullptr) {
         return {real, nullptr};
     }
-    return {nullptr, hand_out(static_cast<Api>(id), reinterpret_cast<Dlsym>(real)(handle, name))};
+    return {nullptr, bind_thunk(static_cast<Api>(id), reinterpret_cast<Dlsym>(real)(handle, name))};
 }
 
 TitanLookup interpose_dlvsym(void* handle, const char* name, const char* version, const void* caller) {
@@ -131,5 +131,5 @@ TitanLookup interpose_dlvsym(void* handle, const char* name, const char* version
     if (id == 0 || real == nullptr) {
         return {real, nullptr};
     }
-    return {nullptr, hand_out(static_cast<Api>(id), reinterpret_cast<Dlvsym>(real)(handle, name, version))};
+    return {nullptr, bind_thunk(static_cast<Api>(id), reinterpret_cast<Dlvsym>(real)(handle, name, version))};
 }

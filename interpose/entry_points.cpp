@@ -7,8 +7,8 @@
 
 #include "base/hash.h"
 #include "base/loaded_objects.h"
-#include "doors.h"
 #include "nccl_callers.h"
+#include "thunks.h"
 
 namespace titan::interpose {
 
@@ -92,7 +92,7 @@ void* hand_out_driver(const char* symbol, void* real, int version, bool per_thre
         return real;
     }
     const Form* const form = form_of(symbol, real, version, per_thread);
-    return form != nullptr && !is_nccl(caller) ? hand_out(form->api, real) : real;
+    return form != nullptr && !is_nccl(caller) ? bind_thunk(form->api, real) : real;
 }
 
 }  // namespace titan::interpose

@@ -3,9 +3,9 @@
 #include "nccl_types.h"
 
 #include "api.h"
-#include "doors.h"
 #include "nccl_copies.h"
 #include "real.h"
+#include "thunks.h"
 #include "tracer/record.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"            // of the rows, in `missing`
@@ -43,10 +43,10 @@ Function* find(Api api, const void* return_address, Function* if_missing) {
 }  // namespace
 
 #define TITAN_PLT(name) find(Api::name, __builtin_return_address(0), &missing::name)
-#define TITAN_DOOR(name) reinterpret_cast<decltype(&missing::name)>(titan::interpose::real_behind<Door>(Api::name))
+#define TITAN_THUNK(name) reinterpret_cast<decltype(&missing::name)>(titan::interpose::real_behind<Thunk>(Api::name))
 #define TITAN_API(name) static_cast<uint16_t>(Api::name)
 
-// Every wrapper is made twice: the exported function, and one per door for callers that asked for a pointer (doors.h).
+// Every wrapper is made twice: the exported function, and one per thunk for callers that asked for a pointer (thunks.h).
 // ENTER and LEAVE are what differs between the classes of rows.
 #define TITAN_BODY(REAL, args, ENTER, LEAVE)   \
     {                                          \
@@ -59,9 +59,9 @@ Function* find(Api api, const void* return_address, Function* if_missing) {
         LEAVE;                                 \
         return result;                         \
     }
-#define TITAN_WRAPPER(name, params, args, ENTER, LEAVE)                                                          \
-    extern "C" ncclResult_t name params TITAN_BODY(TITAN_PLT(name), args, ENTER, LEAVE) template <unsigned Door> \
-    ncclResult_t door_##name params TITAN_BODY(TITAN_DOOR(name), args, ENTER, LEAVE)
+#define TITAN_WRAPPER(name, params, args, ENTER, LEAVE)                                                           \
+    extern "C" ncclResult_t name params TITAN_BODY(TITAN_PLT(name), args, ENTER, LEAVE) template <unsigned Thunk> \
+    ncclResult_t thunk_##name params TITAN_BODY(TITAN_THUNK(name), args, ENTER, LEAVE)
 
 #define CALL(id, since, name, params, args, ...) \
     TITAN_WRAPPER(name, params, args, enter_call(call, TITAN_API(name), {__VA_ARGS__}), leave_call(call, result))
@@ -87,9 +87,9 @@ Function* find(Api api, const void* return_address, Function* if_missing) {
         titan::tracer::note_async_error(comm, result, asyncError != nullptr ? *asyncError : ncclSuccess); \
         return result;                                                                                    \
     }
-#define ASYNC_ERROR(id, since, name, params, args)                                                      \
-    extern "C" ncclResult_t name params TITAN_ASK_ERROR(TITAN_PLT(name), args) template <unsigned Door> \
-    ncclResult_t door_##name params TITAN_ASK_ERROR(TITAN_DOOR(name), args)
+#define ASYNC_ERROR(id, since, name, params, args)                                                       \
+    extern "C" ncclResult_t name params TITAN_ASK_ERROR(TITAN_PLT(name), args) template <unsigned Thunk> \
+    ncclResult_t thunk_##name params TITAN_ASK_ERROR(TITAN_THUNK(name), args)
 #define TITAN_ASK_GROW_ID(REAL, args)                    \
     {                                                    \
         const ncclResult_t result = REAL args;           \
@@ -98,9 +98,9 @@ Function* find(Api api, const void* return_address, Function* if_missing) {
         }                                                \
         return result;                                   \
     }
-#define GROW_ID(id, since, name, params, args)                                                            \
-    extern "C" ncclResult_t name params TITAN_ASK_GROW_ID(TITAN_PLT(name), args) template <unsigned Door> \
-    ncclResult_t door_##name params TITAN_ASK_GROW_ID(TITAN_DOOR(name), args)
+#define GROW_ID(id, since, name, params, args)                                                             \
+    extern "C" ncclResult_t name params TITAN_ASK_GROW_ID(TITAN_PLT(name), args) template <unsigned Thunk> \
+    ncclResult_t thunk_##name params TITAN_ASK_GROW_ID(TITAN_THUNK(name), args)
 
 using namespace titan::tracer;
 
@@ -118,15 +118,15 @@ namespace titan::interpose {
 
 namespace {
 
-const DoorSet doors[] = {
-#define TITAN_ROW(id, since, name, ...)                                                           \
-    {nullptr, reinterpret_cast<void*>(&door_##name<1>), reinterpret_cast<void*>(&door_##name<2>), \
-     reinterpret_cast<void*>(&door_##name<3>)},
+const ThunkSet thunks[] = {
+#define TITAN_ROW(id, since, name, ...)                                                             \
+    {nullptr, reinterpret_cast<void*>(&thunk_##name<1>), reinterpret_cast<void*>(&thunk_##name<2>), \
+     reinterpret_cast<void*>(&thunk_##name<3>)},
 #include "every_nccl_row.h"
 };
 
 }  // namespace
 
-const DoorSet* const nccl_doors = doors;
+const ThunkSet* const nccl_thunks = thunks;
 
 }  // namespace titan::interpose

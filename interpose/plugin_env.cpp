@@ -6,7 +6,7 @@
 #include <strings.h>
 #include <sys/auxv.h>
 
-#include "tracer/report.h"
+#include "tracer/warn.h"
 
 namespace titan::interpose {
 

@@ -6,11 +6,11 @@
 #include <atomic>
 
 #include "api.h"
+#include "ask_kernel_name.h"
 #include "base/loaded_objects.h"
 #include "cupti_mode.h"
-#include "driver_api.h"
+#include "find_driver_api.h"
 #include "kept_libraries.h"
-#include "kernel_names.h"
 #include "nccl_copies.h"
 #include "plugin_env.h"
 #include "signal_wrappers.h"

@@ -7,11 +7,11 @@
 
 #include "base/loaded_objects.h"
 #include "kept_libraries.h"
-#include "tracer/report.h"
+#include "tracer/warn.h"
 
 namespace titan::interpose {
 
-constinit Callers callers[kApiIds][kCallersPerApi]{};
+constinit CallerCache callers[kApiIds][kCachedCallersPerApi]{};
 
 namespace {
 
@@ -154,7 +154,7 @@ void find_definitions(const void* return_address, Lookup& lookup) {
 
 // A process with more ranges than places looks the rest up at every call.
 void remember(size_t id, const Range& range, void* real) {
-    for (Callers& place : callers[id]) {
+    for (CallerCache& place : callers[id]) {
         uintptr_t begin = 0;
         if (place.begin.compare_exchange_strong(begin, range.begin, std::memory_order_relaxed)) {
             place.real = real;
@@ -168,7 +168,7 @@ void remember(size_t id, const Range& range, void* real) {
 }
 
 void* find_remembered(Api api, const void* return_address) {
-    for (const Callers& range : callers[number_of(api)]) {
+    for (const CallerCache& range : callers[number_of(api)]) {
         if (is_within(range, return_address)) {
             return range.real;
         }

@@ -14,26 +14,26 @@
 
 namespace titan::interpose {
 
-struct Callers {
+struct CallerCache {
     std::atomic<uintptr_t> begin;  // 0 free; written first
     std::atomic<uintptr_t> bytes;  // written last; 0 holds nobody
     void* real;
 };
 
-inline constexpr uint32_t kCallersPerApi = 16;
+inline constexpr uint32_t kCachedCallersPerApi = 16;
 
-[[gnu::visibility("hidden")]] extern Callers callers[kApiIds][kCallersPerApi];
+[[gnu::visibility("hidden")]] extern CallerCache callers[kApiIds][kCachedCallersPerApi];
 
 // Looks up and remembers; null when no loaded library has the function (not remembered: one may be loaded later). cold.
 void* find_real_slow(Api api, const void* return_address);
 
-inline bool is_within(const Callers& range, const void* return_address) {
+inline bool is_within(const CallerCache& range, const void* return_address) {
     const uintptr_t bytes = range.bytes.load(std::memory_order_acquire);
     return reinterpret_cast<uintptr_t>(return_address) - range.begin.load(std::memory_order_relaxed) < bytes;
 }
 
 inline void* find_real(Api api, const void* return_address) {
-    const Callers& first = callers[number_of(api)][0];
+    const CallerCache& first = callers[number_of(api)][0];
     if (is_within(first, return_address)) [[likely]] {
         void* const real = first.real;
         if (real == nullptr) {

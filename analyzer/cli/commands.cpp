@@ -13,6 +13,7 @@
 
 #include "formats/json_value.h"
 #include "host/words.h"
+#include "json_schema.h"
 #include "rings.h"
 
 namespace titan::analyzer {
@@ -76,7 +77,7 @@ void tell_errors_as_json(bool wanted) { errors_as_json = wanted; }
 int fail(const std::string& what) {
     fmt::print(stderr, "titan-analyze: {}\n", what);
     if (errors_as_json) {
-        const format::Json json{{"schema", 1}, {"error", what}};
+        const format::Json json{{"schema", kJsonSchema}, {"error", what}};
         write_out(json.dump() + "\n");
     }
     return kExitUnusable;

@@ -12,6 +12,7 @@
 #include "diagnose.h"
 #include "formats/json_value.h"
 #include "host/words.h"
+#include "json_schema.h"
 
 namespace titan::analyzer {
 namespace {
@@ -83,7 +84,7 @@ std::string runs_json(const Discovery& discovery) {
         }
         runs.push_back(std::move(run));
     }
-    const format::Json json{{"schema", 1}, {"runs", runs}};
+    const format::Json json{{"schema", kJsonSchema}, {"runs", runs}};
     return json.dump(2) + "\n";
 }
 
@@ -119,7 +120,7 @@ Command diagnose_command(CommandLine& app) {
     app.flag("--json", arguments->json, "the diagnosis as one JSON object");
     app.flag("--list-runs", arguments->only_list, "list the runs found instead of a diagnosis");
     app.option("--hang-after-s", arguments->options.hang_after_s,
-               "call a wait a hang after this long (default: from the run's own habits, at least 1 s)")
+               "call a wait a hang after this long (default: from how long this run usually waits, at least 1 s)")
         .not_negative();
     return {&app, [arguments] {
                 if (arguments->common.paths.empty()) {

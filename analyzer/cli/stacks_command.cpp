@@ -1,5 +1,5 @@
 // titan-analyze stacks PATH...: where every thread of every rank stood.
-#include "stacks.h"
+#include "named_stacks.h"
 
 #include <memory>
 #include <set>

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "doubts.h"
 #include "explain.h"
 #include "host/words.h"
+#include "uncertainty.h"
 
 namespace titan::analyzer {
 namespace {
@@ -28,7 +28,7 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
     if (by.work == nullptr && blocked.ahead.work.empty()) {
         finding.doubt(true, process.source.is_flight_recorder
                                 ? "a run under titantrace: Flight Recorder dumps hold no kernels and copies"
-                            : process.sight.recorded == 0
+                            : process.streams_seen.recorded == 0
                                 ? "kernels and copies on record: set TITANTRACE_CUDA and TITANTRACE_LAUNCHES=1"
                                 : "a record of the work ahead on its stream: nothing on record is ahead");
         finding.doubt(!members_started(node, 1), "a member whose GPU has started the call: none is on record");
@@ -40,14 +40,15 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
                               process.rank, grouped_digits(blocked.ahead.size())));
     const int64_t oldest = process.work[blocked.ahead.work.front()].entered_ns;
     const bool waits_for_unseen = by.work != nullptr && by.work->kind == WorkKind::kEventWait;
-    const bool partly_seen = blocked.ahead.implicit || !process.sight.complete_since(oldest - 1) || waits_for_unseen;
+    const bool partly_seen =
+        blocked.ahead.implicit || !process.streams_seen.complete_since(oldest - 1) || waits_for_unseen;
     finding.doubt(partly_seen,
-                  process.sight.sampled ? "TITANTRACE_LAUNCHES=1: only some kernels and copies are on record"
-                  : waits_for_unseen    ? "the record of the event that it waits for: it is missing"
+                  process.streams_seen.sampled ? "TITANTRACE_LAUNCHES=1: only some kernels and copies are on record"
+                  : waits_for_unseen           ? "the record of the event that it waits for: it is missing"
                   : blocked.ahead.implicit
                       ? "streams made with cudaStreamNonBlocking, or none of it on the default stream"
                       : fmt::format("a larger TITANTRACE_STREAM_WORK: {} pieces of rank {} were overwritten",
-                                    grouped_digits(process.sight.overwritten), process.rank));
+                                    grouped_digits(process.streams_seen.overwritten), process.rank));
     finding.doubt(
         process.sees.streams && process.gpu_method != format::GpuProgressMethod::kWrites,
         "TITANTRACE_GPU_PROGRESS=writes: that its stream did not reach the call is inferred from an event that did "

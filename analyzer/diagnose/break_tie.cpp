@@ -30,7 +30,7 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
         return false;
     }
     const Process& process = evidence.run.processes[odd->process];
-    const CallShape& made = process.history[odd->place];
+    const CallSignature& made = process.history[odd->place];
     finding.ranks = {process.rank};
     finding.evidence.push_back(
         odd->peers.empty() ? fmt::format("rank {} called {} where it always called {} after the same calls before",

@@ -11,7 +11,7 @@
 
 #include "host/words.h"
 #include "stack_tree.h"
-#include "standing.h"
+#include "thread_position.h"
 
 namespace titan::analyzer {
 namespace {
@@ -23,17 +23,17 @@ bool is_absence(FindingKind kind) {
            kind == FindingKind::kCommInitStuck;
 }
 
-const Standing* main_thread(const Process& process) {
-    const auto found = std::find_if(process.standing.begin(), process.standing.end(),
-                                    [&](const Standing& standing) { return standing.thread == process.pid; });
-    return found == process.standing.end() || found->frames.empty() ? nullptr : &*found;
+const ThreadPosition* main_thread(const Process& process) {
+    const auto found = std::find_if(process.positions.begin(), process.positions.end(),
+                                    [&](const ThreadPosition& position) { return position.thread == process.pid; });
+    return found == process.positions.end() || found->frames.empty() ? nullptr : &*found;
 }
 
-std::vector<StackFrame> frames_of(const Process& process, const Standing& standing) {
+std::vector<StackFrame> frames_of(const Process& process, const ThreadPosition& position) {
     std::vector<StackFrame> frames;
-    for (size_t i = 0; i < standing.frames.size(); ++i) {
-        const uint32_t library = i < standing.libraries.size() ? standing.libraries[i] : 0;
-        frames.push_back({process.text(standing.frames[i]), process.text(library)});
+    for (size_t i = 0; i < position.frames.size(); ++i) {
+        const uint32_t library = i < position.libraries.size() ? position.libraries[i] : 0;
+        frames.push_back({process.text(position.frames[i]), process.text(library)});
     }
     return frames;
 }
@@ -43,10 +43,10 @@ std::vector<StackFrame> frames_of(const Process& process, const Standing& standi
 StackNode tree_of_main_threads(const Run& run) {
     StackNode root;
     for (const Process& process : run.processes) {
-        const Standing* const standing = process.is_gone() ? nullptr : main_thread(process);
-        if (standing != nullptr && process.rank >= 0) {
+        const ThreadPosition* const position = process.is_gone() ? nullptr : main_thread(process);
+        if (position != nullptr && process.rank >= 0) {
             std::vector<std::string> texts;
-            std::transform(standing->frames.rbegin(), standing->frames.rend(), std::back_inserter(texts),
+            std::transform(position->frames.rbegin(), position->frames.rend(), std::back_inserter(texts),
                            [&](uint32_t frame) { return process.text(frame); });
             add_stack(root, process.rank, texts);
         }
@@ -113,9 +113,9 @@ void tell_where_others_stand(const Evidence& evidence, Finding& finding) {
     const std::vector<int>& asked = nobody_waits ? finding.ranks : finding.victims;
     for (const auto& [rank, process] : evidence.process_of_rank.by_rank) {
         const bool named = std::find(asked.begin(), asked.end(), rank) != asked.end();
-        const Standing* const standing = main_thread(*process);
-        if (standing != nullptr && rank >= 0 && named != nobody_waits) {
-            ranks_at[place_text(*process, *standing)].push_back(rank);
+        const ThreadPosition* const position = main_thread(*process);
+        if (position != nullptr && rank >= 0 && named != nobody_waits) {
+            ranks_at[place_text(*process, *position)].push_back(rank);
         }
     }
     constexpr size_t kShownPlaces = 3;
@@ -132,7 +132,7 @@ void tell_where_others_stand(const Evidence& evidence, Finding& finding) {
 
 }  // namespace
 
-void add_standing(const Evidence& evidence, std::vector<Finding>& findings) {
+void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
     std::optional<StackNode> tree;
     for (Finding& finding : findings) {
         if (!finding.hangs) {
@@ -141,19 +141,20 @@ void add_standing(const Evidence& evidence, std::vector<Finding>& findings) {
         std::set<std::string> places;
         for (const int rank : finding.ranks) {
             const Process* const process = evidence.process_of_rank[rank];
-            if (process == nullptr || process->standing.empty() || (process->is_gone() && process->fatal_signal == 0)) {
+            if (process == nullptr || process->positions.empty() ||
+                (process->is_gone() && process->fatal_signal == 0)) {
                 continue;
             }
-            const Standing& standing = process->standing.front();
-            const std::string place = place_text(*process, standing);
-            const std::string text = place.empty()        ? process->text(standing.why_none)
+            const ThreadPosition& position = process->positions.front();
+            const std::string place = place_text(*process, position);
+            const std::string text = place.empty()        ? process->text(position.why_none)
                                      : process->is_gone() ? "it was in " + place
                                                           : "is in " + place;
             places.insert(place);
             finding.rank_state[rank] += "; " + text;
             finding.brief_state[rank] += "; " + text;
             if (!place.empty() && finding.stacks.size() < kMaxStacks) {
-                finding.stacks[rank] = frames_of(*process, standing);
+                finding.stacks[rank] = frames_of(*process, position);
             }
         }
         if (finding.kind == FindingKind::kRankDead && finding.stacks.empty()) {

@@ -148,7 +148,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     doubt_by_witnesses(run, findings);
     add_places(run, findings);
     add_states(evidence, findings);
-    add_standing(evidence, findings);
+    add_positions(evidence, findings);
     diagnosis.warnings = run.warnings;
     return diagnosis;
 }

@@ -18,7 +18,7 @@ bool Evidence::is_free(uint32_t node, const Absence& absence) const {
         return true;
     }
     return hang_of[node] == Hang::kByTime && (absence.moved_on || absence.held_by.empty()) &&
-           absence.passed.how != Passing::kWaiterIsOdd;
+           absence.skip.verdict != SkipVerdict::kWaiterIsOdd;
 }
 
 int64_t Evidence::since(uint32_t node) const {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "doubts.h"
 #include "ends.h"
 #include "host/words.h"
 #include "hosts.h"
@@ -14,6 +13,7 @@
 #include "rank_state.h"
 #include "replays.h"
 #include "run_text.h"
+#include "uncertainty.h"
 #include "witnessed.h"
 
 namespace titan::analyzer {
@@ -368,9 +368,9 @@ std::string shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect
     size_t differences = 0;
     size_t ends = 0;
     int32_t previous = -1;
-    const Past& past = run.member(suspect).past;
-    for (size_t i = 0; i < past.size(); ++i) {
-        const uint64_t sequence = past.sequence(i);
+    const CallLog& log = run.member(suspect).call_log;
+    for (size_t i = 0; i < log.size(); ++i) {
+        const uint64_t sequence = log.sequence(i);
         const StepVote vote = steps_at(run, voters, suspect, sequence);
         if (vote.suspect < 0 || vote.others < 0) {
             continue;

@@ -66,26 +66,26 @@ const char* witness_text(const Process& process) {
                                                                     : "the event of its start has not completed";
 }
 
-void add_sight_evidence(const Run& run, const Blocked& blocked, Finding& finding) {
+void add_coverage_evidence(const Run& run, const Blocked& blocked, Finding& finding) {
     const Process& process = run.process(blocked.member);
-    const StreamSight& sight = process.sight;
+    const StreamCoverage& coverage = process.streams_seen;
     const int rank = run.member(blocked.member).global_rank;
     const int64_t oldest =
         blocked.ahead.work.empty() ? blocked.entry->entered_ns : process.work[blocked.ahead.work.front()].entered_ns;
-    if (sight.recorded == 0) {
+    if (coverage.recorded == 0) {
         finding.evidence.push_back(
             fmt::format("rank {}: kernels and copies are not on record{}", rank,
                         process.source.is_flight_recorder ? "" : " (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)"));
-    } else if (sight.sampled) {
+    } else if (coverage.sampled) {
         finding.evidence.push_back(fmt::format(
             "rank {}: only some of its kernels and copies were recorded, so others may be ahead: TITANTRACE_LAUNCHES=1 "
             "records all",
             rank));
-    } else if (!sight.complete_since(oldest - 1)) {
+    } else if (!coverage.complete_since(oldest - 1)) {
         finding.evidence.push_back(
             fmt::format("rank {}: {} older pieces of stream work were overwritten, so more may be ahead: raise "
                         "TITANTRACE_STREAM_WORK",
-                        rank, grouped_digits(sight.overwritten)));
+                        rank, grouped_digits(coverage.overwritten)));
     }
 }
 
@@ -120,7 +120,7 @@ void add_blocked_evidence(const Run& run, const WaitNode& node, const Blocked& b
                         "which kind a stream is was not recorded",
                         rank));
     }
-    add_sight_evidence(run, blocked, finding);
+    add_coverage_evidence(run, blocked, finding);
 }
 
 std::string channels_list(const std::vector<uint16_t>& channels) {
@@ -198,7 +198,7 @@ BlockedBy find_blocker(const Run& run, const WaitNode& node, const Blocked& bloc
             others.push_back(&run.process(waiter.member));
         }
     }
-    const StreamWork* fresh = nullptr;
+    const StreamWork* first = nullptr;
     std::set<uint32_t> names;
     for (const uint32_t index : ahead.work) {
         const StreamWork& work = process.work[index];
@@ -208,10 +208,10 @@ BlockedBy find_blocker(const Run& run, const WaitNode& node, const Blocked& bloc
             continue;
         }
         names.insert(work.name);
-        fresh = fresh == nullptr ? &work : fresh;
+        first = first == nullptr ? &work : first;
     }
     const bool comparable = !process.work_done.empty() || !others.empty();
-    return names.size() == 1 && comparable && ahead.more_work == 0 ? BlockedBy{fresh, true} : BlockedBy{};
+    return names.size() == 1 && comparable && ahead.more_work == 0 ? BlockedBy{first, true} : BlockedBy{};
 }
 
 std::string blocker_text(const Run& run, const Blocked& blocked, const BlockedBy& by) {

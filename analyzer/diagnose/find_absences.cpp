@@ -10,10 +10,10 @@
 #include <tuple>
 
 #include "captures.h"
-#include "doubts.h"
 #include "explain.h"
 #include "host/words.h"
 #include "host_threads.h"
+#include "uncertainty.h"
 #include "witnessed.h"
 
 namespace titan::analyzer {
@@ -104,7 +104,7 @@ FindingKind kind_of(const Evidence& evidence, const Cause& cause) {
 void put_first_place_first(const Evidence& evidence, Cause& cause) {
     const Process* process =
         cause.absence.member.known() ? &evidence.run.processes[cause.absence.member.process] : nullptr;
-    const CallShape* next = process == nullptr ? nullptr : expected_next(*process);
+    const CallSignature* next = process == nullptr ? nullptr : expected_next(*process);
     const bool prefers_absence = process != nullptr && !is_inside_a_call(*process);
     const auto arrived = [&](uint32_t node) {
         const auto& waiting = evidence.graph.nodes[node].waiting;
@@ -127,9 +127,10 @@ void put_first_place_first(const Evidence& evidence, Cause& cause) {
     };
     // A rank that has run nothing yet is still setting up: it owes a creation before it owes a collective.
     const bool setting_up =
-        process != nullptr &&
-        std::none_of(process->history.shapes.begin(), process->history.shapes.end(),
-                     [](const CallShape& shape) { return format::class_of(shape.kind) != format::OpClass::lifecycle; });
+        process != nullptr && std::none_of(process->history.signatures.begin(), process->history.signatures.end(),
+                                           [](const CallSignature& signature) {
+                                               return format::class_of(signature.kind) != format::OpClass::lifecycle;
+                                           });
     const auto later = [&](uint32_t node) {
         return setting_up && evidence.graph.nodes[node].kind != WaitKind::kCreation;
     };
@@ -222,19 +223,19 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
             finding.evidence.push_back(waiting);
         }
     }
-    finding.to_be_sure.push_back(
+    finding.would_confirm.push_back(
         fmt::format("stacks of {}: this recorder does not tell what they do", ranks_text(finding.ranks)));
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }
 
-// Whether the one left a call out or the other made one too many, neither votes nor habits tell.
+// Whether the one left a call out or the other made one too many, neither votes nor earlier steps tell.
 void name_both_sides(const Evidence& evidence, const std::vector<Absence>& absences, Finding& finding) {
     for (const Absence& absence : absences) {
-        if (absence.passed.how != Passing::kUndecided) {
+        if (absence.skip.verdict != SkipVerdict::kUndecided) {
             continue;
         }
-        const int waiter = evidence.run.member(absence.passed.waiter).global_rank;
+        const int waiter = evidence.run.member(absence.skip.waiter).global_rank;
         finding.ranks.push_back(waiter);
         finding.confidence = Confidence::kPossible;
         finding.evidence.push_back(fmt::format(

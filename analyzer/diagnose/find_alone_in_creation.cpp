@@ -8,7 +8,7 @@
 #include "explain.h"
 #include "host/words.h"
 #include "host_threads.h"
-#include "went_past.h"
+#include "skipped_call.h"
 
 namespace titan::analyzer {
 namespace {
@@ -61,7 +61,7 @@ void report_alone_in_creation(const Evidence& evidence, Explained& explained, st
         }
     }
     finding.evidence.emplace_back("all other ranks are held in calls of their own, none in that creation");
-    finding.to_be_sure.push_back(
+    finding.would_confirm.push_back(
         fmt::format("the program: whom rank {} means; another rank may have skipped its side", rank));
     evidence.add_victims({owed, index}, finding);
     findings.push_back(std::move(finding));

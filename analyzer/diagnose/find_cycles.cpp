@@ -11,11 +11,11 @@
 #include "break_tie.h"
 #include "call_order.h"
 #include "causes.h"
-#include "doubts.h"
 #include "explain.h"
 #include "host/words.h"
 #include "match.h"
-#include "went_past.h"
+#include "skipped_call.h"
+#include "uncertainty.h"
 
 namespace titan::analyzer {
 namespace {
@@ -74,14 +74,14 @@ bool break_tie_by_vote(const Evidence& evidence, const std::vector<Edge>& cycle,
 
 // Sends and receives that wait for each other: a rank that always made the missing call there before has left it out, or
 // makes it later now. Where the others do what they never did, either, it is the program.
-void choose_in_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<const Edge*>& left_out,
+void choose_in_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<const Edge*>& skipped,
                      const std::vector<int>& deviating, Finding& finding) {
     const std::vector<int> all = finding.ranks;
-    const int rank = left_out.empty() ? -1 : evidence.run.member(left_out.front()->via).global_rank;
+    const int rank = skipped.empty() ? -1 : evidence.run.member(skipped.front()->via).global_rank;
     const bool others_as_before =
         std::all_of(deviating.begin(), deviating.end(), [&](int other) { return other == rank; });
-    if (left_out.size() == 1 && others_as_before) {
-        const std::string call = node_text(evidence.run, evidence.graph.nodes[left_out.front()->from]);
+    if (skipped.size() == 1 && others_as_before) {
+        const std::string call = node_text(evidence.run, evidence.graph.nodes[skipped.front()->from]);
         finding.kind = FindingKind::kP2pUnmatched;
         finding.ranks = {rank};
         finding.summary = fmt::format("rank {} did not make its side of {} where it always did before: {}", rank, call,
@@ -131,7 +131,7 @@ bool is_one_too_many(const Evidence& evidence, MemberRef held, uint32_t holder) 
     const auto& waiting = evidence.graph.nodes[holder].waiting;
     return std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
         return waiter.entry != nullptr && waiter.member == held &&
-               oftener_than_ever(evidence.run.process(held), *waiter.entry);
+               more_often_than_usual(evidence.run.process(held), *waiter.entry);
     });
 }
 
@@ -183,22 +183,22 @@ std::vector<int> held_ranks(const Evidence& evidence, const Edge& edge, uint32_t
     return ranks;
 }
 
-Habit habit_in(const Evidence& evidence, MemberRef held, uint32_t holder) {
-    Habit habit = Habit::kUnknown;
+Precedent precedent_in(const Evidence& evidence, MemberRef held, uint32_t holder) {
+    Precedent precedent = Precedent::kUnknown;
     bool others_deviate = false;
     for (const Waiter& waiter : evidence.graph.nodes[holder].waiting) {
         if (waiter.entry == nullptr) {
             continue;
         }
-        const Habit of_this = habit_of(evidence.run.processes[waiter.member.process], *waiter.entry);
+        const Precedent of_this = precedent_of(evidence.run.processes[waiter.member.process], *waiter.entry);
         if (waiter.member.process == held.process) {
-            habit = of_this;
+            precedent = of_this;
         } else {
-            others_deviate |= of_this == Habit::kDeviates;
+            others_deviate |= of_this == Precedent::kDeviates;
         }
     }
     // What others do there as well is the program, though it is not done in every step.
-    return habit == Habit::kDeviates && others_deviate ? Habit::kAsBefore : habit;
+    return precedent == Precedent::kDeviates && others_deviate ? Precedent::kAsBefore : precedent;
 }
 
 // In a cycle every rank waits for another: the order of the few is called the wrong one, else the one that differs from
@@ -207,7 +207,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, b
     std::vector<int> all;
     std::vector<int> fewest;
     std::vector<int> deviating;
-    std::vector<const Edge*> left_out;
+    std::vector<const Edge*> skipped;
     size_t smallest = SIZE_MAX;
     bool unique = false;
     for (size_t i = 0; i < cycle.size(); ++i) {
@@ -220,19 +220,19 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, b
             smallest = held.size();
             fewest = held;
         }
-        if (habit_in(evidence, edge.via, next.from) == Habit::kDeviates ||
+        if (precedent_in(evidence, edge.via, next.from) == Precedent::kDeviates ||
             (only_p2p && is_one_too_many(evidence, edge.via, next.from))) {
             deviating.insert(deviating.end(), held.begin(), held.end());
         }
         if (only_p2p && made_instead(evidence, edge, next.from)) {
-            left_out.push_back(&edge);
+            skipped.push_back(&edge);
         }
     }
     sort_unique(all);
     sort_unique(deviating);
     finding.ranks = all;
     if (only_p2p) {
-        choose_in_pairs(evidence, cycle, left_out, deviating, finding);
+        choose_in_pairs(evidence, cycle, skipped, deviating, finding);
         return;
     }
     if (unique && smallest * 2 < all.size()) {

@@ -6,11 +6,11 @@
 #include <algorithm>
 
 #include "captures.h"
-#include "doubts.h"
 #include "explain.h"
 #include "host/words.h"
 #include "run_text.h"
-#include "went_past.h"
+#include "skipped_call.h"
+#include "uncertainty.h"
 
 namespace titan::analyzer {
 namespace {
@@ -21,7 +21,7 @@ bool ends_are_known(const Process& process, const Member& member, const StreamOr
     while (sequence-- > 0) {
         const Entry* entry = process.call_at(member, sequence);
         if (entry == nullptr) {
-            return member.past.find(sequence).has_value();  // condensed: those that are not done have their entry
+            return member.call_log.find(sequence).has_value();  // condensed: those that are not done have their entry
         }
         if (order.progress[static_cast<size_t>(entry - process.entries.data())] == Progress::kDone) {
             return true;
@@ -37,12 +37,12 @@ std::vector<uint32_t> nodes_explained_by(const Evidence& evidence, const Mismatc
         const WaitNode& node = evidence.graph.nodes[i];
         const bool there = node.kind == WaitKind::kCollective && node.communicator == mismatch.communicator;
         // Where equal calls follow each other, the one that was left out is seen only at the next other one.
-        const bool left_out_before = std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+        const bool skipped_before = std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
             return absence.moved_on && std::find(mismatch.culprits.begin(), mismatch.culprits.end(), absence.member) !=
                                            mismatch.culprits.end();
         });
         if (there && (node.sequence == mismatch.sequence ||
-                      (mismatch.shift != Shift::kNone && (node.sequence > mismatch.sequence || left_out_before)))) {
+                      (mismatch.shift != Shift::kNone && (node.sequence > mismatch.sequence || skipped_before)))) {
             nodes.push_back(i);
         }
     }

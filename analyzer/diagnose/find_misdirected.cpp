@@ -8,7 +8,7 @@
 #include "explain.h"
 #include "host/words.h"
 #include "match.h"
-#include "went_past.h"
+#include "skipped_call.h"
 
 namespace titan::analyzer {
 namespace {
@@ -57,7 +57,7 @@ bool does_as_before(const Evidence& evidence, MemberRef member, const std::vecto
         const auto& waiting = evidence.graph.nodes[node].waiting;
         return std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
             return waiter.member.process == member.process && waiter.entry != nullptr &&
-                   habit_of(evidence.run.process(member), *waiter.entry) == Habit::kDeviates;
+                   precedent_of(evidence.run.process(member), *waiter.entry) == Precedent::kDeviates;
         });
     });
 }
@@ -118,7 +118,7 @@ void find_misdirected(const Evidence& evidence, Explained& explained, std::vecto
         }
         finding.evidence.push_back(
             fmt::format("rank {} has not made its half, and does what it always did there", peer.global_rank));
-        finding.to_be_sure.push_back(fmt::format(
+        finding.would_confirm.push_back(fmt::format(
             "the program: that rank {} means another peer is inferred from the order of its earlier calls alone",
             rank));
         evidence.add_victims({index, meant}, finding);

@@ -14,9 +14,8 @@
 namespace titan::analyzer {
 namespace {
 
-void add_vote(const Run& run, const WaitNode& node, const Passed& passed, int rank, Finding& finding) {
-    const OrderVote vote =
-        vote_on_order(run, {node.communicator, node.sequence}, {passed.communicator, passed.sequence});
+void add_vote(const Run& run, const WaitNode& node, const SkippedCall& skip, int rank, Finding& finding) {
+    const OrderVote vote = vote_on_order(run, {node.communicator, node.sequence}, {skip.communicator, skip.sequence});
     finding.evidence.push_back(fmt::format("{} of {} ranks that make such calls have the order of rank {}",
                                            vote.a_first.size(), vote.voters(), rank));
 }
@@ -42,8 +41,8 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
             continue;
         }
         for (const Absence& absence : evidence.graph.nodes[index].absent) {
-            if (absence.passed.how == Passing::kWaiterIsOdd && !absence.moved_on) {
-                odd[absence.passed.waiter.process].emplace_back(index, &absence);
+            if (absence.skip.verdict == SkipVerdict::kWaiterIsOdd && !absence.moved_on) {
+                odd[absence.skip.waiter.process].emplace_back(index, &absence);
             }
         }
     }
@@ -53,8 +52,8 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
         });
         const uint32_t index = first->first;
         const WaitNode& node = evidence.graph.nodes[index];
-        const Passed& passed = first->second->passed;
-        const Member& waiter = evidence.run.member(passed.waiter);
+        const SkippedCall& skip = first->second->skip;
+        const Member& waiter = evidence.run.member(skip.waiter);
         std::vector<int> others;
         for (const auto& [place, absence] : places) {
             if (place == index) {
@@ -63,14 +62,14 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
         }
         sort_unique(others);
         const auto later =
-            evidence.run.process(passed.waiter)
-                .recall(*std::find_if(evidence.run.process(passed.waiter).members.begin(),
-                                      evidence.run.process(passed.waiter).members.end(),
-                                      [&](const Member& member) { return member.communicator == passed.communicator; }),
-                        passed.sequence);
+            evidence.run.process(skip.waiter)
+                .recall(*std::find_if(evidence.run.process(skip.waiter).members.begin(),
+                                      evidence.run.process(skip.waiter).members.end(),
+                                      [&](const Member& member) { return member.communicator == skip.communicator; }),
+                        skip.sequence);
         const std::string call =
-            call_text(evidence.run.communicators[passed.communicator], later ? later->kind : OpKind{}, passed.sequence);
-        const bool other_call = is_met_by_messages(evidence, node, passed.waiter);
+            call_text(evidence.run.communicators[skip.communicator], later ? later->kind : OpKind{}, skip.sequence);
+        const bool other_call = is_met_by_messages(evidence, node, skip.waiter);
         Finding finding =
             evidence.finding_at(other_call ? FindingKind::kOpMismatch : FindingKind::kOrderInversion, index);
         finding.ranks = {waiter.global_rank};
@@ -81,13 +80,13 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
                                       other_call ? "called it where they wait for its sends and receives"
                                                  : "skipped a call before, or made one too many");
         if (node.kind == WaitKind::kCollective) {
-            add_vote(evidence.run, node, passed, waiter.global_rank, finding);
+            add_vote(evidence.run, node, skip, waiter.global_rank, finding);
         }
         std::vector<uint32_t> nodes;
         for (uint32_t other = 0; other < evidence.graph.nodes.size(); ++other) {
             const WaitNode& there = evidence.graph.nodes[other];
-            const bool follows = there.kind == WaitKind::kCollective && there.communicator == passed.communicator &&
-                                 there.sequence >= passed.sequence;
+            const bool follows = there.kind == WaitKind::kCollective && there.communicator == skip.communicator &&
+                                 there.sequence >= skip.sequence;
             const bool odd_too =
                 std::any_of(places.begin(), places.end(), [&](const auto& place) { return place.first == other; });
             if (follows || odd_too) {
@@ -98,9 +97,9 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
                 }
             }
         }
-        finding.to_be_sure.emplace_back("the program, or step markers (titan_step): which of its calls rank " +
-                                        std::to_string(waiter.global_rank) +
-                                        " left out, or made too often, the numbers alone do not tell");
+        finding.would_confirm.emplace_back("the program, or step markers (titan_step): which of its calls rank " +
+                                           std::to_string(waiter.global_rank) +
+                                           " left out, or made too often, the numbers alone do not tell");
         evidence.add_victims(nodes, finding);
         findings.push_back(std::move(finding));
     }

@@ -21,8 +21,8 @@ PieceName name_of_piece(const Process& process, const StreamWork& work) { return
 
 // Everything that the process handed over is on record.
 bool sees_all_work(const Process& process) {
-    const StreamSight& sight = process.sight;
-    return sight.recorded == 0 ? sight.launches == 0 : !sight.sampled && !sight.cut && sight.torn == 0;
+    const StreamCoverage& coverage = process.streams_seen;
+    return coverage.recorded == 0 ? coverage.launches == 0 : !coverage.sampled && !coverage.cut && coverage.torn == 0;
 }
 
 std::vector<uint32_t> work_ahead(const WaitGraph& graph, const Process& process, uint32_t index, const Waiter& waiter) {
@@ -106,7 +106,7 @@ void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<F
         finding.evidence.push_back(fmt::format(
             "the other {} members handed nothing like it to their streams, and nobody is known to have run it before",
             node.waiting.size() - 1));
-        finding.to_be_sure.emplace_back(
+        finding.would_confirm.emplace_back(
             "TITANTRACE_GPU_PROGRESS=writes: how far the streams got is not recorded, and the call itself may hang");
         explained.is_cause[index] = true;
         evidence.add_victims({index}, finding);

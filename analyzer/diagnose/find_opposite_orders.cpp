@@ -27,7 +27,7 @@ bool changed_order(const Evidence& evidence, const std::vector<MemberRef>& membe
         const auto& waiting = evidence.graph.nodes[first].waiting;
         return std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
             return waiter.member.process == ref.process && waiter.entry != nullptr &&
-                   habit_of(evidence.run.process(waiter.member), *waiter.entry) == Habit::kDeviates;
+                   precedent_of(evidence.run.process(waiter.member), *waiter.entry) == Precedent::kDeviates;
         });
     });
 }

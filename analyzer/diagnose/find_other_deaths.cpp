@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include "doubts.h"
 #include "host/words.h"
 #include "rank_state.h"
+#include "uncertainty.h"
 #include "witnessed.h"
 
 namespace titan::analyzer {

@@ -9,11 +9,11 @@
 
 #include "blocked_causes.h"
 #include "break_tie.h"
-#include "doubts.h"
 #include "explain.h"
 #include "host/words.h"
+#include "skipped_call.h"
 #include "stuck_nodes.h"
-#include "went_past.h"
+#include "uncertainty.h"
 
 namespace titan::analyzer {
 namespace {
@@ -60,14 +60,15 @@ void add_stuck_in_lost_calls(const Evidence& evidence, std::vector<Finding>& fin
         "which, and for whom, is undecidable; the oldest that is left is {}",
         ranks_text(finding.ranks), node_text(evidence.run, evidence.graph.nodes[oldest]));
     if (largest != nullptr) {
-        finding.to_be_sure.push_back(larger_ring_text(*largest) + ", among them unfinished ones that it may hang in");
+        finding.would_confirm.push_back(larger_ring_text(*largest) +
+                                        ", among them unfinished ones that it may hang in");
     }
     if (!evidence.run.missing_ranks.empty()) {
         finding.ranks.insert(finding.ranks.end(), evidence.run.missing_ranks.begin(), evidence.run.missing_ranks.end());
         sort_unique(finding.ranks);
         finding.summary +=
             fmt::format("; {} left no dump and may be the cause as well", ranks_text(evidence.run.missing_ranks));
-        finding.to_be_sure.push_back(missing_dumps_text(evidence.run.missing_ranks, {}));
+        finding.would_confirm.push_back(missing_dumps_text(evidence.run.missing_ranks, {}));
     }
     constexpr size_t kShownWaits = 8;
     for (size_t i = 0; i < std::min(kShownWaits, nodes.size()); ++i) {
@@ -105,7 +106,7 @@ void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, 
         "{} wait for their GPUs, and which call does not finish is not recorded: {}, or another one since their last "
         "wait",
         ranks_text(finding.ranks), node_text(evidence.run, evidence.graph.nodes[oldest]));
-    finding.to_be_sure.emplace_back("TITANTRACE_GPU_PROGRESS=writes: how far each stream got is not recorded");
+    finding.would_confirm.emplace_back("TITANTRACE_GPU_PROGRESS=writes: how far each stream got is not recorded");
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }

@@ -38,7 +38,7 @@ void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, 
     finding.summary =
         fmt::format("{} {} in {} for nearly the whole timeout; nothing on record tells why", ranks_text(finding.ranks),
                     is_plural(finding.ranks) ? "wait" : "waits", node_text(evidence.run, evidence.graph.nodes[oldest]));
-    finding.to_be_sure.emplace_back("dumps of all ranks, made at one time");
+    finding.would_confirm.emplace_back("dumps of all ranks, made at one time");
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }

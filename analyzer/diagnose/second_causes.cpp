@@ -108,7 +108,7 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
         finding.summary =
             fmt::format("rank {} is stuck, too, before {}: rank {} made that call {} ago, behind others", process.rank,
                         node_text(evidence.run, *owed), peer, duration_text(longest_wait_ns(*owed)));
-        finding.to_be_sure.push_back(fmt::format(
+        finding.would_confirm.push_back(fmt::format(
             "stacks of rank {}: it may wait for the other ranks in something that is not recorded", process.rank));
         findings.push_back(std::move(finding));
     }

@@ -13,6 +13,6 @@ std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Fi
 // Ranks that are stuck beside those that are named, and owe a call that is queued behind what hangs.
 void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings);
 // Where the culprits stand, and where their way parts from that of the others.
-void add_standing(const Evidence& evidence, std::vector<Finding>& findings);
+void add_positions(const Evidence& evidence, std::vector<Finding>& findings);
 
 }  // namespace titan::analyzer

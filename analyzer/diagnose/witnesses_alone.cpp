@@ -93,7 +93,7 @@ Diagnosis diagnose_by_witnesses(const Run& run) {
             finding.evidence.push_back(quote(said));
         }
     }
-    finding.to_be_sure.emplace_back(
+    finding.would_confirm.emplace_back(
         "dumps, or the rings of the ranks' nodes: what they did last, and who waits for whom");
     for (const int rank : finding.ranks) {
         finding.rank_state[rank] = finding.brief_state[rank] = "no dump and no ring: unknown";

@@ -15,7 +15,7 @@
 #include <optional>
 #include <set>
 
-#include "call_sites.h"
+#include "call_site_names.h"
 #include "flight_recorder.h"
 #include "formats/file_bytes.h"
 #include "formats/pickle_writer.h"
@@ -133,7 +133,7 @@ class Exporter {
         uint64_t first = 0;
         for (const MemberRef ref : communicator.members) {
             const Member& member = run_.member(ref);
-            first = std::max(first, member.past.empty() ? member.issued : member.past.first());
+            first = std::max(first, member.call_log.empty() ? member.issued : member.call_log.first());
         }
         return first;
     }

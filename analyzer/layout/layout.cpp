@@ -76,9 +76,9 @@ Layout layout_of(const Run& run) {
         }
     }
     for (const auto& [role, places] : labelled_places(run)) {
-        auto [found, fresh] = dimensions.try_emplace(role);
+        auto [found, inserted] = dimensions.try_emplace(role);
         found->second.role = role;
-        found->second.by_label = fresh;
+        found->second.by_label = inserted;
         found->second.why = "by titan_label";
         for (const auto& [rank, place] : places) {
             layout.places_[rank].at[static_cast<size_t>(role)] = place;

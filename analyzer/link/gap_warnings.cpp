@@ -8,7 +8,7 @@
 
 #include "host/words.h"
 #include "hosts.h"
-#include "processors.h"
+#include "overcommitted_hosts.h"
 
 namespace titan::analyzer {
 namespace {

@@ -62,8 +62,8 @@ void build_communicators(Run& run) {
                 continue;
             }
             const uint64_t id = ids.find(members[row].id);
-            auto [found, fresh] = run.communicator_index.try_emplace(id, run.communicators.size());
-            if (fresh) {
+            auto [found, inserted] = run.communicator_index.try_emplace(id, run.communicators.size());
+            if (inserted) {
                 Communicator communicator;
                 communicator.id = members[row].id;
                 communicator.parent_id = members[row].parent_id;

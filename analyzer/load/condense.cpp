@@ -104,9 +104,9 @@ void note_passed_pairs(Process& process, const std::vector<bool>& keep) {
         if (keep[i] || !is_pair_call(entry.kind) || entry.sequence == kNoSequence || entry.captured) {
             continue;
         }
-        const auto [found, fresh] = passed.try_emplace({entry.row, entry.kind, entry.peer});
+        const auto [found, inserted] = passed.try_emplace({entry.row, entry.kind, entry.peer});
         PeerCalls& calls = found->second;
-        if (fresh) {
+        if (inserted) {
             calls = {entry.row, entry.kind, entry.peer, entry.sequence, entry.sequence};
         }
         calls.first = std::min(calls.first, entry.sequence);

@@ -4,7 +4,7 @@
 #include <climits>
 #include <unordered_map>
 
-#include "call_sites.h"
+#include "call_site_names.h"
 #include "decode_device.h"
 #include "decode_timing.h"
 #include "host/words.h"

@@ -41,16 +41,16 @@ class DoneStreams {
     uint64_t all_ = 0;
 };
 
-std::vector<RawWork> read_work(const format::RingImage& image, StreamSight& sight) {
+std::vector<RawWork> read_work(const format::RingImage& image, StreamCoverage& coverage) {
     std::vector<RawWork> work;
     const auto losses = image.for_each_stream_work([&](uint64_t ticket, const StreamWorkEntry& entry) {
-        sight.recorded = std::max(sight.recorded, ticket + 1);
+        coverage.recorded = std::max(coverage.recorded, ticket + 1);
         if ((entry.flags & format::kWorkCaptured) == 0) {
             work.push_back({entry, kNoIndex, false});
         }
     });
-    sight.overwritten = losses.overwritten;
-    sight.torn = losses.torn;
+    coverage.overwritten = losses.overwritten;
+    coverage.torn = losses.torn;
     return work;
 }
 
@@ -145,7 +145,7 @@ void keep_unfinished(const std::vector<RawWork>& raw, const format::RingClock& c
         unfinished += work.done ? 0 : 1;
     }
     size_t to_skip = unfinished > kMaxWork ? unfinished - kMaxWork : 0;
-    process.sight.cut = to_skip != 0;
+    process.streams_seen.cut = to_skip != 0;
     std::vector<uint32_t> place(raw.size(), kNoIndex);
     std::unordered_map<uint32_t, uint32_t> ended;  // by id of the ring
     process.work.reserve(unfinished - to_skip);
@@ -244,16 +244,16 @@ void complete_device_states(Process& process) {
 
 void decode_stream_work(const OpenedSource& opened, TextTable& texts, Process& process) {
     const format::RingImage& image = opened.image;
-    StreamSight& sight = process.sight;
-    std::vector<RawWork> work = read_work(image, sight);
+    StreamCoverage& coverage = process.streams_seen;
+    std::vector<RawWork> work = read_work(image, coverage);
     for (const ThreadState& thread : process.threads) {
-        sight.launches += thread.launches;
+        coverage.launches += thread.launches;
     }
     // Each thread may be between the count and the entry.
-    const uint64_t slack = process.threads.size() + sight.torn;
-    sight.sampled = opened.launch_sample != 1 || sight.launches > sight.recorded + slack;
+    const uint64_t slack = process.threads.size() + coverage.torn;
+    coverage.sampled = opened.launch_sample != 1 || coverage.launches > coverage.recorded + slack;
     if (!work.empty()) {
-        sight.oldest_ns = image.clock().realtime_ns(work.front().entry.entered_ticks);
+        coverage.oldest_ns = image.clock().realtime_ns(work.front().entry.entered_ticks);
     }
     resolve_waits(work);
     DoneStreams done;

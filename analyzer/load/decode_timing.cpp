@@ -218,8 +218,8 @@ HostTime read_host_time(const format::RingImage& image, const Process& process) 
         if (!host.threads.contains(call.thread) || call.returned_ticks == 0) {
             return;
         }
-        auto [kind, fresh] = kind_of_name.try_emplace(call.name, &host.memory);
-        if (fresh) {
+        auto [kind, inserted] = kind_of_name.try_emplace(call.name, &host.memory);
+        if (inserted) {
             const std::string_view name = image.text(call.name);
             kind->second = name.find("Synchronize") != std::string_view::npos ? &host.sync
                            : name.find("Memcpy") != std::string_view::npos    ? &host.copy

@@ -18,15 +18,15 @@ enum class Tag : uint64_t {
     kMembers = 3,
     kThreads = 4,
     kHistory = 5,
-    kPast = 6,
+    kCallLogs = 6,
     kEntries = 7,
     kWork = 8,
     kChannels = 9,
     kArrivals = 10,
     kSteps = 11,
     kLabels = 12,
-    kStanding = 13,
-    kStandingLibraries = 14,
+    kPositions = 13,
+    kPositionLibraries = 14,
     kFlightRecorder = 15,
     kHeld = 16,
     kRecorderNumbers = 17,
@@ -230,9 +230,9 @@ void processors(A& a, Process& p) {
 }
 
 template <typename A>
-void standing(A& a, Process& p) {
-    sized(a, p.standing, 7);
-    for (Standing& s : p.standing) {
+void positions(A& a, Process& p) {
+    sized(a, p.positions, 7);
+    for (ThreadPosition& s : p.positions) {
         const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
         all(s.thread, s.name, s.why_none, s.python, s.caller, s.native);
         numbers(a, s.frames);
@@ -240,16 +240,16 @@ void standing(A& a, Process& p) {
 }
 
 template <typename A>
-void standing_libraries(A& a, Process& p) {
-    for (Standing& s : p.standing) {
+void position_libraries(A& a, Process& p) {
+    for (ThreadPosition& s : p.positions) {
         numbers(a, s.libraries);
     }
 }
 
 template <typename A>
-void shapes(A& a, std::vector<CallShape>& list) {
+void signatures(A& a, std::vector<CallSignature>& list) {
     sized(a, list, 12);
-    for (CallShape& s : list) {
+    for (CallSignature& s : list) {
         const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
         all(s.count, s.row, s.graph, s.thread, s.site, s.words, s.agreed, s.peer, s.kind, s.datatype, s.reduction);
         uint8_t flags = static_cast<uint8_t>((s.captured ? 1 : 0) | (s.replayed ? 2 : 0) | (s.arguments_lost ? 4 : 0));
@@ -284,7 +284,7 @@ void entries(A& a, Process& p) {
         }
     }
     // Numbers of one kind of call rise by one; of which kind it is, the history knows.
-    std::vector<uint64_t> newest(p.history.shapes.size(), 0);
+    std::vector<uint64_t> newest(p.history.signatures.size(), 0);
     for (Entry& entry : p.entries) {
         a.delta(entry.sequence, newest[p.history.calls[entry.place]]);
     }
@@ -304,7 +304,7 @@ void entries(A& a, Process& p) {
 template <typename A>
 void work(A& a, Process& p) {
     const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
-    StreamSight& s = p.sight;
+    StreamCoverage& s = p.streams_seen;
     all(s.recorded, s.overwritten, s.torn, s.launches, s.oldest_ns, s.sampled, s.cut);
     pairs(a, p.work_done);
     sized(a, p.work, 9);

@@ -17,7 +17,7 @@ using format::Unpacker;
 template <typename A>
 void history(A& a, Process& p) {
     History& h = p.history;
-    digest::shapes(a, h.shapes);
+    digest::signatures(a, h.signatures);
     std::vector<uint32_t> calls(h.calls.size());
     for (size_t i = 0; i < calls.size(); ++i) {
         calls[i] = h.calls[i];
@@ -29,7 +29,7 @@ void history(A& a, Process& p) {
     digest::runs(a, replays);
     digest::rising_numbers(a, h.marks_ns);
     if constexpr (A::kReads) {
-        const auto known = [&](uint32_t shape) { return shape < h.shapes.size(); };
+        const auto known = [&](uint32_t signature) { return signature < h.signatures.size(); };
         const size_t marks = (calls.size() + History::kMarkDistance - 1) / History::kMarkDistance;
         if (!std::all_of(calls.begin(), calls.end(), known) || h.marks_ns.size() != marks) {
             a.fail();
@@ -51,13 +51,13 @@ void history(A& a, Process& p) {
 }
 
 template <typename A>
-void past(A& a, Process& p) {
+void call_logs(A& a, Process& p) {
     for (Member& m : p.members) {
-        std::vector<uint64_t> sequences(m.past.size());
-        std::vector<uint32_t> places(m.past.size());
+        std::vector<uint64_t> sequences(m.call_log.size());
+        std::vector<uint32_t> places(m.call_log.size());
         for (size_t i = 0; i < places.size(); ++i) {
-            sequences[i] = m.past.sequence(i);
-            places[i] = m.past.place(i);
+            sequences[i] = m.call_log.sequence(i);
+            places[i] = m.call_log.place(i);
         }
         digest::rising_numbers(a, sequences);
         digest::rising_numbers(a, places);
@@ -69,7 +69,7 @@ void past(A& a, Process& p) {
                 a.fail();
                 return;
             }
-            m.past.assign(std::move(sequences), std::move(places), p.history);
+            m.call_log.assign(std::move(sequences), std::move(places), p.history);
         }
     }
 }
@@ -84,7 +84,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kMembers, [&](A& a) { digest::members(a, p); });
     visit(Tag::kThreads, [&](A& a) { digest::threads(a, p); });
     visit(Tag::kHistory, [&](A& a) { history(a, p); });
-    visit(Tag::kPast, [&](A& a) { past(a, p); });
+    visit(Tag::kCallLogs, [&](A& a) { call_logs(a, p); });
     visit(Tag::kEntries, [&](A& a) { digest::entries(a, p); });
     visit(Tag::kWork, [&](A& a) { digest::work(a, p); });
     visit(Tag::kChannels, [&](A& a) { digest::channels(a, p); });
@@ -92,9 +92,9 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kHeld, [&](A& a) { digest::held(a, p); });
     visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
-    visit(Tag::kStanding, [&](A& a) { digest::standing(a, p); });
+    visit(Tag::kPositions, [&](A& a) { digest::positions(a, p); });
     visit(Tag::kRecorderNumbers, [&](A& a) { digest::column(a, p.entries, &Entry::recorder_number); });
-    visit(Tag::kStandingLibraries, [&](A& a) { digest::standing_libraries(a, p); });
+    visit(Tag::kPositionLibraries, [&](A& a) { digest::position_libraries(a, p); });
     visit(Tag::kEnding, [&](A& a) { digest::ending(a, p); });
     visit(Tag::kProcessors, [&](A& a) { digest::processors(a, p); });
     visit(Tag::kUnrecorded, [&](A& a) { digest::unrecorded(a, p); });
@@ -104,20 +104,20 @@ void each_field(Process& p, Visit&& visit) {
 // What the history says about a kept entry, which is not written twice.
 void complete_entries(Process& p) {
     for (Entry& entry : p.entries) {
-        const CallShape& shape = p.history[entry.place];
-        entry.count = shape.count;
-        entry.row = shape.row;
-        entry.graph = shape.graph;
-        entry.thread = shape.thread;
-        entry.site = shape.site;
-        entry.shape = shape.words;
-        entry.agreed = shape.agreed;
-        entry.peer = shape.peer;
-        entry.kind = shape.kind;
-        entry.datatype = shape.datatype;
-        entry.reduction = shape.reduction;
-        entry.captured = shape.captured;
-        entry.arguments_lost = shape.arguments_lost;
+        const CallSignature& signature = p.history[entry.place];
+        entry.count = signature.count;
+        entry.row = signature.row;
+        entry.graph = signature.graph;
+        entry.thread = signature.thread;
+        entry.site = signature.site;
+        entry.shape = signature.words;
+        entry.agreed = signature.agreed;
+        entry.peer = signature.peer;
+        entry.kind = signature.kind;
+        entry.datatype = signature.datatype;
+        entry.reduction = signature.reduction;
+        entry.captured = signature.captured;
+        entry.arguments_lost = signature.arguments_lost;
         entry.step = p.history.steps.at(entry.place);
         entry.replay = static_cast<uint32_t>(p.history.replays.at(entry.place));
     }
@@ -132,7 +132,7 @@ bool all(const std::vector<T>& list, Fits&& fits) {
 std::string unsound(const Process& p) {
     const auto row = [&](uint32_t index) { return index == kNoIndex || index < p.members.size(); };
     const auto work = [&](uint32_t index) { return index == kNoIndex || index < p.work.size(); };
-    if (!all(p.history.shapes, [&](const CallShape& shape) { return row(shape.row); })) {
+    if (!all(p.history.signatures, [&](const CallSignature& signature) { return row(signature.row); })) {
         return "a call of a communicator that is missing";
     }
     if (!all(p.exchanges, [&](const Exchange& exchange) { return exchange.row < p.members.size(); })) {
@@ -170,7 +170,7 @@ void bound_numbers(Process& p) {
     const auto bound = [](int64_t most_ns, auto&... times) { ((times = std::clamp<int64_t>(times, 0, most_ns)), ...); };
     const auto moments = [&](auto&... times) { bound(format::kLatestNs, times...); };
     const auto lengths = [&](auto&... times) { bound(format::kLatestNs >> 16, times...); };  // they are added up
-    moments(p.now_ns, p.started_ns, p.sight.oldest_ns, p.source.written_ns, p.ending.seen_ns, p.ending.asked_ns,
+    moments(p.now_ns, p.started_ns, p.streams_seen.oldest_ns, p.source.written_ns, p.ending.seen_ns, p.ending.asked_ns,
             p.ending.left_ns);
     for (int64_t& mark_ns : p.history.marks_ns) {
         moments(mark_ns);

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/fr/dump.h"
+#include "formats/fr/fr_dump.h"
 #include "formats/fr/tree.h"
 #include "formats/result.h"
 #include "run.h"

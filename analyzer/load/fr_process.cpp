@@ -107,16 +107,16 @@ class ProcessMaker {
         if (text.empty()) {
             return 0;
         }
-        const auto [found, fresh] = text_ids_.try_emplace(text, static_cast<uint32_t>(process_.texts.size()));
-        if (fresh) {
+        const auto [found, inserted] = text_ids_.try_emplace(text, static_cast<uint32_t>(process_.texts.size()));
+        if (inserted) {
             process_.texts.push_back(text);
         }
         return found->second;
     }
 
     uint32_t add_member(uint32_t name, uint32_t desc, const std::vector<int32_t>* ranks) {
-        const auto [found, fresh] = rows_.try_emplace(name, static_cast<uint32_t>(process_.members.size()));
-        if (!fresh) {
+        const auto [found, inserted] = rows_.try_emplace(name, static_cast<uint32_t>(process_.members.size()));
+        if (!inserted) {
             return found->second;
         }
         Member member;
@@ -486,8 +486,8 @@ class ProcessMaker {
         for (uint32_t i = 0; i < raw.stack.count; ++i) {
             hash.add(dump_.stacks[raw.stack.begin + i]);
         }
-        const auto [found, fresh] = sites_.try_emplace(hash.value(), 0);
-        if (fresh) {
+        const auto [found, inserted] = sites_.try_emplace(hash.value(), 0);
+        if (inserted) {
             found->second = use_text(call_way(dump_, raw));
         }
         return found->second;
@@ -505,8 +505,8 @@ class ProcessMaker {
                 }
             }
         }
-        const auto [found, fresh] = shapes_.try_emplace(hash.value(), 0);
-        if (fresh) {
+        const auto [found, inserted] = shapes_.try_emplace(hash.value(), 0);
+        if (inserted) {
             found->second = use_text(shapes_text(dump_, raw));
         }
         return found->second;

@@ -14,65 +14,66 @@ namespace {
 constexpr size_t kRecentCalls = 512;
 constexpr size_t kTypicalCalls = 64;
 
-struct HashOfShape {
-    size_t operator()(const CallShape& shape) const {
-        return hash_of_arguments(shape) ^ (shape.row * kHashMultiplier + shape.graph + (uint64_t{shape.thread} << 20));
+struct HashOfSignature {
+    size_t operator()(const CallSignature& signature) const {
+        return hash_of_arguments(signature) ^
+               (signature.row * kHashMultiplier + signature.graph + (uint64_t{signature.thread} << 20));
     }
 };
 
-CallShape shape_of(const Entry& entry) {
-    CallShape shape;
-    shape.count = entry.count;
-    shape.row = entry.row;
-    shape.graph = entry.graph;
-    shape.thread = entry.thread;
-    shape.site = entry.site;
-    shape.words = entry.shape;
-    shape.agreed = entry.agreed;
-    shape.peer = entry.peer;
-    shape.kind = entry.kind;
-    shape.datatype = entry.datatype;
-    shape.reduction = entry.reduction;
-    shape.captured = entry.captured;
-    shape.replayed = entry.replay != 0;
-    shape.arguments_lost = entry.arguments_lost;
-    return shape;
+CallSignature signature_of(const Entry& entry) {
+    CallSignature signature;
+    signature.count = entry.count;
+    signature.row = entry.row;
+    signature.graph = entry.graph;
+    signature.thread = entry.thread;
+    signature.site = entry.site;
+    signature.words = entry.shape;
+    signature.agreed = entry.agreed;
+    signature.peer = entry.peer;
+    signature.kind = entry.kind;
+    signature.datatype = entry.datatype;
+    signature.reduction = entry.reduction;
+    signature.captured = entry.captured;
+    signature.replayed = entry.replay != 0;
+    signature.arguments_lost = entry.arguments_lost;
+    return signature;
 }
 
-// Numbers shapes as they come. Programs repeat a few of them in turns, so a small table in front saves most look-ups.
-class ShapeTable {
+// Numbers signatures as they come. Programs repeat a few of them in turns, so a small table in front saves most look-ups.
+class SignatureTable {
   public:
-    explicit ShapeTable(std::vector<CallShape>& shapes) : shapes_(shapes) {}
-    uint32_t number_of(const CallShape& shape) {
-        const size_t hash = HashOfShape{}(shape);
+    explicit SignatureTable(std::vector<CallSignature>& signatures) : signatures_(signatures) {}
+    uint32_t number_of(const CallSignature& signature) {
+        const size_t hash = HashOfSignature{}(signature);
         uint32_t& recent = recent_[hash % kRecent];
-        if (recent < shapes_.size() && shapes_[recent] == shape) {
+        if (recent < signatures_.size() && signatures_[recent] == signature) {
             return recent;
         }
-        const auto [found, fresh] = numbers_.try_emplace(shape, static_cast<uint32_t>(shapes_.size()));
-        if (fresh) {
-            shapes_.push_back(shape);
+        const auto [found, inserted] = numbers_.try_emplace(signature, static_cast<uint32_t>(signatures_.size()));
+        if (inserted) {
+            signatures_.push_back(signature);
         }
         return recent = found->second;
     }
 
   private:
     static constexpr size_t kRecent = 256;
-    std::vector<CallShape>& shapes_;
-    std::unordered_map<CallShape, uint32_t, HashOfShape> numbers_;
+    std::vector<CallSignature>& signatures_;
+    std::unordered_map<CallSignature, uint32_t, HashOfSignature> numbers_;
     uint32_t recent_[kRecent] = {};
 };
 
 void build_history(Process& process) {
     History& history = process.history;
     history = History();
-    ShapeTable table(history.shapes);
+    SignatureTable table(history.signatures);
     std::vector<uint32_t> calls(process.entries.size());
     history.marks_ns.reserve(calls.size() / History::kMarkDistance + 1);
     for (uint32_t place = 0; place < calls.size(); ++place) {
         Entry& entry = process.entries[place];
         entry.place = place;
-        calls[place] = table.number_of(shape_of(entry));
+        calls[place] = table.number_of(signature_of(entry));
         history.steps.add(place, entry.step);
         history.replays.add(place, static_cast<int32_t>(entry.replay));
         if (place % History::kMarkDistance == 0) {
@@ -80,10 +81,10 @@ void build_history(Process& process) {
         }
     }
     history.calls.assign(calls);
-    history.shapes.shrink_to_fit();
+    history.signatures.shrink_to_fit();
 }
 
-void index_past(Process& process) {
+void fill_call_logs(Process& process) {
     std::vector<uint64_t> sequences;
     std::vector<uint32_t> places;
     for (Member& member : process.members) {
@@ -95,7 +96,7 @@ void index_past(Process& process) {
                 places.push_back(process.entries[call].place);
             }
         }
-        member.past.assign(sequences, places, process.history);
+        member.call_log.assign(sequences, places, process.history);
     }
 }
 
@@ -161,7 +162,7 @@ void index_entries(Process& process) {
 void index_calls(Process& process) {
     build_history(process);
     index_entries(process);
-    index_past(process);
+    fill_call_logs(process);
     find_callers(process);
     const bool watched = process.gpu_progress || process.sees.by_watchdog;
     const int64_t pause_ns = watched ? 0 : longest_pause_ns(process);

@@ -20,7 +20,7 @@
 #include "host/words.h"
 #include "loader.h"
 #include "rings.h"
-#include "standing.h"
+#include "thread_position.h"
 #include "witness.h"
 
 namespace titan::analyzer {
@@ -312,7 +312,7 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         Process process = decode_process(*opened, &symbols);
         condense(process);
         if (died_later) {
-            keep_standing(*same, process);
+            keep_positions(*same, process);
             *same = std::move(process);
         } else {
             processes.push_back(std::move(process));

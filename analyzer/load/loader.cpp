@@ -10,7 +10,7 @@
 #include "formats/dump_layout.h"
 #include "formats/file_bytes.h"
 #include "host/words.h"
-#include "standing.h"
+#include "thread_position.h"
 
 namespace titan::analyzer {
 namespace {
@@ -90,7 +90,7 @@ void take_opened(const OpenedSource& opened, Loader& with, LoadOutcome& outcome)
     }
     Process process = decode_process(opened, &with.symbols);
     condense(process);
-    decode_standing(opened.stacks, with.symbols, process);
+    decode_positions(opened.stacks, with.symbols, process);
     outcome.processes.push_back(std::move(process));
 }
 

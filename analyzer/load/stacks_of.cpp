@@ -10,15 +10,15 @@ namespace {
 // What a digest has kept of them.
 ProcessStacks from_digest(const Process& process) {
     ProcessStacks stacks;
-    for (const Standing& standing : process.standing) {
+    for (const ThreadPosition& position : process.positions) {
         ThreadStack& thread = stacks.threads.emplace_back();
-        thread.tid = standing.thread;
-        thread.name = process.text(standing.name);
-        for (const uint32_t frame : standing.frames) {
+        thread.tid = position.thread;
+        thread.name = process.text(position.name);
+        for (const uint32_t frame : position.frames) {
             thread.merged.frames.push_back(process.text(frame));
         }
-        if (standing.frames.empty()) {
-            thread.merged.frames.push_back("(" + process.text(standing.why_none) + ")");
+        if (position.frames.empty()) {
+            thread.merged.frames.push_back("(" + process.text(position.why_none) + ")");
         }
     }
     stacks.notes.emplace_back(stacks.threads.empty()

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "formats/image_buffer.h"
+#include "named_stacks.h"
 #include "run.h"
-#include "stacks.h"
 
 namespace titan::analyzer {
 

@@ -21,8 +21,8 @@ class TextTable {
         if (id == 0) {
             return 0;
         }
-        auto [found, fresh] = numbers_.try_emplace(id, 0);
-        if (fresh) {
+        auto [found, inserted] = numbers_.try_emplace(id, 0);
+        if (inserted) {
             const std::string_view raw = image_.text(id);
             if (!raw.empty()) {
                 found->second = static_cast<uint32_t>(texts_.size());
@@ -37,8 +37,8 @@ class TextTable {
         if (text.empty()) {
             return 0;
         }
-        const auto [found, fresh] = made_.try_emplace(text, static_cast<uint32_t>(texts_.size()));
-        if (fresh) {
+        const auto [found, inserted] = made_.try_emplace(text, static_cast<uint32_t>(texts_.size()));
+        if (inserted) {
             texts_.push_back(text);
         }
         return found->second;

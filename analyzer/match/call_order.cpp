@@ -54,7 +54,7 @@ class CallFinder {
                 if (call_.exchange) {
                     return find_exchange(process, member);
                 }
-                if (const auto at = member.past.find(call_.sequence)) {
+                if (const auto at = member.call_log.find(call_.sequence)) {
                     return {Made::kYes, *at};
                 }
                 return {member.issued <= call_.sequence ? Made::kNotYet : Made::kUnknown, 0};
@@ -135,26 +135,26 @@ bool made_after(const Run& run, uint32_t process, CallPlace later, uint32_t plac
 
 bool keeps_no_order(const Process& a, const Process& b, uint32_t first, uint32_t second) {
     constexpr size_t kCompared = 64;
-    const auto past_in = [](const Process& process, uint32_t communicator) -> const Past* {
+    const auto log_in = [](const Process& process, uint32_t communicator) -> const CallLog* {
         const auto member = std::find_if(process.members.begin(), process.members.end(), [&](const Member& candidate) {
             return candidate.communicator == communicator;
         });
-        return member == process.members.end() ? nullptr : &member->past;
+        return member == process.members.end() ? nullptr : &member->call_log;
     };
     // The newest call of the other communicator before that place; none where it is not on record.
-    const auto newest_before = [](const Past& past, uint32_t place) -> std::optional<uint64_t> {
+    const auto newest_before = [](const CallLog& log, uint32_t place) -> std::optional<uint64_t> {
         size_t low = 0;
-        size_t high = past.size();
+        size_t high = log.size();
         while (low < high) {
             const size_t middle = low + (high - low) / 2;
-            (past.place(middle) < place ? low : high) = past.place(middle) < place ? middle + 1 : middle;
+            (log.place(middle) < place ? low : high) = log.place(middle) < place ? middle + 1 : middle;
         }
-        return low == 0 ? std::nullopt : std::optional(past.sequence(low - 1));
+        return low == 0 ? std::nullopt : std::optional(log.sequence(low - 1));
     };
-    const Past* a_first = past_in(a, first);
-    const Past* b_first = past_in(b, first);
-    const Past* a_second = past_in(a, second);
-    const Past* b_second = past_in(b, second);
+    const CallLog* a_first = log_in(a, first);
+    const CallLog* b_first = log_in(b, first);
+    const CallLog* a_second = log_in(a, second);
+    const CallLog* b_second = log_in(b, second);
     if (a_first == nullptr || b_first == nullptr || a_second == nullptr || b_second == nullptr) {
         return false;
     }

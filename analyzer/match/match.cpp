@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "call_order.h"
-#include "habit.h"
+#include "call_predictor.h"
 #include "host/words.h"
 #include "replays.h"
 #include "run_text.h"
@@ -20,7 +20,7 @@ constexpr size_t kMaxPerCommunicator = 16;
 
 // The one word for a difference. The operation says most; a wrong datatype explains a wrong count (the same bytes), not the
 // other way round.
-FindingKind kind_of_difference(const CallShape& a, const CallShape& b) {
+FindingKind kind_of_difference(const CallSignature& a, const CallSignature& b) {
     if (a.kind != b.kind || (a.kind == OpKind::kOtherCollective && a.agreed != b.agreed)) {
         return FindingKind::kOpMismatch;
     }
@@ -35,32 +35,32 @@ FindingKind kind_of_difference(const CallShape& a, const CallShape& b) {
 
 struct Caller {
     MemberRef ref;
-    const CallShape* call;
+    const CallSignature* call;
 };
-using Camp = std::vector<Caller>;  // callers with equal arguments
+using Bloc = std::vector<Caller>;  // callers with equal arguments
 
-std::vector<int> ranks_of(const Run& run, const Camp& camp) {
+std::vector<int> ranks_of(const Run& run, const Bloc& bloc) {
     std::vector<int> ranks;
-    for (const Caller& caller : camp) {
+    for (const Caller& caller : bloc) {
         ranks.push_back(run.member(caller.ref).global_rank);
     }
     return ranks;
 }
 
-std::vector<Camp> camps_of(const std::vector<Caller>& callers) {
-    std::vector<Camp> camps;
+std::vector<Bloc> blocs_of(const std::vector<Caller>& callers) {
+    std::vector<Bloc> blocs;
     for (const Caller& caller : callers) {
-        const auto mine = std::find_if(camps.begin(), camps.end(), [&](const Camp& camp) {
-            return same_arguments(*camp.front().call, *caller.call);
+        const auto mine = std::find_if(blocs.begin(), blocs.end(), [&](const Bloc& bloc) {
+            return same_arguments(*bloc.front().call, *caller.call);
         });
-        if (mine == camps.end()) {
-            camps.push_back({caller});
+        if (mine == blocs.end()) {
+            blocs.push_back({caller});
         } else {
             mine->push_back(caller);
         }
     }
-    std::stable_sort(camps.begin(), camps.end(), [](const Camp& a, const Camp& b) { return a.size() > b.size(); });
-    return camps;
+    std::stable_sort(blocs.begin(), blocs.end(), [](const Bloc& a, const Bloc& b) { return a.size() > b.size(); });
+    return blocs;
 }
 
 // How far two stretches of calls agree: calls of `a` from `from_a` on against calls of `b` from `from_b` on.
@@ -73,8 +73,8 @@ struct Agreement {
 Agreement compare_from(const Run& run, MemberRef a, uint64_t from_a, MemberRef b, uint64_t from_b) {
     Agreement agreement;
     for (size_t i = 0; i < kLookahead; ++i) {
-        const CallShape* left = run.process(a).shape_at(run.member(a), from_a + i);
-        const CallShape* right = run.process(b).shape_at(run.member(b), from_b + i);
+        const CallSignature* left = run.process(a).signature_at(run.member(a), from_a + i);
+        const CallSignature* right = run.process(b).signature_at(run.member(b), from_b + i);
         if (left == nullptr || right == nullptr) {
             break;
         }
@@ -87,14 +87,14 @@ Agreement compare_from(const Run& run, MemberRef a, uint64_t from_a, MemberRef b
 // The place in the member's past of the call that its own history leads one to expect at `sequence`.
 std::optional<size_t> expected_place(const Run& run, MemberRef ref, uint64_t sequence) {
     const History& history = run.process(ref).history;
-    const Past& past = run.member(ref).past;
-    return predict(past.lower_bound(sequence),
-                   [&](size_t i, size_t j) { return same_arguments(history[past.place(i)], history[past.place(j)]); });
+    const CallLog& log = run.member(ref).call_log;
+    return predict(log.lower_bound(sequence),
+                   [&](size_t i, size_t j) { return same_arguments(history[log.place(i)], history[log.place(j)]); });
 }
 
-const CallShape* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
+const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
     const auto place = expected_place(run, ref, sequence);
-    return place ? &run.process(ref).history[run.member(ref).past.place(*place)] : nullptr;
+    return place ? &run.process(ref).history[run.member(ref).call_log.place(*place)] : nullptr;
 }
 
 // Do the two stretches belong to the same steps, as far as both tell?
@@ -112,10 +112,10 @@ bool steps_agree(const Run& run, MemberRef a, uint64_t from_a, MemberRef b, uint
 // Are the calls of `suspect` from `at` on what the history of `reference` leads one to expect from `sequence` on?
 bool goes_on_as_expected(const Run& run, MemberRef suspect, uint64_t at, MemberRef reference, uint64_t sequence) {
     const auto expected = expected_place(run, reference, sequence);
-    const Past& past = run.member(reference).past;
+    const CallLog& log = run.member(reference).call_log;
     if (expected && *expected > 0) {
         const auto& steps = run.process(reference).history.steps;
-        const bool new_step = steps.at(past.place(*expected)) > steps.at(past.place(*expected - 1));
+        const bool new_step = steps.at(log.place(*expected)) > steps.at(log.place(*expected - 1));
         const int32_t before = step_at(run.process(reference), run.member(reference), sequence - 1);
         const int32_t here = step_at(run.process(suspect), run.member(suspect), at);
         if (before >= 0 && here >= 0 && (here > before) != new_step) {
@@ -123,13 +123,13 @@ bool goes_on_as_expected(const Run& run, MemberRef suspect, uint64_t at, MemberR
         }
     }
     size_t agreed = 0;
-    const size_t end = past.lower_bound(sequence);
+    const size_t end = log.lower_bound(sequence);
     for (size_t place = expected.value_or(end); place < end; ++place, ++agreed) {
-        const CallShape* call = run.process(suspect).shape_at(run.member(suspect), at + agreed);
+        const CallSignature* call = run.process(suspect).signature_at(run.member(suspect), at + agreed);
         if (call == nullptr) {
             break;
         }
-        if (!same_arguments(*call, run.process(reference).history[past.place(place)])) {
+        if (!same_arguments(*call, run.process(reference).history[log.place(place)])) {
             return false;
         }
     }
@@ -138,7 +138,7 @@ bool goes_on_as_expected(const Run& run, MemberRef suspect, uint64_t at, MemberR
 
 struct ShiftVerdict {
     Shift shift = Shift::kNone;
-    bool by_habit = false;
+    bool by_prediction = false;
     bool by_step = false;
     bool or_extra = false;
 };
@@ -147,19 +147,19 @@ struct ShiftVerdict {
 ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, uint64_t at) {
     const Agreement in_step = compare_from(run, suspect, at + 1, reference, at + 1);
     Agreement skipped = compare_from(run, suspect, at, reference, at + 1);
-    uint64_t left_out = 1;
+    uint64_t skipped_calls = 1;
     // A graph launch that was left out leaves out all its calls.
     if (const uint64_t left = calls_left_in_replay(run.process(reference), run.member(reference), at);
         left > 1 && !skipped.all()) {
         skipped = compare_from(run, suspect, at, reference, at + left);
-        left_out = left;
+        skipped_calls = left;
     }
     const Agreement extra = compare_from(run, suspect, at + 1, reference, at);
     if (in_step.all() && in_step.compared >= std::max(skipped.equal, extra.equal)) {
         return {};
     }
     const bool extra_fits = extra.all() && steps_agree(run, suspect, at + 1, reference, at);
-    const bool skipped_fits = skipped.all() && steps_agree(run, suspect, at, reference, at + left_out);
+    const bool skipped_fits = skipped.all() && steps_agree(run, suspect, at, reference, at + skipped_calls);
     if (skipped_fits && !extra_fits) {
         return {.shift = Shift::kSkipped};
     }
@@ -167,19 +167,19 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     const int32_t reference_step = step_at(run.process(reference), run.member(reference), at);
     const int32_t suspect_step = step_at(run.process(suspect), run.member(suspect), at);
     if (reference_step >= 0 && suspect_step > reference_step) {
-        return {.shift = Shift::kSkipped, .by_habit = true, .by_step = true};
+        return {.shift = Shift::kSkipped, .by_prediction = true, .by_step = true};
     }
     // Where the others have not issued their next call yet: would it be the one that the suspect makes now?
-    const bool by_habit = skipped.compared == 0 && goes_on_as_expected(run, suspect, at, reference, at + 1);
-    if (!skipped_fits && !by_habit) {
+    const bool by_prediction = skipped.compared == 0 && goes_on_as_expected(run, suspect, at, reference, at + 1);
+    if (!skipped_fits && !by_prediction) {
         return {.shift = extra_fits ? Shift::kExtra : Shift::kNone};
     }
     // A step that repeats: with one call left out its sequence looks the same as with one made twice.
-    return {.shift = Shift::kSkipped, .by_habit = by_habit, .or_extra = extra_fits};
+    return {.shift = Shift::kSkipped, .by_prediction = by_prediction, .or_extra = extra_fits};
 }
 
-// Of equally large camps, the one that siblings agree with, or that does what was always done there.
-const Camp* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, const std::vector<Camp>& camps,
+// Of equally large blocs, the one that siblings agree with, or that does what was always done there.
+const Bloc* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, const std::vector<Bloc>& blocs,
                       size_t tied, std::string& how) {
     std::vector<size_t> votes(tied, 0);
     for (uint32_t other = 0; other < run.communicators.size(); ++other) {
@@ -187,32 +187,32 @@ const Camp* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, 
             continue;
         }
         for (const MemberRef ref : run.communicators[other].members) {
-            const CallShape* call = run.process(ref).shape_at(run.member(ref), sequence);
-            for (size_t camp = 0; call != nullptr && camp < tied; ++camp) {
-                votes[camp] += same_arguments(*call, *camps[camp].front().call) ? 1 : 0;
+            const CallSignature* call = run.process(ref).signature_at(run.member(ref), sequence);
+            for (size_t bloc = 0; call != nullptr && bloc < tied; ++bloc) {
+                votes[bloc] += same_arguments(*call, *blocs[bloc].front().call) ? 1 : 0;
             }
         }
     }
-    const auto winner = [&]() -> const Camp* {
+    const auto winner = [&]() -> const Bloc* {
         const auto best = std::max_element(votes.begin(), votes.end());
         const bool unique = *best > 0 && std::count(votes.begin(), votes.end(), *best) == 1;
-        return unique ? &camps[static_cast<size_t>(best - votes.begin())] : nullptr;
+        return unique ? &blocs[static_cast<size_t>(best - votes.begin())] : nullptr;
     };
-    if (const Camp* camp = winner()) {
-        how = "communicators of the same role do the same as " + ranks_text(ranks_of(run, *camp)) + " there";
-        return camp;
+    if (const Bloc* bloc = winner()) {
+        how = "communicators of the same role do the same as " + ranks_text(ranks_of(run, *bloc)) + " there";
+        return bloc;
     }
     std::fill(votes.begin(), votes.end(), 0);
-    for (size_t camp = 0; camp < tied; ++camp) {
-        const Caller& caller = camps[camp].front();
-        const CallShape* expected = expected_at(run, caller.ref, sequence);
-        votes[camp] = expected != nullptr && same_arguments(*expected, *caller.call) ? 1 : 0;
+    for (size_t bloc = 0; bloc < tied; ++bloc) {
+        const Caller& caller = blocs[bloc].front();
+        const CallSignature* expected = expected_at(run, caller.ref, sequence);
+        votes[bloc] = expected != nullptr && same_arguments(*expected, *caller.call) ? 1 : 0;
     }
-    const Camp* camp = winner();
-    if (camp != nullptr) {
-        how = ranks_text(ranks_of(run, *camp)) + " did what was always done in that place before";
+    const Bloc* bloc = winner();
+    if (bloc != nullptr) {
+        how = ranks_text(ranks_of(run, *bloc)) + " did what was always done in that place before";
     }
-    return camp;
+    return bloc;
 }
 
 std::string list_and(const std::vector<std::string>& items) {
@@ -251,7 +251,7 @@ class CommunicatorMatcher {
     CommunicatorMatcher(const Run& run, uint32_t index)
         : run_(run), index_(index), communicator_(run.communicators[index]) {
         for (const MemberRef ref : communicator_.members) {
-            if (!run.member(ref).past.empty()) {
+            if (!run.member(ref).call_log.empty()) {
                 cursors_.push_back({ref, 0, false});
             }
         }
@@ -267,20 +267,20 @@ class CommunicatorMatcher {
     struct Cursor {
         MemberRef ref;
         size_t next;    // in its past
-        bool left_out;  // shifted: from there on it is compared no more
+        bool excluded;  // shifted: from there on it is compared no more
     };
 
     bool is_over() const { return finished_ || found_.size() >= kMaxPerCommunicator; }
-    const Past& past_of(const Cursor& cursor) const { return run_.member(cursor.ref).past; }
+    const CallLog& log_of(const Cursor& cursor) const { return run_.member(cursor.ref).call_log; }
 
     // The cursor's next sequence number; kNoSequence where there is none or it is left out.
     uint64_t next_of(const Cursor& cursor) const {
-        const Past& past = past_of(cursor);
-        return cursor.left_out || cursor.next >= past.size() ? kNoSequence : past.sequence(cursor.next);
+        const CallLog& log = log_of(cursor);
+        return cursor.excluded || cursor.next >= log.size() ? kNoSequence : log.sequence(cursor.next);
     }
 
-    const CallShape& call_of(const Cursor& cursor) const {
-        return run_.process(cursor.ref).history[past_of(cursor).place(cursor.next)];
+    const CallSignature& call_of(const Cursor& cursor) const {
+        return run_.process(cursor.ref).history[log_of(cursor).place(cursor.next)];
     }
 
     // Compares the block of the lowest sequence number not compared yet. Members whose calls in it hash alike are one: the
@@ -293,8 +293,8 @@ class CommunicatorMatcher {
         if (lowest == kNoSequence) {
             return false;
         }
-        const uint64_t block = lowest / Past::kBlockCalls;
-        const uint64_t last = block * Past::kBlockCalls + (Past::kBlockCalls - 1);
+        const uint64_t block = lowest / CallLog::kBlockCalls;
+        const uint64_t last = block * CallLog::kBlockCalls + (CallLog::kBlockCalls - 1);
         std::vector<Cursor*> compared;
         std::vector<Cursor*> stood_for;
         uint64_t hash = 0;
@@ -302,7 +302,7 @@ class CommunicatorMatcher {
             if (next_of(cursor) > last) {
                 continue;
             }
-            const uint64_t own = past_of(cursor).block_hash(block);
+            const uint64_t own = log_of(cursor).block_hash(block);
             if (own != 0 && own == hash) {
                 stood_for.push_back(&cursor);
                 continue;
@@ -315,7 +315,7 @@ class CommunicatorMatcher {
         }
         for (const auto* group : {&compared, &stood_for}) {
             for (Cursor* cursor : *group) {
-                cursor->next = last == UINT64_MAX ? past_of(*cursor).size() : past_of(*cursor).lower_bound(last + 1);
+                cursor->next = last == UINT64_MAX ? log_of(*cursor).size() : log_of(*cursor).lower_bound(last + 1);
             }
         }
         return true;
@@ -331,11 +331,11 @@ class CommunicatorMatcher {
             if (lowest > last || lowest == kNoSequence) {
                 return;
             }
-            const CallShape* first = nullptr;
+            const CallSignature* first = nullptr;
             bool differs = false;
             for (Cursor* cursor : cursors) {
                 if (next_of(*cursor) == lowest) {
-                    const CallShape& call = call_of(*cursor);
+                    const CallSignature& call = call_of(*cursor);
                     ++cursor->next;
                     first = first == nullptr ? &call : first;
                     differs |= !same_arguments(*first, call);
@@ -350,27 +350,27 @@ class CommunicatorMatcher {
     void resolve(uint64_t sequence) {
         std::vector<Caller> callers;
         for (const Cursor& cursor : cursors_) {
-            const CallShape* call =
-                cursor.left_out ? nullptr : run_.process(cursor.ref).shape_at(run_.member(cursor.ref), sequence);
+            const CallSignature* call =
+                cursor.excluded ? nullptr : run_.process(cursor.ref).signature_at(run_.member(cursor.ref), sequence);
             if (call != nullptr) {
                 callers.push_back({cursor.ref, call});
             }
         }
-        const std::vector<Camp> camps = camps_of(callers);
+        const std::vector<Bloc> blocs = blocs_of(callers);
         size_t tied = 1;
-        while (tied < camps.size() && camps[tied].size() == camps[0].size()) {
+        while (tied < blocs.size() && blocs[tied].size() == blocs[0].size()) {
             ++tied;
         }
         std::string how;
-        const Camp* right = tied == 1 ? &camps[0] : break_tie(run_, index_, sequence, camps, tied, how);
+        const Bloc* right = tied == 1 ? &blocs[0] : break_tie(run_, index_, sequence, blocs, tied, how);
         if (right == nullptr) {
-            found_.push_back(undecidable(sequence, camps));
+            found_.push_back(undecidable(sequence, blocs));
             finished_ = true;
             return;
         }
-        for (const Camp& camp : camps) {
-            if (&camp != right) {
-                accuse(sequence, camp, *right, tied > 1, how, callers.size());
+        for (const Bloc& bloc : blocs) {
+            if (&bloc != right) {
+                accuse(sequence, bloc, *right, tied > 1, how, callers.size());
             }
         }
     }
@@ -379,43 +379,43 @@ class CommunicatorMatcher {
         return run_.process(caller.ref).recall(run_.member(caller.ref), sequence).value_or(Entry());
     }
 
-    Mismatch undecidable(uint64_t sequence, const std::vector<Camp>& camps) const {
+    Mismatch undecidable(uint64_t sequence, const std::vector<Bloc>& blocs) const {
         Mismatch mismatch;
         mismatch.communicator = index_;
         mismatch.sequence = sequence;
-        mismatch.kind = kind_of_difference(*camps[0].front().call, *camps[1].front().call);
+        mismatch.kind = kind_of_difference(*blocs[0].front().call, *blocs[1].front().call);
         mismatch.undecidable = true;
         mismatch.confidence = Confidence::kPossible;
         std::vector<std::string> sides;
-        for (const Camp& camp : camps) {
-            for (const Caller& caller : camp) {
+        for (const Bloc& bloc : blocs) {
+            for (const Caller& caller : bloc) {
                 mismatch.culprits.push_back(caller.ref);
             }
-            sides.push_back(fmt::format("{} {} {}", ranks_text(ranks_of(run_, camp)),
-                                        camp.size() == 1 ? "calls" : "call",
-                                        call_and_arguments(call_of(camp.front(), sequence))));
+            sides.push_back(fmt::format("{} {} {}", ranks_text(ranks_of(run_, bloc)),
+                                        bloc.size() == 1 ? "calls" : "call",
+                                        call_and_arguments(call_of(bloc.front(), sequence))));
             mismatch.evidence.push_back(
-                fmt::format("{}: {}", ranks_text(ranks_of(run_, camp)),
-                            call_in_full(run_.process(camp.front().ref), call_of(camp.front(), sequence))));
+                fmt::format("{}: {}", ranks_text(ranks_of(run_, bloc)),
+                            call_in_full(run_.process(bloc.front().ref), call_of(bloc.front(), sequence))));
         }
         mismatch.summary = fmt::format("members disagree at #{} on {}: {}; which side is wrong is undecidable",
                                        sequence, communicator_text(communicator_), list_and(sides));
         return mismatch;
     }
 
-    void accuse(uint64_t sequence, const Camp& camp, const Camp& right, bool tie_broken, const std::string& how,
+    void accuse(uint64_t sequence, const Bloc& bloc, const Bloc& right, bool tie_broken, const std::string& how,
                 size_t present) {
         Mismatch mismatch;
         mismatch.communicator = index_;
         mismatch.sequence = sequence;
-        mismatch.kind = kind_of_difference(*right.front().call, *camp.front().call);
-        for (const Caller& caller : camp) {
+        mismatch.kind = kind_of_difference(*right.front().call, *bloc.front().call);
+        for (const Caller& caller : bloc) {
             mismatch.culprits.push_back(caller.ref);
         }
         for (const Caller& caller : right) {
             mismatch.others.push_back(caller.ref);
         }
-        const ShiftVerdict shift = find_shift(run_, camp.front().ref, right.front().ref, sequence);
+        const ShiftVerdict shift = find_shift(run_, bloc.front().ref, right.front().ref, sequence);
         mismatch.shift = shift.shift;
         if (folds_into_known(mismatch)) {
             return;
@@ -427,10 +427,10 @@ class CommunicatorMatcher {
         if (!how.empty()) {
             mismatch.evidence.push_back(how);
         }
-        describe(mismatch, camp, right, shift);
+        describe(mismatch, bloc, right, shift);
         if (shift.shift != Shift::kNone) {
             for (Cursor& cursor : cursors_) {
-                cursor.left_out |= std::find(mismatch.culprits.begin(), mismatch.culprits.end(), cursor.ref) !=
+                cursor.excluded |= std::find(mismatch.culprits.begin(), mismatch.culprits.end(), cursor.ref) !=
                                    mismatch.culprits.end();
             }
         }
@@ -447,10 +447,10 @@ class CommunicatorMatcher {
         return false;
     }
 
-    void describe(Mismatch& mismatch, const Camp& camp, const Camp& right, const ShiftVerdict& shift) const {
-        const std::vector<int> culprits = ranks_of(run_, camp);
+    void describe(Mismatch& mismatch, const Bloc& bloc, const Bloc& right, const ShiftVerdict& shift) const {
+        const std::vector<int> culprits = ranks_of(run_, bloc);
         const std::vector<int> others = ranks_of(run_, right);
-        const Entry wrong = call_of(camp.front(), mismatch.sequence);
+        const Entry wrong = call_of(bloc.front(), mismatch.sequence);
         const Entry good = call_of(right.front(), mismatch.sequence);
         const std::string who = ranks_text(culprits);
         const std::string place = fmt::format("#{} on {}", mismatch.sequence, communicator_text(communicator_));
@@ -460,7 +460,7 @@ class CommunicatorMatcher {
             mismatch.summary = fmt::format("{} never launched {}: {} next call, {}, meets it there", who, replay,
                                            culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
             mismatch.evidence.push_back(shift.by_step ? "what it calls there belongs to a later step"
-                                        : shift.by_habit
+                                        : shift.by_prediction
                                             ? "what it calls there is what used to follow in earlier steps"
                                             : "moved by that launch, its sequence agrees with the others'");
         } else if (shift.or_extra) {
@@ -472,9 +472,10 @@ class CommunicatorMatcher {
             mismatch.summary =
                 fmt::format("{} skipped {} {}: {} next call, {}, meets it there", who, op_text(good.kind), place,
                             culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
-            mismatch.evidence.push_back(shift.by_step    ? "what it calls there belongs to a later step"
-                                        : shift.by_habit ? "what it calls there is what used to follow in earlier steps"
-                                                         : "moved by one call, its sequence agrees with the others'");
+            mismatch.evidence.push_back(shift.by_step ? "what it calls there belongs to a later step"
+                                        : shift.by_prediction
+                                            ? "what it calls there is what used to follow in earlier steps"
+                                            : "moved by one call, its sequence agrees with the others'");
         } else if (shift.shift == Shift::kExtra) {
             mismatch.summary = fmt::format("{} issued an extra {} {}, where the others call {}", who,
                                            op_text(wrong.kind), place, op_text(good.kind));
@@ -487,14 +488,14 @@ class CommunicatorMatcher {
                                            ranks_text(others), op_text(good.kind));
         } else if (mismatch.kind == FindingKind::kSizeMismatch && wrong.count == good.count) {
             mismatch.summary = fmt::format("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
-                                           run_.process(camp.front().ref).text(wrong.shape), ranks_text(others),
+                                           run_.process(bloc.front().ref).text(wrong.shape), ranks_text(others),
                                            run_.process(right.front().ref).text(good.shape));
         } else {
             mismatch.summary = fmt::format("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
                                            difference_text(mismatch.kind, wrong), ranks_text(others),
                                            difference_text(mismatch.kind, good));
         }
-        mismatch.evidence.push_back(fmt::format("{}: {}", who, call_in_full(run_.process(camp.front().ref), wrong)));
+        mismatch.evidence.push_back(fmt::format("{}: {}", who, call_in_full(run_.process(bloc.front().ref), wrong)));
         mismatch.evidence.push_back(
             fmt::format("{}: {}", ranks_text(others), call_in_full(run_.process(right.front().ref), good)));
     }
@@ -510,7 +511,7 @@ class CommunicatorMatcher {
 }  // namespace
 
 int32_t step_at(const Process& process, const Member& member, uint64_t sequence) {
-    const std::optional<uint32_t> place = member.past.find(sequence);
+    const std::optional<uint32_t> place = member.call_log.find(sequence);
     return place ? process.history.steps.at(*place) : -1;
 }
 
@@ -531,28 +532,29 @@ std::vector<Mismatch> find_mismatches(const Run& run) {
     return all;
 }
 
-const CallShape* expected_next(const Process& process) {
+const CallSignature* expected_next(const Process& process) {
     const History& history = process.history;
     const auto found = predict(history.size(), [&](size_t i, size_t j) {
-        const CallShape& a = history[i];
-        const CallShape& b = history[j];
+        const CallSignature& a = history[i];
+        const CallSignature& b = history[j];
         return a.row == b.row && a.kind == b.kind && a.peer == b.peer;
     });
     return found ? &history[*found] : nullptr;
 }
 
-Habit habit_of(const Process& process, const Entry& entry) {
+Precedent precedent_of(const Process& process, const Entry& entry) {
     const History& history = process.history;
     const auto same = [&](size_t i, size_t j) {
-        const CallShape& a = history[i];
-        const CallShape& b = history[j];
+        const CallSignature& a = history[i];
+        const CallSignature& b = history[j];
         return a.row == b.row && a.kind == b.kind;
     };
     const auto found = predict(entry.place, same);
     if (!found) {
-        return Habit::kUnknown;
+        return Precedent::kUnknown;
     }
-    return same(*found, entry.place) || has_followed_before(entry.place, same) ? Habit::kAsBefore : Habit::kDeviates;
+    return same(*found, entry.place) || has_followed_before(entry.place, same) ? Precedent::kAsBefore
+                                                                               : Precedent::kDeviates;
 }
 
 }  // namespace titan::analyzer

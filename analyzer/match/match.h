@@ -33,9 +33,9 @@ int32_t step_at(const Process& process, const Member& member, uint64_t sequence)
 
 // Whether the entry is what the process did before in the same place, judged by its own history: frameworks repeat
 // their steps. Looks at communicator and operation only.
-enum class Habit : uint8_t { kUnknown, kAsBefore, kDeviates };
-Habit habit_of(const Process& process, const Entry& entry);
+enum class Precedent : uint8_t { kUnknown, kAsBefore, kDeviates };
+Precedent precedent_of(const Process& process, const Entry& entry);
 // The earlier call that stands where the process' next one will, by its own history. Null where that tells nothing.
-const CallShape* expected_next(const Process& process);
+const CallSignature* expected_next(const Process& process);
 
 }  // namespace titan::analyzer

@@ -77,8 +77,8 @@ struct Finding {
     Confidence confidence = Confidence::kCertain;
     std::string summary;
     std::vector<std::string> evidence;
-    std::vector<std::string> to_be_sure;  // what would make it certain; empty where it is
-    std::vector<CycleStep> cycle;         // the last waits for the first; empty where there is none
+    std::vector<std::string> would_confirm;  // what would make it certain; empty where it is
+    std::vector<CycleStep> cycle;            // the last waits for the first; empty where there is none
     std::map<int, std::string> rank_state;
     std::map<int, std::string> brief_state;         // the same without times, to fold ranks that do the same
     std::map<int, std::vector<StackFrame>> stacks;  // where culprits stood, innermost frames first
@@ -91,7 +91,7 @@ struct Finding {
     void doubt(bool doubtful, const std::string& what_would_settle_it) {
         if (doubtful) {
             confidence = lower(confidence);
-            to_be_sure.push_back(what_would_settle_it);
+            would_confirm.push_back(what_would_settle_it);
         }
     }
 };
@@ -119,7 +119,7 @@ struct Diagnosis {
 };
 
 struct DiagnoseOptions {
-    double hang_after_s = 0;  // 0: from the run's own habits
+    double hang_after_s = 0;  // 0: from how long this run usually waits
 };
 
 }  // namespace titan::analyzer

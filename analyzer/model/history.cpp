@@ -16,10 +16,11 @@ uint64_t mix(uint64_t value) {
 
 }  // namespace
 
-uint64_t hash_of_arguments(const CallShape& shape) {
-    const uint64_t words = static_cast<uint64_t>(shape.kind) << 48 | static_cast<uint64_t>(shape.datatype) << 40 |
-                           static_cast<uint64_t>(shape.reduction) << 32 | static_cast<uint32_t>(shape.peer);
-    return mix(mix(words + kHashMultiplier * (uint64_t{shape.agreed} + 1)) ^ shape.count);
+uint64_t hash_of_arguments(const CallSignature& signature) {
+    const uint64_t words = static_cast<uint64_t>(signature.kind) << 48 |
+                           static_cast<uint64_t>(signature.datatype) << 40 |
+                           static_cast<uint64_t>(signature.reduction) << 32 | static_cast<uint32_t>(signature.peer);
+    return mix(mix(words + kHashMultiplier * (uint64_t{signature.agreed} + 1)) ^ signature.count);
 }
 
 uint32_t Column::operator[](size_t i) const {
@@ -68,7 +69,7 @@ std::pair<uint32_t, uint32_t> Runs::around(uint32_t index, uint32_t size) const 
     return {next == runs_.begin() ? 0 : std::prev(next)->first, next == runs_.end() ? size : next->first};
 }
 
-size_t Past::lower_bound(uint64_t sequence) const {
+size_t CallLog::lower_bound(uint64_t sequence) const {
     if (!sequences_.empty()) {
         return static_cast<size_t>(std::lower_bound(sequences_.begin(), sequences_.end(), sequence) -
                                    sequences_.begin());
@@ -76,16 +77,16 @@ size_t Past::lower_bound(uint64_t sequence) const {
     return sequence <= first_ ? 0 : static_cast<size_t>(std::min<uint64_t>(sequence - first_, size()));
 }
 
-std::optional<uint32_t> Past::find(uint64_t wanted) const {
+std::optional<uint32_t> CallLog::find(uint64_t wanted) const {
     const size_t i = lower_bound(wanted);
     return i < size() && sequence(i) == wanted ? std::optional(places_[i]) : std::nullopt;
 }
 
-uint64_t Past::block_hash(uint64_t block) const {
+uint64_t CallLog::block_hash(uint64_t block) const {
     return block < first_block_ || block - first_block_ >= hashes_.size() ? 0 : hashes_[block - first_block_];
 }
 
-void Past::assign(std::vector<uint64_t> sequences, std::vector<uint32_t> places, const History& history) {
+void CallLog::assign(std::vector<uint64_t> sequences, std::vector<uint32_t> places, const History& history) {
     first_ = sequences.empty() ? 0 : sequences.front();
     places_ = std::move(places);
     places_.shrink_to_fit();
@@ -95,9 +96,9 @@ void Past::assign(std::vector<uint64_t> sequences, std::vector<uint32_t> places,
     if (!dense || places_.empty()) {
         return;
     }
-    std::vector<uint64_t> hash_of(history.shapes.size());
-    for (size_t shape = 0; shape < hash_of.size(); ++shape) {
-        hash_of[shape] = hash_of_arguments(history.shapes[shape]);
+    std::vector<uint64_t> hash_of(history.signatures.size());
+    for (size_t signature = 0; signature < hash_of.size(); ++signature) {
+        hash_of[signature] = hash_of_arguments(history.signatures[signature]);
     }
     first_block_ = first_ / kBlockCalls + (first_ % kBlockCalls != 0 ? 1 : 0);
     for (uint64_t begin = first_block_ * kBlockCalls - first_; begin + kBlockCalls <= size(); begin += kBlockCalls) {

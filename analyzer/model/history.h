@@ -1,5 +1,5 @@
 // All calls of a process that its ring still holds, in a few bytes each: what was called, in which order, in which step.
-// Matching and habits read this; full entries are kept for the newest calls and the unfinished ones only (condense.h).
+// Matching and predictions read this; full entries are kept for the newest calls and the unfinished ones only (condense.h).
 // Plain values, no thread-safety of their own.
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace titan::analyzer {
 
 // What a call is, apart from when it was made. Equal calls of a process share one.
-struct CallShape {
+struct CallSignature {
     uint64_t count = 0;
     uint32_t row = format::kNoIndex;  // index into Process::members
     uint32_t graph = 0;
@@ -31,15 +31,15 @@ struct CallShape {
     bool captured = false;
     bool replayed = false;
     bool arguments_lost = false;  // Entry::arguments_lost: compared with nothing
-    bool operator==(const CallShape&) const = default;
+    bool operator==(const CallSignature&) const = default;
 };
 
 // What the members of a communicator must agree on. Fields without a meaning for the operation hold "none" since decoding.
-inline bool same_arguments(const CallShape& a, const CallShape& b) {
+inline bool same_arguments(const CallSignature& a, const CallSignature& b) {
     return a.kind == b.kind && a.datatype == b.datatype && a.reduction == b.reduction && a.peer == b.peer &&
            a.count == b.count && a.agreed == b.agreed;
 }
-uint64_t hash_of_arguments(const CallShape& shape);
+uint64_t hash_of_arguments(const CallSignature& signature);
 
 // Non-negative integers in 1, 2 or 4 bytes each, as the largest needs.
 class Column {
@@ -83,18 +83,18 @@ class Runs {
 struct History {
     static constexpr uint32_t kMarkDistance = 64;
 
-    std::vector<CallShape> shapes;
-    Column calls;                   // in the order of the program: index into shapes
+    std::vector<CallSignature> signatures;
+    Column calls;                   // in the order of the program: index into signatures
     Runs steps{-1};                 // by call
     Runs replays{0};                // by call
     std::vector<int64_t> marks_ns;  // when every kMarkDistance-th call was entered
 
     uint32_t size() const { return static_cast<uint32_t>(calls.size()); }
-    const CallShape& operator[](size_t place) const { return shapes[calls[place]]; }
+    const CallSignature& operator[](size_t place) const { return signatures[calls[place]]; }
 };
 
 // The collectives of one member: places in the history, by sequence number.
-class Past {
+class CallLog {
   public:
     static constexpr uint64_t kBlockCalls = 64;
 

@@ -47,7 +47,7 @@ bool is_sync_call(const std::string& name) {
 
 bool is_host_unseen(const Process& process) {
     return !process.sees.host_calls ||
-           (process.sight.recorded == 0 && process.sight.launches == 0 &&
+           (process.streams_seen.recorded == 0 && process.streams_seen.launches == 0 &&
             std::none_of(process.threads.begin(), process.threads.end(), [&](const ThreadState& thread) {
                 return process.text(thread.call).starts_with("cu") || process.text(thread.last_call).starts_with("cu");
             }));

@@ -45,35 +45,35 @@ std::optional<Entry> Process::recall(const Member& member, uint64_t sequence) co
     if (const Entry* kept = call_at(member, sequence)) {
         return *kept;
     }
-    const std::optional<uint32_t> place = member.past.find(sequence);
+    const std::optional<uint32_t> place = member.call_log.find(sequence);
     if (!place) {
         return std::nullopt;
     }
-    const CallShape& shape = history[*place];
+    const CallSignature& signature = history[*place];
     Entry entry;
     entry.sequence = sequence;
-    entry.count = shape.count;
+    entry.count = signature.count;
     entry.entered_ns = history.marks_ns[*place / History::kMarkDistance];
-    entry.row = shape.row;
-    entry.thread = shape.thread;
-    entry.site = shape.site;
-    entry.shape = shape.words;
-    entry.agreed = shape.agreed;
+    entry.row = signature.row;
+    entry.thread = signature.thread;
+    entry.site = signature.site;
+    entry.shape = signature.words;
+    entry.agreed = signature.agreed;
     entry.step = history.steps.at(*place);
-    entry.peer = shape.peer;
-    entry.graph = shape.graph;
+    entry.peer = signature.peer;
+    entry.graph = signature.graph;
     entry.replay = static_cast<uint32_t>(history.replays.at(*place));
     entry.place = *place;
-    entry.kind = shape.kind;
-    entry.datatype = shape.datatype;
-    entry.reduction = shape.reduction;
+    entry.kind = signature.kind;
+    entry.datatype = signature.datatype;
+    entry.reduction = signature.reduction;
     entry.state = CallState::kFinished;
     entry.device = DeviceState::kFinished;
     return entry;
 }
 
-const CallShape* Process::shape_at(const Member& member, uint64_t sequence) const {
-    const std::optional<uint32_t> place = member.past.find(sequence);
+const CallSignature* Process::signature_at(const Member& member, uint64_t sequence) const {
+    const std::optional<uint32_t> place = member.call_log.find(sequence);
     return place ? &history[*place] : nullptr;
 }
 

@@ -87,7 +87,7 @@ struct StreamWork {
 static_assert(sizeof(StreamWork) == 48);
 
 // What is known of a process' streams as a whole.
-struct StreamSight {
+struct StreamCoverage {
     uint64_t recorded = 0;     // pieces of stream work that got an entry, also those that are overwritten
     uint64_t overwritten = 0;  // may hide what is ahead of an old call
     uint64_t torn = 0;
@@ -193,7 +193,7 @@ struct Member {
     CommState state = CommState::kUnused;
     bool identity_guessed = false;
     std::vector<uint32_t> calls;    // collectives of it in Process::entries, by sequence number
-    Past past;                      // all its collectives that the ring still held, in Process::history
+    CallLog call_log;               // all its collectives that the ring still held, in Process::history
     int64_t typical_ns = 0;         // median from the call to its completion, over the newest calls; 0 unknown
     std::vector<Arrival> arrivals;  // a sample of them, by sequence number
     bool p2p_counted = false;
@@ -229,7 +229,7 @@ struct ThreadState {
 };
 
 // Where a thread stood when its process was dumped, its native and Python frames as one.
-struct Standing {
+struct ThreadPosition {
     int32_t thread = 0;
     uint32_t name = 0;                     // texts
     uint32_t why_none = 0;                 // texts: where there are no frames
@@ -368,9 +368,9 @@ struct Process {
     std::vector<ThreadState> threads;
     // Of the threads that call NCCL and of the main thread. First the one that tells most: that crashed, that is inside a
     // call, else the main thread. Empty: the dump has no stacks.
-    std::vector<Standing> standing;
+    std::vector<ThreadPosition> positions;
     std::vector<StreamWork> work;  // not known to be done
-    StreamSight sight;
+    StreamCoverage streams_seen;
     std::vector<std::pair<uint32_t, uint32_t>> work_done;  // by name: how often it is known to have ended
     std::vector<ChannelWork> channels;
     std::vector<ChannelCounts> channel_counts;
@@ -386,7 +386,7 @@ struct Process {
     const Entry* call_at(const Member& member, uint64_t sequence) const;
     // The same where its full entry is gone, too: what the history tells of it, its time to within a few calls.
     std::optional<Entry> recall(const Member& member, uint64_t sequence) const;
-    const CallShape* shape_at(const Member& member, uint64_t sequence) const;
+    const CallSignature* signature_at(const Member& member, uint64_t sequence) const;
     bool has_passed_pair(uint32_t row, OpKind kind, int32_t peer, uint64_t sequence) const;
     // Against its will, or in failure.
     bool died() const {

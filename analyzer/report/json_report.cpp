@@ -3,6 +3,7 @@
 
 #include "formats/json_value.h"
 #include "host/words.h"
+#include "json_schema.h"
 #include "layout_report.h"
 #include "report.h"
 
@@ -45,8 +46,8 @@ Json finding_json(const Run& run, const Finding& finding) {
     json["confidence"] = name_of(finding.confidence);
     json["summary"] = finding.summary;
     json["evidence"] = finding.evidence;
-    if (!finding.to_be_sure.empty()) {
-        json["to_be_sure"] = finding.to_be_sure;
+    if (!finding.would_confirm.empty()) {
+        json["would_confirm"] = finding.would_confirm;
     }
     if (!finding.cycle.empty()) {
         json["cycle"] = Json::array();
@@ -190,7 +191,7 @@ std::string layout_json_report(const Run& run) { return text_of(layout_json(run,
 
 std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     Json json;
-    json["schema"] = 1;
+    json["schema"] = kJsonSchema;
     json["run"] = {{"id", run.id},
                    {"attempt", run.attempt},
                    {"world_size", run.world_size},

@@ -35,7 +35,7 @@ class Advice {
             if (const Process* process = process_of_rank(run_, head_.ranks[i])) {
                 process->source.is_flight_recorder ? by_file(head_.ranks[i], *process)
                                                    : by_pid(head_.ranks[i], *process);
-                if (!process->standing.empty()) {
+                if (!process->positions.empty()) {
                     with_stacks.push_back(head_.ranks[i]);
                 }
             }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "call_sites.h"
+#include "call_site_names.h"
 #include "decode_device.h"
 #include "flight_recorder.h"
 #include "formats/json_value.h"

@@ -6,6 +6,7 @@
 
 #include "formats/json_value.h"
 #include "host/words.h"
+#include "json_schema.h"
 #include "stack_tree.h"
 
 namespace titan::analyzer {
@@ -146,7 +147,7 @@ std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vect
 }
 
 std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems) {
-    Json json{{"schema", 1}, {"processes", Json::array()}, {"problems", problems}};
+    Json json{{"schema", kJsonSchema}, {"processes", Json::array()}, {"problems", problems}};
     for (const ProcessStacks& process : all) {
         Json one{{"rank", process.rank},       {"pid", process.pid},       {"host", process.host},
                  {"took_ns", process.took_ns}, {"python", process.python}, {"notes", process.notes},

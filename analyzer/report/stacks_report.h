@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "formats/json_value.h"
+#include "named_stacks.h"
 #include "report.h"
-#include "stacks.h"
 
 namespace titan::analyzer {
 

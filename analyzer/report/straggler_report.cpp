@@ -6,6 +6,7 @@
 
 #include "formats/json_value.h"
 #include "host/words.h"
+#include "json_schema.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
@@ -58,7 +59,7 @@ std::string unseen_text(const Run& run) {
 Json rank_json(const Run& run, const RankTiming& rank, const TimeAxis& axis) {
     Json json{{"rank", rank.rank},
               {"host", run.processes[rank.process].host},
-              {"rounds", rank.rounds},
+              {"compared_calls", rank.compared_calls},
               {"arrival", rank.by_device ? "device" : "host"},
               {"median_late_ns", rank.median_late_ns},
               {"p99_late_ns", rank.p99_late_ns},
@@ -143,7 +144,7 @@ std::string straggler_table(const Run& run, const Timing& timing, const Straggle
 
 std::string straggler_json(const Run& run, const Timing& timing) {
     Json json;
-    json["schema"] = 1;
+    json["schema"] = kJsonSchema;
     json["steps"] = nullptr;
     const TimeAxis& axis = timing.axes.front();
     if (!axis.keys.empty()) {

@@ -129,9 +129,9 @@ class TextReport {
         section("  How we know");
         evidence(finding, kShownEvidence);
         cycle(finding);
-        if (!finding.to_be_sure.empty()) {
+        if (!finding.would_confirm.empty()) {
             section("  What would make it sure");
-            for (const std::string& what : finding.to_be_sure) {
+            for (const std::string& what : finding.would_confirm) {
                 item(what, "   - ");
             }
         }

@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "stacks.h"
+#include "named_stacks.h"
 
 namespace titan::analyzer {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "stacks.h"
+#include "named_stacks.h"
 
 namespace titan::analyzer {
 

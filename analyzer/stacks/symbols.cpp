@@ -13,7 +13,7 @@
 #include <mutex>
 
 #include "host/words.h"
-#include "stacks.h"
+#include "named_stacks.h"
 
 namespace titan::analyzer {
 namespace {
@@ -115,8 +115,8 @@ class Symbols::File {
     File& operator=(const File&) = delete;
 
     void name(StackSite& site, bool is_return) {
-        const auto [known, fresh] = named_.try_emplace({site.in_module, is_return});
-        if (fresh && module_ != nullptr) {
+        const auto [known, inserted] = named_.try_emplace({site.in_module, is_return});
+        if (inserted && module_ != nullptr) {
             look_up(site, is_return);
             known->second = {site.function, site.file, site.line, site.inlined};
         }

@@ -7,7 +7,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "rounds.h"
+#include "collective_instances.h"
 
 namespace titan::analyzer {
 namespace {
@@ -17,9 +17,9 @@ constexpr size_t kMaxSamples = 2048;  // of a pair of hosts
 void group_by_host(const Run& run, Clocks& clocks) {
     std::map<std::pair<std::string, std::string>, uint32_t> numbers;
     for (const Process& process : run.processes) {
-        const auto [found, fresh] =
+        const auto [found, inserted] =
             numbers.try_emplace({process.host, process.boot_id}, static_cast<uint32_t>(clocks.hosts.size()));
-        if (fresh) {
+        if (inserted) {
             clocks.hosts.emplace_back();
             clocks.hosts.back().host = process.host.empty() ? "(unnamed host)" : process.host;
         }
@@ -27,35 +27,35 @@ void group_by_host(const Run& run, Clocks& clocks) {
     }
 }
 
-// What one host saw of a round.
-struct Sight {
+// What one host saw of an instance.
+struct HostObservation {
     uint32_t host = 0;
     int64_t arrived_ns = std::numeric_limits<int64_t>::min();  // the last of its ranks, or before that
     int64_t first_end_ns = std::numeric_limits<int64_t>::max();
 };
 
-std::vector<Sight> sights_of(const Run& run, const Clocks& clocks, const Round& round) {
-    std::vector<Sight> sights;
+std::vector<HostObservation> observations_of(const Run& run, const Clocks& clocks, const CollectiveInstance& instance) {
+    std::vector<HostObservation> observations;
     std::unordered_map<uint32_t, size_t> place;
-    for (const Seat& seat : round.seats) {
-        const uint32_t host = clocks.host_of[seat.member.process];
-        const auto [found, fresh] = place.try_emplace(host, sights.size());
-        if (fresh) {
-            sights.push_back(Sight{host});
+    for (const Participant& participant : instance.participants) {
+        const uint32_t host = clocks.host_of[participant.member.process];
+        const auto [found, inserted] = place.try_emplace(host, observations.size());
+        if (inserted) {
+            observations.push_back(HostObservation{host});
         }
-        Sight* const sight = &sights[found->second];
+        HostObservation* const observation = &observations[found->second];
         // A start is seen late by up to the resolution, an entry is exact; both are before the true arrival then.
-        const int64_t started_ns = seat.arrival->started_ns - resolution_ns(run.process(seat.member));
-        sight->arrived_ns = std::max({sight->arrived_ns, seat.arrival->entered_ns, started_ns});
-        sight->first_end_ns = std::min(sight->first_end_ns, seat.arrival->ended_ns);
+        const int64_t started_ns = participant.arrival->started_ns - resolution_ns(run.process(participant.member));
+        observation->arrived_ns = std::max({observation->arrived_ns, participant.arrival->entered_ns, started_ns});
+        observation->first_end_ns = std::min(observation->first_end_ns, participant.arrival->ended_ns);
     }
-    return sights;
+    return observations;
 }
 
-double end_resolution(const Run& run, const Round& round) {
+double end_resolution(const Run& run, const CollectiveInstance& instance) {
     int64_t worst = 0;
-    for (const Seat& seat : round.seats) {
-        worst = std::max(worst, resolution_ns(run.process(seat.member)));
+    for (const Participant& participant : instance.participants) {
+        worst = std::max(worst, resolution_ns(run.process(participant.member)));
     }
     return static_cast<double>(worst);
 }
@@ -65,26 +65,27 @@ double end_resolution(const Run& run, const Round& round) {
 using Pair = std::pair<uint32_t, uint32_t>;
 using Samples = std::map<Pair, std::vector<ClockSample>>;
 
-void compare(const Run& run, const Clocks& clocks, const Round& round, Samples& samples) {
-    const std::vector<Sight> sights = sights_of(run, clocks, round);
-    if (sights.size() < 2) {
+void compare(const Run& run, const Clocks& clocks, const CollectiveInstance& instance, Samples& samples) {
+    const std::vector<HostObservation> observations = observations_of(run, clocks, instance);
+    if (observations.size() < 2) {
         return;
     }
-    const Sight& base =
-        *std::min_element(sights.begin(), sights.end(), [](const Sight& a, const Sight& b) { return a.host < b.host; });
-    const double end_error_ns = static_cast<double>(transfer_ns(round)) + end_resolution(run, round) / 2;
-    for (const Sight& sight : sights) {
-        if (sight.host == base.host) {
+    const HostObservation& base =
+        *std::min_element(observations.begin(), observations.end(),
+                          [](const HostObservation& a, const HostObservation& b) { return a.host < b.host; });
+    const double end_error_ns = static_cast<double>(transfer_ns(instance)) + end_resolution(run, instance) / 2;
+    for (const HostObservation& observation : observations) {
+        if (observation.host == base.host) {
             continue;
         }
         ClockSample sample;
-        sample.at_ns = sight.first_end_ns;
+        sample.at_ns = observation.first_end_ns;
         sample.order_ns = base.first_end_ns;
-        sample.least_ns = static_cast<double>(sight.arrived_ns) - static_cast<double>(base.first_end_ns);
-        sample.most_ns = static_cast<double>(sight.first_end_ns) - static_cast<double>(base.arrived_ns);
-        sample.likely_ns = static_cast<double>(sight.first_end_ns) - static_cast<double>(base.first_end_ns);
+        sample.least_ns = static_cast<double>(observation.arrived_ns) - static_cast<double>(base.first_end_ns);
+        sample.most_ns = static_cast<double>(observation.first_end_ns) - static_cast<double>(base.arrived_ns);
+        sample.likely_ns = static_cast<double>(observation.first_end_ns) - static_cast<double>(base.first_end_ns);
         sample.likely_error_ns = end_error_ns;
-        samples[{base.host, sight.host}].push_back(sample);
+        samples[{base.host, observation.host}].push_back(sample);
     }
 }
 
@@ -93,31 +94,31 @@ void compare_creations(const Run& run, const Clocks& clocks, const Communicator&
     if (communicator.origin != OpKind::kCommInit || communicator.members.size() < 2) {
         return;
     }
-    std::map<uint32_t, Sight> sights;
+    std::map<uint32_t, HostObservation> observations;
     for (const MemberRef ref : communicator.members) {
         const Member& member = run.member(ref);
         if (member.created_ns <= 0 || member.ready_ns <= member.created_ns || member.create_result != 0) {
             continue;
         }
         const uint32_t host = clocks.host_of[ref.process];
-        Sight& sight = sights.try_emplace(host, Sight{host}).first->second;
-        sight.arrived_ns = std::max(sight.arrived_ns, member.created_ns);
-        sight.first_end_ns = std::min(sight.first_end_ns, member.ready_ns);
+        HostObservation& observation = observations.try_emplace(host, HostObservation{host}).first->second;
+        observation.arrived_ns = std::max(observation.arrived_ns, member.created_ns);
+        observation.first_end_ns = std::min(observation.first_end_ns, member.ready_ns);
     }
-    if (sights.size() < 2) {
+    if (observations.size() < 2) {
         return;
     }
-    const Sight& base = sights.begin()->second;
-    for (auto i = std::next(sights.begin()); i != sights.end(); ++i) {
-        const Sight& sight = i->second;
+    const HostObservation& base = observations.begin()->second;
+    for (auto i = std::next(observations.begin()); i != observations.end(); ++i) {
+        const HostObservation& observation = i->second;
         ClockSample sample;
-        sample.at_ns = sight.first_end_ns;
+        sample.at_ns = observation.first_end_ns;
         sample.order_ns = base.first_end_ns;
-        sample.least_ns = static_cast<double>(sight.arrived_ns) - static_cast<double>(base.first_end_ns);
-        sample.most_ns = static_cast<double>(sight.first_end_ns) - static_cast<double>(base.arrived_ns);
-        sample.likely_ns = static_cast<double>(sight.first_end_ns) - static_cast<double>(base.first_end_ns);
+        sample.least_ns = static_cast<double>(observation.arrived_ns) - static_cast<double>(base.first_end_ns);
+        sample.most_ns = static_cast<double>(observation.first_end_ns) - static_cast<double>(base.arrived_ns);
+        sample.likely_ns = static_cast<double>(observation.first_end_ns) - static_cast<double>(base.first_end_ns);
         sample.likely_error_ns = (sample.most_ns - sample.least_ns) / 2;
-        samples[{base.host, sight.host}].push_back(sample);
+        samples[{base.host, observation.host}].push_back(sample);
     }
 }
 
@@ -221,9 +222,9 @@ Clocks align_clocks(const Run& run) {
     Samples samples;
     for (const Communicator& communicator : run.communicators) {
         compare_creations(run, clocks, communicator, samples);
-        for (const Round& round : rounds_of(run, communicator)) {
-            if (round.ended) {
-                compare(run, clocks, round, samples);
+        for (const CollectiveInstance& instance : instances_of(run, communicator)) {
+            if (instance.ended) {
+                compare(run, clocks, instance, samples);
             }
         }
     }

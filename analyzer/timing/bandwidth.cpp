@@ -99,21 +99,22 @@ class Bandwidth {
     void collect(uint32_t index) {
         const Communicator& communicator = run_.communicators[index];
         std::map<Class, Series> here;
-        const std::vector<Round> rounds = rounds_of(run_, communicator);
-        for (const Round& round : rounds) {
-            if (!round.ended || !round.on_device || round.bytes == 0) {
+        const std::vector<CollectiveInstance> instances = instances_of(run_, communicator);
+        for (const CollectiveInstance& instance : instances) {
+            if (!instance.ended || !instance.on_device || instance.bytes == 0) {
                 continue;
             }
-            Series& series = here[{round.kind, std::bit_width(round.bytes), communicator.size}];
+            Series& series = here[{instance.kind, std::bit_width(instance.bytes), communicator.size}];
             series.communicator = index;
-            series.steps = round.step >= 0;
-            for (const Seat& seat : round.seats) {
+            series.steps = instance.step >= 0;
+            for (const Participant& participant : instance.participants) {
                 series.noise_ns =
-                    std::max(series.noise_ns, static_cast<double>(resolution_ns(run_.process(seat.member))));
+                    std::max(series.noise_ns, static_cast<double>(resolution_ns(run_.process(participant.member))));
             }
-            const Seat& seat = round.seats.front();
-            const int64_t when_ns = timing_.clocks.common_ns(seat.member.process, seat.arrival->ended_ns);
-            series.taken.push_back({round.key(), when_ns, round.bytes, static_cast<double>(transfer_ns(round))});
+            const Participant& participant = instance.participants.front();
+            const int64_t when_ns = timing_.clocks.common_ns(participant.member.process, participant.arrival->ended_ns);
+            series.taken.push_back(
+                {instance.key(), when_ns, instance.bytes, static_cast<double>(transfer_ns(instance))});
         }
         for (auto& [of_class, series] : here) {
             if (series.taken.size() >= kLeastRounds) {
@@ -130,7 +131,7 @@ class Bandwidth {
         SlowCollective slow;
         slow.communicators = {series.communicator};
         slow.op = std::get<0>(of_class);
-        slow.rounds = series.taken.size() - first;
+        slow.compared_calls = series.taken.size() - first;
         slow.taken_ns = series.median_ns(first);
         slow.usual_ns = usual_ns;
         slow.steps = series.steps;

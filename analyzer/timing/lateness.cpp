@@ -1,5 +1,5 @@
-// Lateness of each member in each round. A rank is late by what it comes after its peers, but no more than its own time
-// since the round before exceeds theirs: time inside other collectives is somebody else's. Of another recorder's files,
+// Lateness of each member in each instance. A rank is late by what it comes after its peers, but no more than its own time
+// since the instance before exceeds theirs: time inside other collectives is somebody else's. Of another recorder's files,
 // where only durations are exact, both are told from them: who is late waits less, in this communicator and in all.
 #include <algorithm>
 #include <map>
@@ -32,8 +32,8 @@ struct Costs {
 };
 
 struct Late {
-    double arrived_ns = 0;  // on the round's common time
-    double own_ns = 0;      // own time since the round before
+    double arrived_ns = 0;  // on the instance's common time
+    double own_ns = 0;      // own time since the instance before
     double entered_ns = 0;  // relative like arrived_ns
     double late_ns = 0;
     uint32_t role = 0;
@@ -41,8 +41,8 @@ struct Late {
 
 class Lateness {
   public:
-    Lateness(const Run& run, const std::vector<bool>& left_out, Timing& timing)
-        : run_(run), left_out_(left_out), timing_(timing), roles_(roles_of(run)) {
+    Lateness(const Run& run, const std::vector<bool>& excluded, Timing& timing)
+        : run_(run), excluded_(excluded), timing_(timing), roles_(roles_of(run)) {
         for (uint32_t p = 0; p < run.processes.size(); ++p) {
             int first = INT32_MIN;
             several_.push_back(false);
@@ -90,7 +90,7 @@ class Lateness {
     Communicator known_of(const Communicator& whole) const {
         Communicator known;
         std::copy_if(whole.members.begin(), whole.members.end(), std::back_inserter(known.members),
-                     [&](const MemberRef ref) { return left_out_.empty() || !left_out_[ref.process]; });
+                     [&](const MemberRef ref) { return excluded_.empty() || !excluded_[ref.process]; });
         return known;
     }
 
@@ -98,11 +98,12 @@ class Lateness {
         const Communicator communicator = known_of(run_.communicators[index]);
         const bool by_durations =
             !communicator.members.empty() && !run_.process(communicator.members.front()).sees.moments;
-        const std::vector<Round> rounds = rounds_of(run_, communicator, by_durations ? kMostStretches : SIZE_MAX);
-        if (rounds.size() < kLeastKeys) {
+        const std::vector<CollectiveInstance> instances =
+            instances_of(run_, communicator, by_durations ? kMostStretches : SIZE_MAX);
+        if (instances.size() < kLeastKeys) {
             return;
         }
-        const bool steps = rounds.back().step >= 0;
+        const bool steps = instances.back().step >= 0;
         std::map<int64_t, double> own_times;
         std::map<int64_t, double>& times = steps ? step_times_ : own_times;
         const auto axis = static_cast<uint32_t>(steps ? 0 : timing_.axes.size());
@@ -110,9 +111,9 @@ class Lateness {
             timing_.axes.emplace_back();
             timing_.axes.back().steps = false;
         }
-        for (const Round& round : rounds) {
-            if ((round.step >= 0) == steps) {
-                judge(round, index, axis, times);
+        for (const CollectiveInstance& instance : instances) {
+            if ((instance.step >= 0) == steps) {
+                judge(instance, index, axis, times);
             }
         }
         if (!steps) {
@@ -136,52 +137,53 @@ class Lateness {
 
     enum class Base { kClock, kEnd, kOwn };
 
-    // Clocks where they are good, else the end of the round, which is one moment for all; without ends each rank's own
-    // time since the round before, when all left nearly together.
-    Base base_of(const Round& round, double& noise_ns) const {
-        const uint32_t host = timing_.clocks.host_of[round.seats.front().member.process];
+    // Clocks where they are good, else the end of the instance, which is one moment for all; without ends each rank's own
+    // time since the instance before, when all left nearly together.
+    Base base_of(const CollectiveInstance& instance, double& noise_ns) const {
+        const uint32_t host = timing_.clocks.host_of[instance.participants.front().member.process];
         bool one_host = true;
         bool aligned = true;
         double bound_ns = 0;
         double looked_ns = kHostNoiseNs;
-        for (const Seat& seat : round.seats) {
-            const uint32_t process = seat.member.process;
+        for (const Participant& participant : instance.participants) {
+            const uint32_t process = participant.member.process;
             one_host &= timing_.clocks.host_of[process] == host;
             aligned &= timing_.clocks.aligned(process);
             bound_ns = std::max(bound_ns, timing_.clocks.bound_ns(process));
-            if (round.on_device) {
-                looked_ns = std::max(looked_ns, static_cast<double>(resolution_ns(run_.process(seat.member))));
+            if (instance.on_device) {
+                looked_ns = std::max(looked_ns, static_cast<double>(resolution_ns(run_.process(participant.member))));
             }
         }
         const bool good = one_host || (aligned && bound_ns <= std::max(looked_ns, kGoodBoundNs));
         noise_ns = looked_ns + (good ? (one_host ? 0 : bound_ns) : looked_ns);
-        return good ? Base::kClock : round.ended ? Base::kEnd : Base::kOwn;
+        return good ? Base::kClock : instance.ended ? Base::kEnd : Base::kOwn;
     }
 
-    bool place(const Round& round, std::vector<Late>& lates, double& noise_ns) const {
-        if (!run_.process(round.seats.front().member).sees.moments) {
+    bool place(const CollectiveInstance& instance, std::vector<Late>& lates, double& noise_ns) const {
+        if (!run_.process(instance.participants.front().member).sees.moments) {
             noise_ns = kDurationNoiseNs;
-            return place_by_durations(round, lates);
+            return place_by_durations(instance, lates);
         }
-        const Base base = base_of(round, noise_ns);
+        const Base base = base_of(instance, noise_ns);
         int64_t base_ns = 0;
-        for (const Seat& seat : round.seats) {
-            const Arrival& arrival = *seat.arrival;
-            const int64_t arrived_ns = round.on_device ? arrival.arrived_ns() : arrival.entered_ns;
+        for (const Participant& participant : instance.participants) {
+            const Arrival& arrival = *participant.arrival;
+            const int64_t arrived_ns = instance.on_device ? arrival.arrived_ns() : arrival.entered_ns;
             const auto common = [&](int64_t time_ns) {
                 return base == Base::kEnd ? time_ns - arrival.ended_ns
-                                          : timing_.clocks.common_ns(seat.member.process, time_ns);
+                                          : timing_.clocks.common_ns(participant.member.process, time_ns);
             };
             base_ns = lates.empty() ? common(arrived_ns) : base_ns;
             Late late;
             late.arrived_ns = static_cast<double>(common(arrived_ns) - base_ns);
             late.entered_ns = static_cast<double>(common(arrival.entered_ns) - base_ns);
-            late.role = roles_[seat.member.process];
+            late.role = roles_[participant.member.process];
             late.own_ns = -1;
-            if (seat.before != nullptr && !several_[seat.member.process]) {
-                const int64_t since_ns = round.on_device ? seat.before->arrived_ns() : seat.before->entered_ns;
+            if (participant.before != nullptr && !several_[participant.member.process]) {
+                const int64_t since_ns =
+                    instance.on_device ? participant.before->arrived_ns() : participant.before->entered_ns;
                 late.own_ns = static_cast<double>(arrived_ns - since_ns) -
-                              static_cast<double>(arrival.waited_ns - seat.before->waited_ns);
+                              static_cast<double>(arrival.waited_ns - participant.before->waited_ns);
             }
             if (base == Base::kOwn) {
                 late.arrived_ns = late.entered_ns = late.own_ns;
@@ -194,23 +196,23 @@ class Lateness {
         return true;
     }
 
-    // From the end of the round before to the end of this one, moments that all members share.
-    bool place_by_durations(const Round& round, std::vector<Late>& lates) const {
+    // From the end of the instance before to the end of this one, moments that all members share.
+    bool place_by_durations(const CollectiveInstance& instance, std::vector<Late>& lates) const {
         double longest_ns = 0;
-        for (const Seat& seat : round.seats) {
-            if (seat.before == nullptr || seat.before->untimed != seat.arrival->untimed) {
+        for (const Participant& participant : instance.participants) {
+            if (participant.before == nullptr || participant.before->untimed != participant.arrival->untimed) {
                 return false;
             }
             const auto since = [&](int64_t Arrival::*sum) {
-                return static_cast<double>(seat.arrival->*sum - seat.before->*sum);
+                return static_cast<double>(participant.arrival->*sum - participant.before->*sum);
             };
             const auto last = [](const Arrival& arrival) {
                 return static_cast<double>(arrival.ended_ns - arrival.started_ns);
             };
             Late late;
-            late.role = roles_[seat.member.process];
+            late.role = roles_[participant.member.process];
             late.arrived_ns = -since(&Arrival::held_ns);
-            late.own_ns = since(&Arrival::waited_ns) + last(*seat.arrival) - last(*seat.before);
+            late.own_ns = since(&Arrival::waited_ns) + last(*participant.arrival) - last(*participant.before);
             longest_ns = std::max(longest_ns, late.own_ns);
             lates.push_back(late);
         }
@@ -227,13 +229,13 @@ class Lateness {
             by_role[lates[i].role].push_back(i);
         }
         host_late.assign(lates.size(), 0);
-        for (const auto& [role, seats] : by_role) {
-            if (seats.size() < 2) {
+        for (const auto& [role, participants] : by_role) {
+            if (participants.size() < 2) {
                 continue;
             }
             const auto median = [&](double Late::*field) {
                 std::vector<double> values;
-                for (const size_t i : seats) {
+                for (const size_t i : participants) {
                     if (field != &Late::own_ns || lates[i].own_ns >= 0) {
                         values.push_back(lates[i].*field);
                     }
@@ -243,7 +245,7 @@ class Lateness {
             const double arrived_ns = median(&Late::arrived_ns);
             const double own_ns = median(&Late::own_ns);
             const double entered_ns = median(&Late::entered_ns);
-            for (const size_t i : seats) {
+            for (const size_t i : participants) {
                 const double late_ns = lates[i].arrived_ns - arrived_ns;
                 lates[i].late_ns = lates[i].own_ns < 0 ? late_ns : std::min(late_ns, lates[i].own_ns - own_ns);
                 host_late[i] = std::max(0.0, lates[i].entered_ns - entered_ns);
@@ -251,12 +253,12 @@ class Lateness {
         }
     }
 
-    void judge(const Round& round, uint32_t index, uint32_t axis, std::map<int64_t, double>& times) {
-        const bool first = std::all_of(round.seats.begin(), round.seats.end(),
-                                       [](const Seat& seat) { return seat.before == nullptr; });
+    void judge(const CollectiveInstance& instance, uint32_t index, uint32_t axis, std::map<int64_t, double>& times) {
+        const bool first = std::all_of(instance.participants.begin(), instance.participants.end(),
+                                       [](const Participant& participant) { return participant.before == nullptr; });
         std::vector<Late> lates;
         double noise_ns = 0;
-        if (first || !place(round, lates, noise_ns)) {
+        if (first || !place(instance, lates, noise_ns)) {
             return;
         }
         std::vector<double> host_late;
@@ -272,29 +274,30 @@ class Lateness {
         }
         int64_t when_ns = INT64_MAX;
         for (size_t i = 0; i < lates.size(); ++i) {
-            const MemberRef ref = round.seats[i].member;
+            const MemberRef ref = instance.participants[i].member;
             const double cost_ns =
                 lates[i].late_ns < least ? 0 : std::clamp(lates[i].arrived_ns - others, 0.0, lates[i].late_ns);
-            note({run_.member(ref).global_rank, ref.process}, index, axis, round, lates[i].late_ns, cost_ns,
+            note({run_.member(ref).global_rank, ref.process}, index, axis, instance, lates[i].late_ns, cost_ns,
                  std::min(cost_ns, host_late[i]), noise_ns);
-            when_ns = std::min(when_ns, timing_.clocks.common_ns(ref.process, round.seats[i].arrival->arrived_ns()));
+            when_ns = std::min(when_ns,
+                               timing_.clocks.common_ns(ref.process, instance.participants[i].arrival->arrived_ns()));
         }
-        const auto [time, fresh] = times.try_emplace(round.key(), static_cast<double>(when_ns));
+        const auto [time, inserted] = times.try_emplace(instance.key(), static_cast<double>(when_ns));
         time->second = std::min(time->second, static_cast<double>(when_ns));
     }
 
-    void note(Actor actor, uint32_t index, uint32_t axis, const Round& round, double late_ns, double cost_ns,
-              double host_ns, double noise_ns) {
+    void note(Actor actor, uint32_t index, uint32_t axis, const CollectiveInstance& instance, double late_ns,
+              double cost_ns, double host_ns, double noise_ns) {
         Found& found = found_[actor];
         if (found.in.empty() || found.in.back().communicator != index) {
-            found.in.push_back({index, axis, {}, round.kind});
+            found.in.push_back({index, axis, {}, instance.kind});
         }
-        auto& cost = found.in.back().costs.of_key[round.key()];
+        auto& cost = found.in.back().costs.of_key[instance.key()];
         cost.first += cost_ns;
         cost.second += host_ns;
         found.late_ns.push_back(std::max(0.0, late_ns));
         found.noise_ns = std::max(found.noise_ns, noise_ns);
-        found.by_device &= round.on_device;
+        found.by_device &= instance.on_device;
     }
 
     // Streams that wait at the same time wait longer together than the job does, so that own time is not told apart from
@@ -330,7 +333,7 @@ class Lateness {
         rank.communicator = best.communicator;
         rank.axis = best.axis;
         rank.op = best.op;
-        rank.rounds = found.late_ns.size();
+        rank.compared_calls = found.late_ns.size();
         rank.by_device = found.by_device;
         rank.held = found.held;
         rank.noise_ns = found.noise_ns;
@@ -359,7 +362,7 @@ class Lateness {
     }
 
     const Run& run_;
-    const std::vector<bool>& left_out_;  // by process; empty: none
+    const std::vector<bool>& excluded_;  // by process; empty: none
     Timing& timing_;
     std::vector<uint32_t> roles_;
     std::vector<bool> several_;  // the process is several ranks: its time is nobody's own
@@ -369,8 +372,8 @@ class Lateness {
 
 }  // namespace
 
-void measure_lateness(const Run& run, Timing& timing, const std::vector<bool>& left_out) {
-    Lateness(run, left_out, timing).measure();
+void measure_lateness(const Run& run, Timing& timing, const std::vector<bool>& excluded) {
+    Lateness(run, excluded, timing).measure();
 }
 
 Timing analyze_timing(const Run& run) {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "host/words.h"
-#include "processors.h"
+#include "overcommitted_hosts.h"
 
 namespace titan::analyzer {
 namespace {
@@ -90,7 +90,7 @@ void weigh_processors(const Run& run, Finding& finding) {
     }
     if (short_of) {
         finding.confidence = Confidence::kPossible;
-        finding.to_be_sure.emplace_back("a run with a processor for every thread that wants one");
+        finding.would_confirm.emplace_back("a run with a processor for every thread that wants one");
         return;
     }
     const auto unknown = std::find_if(run.processes.begin(), run.processes.end(), [&](const Process& process) {

@@ -9,11 +9,11 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kMostLeftOut = 16;  // ranks, and as many hosts: each costs a comparison of all rounds
-constexpr double kLeastLeft = 0.3;   // of what it costs
-constexpr double kAbove = 2;         // times what any rank costs that is not called late
+constexpr size_t kMostExclusions = 16;  // ranks, and as many hosts: each costs a comparison of all instances
+constexpr double kLeastLeft = 0.3;      // of what it costs
+constexpr double kAbove = 2;            // times what any rank costs that is not called late
 
-struct LeftOut {
+struct Exclusion {
     std::string name;
     std::vector<bool> processes;
 };
@@ -33,7 +33,7 @@ class Stability {
         if (late.empty()) {
             return;
         }
-        for (const LeftOut& without : choose(late)) {
+        for (const Exclusion& without : choose(late)) {
             Timing again;
             again.clocks = timing_.clocks;
             measure_lateness(run_, again, without.processes);
@@ -46,7 +46,7 @@ class Stability {
 
   private:
     // Ranks that a late one is compared with and their hosts, evenly chosen where there are many.
-    std::vector<LeftOut> choose(const std::vector<RankTiming*>& late) const {
+    std::vector<Exclusion> choose(const std::vector<RankTiming*>& late) const {
         std::vector<bool> compared(run_.processes.size());
         for (const RankTiming* rank : late) {
             for (const Member& member : run_.processes[rank->process].members) {
@@ -58,8 +58,8 @@ class Stability {
                 }
             }
         }
-        std::vector<LeftOut> ranks;
-        std::map<uint32_t, LeftOut> of_host;
+        std::vector<Exclusion> ranks;
+        std::map<uint32_t, Exclusion> of_host;
         for (size_t p = 0; p < compared.size(); ++p) {
             if (!compared[p]) {
                 continue;
@@ -67,30 +67,30 @@ class Stability {
             std::vector<bool> alone(compared.size());
             alone[p] = true;
             ranks.push_back({fmt::format("rank {}", run_.processes[p].rank), std::move(alone)});
-            LeftOut& host = of_host[timing_.clocks.host_of[p]];
+            Exclusion& host = of_host[timing_.clocks.host_of[p]];
             host.name = "host " + run_.processes[p].host;
             host.processes.resize(compared.size());
             host.processes[p] = true;
         }
-        std::vector<LeftOut> hosts;
+        std::vector<Exclusion> hosts;
         for (auto& [number, host] : of_host) {
             hosts.push_back(std::move(host));
         }
-        std::vector<LeftOut> all;
+        std::vector<Exclusion> all;
         thin(std::move(ranks), all);
         thin(std::move(hosts), all);
         return all;
     }
 
-    static void thin(std::vector<LeftOut> from, std::vector<LeftOut>& into) {
-        const size_t count = std::min(from.size(), kMostLeftOut);
+    static void thin(std::vector<Exclusion> from, std::vector<Exclusion>& into) {
+        const size_t count = std::min(from.size(), kMostExclusions);
         for (size_t i = 0; i < count; ++i) {
             into.push_back(std::move(from[i * from.size() / count]));
         }
     }
 
     // Without anybody to compare it with nothing is contradicted.
-    void judge(RankTiming& rank, const LeftOut& without, const Timing& again) const {
+    void judge(RankTiming& rank, const Exclusion& without, const Timing& again) const {
         const RankTiming* own = nullptr;
         double others_ns = 0;
         for (const RankTiming& other : again.ranks) {

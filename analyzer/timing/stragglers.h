@@ -1,4 +1,4 @@
-// Who is late, what it costs, since when and why: from rounds of collectives. And collectives that are slow themselves.
+// Who is late, what it costs, since when and why: from instances of collectives. And collectives that are slow themselves.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "clocks.h"
+#include "collective_instances.h"
 #include "finding.h"
-#include "rounds.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -55,7 +55,7 @@ struct RankTiming {
     uint32_t communicator = kNoIndex;  // where the job waits for it most
     uint32_t axis = 0;                 // of Timing::axes
     OpKind op{};
-    size_t rounds = 0;
+    size_t compared_calls = 0;
     bool by_device = false;
     bool held = false;          // its lateness is another rank's, for which it waits elsewhere
     double median_late_ns = 0;  // behind its peers, what others made it lose left out
@@ -80,7 +80,7 @@ struct SlowCollective {
     double bus_bytes_per_s = 0;
     double usual_bus_bytes_per_s = 0;
     double lost_ns = 0;
-    size_t rounds = 0;
+    size_t compared_calls = 0;
     bool since_known = false;  // it was faster before
     bool against_history = false;
     int64_t since = 0;  // key
@@ -98,8 +98,8 @@ struct Timing {
 
 Timing analyze_timing(const Run& run);
 
-// lateness.cpp: fills axes and ranks, but for shapes and parts. `left_out`: by process, as if its file were lost.
-void measure_lateness(const Run& run, Timing& timing, const std::vector<bool>& left_out = {});
+// lateness.cpp: fills axes and ranks, but for shapes and parts. `excluded`: by process, as if its file were lost.
+void measure_lateness(const Run& run, Timing& timing, const std::vector<bool>& excluded = {});
 // patterns.cpp
 void classify(Timing& timing);
 // stability.cpp: for ranks with a pattern, whether they keep it without any one other rank or host.

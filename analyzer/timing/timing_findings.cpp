@@ -6,7 +6,7 @@
 #include <set>
 
 #include "host/words.h"
-#include "processors.h"
+#include "overcommitted_hosts.h"
 #include "run_text.h"
 #include "stragglers.h"
 
@@ -81,20 +81,20 @@ void set_confidence(const Run& run, const std::vector<const RankTiming*>& group,
     };
     finding.confidence = Confidence::kPossible;
     if (shaky != group.end()) {
-        finding.to_be_sure.push_back("more steps on record: without " + (*shaky)->vanishes_without +
-                                     " it would not be called late");
+        finding.would_confirm.push_back("more steps on record: without " + (*shaky)->vanishes_without +
+                                        " it would not be called late");
     } else if (any(stands_out(1)) != group.end()) {
-        finding.to_be_sure.emplace_back("more steps on record: others are late by as much at times");
+        finding.would_confirm.emplace_back("more steps on record: others are late by as much at times");
     } else if (any(stands_out(kStandsOut)) != group.end() && any_missing(run, head)) {
-        finding.to_be_sure.emplace_back("the files of all ranks: one that is missing may be what holds it");
+        finding.would_confirm.emplace_back("the files of all ranks: one that is missing may be what holds it");
     } else if (!head.by_device) {
         finding.confidence = Confidence::kLikely;
-        finding.to_be_sure.emplace_back(
+        finding.would_confirm.emplace_back(
             "TITANTRACE_GPU_PROGRESS=timing: arrivals are taken from the hosts, not from the GPUs");
     } else if (head.shape.pattern != LatePattern::kPersistent || head.shape.hits < kSureHits ||
                head.shape.typical_ns <= 6 * head.noise_ns || any(stands_out(kStandsOut)) != group.end()) {
         finding.confidence = Confidence::kLikely;
-        finding.to_be_sure.emplace_back(
+        finding.would_confirm.emplace_back(
             "more steps on record: the lateness is not constant, or small beside the noise");
     } else {
         finding.confidence = Confidence::kCertain;
@@ -135,7 +135,7 @@ Finding straggler(const Run& run, const Timing& timing, const std::vector<const 
     finding.evidence.push_back(fmt::format(
         "{} on {}: rank {} {} the median of its peers, by {} in the median of {} {} and by {} at the 99th percentile",
         op_text(head.op), communicator_text(communicator), head.rank, by_durations ? "waits less than" : "comes after",
-        time(head.median_late_ns), head.rounds, by_durations ? "stretches of calls" : "sampled calls",
+        time(head.median_late_ns), head.compared_calls, by_durations ? "stretches of calls" : "sampled calls",
         time(head.p99_late_ns)));
     finding.evidence.push_back("time that it was held in other collectives by other ranks is left out");
     finding.evidence.insert(finding.evidence.end(), head.why.begin(), head.why.end());
@@ -182,7 +182,7 @@ Finding slow_collective(const Run& run, const Timing& timing, const SlowCollecti
     finding.ranks.assign(ranks.begin(), ranks.end());
     finding.confidence = slow.taken_ns > 3 * slow.usual_ns ? Confidence::kCertain : Confidence::kLikely;
     if (finding.confidence != Confidence::kCertain) {
-        finding.to_be_sure.emplace_back("more calls on record: it is slow, but by less than three times");
+        finding.would_confirm.emplace_back("more calls on record: it is slow, but by less than three times");
     }
     std::string where;
     for (const std::string& name : names) {
@@ -201,8 +201,9 @@ Finding slow_collective(const Run& run, const Timing& timing, const SlowCollecti
         finding.summary +=
             fmt::format("; suspect the link between hosts {} and {}", slow.hosts.front(), slow.hosts.back());
     }
-    finding.evidence.push_back(fmt::format(
-        "median of {} calls, measured on the member that arrives last, so lateness is not part of it", slow.rounds));
+    finding.evidence.push_back(
+        fmt::format("median of {} calls, measured on the member that arrives last, so lateness is not part of it",
+                    slow.compared_calls));
     finding.evidence.push_back(slow.against_history ? "before, the same calls of the same communicators were faster"
                                                     : "communicators of the same size are faster with the same calls");
     finding.evidence.push_back(fmt::format("{} lost", time(slow.lost_ns)));

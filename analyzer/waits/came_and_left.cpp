@@ -82,8 +82,8 @@ void doubt_the_many(WaitNode& node) {
         return;
     }
     for (Absence& absence : node.absent) {
-        if (absence.moved_on && absence.passed.how == Passing::kNo) {
-            absence.passed = {Passing::kUndecided, node.waiting.front().member};
+        if (absence.moved_on && absence.skip.verdict == SkipVerdict::kNo) {
+            absence.skip = {SkipVerdict::kUndecided, node.waiting.front().member};
         }
     }
 }
@@ -98,9 +98,11 @@ bool entered_split(const Run& run, const WaitNode& node, MemberRef parent) {
     }
     // A member that asks for no communicator leaves only its call.
     const History& history = process.history;
-    const auto is_it = [&](const CallShape& shape) { return shape.kind == node.op && shape.row == parent.row; };
+    const auto is_it = [&](const CallSignature& signature) {
+        return signature.kind == node.op && signature.row == parent.row;
+    };
     uint64_t calls = 0;
-    if (std::any_of(history.shapes.begin(), history.shapes.end(), is_it)) {
+    if (std::any_of(history.signatures.begin(), history.signatures.end(), is_it)) {
         for (uint32_t i = 0; i < history.size(); ++i) {
             calls += is_it(history[i]) ? 1 : 0;
         }

@@ -29,7 +29,7 @@ const Entry* find_capture(const Run& run, MemberRef ref, const Entry& like, uint
     uint64_t first = sequence;
     const auto reaches = [&](uint32_t place) {
         while (first > 0) {
-            const std::optional<uint32_t> before = member.past.find(first - 1);
+            const std::optional<uint32_t> before = member.call_log.find(first - 1);
             if (before && *before < place) {
                 return true;
             }
@@ -45,7 +45,7 @@ const Entry* find_capture(const Run& run, MemberRef ref, const Entry& like, uint
         if (!entry.captured || entry.row != ref.row || !same_arguments(entry, like)) {
             continue;
         }
-        const bool launched = any_from(process.history, entry.place, [&](const CallShape& later) {
+        const bool launched = any_from(process.history, entry.place, [&](const CallSignature& later) {
             return later.replayed && later.graph == entry.graph;
         });
         return launched ? nullptr : &entry;
@@ -55,14 +55,13 @@ const Entry* find_capture(const Run& run, MemberRef ref, const Entry& like, uint
 
 const Entry* find_capture(const Run& run, const WaitNode& node, const Absence& absence) {
     const Waiter* waiter = first_call(node);
-    const bool left_out =
-        absence.moved_on && absence.reason == AbsenceReason::kQueued;  // its next call has that number
+    const bool skipped = absence.moved_on && absence.reason == AbsenceReason::kQueued;  // its next call has that number
     if (node.kind != WaitKind::kCollective || waiter == nullptr ||
-        (absence.reason != AbsenceReason::kNotIssued && !left_out) || !absence.member.known() ||
+        (absence.reason != AbsenceReason::kNotIssued && !skipped) || !absence.member.known() ||
         absence.member.row == kNoIndex) {
         return nullptr;
     }
-    if (left_out) {
+    if (skipped) {
         return find_capture(run, absence.member, *waiter->entry, node.sequence);
     }
     return find_capture(run, absence.member, *waiter->entry, run.member(absence.member).issued);

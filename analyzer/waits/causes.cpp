@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "robust.h"
-#include "went_past.h"
+#include "skipped_call.h"
 
 namespace titan::analyzer {
 namespace {
@@ -16,14 +16,14 @@ constexpr int64_t kLeastCreationHangNs = 10'000'000'000;
 constexpr int64_t kTypicalFactor = 5;
 // What is called less often says nothing of how long a call may take.
 constexpr int64_t kSlowestPaceNs = 60'000'000'000;
-constexpr size_t kHabitCalls = 64;
+constexpr size_t kTypicalCalls = 64;
 
 // Median time from the call to its completion, over the newest sends and receives of this member: a receive is handed over
 // long before its data is there, so it is measured against its like. 0 unknown.
 int64_t typical_p2p_ns(const Run& run, MemberRef ref) {
     const Process& process = run.process(ref);
     std::vector<int64_t> durations;
-    for (size_t i = process.entries.size(); i-- > 0 && durations.size() < kHabitCalls;) {
+    for (size_t i = process.entries.size(); i-- > 0 && durations.size() < kTypicalCalls;) {
         const Entry& entry = process.entries[i];
         const bool counts = entry.row == ref.row && format::class_of(entry.kind) == format::OpClass::p2p;
         if (counts && entry.finished_ns > entry.entered_ns && entry.entered_ns != 0) {

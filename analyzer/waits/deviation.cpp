@@ -41,7 +41,7 @@ class Comparison {
         std::vector<Token> tokens;
         const History& history = process.history;
         for (uint32_t place = first_place; place < history.size(); ++place) {
-            const CallShape& call = history[place];
+            const CallSignature& call = history[place];
             const uint8_t group = group_of(process, call.row);
             const bool p2p = call.kind == OpKind::kSend || call.kind == OpKind::kRecv;
             if (group == 0 || call.captured || (!p2p && !format::is_collective(call.kind))) {
@@ -79,12 +79,12 @@ class Comparison {
         for (const Member& one : a.members) {
             for (const Member& other : b.members) {
                 const bool same = one.communicator == other.communicator && one.communicator != kNoIndex;
-                if (!same || one.past.empty() || other.past.empty()) {
+                if (!same || one.call_log.empty() || other.call_log.empty()) {
                     continue;
                 }
-                const uint64_t first = std::max(one.past.first(), other.past.first());
-                const auto here = one.past.find(first);
-                const auto there = other.past.find(first);
+                const uint64_t first = std::max(one.call_log.first(), other.call_log.first());
+                const auto here = one.call_log.find(first);
+                const auto there = other.call_log.find(first);
                 if (here && there && (!start || *here < start->first)) {
                     start = std::pair{*here, *there};
                 }
@@ -172,7 +172,7 @@ size_t equal_before(std::span<const Token> tokens, size_t a, size_t b) {
 }
 
 // The newest place where it made another call than it always made after as long a stretch of equal ones. What it did again
-// since, after such a stretch, has become its habit.
+// since, after such a stretch, has become usual.
 std::optional<Deviation> from_own_past(const Run& run, const Comparison& comparison, uint32_t index) {
     constexpr size_t kLookedAt = 64;
     constexpr size_t kLeastContext = 6;

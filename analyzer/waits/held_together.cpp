@@ -84,7 +84,7 @@ void doubt_the_many_in_exchanges(const Run& run, WaitGraph& graph) {
         const bool alone = node.kind == WaitKind::kPointToPoint && node.waiting.size() == 1 &&
                            node.waiting.front().entry != nullptr && node.waiting.front().entry->group != 0;
         for (Absence& absence : node.absent) {
-            if (alone && absence.passed.how == Passing::kSkipped) {
+            if (alone && absence.skip.verdict == SkipVerdict::kSkipped) {
                 const Waiter& waiter = node.waiting.front();
                 went_on[{waiter.member.process, waiter.member.row, waiter.entry->group}].push_back(&absence);
             }
@@ -101,8 +101,8 @@ void doubt_the_many_in_exchanges(const Run& run, WaitGraph& graph) {
             continue;
         }
         for (Absence* absence : absences) {
-            absence->passed.how = Passing::kWaiterIsOdd;
-            absence->passed.waiter = {process, row};
+            absence->skip.verdict = SkipVerdict::kWaiterIsOdd;
+            absence->skip.waiter = {process, row};
             absence->moved_on = false;
         }
     }

@@ -9,8 +9,8 @@
 #include "captures.h"
 #include "host_threads.h"
 #include "host_wait.h"
+#include "skipped_call.h"
 #include "stream_order.h"
-#include "went_past.h"
 
 namespace titan::analyzer {
 namespace {
@@ -57,8 +57,8 @@ class GraphBuilder {
 
   private:
     uint32_t node_for(const NodeKey& key) {
-        const auto [found, fresh] = index_.try_emplace(key, static_cast<uint32_t>(graph_.nodes.size()));
-        if (fresh) {
+        const auto [found, inserted] = index_.try_emplace(key, static_cast<uint32_t>(graph_.nodes.size()));
+        if (inserted) {
             WaitNode node;
             std::tie(node.kind, node.communicator, node.sequence, node.source, node.target, node.op) = key;
             graph_.nodes.push_back(std::move(node));
@@ -235,7 +235,7 @@ class GraphBuilder {
         // With all waits recorded, work of its own that no call is ahead of is what it waits for.
         const bool only_work = ahead.calls.empty() && !ahead.work.empty();
         return !ahead.calls.empty() ||
-               (only_work && owner.sight.waits_since(oldest_ns) && !waits_by_default_stream(owner));
+               (only_work && owner.streams_seen.waits_since(oldest_ns) && !waits_by_default_stream(owner));
     }
 
     void hold_in_nccl(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
@@ -303,17 +303,17 @@ class GraphBuilder {
         } else {
             absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
             if (member != nullptr) {
-                absence.passed = went_past(run_, graph_.orders, ref, node);
-                if (absence.passed.how == Passing::kNo) {
-                    absence.passed.how = ahead_in_messages(run_, ref, node);
+                absence.skip = find_skipped_call(run_, graph_.orders, ref, node);
+                if (absence.skip.verdict == SkipVerdict::kNo) {
+                    absence.skip.verdict = ahead_in_messages(run_, ref, node);
                 }
             }
-            absence.moved_on = went_to_a_later_step(process, node) || absence.passed.how == Passing::kSkipped ||
-                               absence.passed.how == Passing::kUndecided ||
+            absence.moved_on = went_to_a_later_step(process, node) || absence.skip.verdict == SkipVerdict::kSkipped ||
+                               absence.skip.verdict == SkipVerdict::kUndecided ||
                                (member != nullptr && captured_it(node, absence));
-            absence.by_habit = member != nullptr && !absence.moved_on && absence.passed.how == Passing::kNo &&
-                               left_out(run_, ref, node);
-            absence.moved_on |= absence.by_habit;
+            absence.by_prediction = member != nullptr && !absence.moved_on &&
+                                    absence.skip.verdict == SkipVerdict::kNo && called_another_instead(run_, ref, node);
+            absence.moved_on |= absence.by_prediction;
         }
         return absence;
     }
@@ -335,7 +335,7 @@ class GraphBuilder {
             std::set<uint32_t> nodes;
             insert_head(ref.process, head->second, nodes);
             absence.held_by.assign(nodes.begin(), nodes.end());
-            left_out_before(run_, node, entry, absence);
+            note_earlier_skip(run_, node, entry, absence);
             if (ends_early(run_.process(ref), node)) {
                 absence = {ref, member.rank, member.global_rank, AbsenceReason::kLeft, {}, false};
             }
@@ -376,7 +376,7 @@ class GraphBuilder {
             const Member& member = run_.member(ref);
             if (const Entry* entry = run_.process(ref).call_at(member, node.sequence)) {
                 place_recorded(node, ref, *entry);
-            } else if (member.past.find(node.sequence)) {
+            } else if (member.call_log.find(node.sequence)) {
                 node.finished.push_back(member.global_rank);  // condensed: those that are not done have their entry
             } else if (run_.process(ref).sees.by_watchdog && node.sequence < member.finished) {
                 node.finished.push_back(member.global_rank);  // the recorder leaves out what is done
@@ -553,7 +553,7 @@ class GraphBuilder {
             std::map<uint32_t, uint32_t> in_order(node_of_entry_[process].begin(), node_of_entry_[process].end());
             const std::vector<Entry>& entries = run_.processes[process].entries;
             // Where the waits between streams are recorded, they are edges. The legacy default stream waits unrecorded.
-            const StreamSight& sight = run_.processes[process].sight;
+            const StreamCoverage& streams_seen = run_.processes[process].streams_seen;
             const bool legacy = waits_by_default_stream(run_.processes[process]);
             uint32_t previous = UINT32_MAX;
             for (const auto& [index, node] : in_order) {
@@ -562,7 +562,7 @@ class GraphBuilder {
                     const Entry& before = entries[previous];
                     const bool together = (entries[index].group != 0 && entries[index].group == before.group) ||
                                           (entries[index].replay != 0 && entries[index].replay == before.replay);
-                    if (together || legacy || !sight.waits_since(entries[previous].entered_ns)) {
+                    if (together || legacy || !streams_seen.waits_since(entries[previous].entered_ns)) {
                         graph_.may_follow[node].push_back(earlier);
                     }
                     if (together) {

@@ -26,15 +26,15 @@ enum class AbsenceReason : uint8_t {
 };
 
 // What it means that an absent member made a later call of a waiter without the one that is waited in.
-enum class Passing : uint8_t {
+enum class SkipVerdict : uint8_t {
     kNo,
     kSkipped,      // it left the call out
     kWaiterIsOdd,  // the waiter left another one out, or made one too many
     kUndecided,    // as many ranks have the one order as the other
 };
 
-struct Passed {
-    Passing how = Passing::kNo;
+struct SkippedCall {
+    SkipVerdict verdict = SkipVerdict::kNo;
     MemberRef waiter;
     uint32_t communicator = kNoIndex;  // of the later call, where there is one
     uint64_t sequence = kNoSequence;
@@ -47,8 +47,8 @@ struct Absence {
     AbsenceReason reason{};
     std::vector<uint32_t> held_by;  // nodes
     bool moved_on = false;          // went on to a later step without the call
-    bool by_habit = false;          // that is told by what it always did before
-    Passed passed{};
+    bool by_prediction = false;     // that is told by what it always did before
+    SkippedCall skip{};
 };
 
 struct Waiter {

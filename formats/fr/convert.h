@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/fr/dump.h"
+#include "formats/fr/fr_dump.h"
 #include "formats/ring_clock.h"
 #include "text_pool.h"
 

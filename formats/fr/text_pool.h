@@ -26,8 +26,8 @@ class TextPool {
         if (recent.address == address && recent.size == text.size()) {
             return recent.id;
         }
-        const auto [found, fresh] = known_.try_emplace(text, static_cast<uint32_t>(texts_.size()));
-        if (fresh) {
+        const auto [found, inserted] = known_.try_emplace(text, static_cast<uint32_t>(texts_.size()));
+        if (inserted) {
             texts_.emplace_back(text);
         }
         recent = {address, text.size(), found->second};

@@ -65,7 +65,7 @@ class Verdicts(Dumps):
         job = self.trained(waited_s=3 * 3600)
         job.everywhere("0", "all_reduce", [[1024]], without=(2,), state="scheduled")
         analysis = self.check(job, "rank_not_arrived", [2], confidence="possible")
-        self.assertTrue(any("cp -p" in what for what in analysis.json["findings"][0]["to_be_sure"]), analysis.json["findings"])
+        self.assertTrue(any("cp -p" in what for what in analysis.json["findings"][0]["would_confirm"]), analysis.json["findings"])
 
     def test_file_of_an_earlier_run(self):
         yesterday = self.trained()
@@ -249,7 +249,7 @@ class Verdicts(Dumps):
         for rank in job.ranks:
             job.call(rank, "0", "all_reduce", [[1024]], state="scheduled" if rank == 2 else "completed")
         analysis = self.check(job, "stuck_in_flight", [2], "it finished on ranks 0-1,3", confidence="likely")
-        self.assertIn("a later dump of rank 2", "\n".join(analysis.json["findings"][0]["to_be_sure"]))
+        self.assertIn("a later dump of rank 2", "\n".join(analysis.json["findings"][0]["would_confirm"]))
 
     def test_overwritten_records(self):
         job = self.trained()

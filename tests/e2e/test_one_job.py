@@ -71,7 +71,7 @@ class OneJob(harness.Case):
         self.assertEqual([user.status for _, user in others], [None] * len(others), "they live")
 
     def library_of_another_version(self):
-        """A copy that calls its job page by another version: one letter of the name's pattern differs."""
+        """A copy that calls its job segment by another version: one letter of the name's pattern differs."""
         pattern = b"%s.%d.v%u-%zu.job"
         library = harness.tracer().read_bytes()
         self.assertEqual(library.count(pattern), 1)
@@ -129,7 +129,7 @@ class OneJob(harness.Case):
 
     @contextlib.contextmanager
     def second_ring_in_tmp(self):
-        """The directory of the rings is full once rank 0 has its own; its job page stays there."""
+        """The directory of the rings is full once rank 0 has its own; its job segment stays there."""
         with tmpfs(self.place.rings, "64m") as directory:
             ranks = [self.place.start_rank("e2e-processes", "linger", 0, 2)]
             harness.wait_for(lambda: self.pages() and self.place.ring_files(), 20, "rank 0 has its ring")

@@ -70,7 +70,7 @@ class Dump(node_jobs.NodeCase):
         self.assertIn("on this node: another, e2e", wrong.stderr)
 
     def two_nodes(self):
-        """Another node here is another ring directory: its ranks share no job page with ours."""
+        """Another node here is another ring directory: its ranks share no job segment with ours."""
         rings = [self.place.path / f"node{node}" for node in (0, 1)]
         for ring in rings:
             ring.mkdir()
@@ -351,13 +351,13 @@ class Dump(node_jobs.NodeCase):
         ran.wait_says("done")
         self.expect_refusal(f"kill -USR1 {ran.pid}", ran.pid)
 
-    def test_hostile_job_page(self):
+    def test_hostile_job_segment(self):
         rank, = self.lingering_ranks(1)
         page, = self.place.rings.glob("titantrace-*/*.job")
         whole = page.read_bytes()
         link_target = self.place.path / "page"
         link_target.write_bytes(whole)
-        cases = {"cut off": lambda: page.write_bytes(whole[:100]), "no job page": lambda: page.write_bytes(bytes(len(whole))),
+        cases = {"cut off": lambda: page.write_bytes(whole[:100]), "no job segment": lambda: page.write_bytes(bytes(len(whole))),
                  "a link": lambda: page.symlink_to(link_target), "No such file": lambda: None,
                  "": lambda: page.write_bytes(whole[:64] + b"\xff" * (len(whole) - 64))}
         for words, make in cases.items():

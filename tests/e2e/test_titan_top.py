@@ -173,7 +173,7 @@ class Top(node_jobs.NodeCase):
         state = lambda: {str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns, path.stat().st_ctime_ns,
                                      path.stat().st_blocks) for path in self.place.rings.rglob("*") if path.is_file()}
         before = state()
-        self.assertEqual(len(before), 4, "three rings and a job page")
+        self.assertEqual(len(before), 4, "three rings and a job segment")
         self.pages("--count", 3, "--interval", 0.1)
         self.assertEqual(state(), before)
         self.assertEqual(self.place.dump_files(), [])

@@ -1,6 +1,6 @@
 // Any bytes as an archive of records.
 #include "loader.h"
-#include "stacks.h"
+#include "named_stacks.h"
 #include "target.h"
 
 using namespace titan;

@@ -1,7 +1,7 @@
 // Any bytes as the image of stacks in a dump: every report of them, then what a verdict and a digest keep of them.
 #include "analysis.h"
 #include "stacks_report.h"
-#include "standing.h"
+#include "thread_position.h"
 
 using namespace titan;
 
@@ -25,7 +25,7 @@ std::string fuzz::read(std::span<const unsigned char> file) {
     processes.front().pid = 100;
     processes.front().texts.emplace_back();
     processes.front().liveness = analyzer::Liveness::kAlive;
-    analyzer::decode_standing(std::as_bytes(file), symbols, processes.front());
+    analyzer::decode_positions(std::as_bytes(file), symbols, processes.front());
     analyze(std::move(processes));
     return "read: " + std::to_string(threads) + " threads, " + std::to_string(frames) + " frames";
 }

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <set>
 
-#include "dump/dump.h"
+#include "dump/dump_processes.h"
 #include "host/command_line.h"
 #include "host/program.h"
 #include "host/words.h"

@@ -12,7 +12,7 @@
 #include "link_run.h"
 #include "rank_state.h"
 #include "run_text.h"
-#include "top/ring_sight.h"
+#include "top/rank_view.h"
 #include "wait_graph.h"
 
 namespace titan::tools {
@@ -54,16 +54,16 @@ void describe_thread(const Process& process, RankRow& row) {
     row.span = thread->spans.empty() ? std::string() : process.text(thread->spans.back());
 }
 
-RankRow row_of(const NodeProcess& node, const Sight& sight) {
+RankRow row_of(const NodeProcess& node, const RankView& rank) {
     RankRow row;
-    row.rank = sight.process.rank;
-    row.pid = sight.process.pid;
+    row.rank = rank.process.rank;
+    row.pid = rank.process.pid;
     row.state = state_text(node);
     row.heartbeat_age_ns = node.heartbeat_age_ns;
-    row.step = sight.process.step;
-    row.step_age_ns = sight.step_age_ns;
-    row.steps_per_s = node.is_gone() ? -1 : sight.steps_per_s;
-    describe_thread(sight.process, row);
+    row.step = rank.process.step;
+    row.step_age_ns = rank.step_age_ns;
+    row.steps_per_s = node.is_gone() ? -1 : rank.steps_per_s;
+    describe_thread(rank.process, row);
     return row;
 }
 
@@ -200,17 +200,17 @@ void add_calls(const Run& run, JobView& job) {
 }
 
 // Rows of ranks in the order of Run::processes.
-JobView view_of_job(std::vector<std::pair<NodeProcess, Sight>>& seen) {
+JobView view_of_job(std::vector<std::pair<NodeProcess, RankView>>& seen) {
     std::stable_sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) {
         return std::pair(a.second.process.rank, a.second.process.pid) <
                std::pair(b.second.process.rank, b.second.process.pid);
     });
     JobView job;
     Run run;
-    for (auto& [node, sight] : seen) {
-        job.ranks.push_back(row_of(node, sight));
-        job.world_size = std::max(job.world_size, sight.process.world_size);
-        run.processes.push_back(std::move(sight.process));
+    for (auto& [node, rank] : seen) {
+        job.ranks.push_back(row_of(node, rank));
+        job.world_size = std::max(job.world_size, rank.process.world_size);
+        run.processes.push_back(std::move(rank.process));
     }
     job.run = run.processes.front().run;
     job.attempt = run.processes.front().attempt;
@@ -241,14 +241,14 @@ NodeView look_at_node(const ViewOptions& options, format::ImageBuffer& memory) {
     for (const auto& [name, processes] : jobs) {
         const bool lives = std::any_of(processes.begin(), processes.end(),
                                        [](const NodeProcess& process) { return !process.is_gone(); });
-        std::vector<std::pair<NodeProcess, Sight>> seen;
+        std::vector<std::pair<NodeProcess, RankView>> seen;
         for (const NodeProcess& process : lives || options.dead_jobs ? processes : std::vector<NodeProcess>()) {
-            format::Result<Sight> sight = look_at_ring(process, memory);
-            if (sight) {
-                view.read_bytes += sight->read_bytes;
-                seen.emplace_back(process, std::move(*sight));
+            format::Result<RankView> rank = look_at_ring(process, memory);
+            if (rank) {
+                view.read_bytes += rank->read_bytes;
+                seen.emplace_back(process, std::move(*rank));
             } else {
-                view.problems.push_back(printable(sight.error().text()));
+                view.problems.push_back(printable(rank.error().text()));
             }
         }
         if (!seen.empty()) {

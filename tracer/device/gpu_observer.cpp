@@ -179,13 +179,13 @@ void GpuProgress::poll_once() {
             behind = behind || waiting[w] == watched.launch.stream;
         }
         if (!behind) {
-            const Sight sight = look(watched);
-            note(watched, sight);
-            if (sight.stage >= Stage::kFinished) {
+            const LaunchStatus status = look(watched);
+            note(watched, status);
+            if (status.stage >= Stage::kFinished) {
                 give_events(watched.launch);
                 continue;
             }
-            watched.started = sight.stage == Stage::kStarted;
+            watched.started = status.stage == Stage::kStarted;
             if (waiting_count < kMaxWaiting) {
                 waiting[waiting_count++] = watched.launch.stream;
             }
@@ -195,19 +195,19 @@ void GpuProgress::poll_once() {
     outstanding_count_ = kept;
 }
 
-GpuProgress::Sight GpuProgress::look(Watched& watched) {
+GpuProgress::LaunchStatus GpuProgress::look(Watched& watched) {
     if (watched.launch.finish_event == nullptr) {
-        const Sight sight = look_at_marks(watched, now_ticks());
-        const bool may_come = sight.stage == Stage::kFinished || contexts_.row_of(watched.launch) != nullptr;
-        return may_come ? sight : Sight{Stage::kLost, 0, 0};
+        const LaunchStatus status = look_at_marks(watched, now_ticks());
+        const bool may_come = status.stage == Stage::kFinished || contexts_.row_of(watched.launch) != nullptr;
+        return may_come ? status : LaunchStatus{Stage::kLost, 0, 0};
     }
     if (holds_.load(std::memory_order_acquire) != 0) {
         return {watched.started ? Stage::kStarted : Stage::kWaiting, 0, 0};
     }
-    return contexts_.row_of(watched.launch) != nullptr ? look_at_events(watched) : Sight{Stage::kLost, 0, 0};
+    return contexts_.row_of(watched.launch) != nullptr ? look_at_events(watched) : LaunchStatus{Stage::kLost, 0, 0};
 }
 
-GpuProgress::Sight GpuProgress::look_at_marks(const Watched& watched, uint64_t now) const {
+GpuProgress::LaunchStatus GpuProgress::look_at_marks(const Watched& watched, uint64_t now) const {
     const uint64_t number = watched.launch.number_plus_one;
     format::LaunchMarks& row = marks_[(number - 1) % mark_rows_];
     const auto written = [](uint64_t& mark) { return std::atomic_ref(mark).load(std::memory_order_acquire); };
@@ -221,18 +221,18 @@ GpuProgress::Sight GpuProgress::look_at_marks(const Watched& watched, uint64_t n
     return {Stage::kWaiting, 0, 0};
 }
 
-GpuProgress::Sight GpuProgress::look_at_events(Watched& watched) {
+GpuProgress::LaunchStatus GpuProgress::look_at_events(Watched& watched) {
     const DriverApi& driver = session_->driver;
     const Launch& launch = watched.launch;
     const ContextScope scope(driver, launch.context);
     const int finished = driver.event_query(launch.finish_event);
     const uint64_t now = now_ticks();
     if (finished == kCudaSuccess) {
-        Sight sight{Stage::kFinished, watched.started ? 0 : now, now};
+        LaunchStatus status{Stage::kFinished, watched.started ? 0 : now, now};
         if (method_.load(std::memory_order_relaxed) == GpuProgressMethod::kTiming) {
-            add_event_times(watched, sight);
+            add_event_times(watched, status);
         }
-        return sight;
+        return status;
     }
     if (finished != kCudaErrorNotReady) {
         return {Stage::kLost, 0, 0};  // its context is gone: it will never tell
@@ -245,7 +245,7 @@ GpuProgress::Sight GpuProgress::look_at_events(Watched& watched) {
 
 // The device's own times instead of when we looked: exact to each other, and to the host's clock within about 0.1 ms once a
 // few completions were seen soon after they happened.
-void GpuProgress::add_event_times(Watched& watched, Sight& sight) {
+void GpuProgress::add_event_times(Watched& watched, LaunchStatus& status) {
     ContextRow* const row = contexts_.row_of(watched.launch);
     const auto elapsed_ticks = [&](void* from, void* to, uint64_t& ticks) {
         float milliseconds = 0;
@@ -262,28 +262,28 @@ void GpuProgress::add_event_times(Watched& watched, Sight& sight) {
     EventAnchor& anchor = row->anchor;
     uint64_t since_ticks = 0;
     if (anchor.event == nullptr || !elapsed_ticks(anchor.event, watched.launch.finish_event, since_ticks)) {
-        anchor.ticks = sight.finished_ticks;
+        anchor.ticks = status.finished_ticks;
         since_ticks = 0;
     }
-    if (sight.finished_ticks - since_ticks < anchor.ticks) {
-        anchor.ticks = sight.finished_ticks - since_ticks;
+    if (status.finished_ticks - since_ticks < anchor.ticks) {
+        anchor.ticks = status.finished_ticks - since_ticks;
     }
-    sight.finished_ticks = anchor.ticks + since_ticks;
-    sight.started_ticks = sight.finished_ticks - duration_ticks;
+    status.finished_ticks = anchor.ticks + since_ticks;
+    status.started_ticks = status.finished_ticks - duration_ticks;
     if (anchor.event == nullptr || since_ticks > ns_to_ticks(kAnchorAge_ns)) {
         // The anchor keeps this event and gives its old one to the pool. Clocks drift apart: the bound is loosened by as
         // much, and tightened again by the completions to come.
         std::swap(anchor.event, watched.launch.finish_event);
-        anchor.ticks = sight.finished_ticks + since_ticks / kDriftParts;
+        anchor.ticks = status.finished_ticks + since_ticks / kDriftParts;
     }
 }
 
-void GpuProgress::note(const Watched& watched, const Sight& sight) {
-    if (sight.stage == Stage::kLost) {
+void GpuProgress::note(const Watched& watched, const LaunchStatus& status) {
+    if (status.stage == Stage::kLost) {
         note_lost(watched);
         return;
     }
-    const bool news = sight.stage == Stage::kFinished || (sight.stage == Stage::kStarted && !watched.started);
+    const bool news = status.stage == Stage::kFinished || (status.stage == Stage::kStarted && !watched.started);
     for (uint64_t ticket = watched.calls.first_ticket; news && ticket <= watched.calls.last_ticket; ++ticket) {
         format::CollectiveEntry* const entry = session_->collectives.find(ticket);
         if (entry == nullptr) {
@@ -295,14 +295,14 @@ void GpuProgress::note(const Watched& watched, const Sight& sight) {
             (state != CallState::kPending && state != CallState::kStarted)) {
             continue;
         }
-        if (sight.started_ticks != 0) {
-            store_field(entry->gpu_started_ticks, sight.started_ticks);
+        if (status.started_ticks != 0) {
+            store_field(entry->gpu_started_ticks, status.started_ticks);
         }
-        if (sight.stage == Stage::kStarted) {
+        if (status.stage == Stage::kStarted) {
             store_field(entry->state, CallState::kStarted);
             continue;
         }
-        store_field(entry->gpu_finished_ticks, sight.finished_ticks);
+        store_field(entry->gpu_finished_ticks, status.finished_ticks);
         note_finished(*session_, *entry);
     }
 }

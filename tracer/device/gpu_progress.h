@@ -78,7 +78,7 @@ class GpuProgress {
         bool started;
     };
     enum class Stage : uint8_t { kWaiting, kStarted, kFinished, kLost };
-    struct Sight {
+    struct LaunchStatus {
         Stage stage;
         uint64_t started_ticks;  // 0 unknown
         uint64_t finished_ticks;
@@ -90,11 +90,11 @@ class GpuProgress {
     void give_events(const Launch& launch);
 
     void poll_once();
-    Sight look(Watched& watched);
-    Sight look_at_marks(const Watched& watched, uint64_t now) const;
-    Sight look_at_events(Watched& watched);
-    void add_event_times(Watched& watched, Sight& sight);
-    void note(const Watched& watched, const Sight& sight);
+    LaunchStatus look(Watched& watched);
+    LaunchStatus look_at_marks(const Watched& watched, uint64_t now) const;
+    LaunchStatus look_at_events(Watched& watched);
+    void add_event_times(Watched& watched, LaunchStatus& status);
+    void note(const Watched& watched, const LaunchStatus& status);
     void note_lost(const Watched& watched);
     void publish_oldest();
     void tell_unfinished(uint32_t look);

@@ -98,26 +98,26 @@ CapturedCalls* Graphs::replaced(Session& session, const CapturedCalls& list, uin
     while (end < count && calls[end].node == node) {
         ++end;
     }
-    CapturedCalls* fresh = lists_.append(nullptr, calls, begin);
-    if (fresh != nullptr) {
-        fresh->groups = list.groups;
-        fresh->has_nodes = true;
+    CapturedCalls* launched = lists_.append(nullptr, calls, begin);
+    if (launched != nullptr) {
+        launched->groups = list.groups;
+        launched->has_nodes = true;
         if (by != nullptr) {
-            append(session, fresh, *by, node);
+            append(session, launched, *by, node);
         }
     }
-    if (fresh != nullptr && fresh != &untracked_) {
-        fresh = lists_.append(fresh, calls + end, count - end);
+    if (launched != nullptr && launched != &untracked_) {
+        launched = lists_.append(launched, calls + end, count - end);
     }
-    if (fresh == nullptr) {
+    if (launched == nullptr) {
         count_loss(session, format::Loss::kGraphsUntracked);
         return &untracked_;
     }
-    if (fresh != &untracked_ && fresh->count.load(std::memory_order_relaxed) == 0) {
-        release(fresh);
+    if (launched != &untracked_ && launched->count.load(std::memory_order_relaxed) == 0) {
+        release(launched);
         return nullptr;
     }
-    return fresh;
+    return launched;
 }
 
 // The clone's nodes have handles that nobody told us.

@@ -23,7 +23,7 @@ struct DumpMeta {
     int32_t saved_by_rank;  // of a dump in a gone process's name; -1 its own
     bool process_alive;
     const char* environment;  // JSON object, "{}" where it is not known
-    ProcessorSight processors{};
+    ProcessorUse processors{};
 };
 
 // Bytes of JSON written to `out`.

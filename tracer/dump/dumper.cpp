@@ -22,7 +22,7 @@
 #include "outside_request.h"
 #include "session/log.h"
 #include "snapshot.h"
-#include "stacks/stacks.h"
+#include "stacks/capture_stacks.h"
 
 namespace titan::tracer {
 namespace {

@@ -15,7 +15,7 @@
 namespace titan::tracer {
 namespace {
 
-using format::JobPage;
+using format::JobSegment;
 
 constexpr uint64_t kLeaseLost_ms = 3000;
 // Ranks of one attempt start within minutes of each other: dead entries younger than this are this attempt's
@@ -23,7 +23,7 @@ constexpr uint64_t kLeaseLost_ms = 3000;
 constexpr uint64_t kSameAttempt_ns = 600ull * 1'000'000'000;
 
 struct Membership {
-    JobPage* page;
+    JobSegment* segment;
     uint32_t place;
     uint64_t seen_generation;
     uint64_t pid_namespace;
@@ -33,8 +33,8 @@ struct Membership {
 constinit Membership member{};
 constinit std::atomic<uint32_t> private_wake_word{0};
 
-uint32_t used_places(const JobPage& page) {
-    uint32_t count = page.process_count.load(std::memory_order_acquire);
+uint32_t used_places(const JobSegment& segment) {
+    uint32_t count = segment.process_count.load(std::memory_order_acquire);
     return count < kMaxJobProcesses ? count : kMaxJobProcesses;
 }
 
@@ -42,10 +42,10 @@ bool here_and_alive(const JobProcess& process) {
     return process.pid_namespace != member.pid_namespace || process_alive(process.pid, process.start_ticks);
 }
 
-bool nobody_lives(const JobPage& page, const Identity&) {
-    const uint32_t places = used_places(page);
+bool nobody_lives(const JobSegment& segment, const Identity&) {
+    const uint32_t places = used_places(segment);
     for (uint32_t i = 0; i < places; ++i) {
-        const JobProcess& process = page.processes[i];
+        const JobProcess& process = segment.processes[i];
         if (process.state.load(std::memory_order_acquire) == JobState::kRunning && here_and_alive(process)) {
             return false;
         }
@@ -53,17 +53,17 @@ bool nobody_lives(const JobPage& page, const Identity&) {
     return true;
 }
 
-// An old page of the same name: nobody in it lives, and it cannot be the attempt that is starting now.
-bool from_earlier_run(const JobPage& page, const Identity& identity) {
-    if (!nobody_lives(page, identity)) {
+// An old segment of the same name: nobody in it lives, and it cannot be the attempt that is starting now.
+bool from_earlier_run(const JobSegment& segment, const Identity& identity) {
+    if (!nobody_lives(segment, identity)) {
         return false;
     }
-    const uint32_t places = used_places(page);
+    const uint32_t places = used_places(segment);
     bool rank_was_here = false;
     for (uint32_t i = 0; i < places; ++i) {
-        rank_was_here = rank_was_here || page.processes[i].rank == identity.rank;
+        rank_was_here = rank_was_here || segment.processes[i].rank == identity.rank;
     }
-    const uint64_t idle_ns = realtime_now_ns() - page.last_life_realtime_ns.load(std::memory_order_relaxed);
+    const uint64_t idle_ns = realtime_now_ns() - segment.last_life_realtime_ns.load(std::memory_order_relaxed);
     return places != 0 && (rank_was_here || idle_ns > kSameAttempt_ns);
 }
 
@@ -78,13 +78,13 @@ bool is_over(const JobProcess& process) {
 
 // A place for one more process: a new one, and where all were used once that of the one among those that are over which
 // started first.
-JobProcess* free_place(JobPage& page) {
-    const uint32_t places = used_places(page);
+JobProcess* free_place(JobSegment& segment) {
+    const uint32_t places = used_places(segment);
     if (places < kMaxJobProcesses) {
-        return &page.processes[places];
+        return &segment.processes[places];
     }
     JobProcess* oldest = nullptr;
-    for (JobProcess& process : page.processes) {
+    for (JobProcess& process : segment.processes) {
         if (is_over(process) && (oldest == nullptr || process.start_ticks < oldest->start_ticks)) {
             oldest = &process;
         }
@@ -96,16 +96,16 @@ JobProcess* free_place(JobPage& page) {
     return oldest;
 }
 
-bool enter_process(JobPage& page, const Identity& identity, const RingFile& ring_file) {
-    const uint32_t places = used_places(page);
+bool enter_process(JobSegment& segment, const Identity& identity, const RingFile& ring_file) {
+    const uint32_t places = used_places(segment);
     for (uint32_t i = 0; i < places; ++i) {
-        JobProcess& other = page.processes[i];
+        JobProcess& other = segment.processes[i];
         JobState running = JobState::kRunning;
         if (other.rank == identity.rank && identity.rank >= 0 && !here_and_alive(other)) {
             other.state.compare_exchange_strong(running, JobState::kReplaced);
         }
     }
-    JobProcess* const own = free_place(page);
+    JobProcess* const own = free_place(segment);
     if (own == nullptr) {
         return false;
     }
@@ -119,9 +119,9 @@ bool enter_process(JobPage& page, const Identity& identity, const RingFile& ring
         own->ring_path[0] = '\0';
     }
     own->state.store(JobState::kRunning, std::memory_order_release);
-    member.place = static_cast<uint32_t>(own - page.processes);
+    member.place = static_cast<uint32_t>(own - segment.processes);
     if (member.place == places) {
-        page.process_count.store(places + 1, std::memory_order_release);
+        segment.process_count.store(places + 1, std::memory_order_release);
     }
     return true;
 }
@@ -129,10 +129,10 @@ bool enter_process(JobPage& page, const Identity& identity, const RingFile& ring
 // Of those that are counted(process, state).
 template <typename Counted>
 uint32_t count_places(Counted counted) {
-    const uint32_t places = member.page == nullptr ? 0 : used_places(*member.page);
+    const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
     uint32_t count = 0;
     for (uint32_t i = 0; i < places; ++i) {
-        const JobProcess& process = member.page->processes[i];
+        const JobProcess& process = member.segment->processes[i];
         count += counted(process, process.state.load(std::memory_order_acquire)) ? 1 : 0;
     }
     return count;
@@ -142,19 +142,19 @@ uint32_t count_dead() {
     return count_places([](const JobProcess&, JobState state) { return state == JobState::kDead; });
 }
 
-bool enter_page(const char* parent, bool create, const Identity& identity, const RingFile& ring_file) {
+bool enter_segment(const char* parent, bool create, const Identity& identity, const RingFile& ring_file) {
     LockedFile lock;
-    JobPage* const page =
-        open_job_page(parent, create, member.file, lock, create ? from_earlier_run : nobody_lives, identity);
-    if (page == nullptr || !enter_process(*page, identity, ring_file)) {
-        if (page != nullptr) {
-            munmap(page, sizeof(JobPage));
+    JobSegment* const segment =
+        open_job_segment(parent, create, member.file, lock, create ? from_earlier_run : nobody_lives, identity);
+    if (segment == nullptr || !enter_process(*segment, identity, ring_file)) {
+        if (segment != nullptr) {
+            munmap(segment, sizeof(JobSegment));
         }
         return false;
     }
-    page->last_life_realtime_ns.store(realtime_now_ns(), std::memory_order_relaxed);
-    member.seen_generation = page->generation.load(std::memory_order_acquire);
-    member.page = page;
+    segment->last_life_realtime_ns.store(realtime_now_ns(), std::memory_order_relaxed);
+    member.seen_generation = segment->generation.load(std::memory_order_acquire);
+    member.segment = segment;
     member.dead_before = count_dead();
     return true;
 }
@@ -169,15 +169,15 @@ uint64_t make_lease(uint64_t now_ms) {
 
 }  // namespace
 
-// One node is one job, wherever the rings found room: first the page of ranks that live, then a new one.
+// One node is one job, wherever the rings found room: first the segment of ranks that live, then a new one.
 bool join_job(const Config& config, const Identity& identity, const RingFile& ring_file) {
     forget_job();
     format_text(member.file.name, sizeof(member.file.name), "%s.%d.v%u-%zu.job", identity.run, identity.attempt,
-                format::kJobVersion, sizeof(JobPage));
+                format::kJobVersion, sizeof(JobSegment));
     member.pid_namespace = identity.pid_namespace;
     for (const bool create : {false, true}) {
         for (const char* parent : {static_cast<const char*>(config.ring_dir), "/tmp"}) {
-            if (enter_page(parent, create, identity, ring_file)) {
+            if (enter_segment(parent, create, identity, ring_file)) {
                 return true;
             }
         }
@@ -187,16 +187,16 @@ bool join_job(const Config& config, const Identity& identity, const RingFile& ri
     return false;
 }
 
-bool in_job() { return member.page != nullptr; }
+bool in_job() { return member.segment != nullptr; }
 
 void forget_job() {
-    if (member.page != nullptr) {
-        munmap(member.page, sizeof(JobPage));
+    if (member.segment != nullptr) {
+        munmap(member.segment, sizeof(JobSegment));
     }
     member = Membership{};
 }
 
-std::atomic<uint32_t>& wake_word() { return member.page == nullptr ? private_wake_word : member.page->wake; }
+std::atomic<uint32_t>& wake_word() { return member.segment == nullptr ? private_wake_word : member.segment->wake; }
 
 void wake_watchers() {
     std::atomic<uint32_t>& word = wake_word();
@@ -205,11 +205,11 @@ void wake_watchers() {
 }
 
 void publish_request(const JobRequest& request) {
-    if (member.page == nullptr) {
+    if (member.segment == nullptr) {
         return;
     }
-    const uint64_t generation = member.page->generation.fetch_add(1, std::memory_order_acq_rel) + 1;
-    format::JobRequestSlot& slot = member.page->requests[generation % kJobRequests];
+    const uint64_t generation = member.segment->generation.fetch_add(1, std::memory_order_acq_rel) + 1;
+    format::JobRequestSlot& slot = member.segment->requests[generation % kJobRequests];
     slot.sequence.store(2 * generation + 1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
     slot.request = request;
@@ -218,15 +218,15 @@ void publish_request(const JobRequest& request) {
 }
 
 bool next_request(JobRequest& request) {
-    if (member.page == nullptr) {
+    if (member.segment == nullptr) {
         return false;
     }
     // Only the newest counts: one dump answers all that were asked before it.
-    const uint64_t generation = member.page->generation.load(std::memory_order_acquire);
+    const uint64_t generation = member.segment->generation.load(std::memory_order_acquire);
     if (generation == member.seen_generation) {
         return false;
     }
-    format::JobRequestSlot& slot = member.page->requests[generation % kJobRequests];
+    format::JobRequestSlot& slot = member.segment->requests[generation % kJobRequests];
     const uint64_t sequence = slot.sequence.load(std::memory_order_acquire);
     request = slot.request;
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -235,25 +235,25 @@ bool next_request(JobRequest& request) {
     }
     request.detail[sizeof(request.detail) - 1] = '\0';
     member.seen_generation = generation;
-    return request.pid != member.page->processes[member.place].pid;
+    return request.pid != member.segment->processes[member.place].pid;
 }
 
 bool hold_lease() {
-    if (member.page == nullptr) {
+    if (member.segment == nullptr) {
         return true;
     }
     const uint64_t now_ms = monotonic_now_ns() / 1'000'000;
-    uint64_t lease = member.page->lease.load(std::memory_order_relaxed);
+    uint64_t lease = member.segment->lease.load(std::memory_order_relaxed);
     const bool mine = lease >> 48 == uint64_t{member.place} + 1;
     const uint64_t held_ms = lease & ((uint64_t{1} << 48) - 1);
     const bool lost = lease == 0 || held_ms > now_ms || now_ms - held_ms > kLeaseLost_ms;
     if (!mine && !lost) {
         return false;
     }
-    if (!member.page->lease.compare_exchange_strong(lease, make_lease(now_ms), std::memory_order_acq_rel)) {
+    if (!member.segment->lease.compare_exchange_strong(lease, make_lease(now_ms), std::memory_order_acq_rel)) {
         return false;
     }
-    member.page->last_life_realtime_ns.store(realtime_now_ns(), std::memory_order_relaxed);
+    member.segment->last_life_realtime_ns.store(realtime_now_ns(), std::memory_order_relaxed);
     return true;
 }
 
@@ -263,13 +263,13 @@ constinit std::atomic<uint64_t> own_asked_ms{0};
 }  // namespace
 
 bool learn_remote_id(uint64_t id) {
-    std::atomic<uint64_t>& newest = member.page == nullptr ? own_remote_id : member.page->newest_remote_id;
+    std::atomic<uint64_t>& newest = member.segment == nullptr ? own_remote_id : member.segment->newest_remote_id;
     const uint64_t before = newest.exchange(id, std::memory_order_acq_rel);
     return before != 0 && before != id && id != kNoRemoteRequest;
 }
 
 bool first_to_ask_others() {
-    std::atomic<uint64_t>& asked = member.page == nullptr ? own_asked_ms : member.page->asked_others_ms;
+    std::atomic<uint64_t>& asked = member.segment == nullptr ? own_asked_ms : member.segment->asked_others_ms;
     const uint64_t now_ms = monotonic_now_ns() / 1'000'000;
     uint64_t before_ms = asked.load(std::memory_order_relaxed);
     return (before_ms == 0 || before_ms > now_ms || now_ms - before_ms > kAskOthersPause_ms) &&
@@ -277,13 +277,13 @@ bool first_to_ask_others() {
 }
 
 uint32_t ranks_here() {
-    const uint32_t places = member.page == nullptr ? 0 : used_places(*member.page);
+    const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
     uint32_t ranks = 0;
     for (uint32_t i = 0; i < places; ++i) {
-        const int32_t rank = member.page->processes[i].rank;
+        const int32_t rank = member.segment->processes[i].rank;
         bool is_new = rank >= 0;
         for (uint32_t before = 0; is_new && before < i; ++before) {
-            is_new = member.page->processes[before].rank != rank;
+            is_new = member.segment->processes[before].rank != rank;
         }
         ranks += is_new ? 1 : 0;
     }
@@ -291,16 +291,16 @@ uint32_t ranks_here() {
 }
 
 void note_dump_written() {
-    if (member.page != nullptr) {
-        member.page->dumps_written.fetch_add(1, std::memory_order_relaxed);
+    if (member.segment != nullptr) {
+        member.segment->dumps_written.fetch_add(1, std::memory_order_relaxed);
     }
 }
 
 bool notice_dead(const JobProcess*& dead, bool told_too) {
     dead = nullptr;
-    const uint32_t places = member.page == nullptr ? 0 : used_places(*member.page);
+    const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
     for (uint32_t i = 0; i < places; ++i) {
-        JobProcess& process = member.page->processes[i];
+        JobProcess& process = member.segment->processes[i];
         JobState state = process.state.load(std::memory_order_acquire);
         const bool counts = state == JobState::kRunning || (told_too && state == JobState::kToldToEnd);
         if (i != member.place && counts && !here_and_alive(process) &&
@@ -320,9 +320,9 @@ bool is_told_one_gone() {
 bool has_anyone_died() { return count_dead() > member.dead_before; }
 
 void claim_gone(bool (*write)(const JobProcess& process)) {
-    const uint32_t places = member.page == nullptr ? 0 : used_places(*member.page);
+    const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
     for (uint32_t i = 0; i < places; ++i) {
-        JobProcess& process = member.page->processes[i];
+        JobProcess& process = member.segment->processes[i];
         const JobState state = process.state.load(std::memory_order_acquire);
         uint32_t unclaimed = 0;
         const bool told = state == JobState::kToldToEnd && !here_and_alive(process);
@@ -334,25 +334,25 @@ void claim_gone(bool (*write)(const JobProcess& process)) {
 }
 
 void set_job_state(JobState state) {
-    if (member.page != nullptr) {
-        member.page->processes[member.place].state.store(state, std::memory_order_release);
+    if (member.segment != nullptr) {
+        member.segment->processes[member.place].state.store(state, std::memory_order_release);
     }
 }
 
 void note_last_dump() {
-    if (member.page != nullptr) {
-        member.page->processes[member.place].claim.store(static_cast<uint32_t>(getpid()), std::memory_order_relaxed);
+    if (member.segment != nullptr) {
+        member.segment->processes[member.place].claim.store(static_cast<uint32_t>(getpid()), std::memory_order_relaxed);
         set_job_state(JobState::kCrashed);
     }
 }
 
 void leave_job() {
-    if (member.page == nullptr) {
+    if (member.segment == nullptr) {
         return;
     }
-    JobPage& page = *member.page;
-    if (page.lease.load(std::memory_order_relaxed) >> 48 == uint64_t{member.place} + 1) {
-        page.lease.store(0, std::memory_order_relaxed);
+    JobSegment& segment = *member.segment;
+    if (segment.lease.load(std::memory_order_relaxed) >> 48 == uint64_t{member.place} + 1) {
+        segment.lease.store(0, std::memory_order_relaxed);
     }
     Fd dir(open(member.file.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     LockedFile file = dir.valid() ? open_job_file(dir.get(), member.file.name, false) : LockedFile();
@@ -362,17 +362,17 @@ void leave_job() {
     }
     const bool ours = fstat(file.get(), &named) == 0 && named.st_ino == member.file.inode;
     set_job_state(JobState::kExited);
-    const uint32_t places = used_places(page);
+    const uint32_t places = used_places(segment);
     for (uint32_t i = 0; i < places; ++i) {
-        if (page.processes[i].state.load(std::memory_order_acquire) != JobState::kExited) {
+        if (segment.processes[i].state.load(std::memory_order_acquire) != JobState::kExited) {
             return;
         }
     }
-    if (page.dumps_written.load(std::memory_order_relaxed) != 0) {
+    if (segment.dumps_written.load(std::memory_order_relaxed) != 0) {
         return;
     }
     for (uint32_t i = 0; i < places; ++i) {
-        remove_ring_at(page.processes[i].ring_path);
+        remove_ring_at(segment.processes[i].ring_path);
     }
     if (ours) {
         unlinkat(dir.get(), member.file.name, 0);

@@ -1,8 +1,8 @@
-// The page that all ranks of one job on one node share (formats/job_layout.h), as one of them uses it.
+// The segment that all ranks of one job on one node share (formats/job_layout.h), as one of them uses it.
 //
 // Through it one rank's dump becomes everybody's, the dead are noticed, and one process per node speaks for the node. It
 // is only ever a mapping: no descriptor is kept, all waiting is on futexes. Other processes of this user may change any
-// byte at any time, so positions are copied and checked before use. Without a page (no room for one anywhere, table full
+// byte at any time, so positions are copied and checked before use. Without a segment (no room for one anywhere, table full
 // of the living) the process is a job of its own.
 #pragma once
 
@@ -23,7 +23,7 @@ using format::JobState;
 using format::kJobRequests;
 using format::kMaxJobProcesses;
 
-// Opens or makes the page and enters this process. False: there is none, the functions below then do nothing.
+// Opens or makes the segment and enters this process. False: there is none, the functions below then do nothing.
 bool join_job(const Config& config, const Identity& identity, const RingFile& ring_file);
 bool in_job();
 
@@ -66,7 +66,7 @@ void set_job_state(JobState state);
 // Its own dump tells how it ends, with stacks: nobody is to save its ring as well, however often it is told to end after that.
 void note_last_dump();
 
-// After a clean end: when all processes of the job on this node left in order and none dumped, rings and page go.
+// After a clean end: when all processes of the job on this node left in order and none dumped, rings and segment go.
 void leave_job();
 
 // For tests: as if this process had never joined.

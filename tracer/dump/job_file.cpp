@@ -13,39 +13,39 @@
 namespace titan::tracer {
 namespace {
 
-using format::JobPage;
+using format::JobSegment;
 using format::kJobMagic;
 
 constexpr uint64_t kJobMagic1 = 0x31424F4A41544954;  // "TITAJOB1": its head is the same
 constexpr uint64_t kStaleJob_ns = 24ull * 3600 * 1'000'000'000;
 constexpr int kTries = 8;
 
-JobPage* map_page(int file) {
-    void* const memory = mmap(nullptr, sizeof(JobPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    return memory == MAP_FAILED ? nullptr : static_cast<JobPage*>(memory);
+JobSegment* map_segment(int file) {
+    void* const memory = mmap(nullptr, sizeof(JobSegment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<JobSegment*>(memory);
 }
 
 // Nobody has a file without bytes mapped, and it is locked: all that happens to it happens here.
-JobPage* make_page(int file) {
-    if (!may_have_bytes(sizeof(JobPage)) || posix_fallocate(file, 0, sizeof(JobPage)) != 0) {
+JobSegment* make_segment(int file) {
+    if (!may_have_bytes(sizeof(JobSegment)) || posix_fallocate(file, 0, sizeof(JobSegment)) != 0) {
         return nullptr;
     }
-    JobPage* const page = map_page(file);
-    if (page != nullptr) {
-        page->bytes = sizeof(JobPage);
-        page->magic.store(kJobMagic, std::memory_order_release);
+    JobSegment* const segment = map_segment(file);
+    if (segment != nullptr) {
+        segment->bytes = sizeof(JobSegment);
+        segment->magic.store(kJobMagic, std::memory_order_release);
     }
-    return page;
+    return segment;
 }
 
-JobPage* map_sound_page(int file, off_t file_bytes) {
-    JobPage* const page = file_bytes == static_cast<off_t>(sizeof(JobPage)) ? map_page(file) : nullptr;
-    if (page != nullptr &&
-        (page->magic.load(std::memory_order_acquire) != kJobMagic || page->bytes != sizeof(JobPage))) {
-        munmap(page, sizeof(JobPage));
+JobSegment* map_sound_segment(int file, off_t file_bytes) {
+    JobSegment* const segment = file_bytes == static_cast<off_t>(sizeof(JobSegment)) ? map_segment(file) : nullptr;
+    if (segment != nullptr &&
+        (segment->magic.load(std::memory_order_acquire) != kJobMagic || segment->bytes != sizeof(JobSegment))) {
+        munmap(segment, sizeof(JobSegment));
         return nullptr;
     }
-    return page;
+    return segment;
 }
 
 }  // namespace
@@ -67,8 +67,9 @@ LockedFile open_job_file(int dir, const char* name, bool create) {
     return LockedFile();
 }
 
-JobPage* open_job_page(const char* parent, bool create, JobPlace& place, LockedFile& lock,
-                       bool (*not_ours)(const JobPage& page, const Identity& identity), const Identity& identity) {
+JobSegment* open_job_segment(const char* parent, bool create, JobPlace& place, LockedFile& lock,
+                             bool (*not_ours)(const JobSegment& segment, const Identity& identity),
+                             const Identity& identity) {
     Fd base(open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     const PrivateDirName private_name = private_dir_name();
     Fd dir = base.valid() ? open_private_dir(base.get(), private_name.text) : Fd();
@@ -80,14 +81,15 @@ JobPage* open_job_page(const char* parent, bool create, JobPlace& place, LockedF
             return nullptr;
         }
         const bool empty = status.st_size == 0;
-        JobPage* page = empty && create ? make_page(file.get()) : map_sound_page(file.get(), status.st_size);
-        if (page != nullptr && !not_ours(*page, identity)) {
+        JobSegment* segment =
+            empty && create ? make_segment(file.get()) : map_sound_segment(file.get(), status.st_size);
+        if (segment != nullptr && !not_ours(*segment, identity)) {
             place.inode = status.st_ino;
             lock = std::move(file);
-            return page;
+            return segment;
         }
-        if (page != nullptr) {
-            munmap(page, sizeof(JobPage));
+        if (segment != nullptr) {
+            munmap(segment, sizeof(JobSegment));
         }
         if (!create) {
             return nullptr;
@@ -100,19 +102,19 @@ JobPage* open_job_page(const char* parent, bool create, JobPlace& place, LockedF
     return nullptr;
 }
 
-void remove_stale_job_page(int dir_fd, const char* name, uint64_t now_ns) {
+void remove_stale_job_segment(int dir_fd, const char* name, uint64_t now_ns) {
     Fd file(openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
     struct stat status {};
-    constexpr size_t kHeadBytes = offsetof(JobPage, requests);
-    alignas(JobPage) char head[kHeadBytes];
+    constexpr size_t kHeadBytes = offsetof(JobSegment, requests);
+    alignas(JobSegment) char head[kHeadBytes];
     if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
         read_at(file.get(), 0, head, sizeof(head)) != sizeof(head)) {
         return;
     }
     uint64_t magic = 0;
     uint64_t last_life_ns = 0;
-    memcpy(&magic, head + offsetof(JobPage, magic), sizeof(magic));
-    memcpy(&last_life_ns, head + offsetof(JobPage, last_life_realtime_ns), sizeof(last_life_ns));
+    memcpy(&magic, head + offsetof(JobSegment, magic), sizeof(magic));
+    memcpy(&last_life_ns, head + offsetof(JobSegment, last_life_realtime_ns), sizeof(last_life_ns));
     if ((magic == kJobMagic || magic == kJobMagic1) && now_ns > last_life_ns && now_ns - last_life_ns > kStaleJob_ns) {
         unlinkat(dir_fd, name, 0);
     }

@@ -1,6 +1,6 @@
-// The job page as a file: found, made, mapped, never changed under those who have it mapped. cold.
+// The job segment as a file: found, made, mapped, never changed under those who have it mapped. cold.
 //
-// A page that cannot be used (damaged, of an earlier job of the same name) is not cleared: its name goes, its users keep
+// A segment that cannot be used (damaged, of an earlier job of the same name) is not cleared: its name goes, its users keep
 // their memory, and a new one is made.
 #pragma once
 
@@ -19,16 +19,16 @@ struct JobPlace {
     ino_t inode;
 };
 
-// The page's file, locked for the moment of joining or leaving; the name still means this file.
+// The segment's file, locked for the moment of joining or leaving; the name still means this file.
 LockedFile open_job_file(int dir, const char* name, bool create);
 
-// Maps the page `place.name` below `parent`, or makes it if wanted; the file stays locked in `lock`. `not_ours` tells of a
-// sound page that it is of another job. Null: there is none, and none can be made.
-format::JobPage* open_job_page(const char* parent, bool create, JobPlace& place, LockedFile& lock,
-                               bool (*not_ours)(const format::JobPage& page, const Identity& identity),
-                               const Identity& identity);
+// Maps the segment `place.name` below `parent`, or makes it if wanted; the file stays locked in `lock`. `not_ours` tells of a
+// sound segment that it is of another job. Null: there is none, and none can be made.
+format::JobSegment* open_job_segment(const char* parent, bool create, JobPlace& place, LockedFile& lock,
+                                     bool (*not_ours)(const format::JobSegment& segment, const Identity& identity),
+                                     const Identity& identity);
 
-// `name` in the ring directory is a page that nobody has used for a day: it goes.
-void remove_stale_job_page(int dir_fd, const char* name, uint64_t now_ns);
+// `name` in the ring directory is a segment that nobody has used for a day: it goes.
+void remove_stale_job_segment(int dir_fd, const char* name, uint64_t now_ns);
 
 }  // namespace titan::tracer

@@ -1,6 +1,6 @@
 // Asking the job's other nodes for a dump: a small file in the dump directory, `<run>/<attempt>/dump-request`.
 //
-// Rates that a parallel file system can bear: one process per node (the lease holder of the job page) looks every two
+// Rates that a parallel file system can bear: one process per node (the lease holder of the job segment) looks every two
 // seconds, which is one open of the directory and one of the file, and none at all while all ranks of the job are on one
 // node. Of more than 400 nodes each looks less often, so that together they make 200 looks a second. A request is written once per node and five seconds at most, and only if no other node has just done so.
 //

@@ -24,7 +24,7 @@
 #include "session/session.h"
 #include "signals.h"
 #include "stacks/call_sites_setup.h"
-#include "stacks/stacks.h"
+#include "stacks/capture_stacks.h"
 #include "watchdog.h"
 
 namespace titan::tracer {
@@ -46,7 +46,7 @@ constexpr uint64_t kLook_ns = 20'000'000;  // for the entries to tell what the d
 constexpr uint64_t kBetweenSignals_ns = 10'000'000'000;
 constexpr uint64_t kSignalsOver_ns = 60'000'000'000;
 constexpr uint32_t kSignalDumps = 3;
-struct SignalHabit {
+struct SignalHistory {
     uint64_t last_ns;  // that a signal came, 0 none yet
     uint32_t dumps;    // since there was none for a minute
 };
@@ -61,7 +61,7 @@ constexpr uint64_t kToldTogether_ns = 5'000'000'000;
 // The watch thread's own memory.
 struct WatchState {
     WatchdogState watchdog;
-    SignalHabit signals;
+    SignalHistory signals;
     uint64_t last_dump_ns;  // monotonic, 0 none yet
     bool last_dump_for_peer;
     uint64_t calls;         // collectives that there were at the last tick
@@ -85,17 +85,17 @@ bool is_programs_own_signal() {
     if (!program_handles_dump_signal()) {
         return false;
     }
-    SignalHabit& habit = state.signals;
+    SignalHistory& history = state.signals;
     const uint64_t now_ns = monotonic_now_ns();
-    habit.dumps = now_ns - habit.last_ns > kSignalsOver_ns ? 0 : habit.dumps;
-    habit.last_ns = now_ns;
-    if (within(kBetweenSignals_ns) || habit.dumps == kSignalDumps) {
+    history.dumps = now_ns - history.last_ns > kSignalsOver_ns ? 0 : history.dumps;
+    history.last_ns = now_ns;
+    if (within(kBetweenSignals_ns) || history.dumps == kSignalDumps) {
         warn_once(
             "the program handles the dump signal itself and gets it often: not every one causes a dump (see "
             "TITANTRACE_SIGNAL)");
         return true;
     }
-    ++habit.dumps;
+    ++history.dumps;
     return false;
 }
 
@@ -170,7 +170,7 @@ Tell who_to_tell(const Session& session, DumpReason reason) {
     return own_affair ? Tell::kNobody : Tell::kAll;
 }
 
-void collect_gone(Session& session) {
+void dump_exited(Session& session) {
     if (crashed_itself(session)) {
         return;  // this process is about to die itself: leave them to the living
     }
@@ -184,7 +184,7 @@ void collect_gone(Session& session) {
 void save_the_dead(Session& session) {
     const JobProcess* dead = nullptr;
     notice_dead(dead, false);
-    collect_gone(session);
+    dump_exited(session);
 }
 
 // Peers first, then the copy: all ranks should be seen at the same moment; the slow part, the files, comes last.
@@ -286,7 +286,7 @@ void serve(Session& session) {
     }
     if (answer == Answer::kDump || answer == Answer::kJoin || peer_asked || asked_outside) {
         report_dead(session);
-        collect_gone(session);
+        dump_exited(session);
         release_dump_memory();
     }
 }
@@ -308,8 +308,8 @@ bool tick(Session& session) {
             report_dead(session);
         }
     }
-    tend_call_sites(session);
-    const bool soon = tend_names(session, state.names, now_ns);
+    poll_call_sites(session);
+    const bool soon = poll_names(session, state.names, now_ns);
     char detail[sizeof(PendingDump::detail)];
     if (find_stuck(session, state.watchdog, detail, sizeof(detail))) {
         request_dump(DumpReason::kTimeout, detail);

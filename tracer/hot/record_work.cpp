@@ -198,7 +198,7 @@ void leave_told_work(Call& call) {
     call.thread->nested = 0;
 }
 
-void note_kernels_gone() {
+void forget_kernels() {
     if (Session* const current = session(); current != nullptr) {
         current->kernel_names.clear();
     }

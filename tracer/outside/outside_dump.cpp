@@ -26,7 +26,7 @@ std::string write_to(const OutsideDump& dump, bool opened, DumpFile& file) {
     std::vector<char> meta(kMetaBytes);
     DumpContent content{{0, format::DumpReason::kCollected, dump.detail.c_str(), -1, dump.realtime_ns, dump.ticks, -1,
                          dump.process_alive, environment.data(),
-                         dump.threads_of != 0 ? read_processors(dump.threads_of, {}) : ProcessorSight{}},
+                         dump.threads_of != 0 ? read_processors(dump.threads_of, {}) : ProcessorUse{}},
                         dump.image.data(),
                         dump.image.size(),
                         dump.stacks};

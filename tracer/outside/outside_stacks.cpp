@@ -31,9 +31,9 @@ format::StackPython row_of(StackImage& image, const char* file, const char* func
 }
 
 // The Python of one other process.
-class Sight {
+class ThreadReader {
   public:
-    explicit Sight(pid_t pid) {
+    explicit ThreadReader(pid_t pid) {
         const int refused = open_memory(pid, memory_);
         if (refused != 0) {
             said_ = refused == EPERM
@@ -53,13 +53,13 @@ class Sight {
             list_states();
         }
     }
-    ~Sight() {
+    ~ThreadReader() {
         if (open_) {
             close_memory(memory_);
         }
     }
-    Sight(const Sight&) = delete;
-    Sight& operator=(const Sight&) = delete;
+    ThreadReader(const ThreadReader&) = delete;
+    ThreadReader& operator=(const ThreadReader&) = delete;
 
     const std::string& said() const { return said_; }
 
@@ -128,14 +128,14 @@ std::vector<char> collect_outside_stacks(pid_t pid, const std::string& note) {
         return {};
     }
     image.header().threads_left_out = static_cast<uint32_t>(left_out);
-    const Sight sight(pid);
-    image.header().python = image.text(sight.said().c_str());
+    const ThreadReader reader(pid);
+    image.header().python = image.text(reader.said().c_str());
     for (const pid_t tid : tids) {
         ProcThread proc;
         format::StackThread* const thread = read_proc_thread(tid, proc, pid) ? image.add_thread() : nullptr;
         if (thread != nullptr) {
             describe(proc, tid, image, *thread);
-            sight.add_frames(tid, image, *thread);
+            reader.add_frames(tid, image, *thread);
         }
     }
     image.header().took_ns = monotonic_now_ns() - began_ns;

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/memory.h"
-#include "layout.h"
+#include "python_layout.h"
 
 namespace titan::tracer::python {
 

@@ -65,7 +65,7 @@ bool hurries(const Session& session, const NameSweep& sweep) {
 
 }  // namespace
 
-bool tend_names(Session& session, NameSweep& sweep, uint64_t now_ns) {
+bool poll_names(Session& session, NameSweep& sweep, uint64_t now_ns) {
     if (!is_due(session, sweep, now_ns)) {
         return hurries(session, sweep);
     }

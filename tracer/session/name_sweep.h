@@ -19,6 +19,6 @@ struct NameSweep {
 
 // Once the names for now take a quarter of their share, and an eighth more than after the last sweep. To be called each second;
 // true where it should be called again in kLooksApart_ns.
-bool tend_names(Session& session, NameSweep& sweep, uint64_t now_ns);
+bool poll_names(Session& session, NameSweep& sweep, uint64_t now_ns);
 
 }  // namespace titan::tracer

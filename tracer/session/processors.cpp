@@ -33,11 +33,11 @@ void write_process_dir(TextWriter& path, pid_t pid) {
 }
 
 // "12.34 8.10 4.00 3/900 4711"
-void read_load(ProcessorSight& sight) {
+void read_load(ProcessorUse& use) {
     char text[96];
     read_small_file(AT_FDCWD, "/proc/loadavg", text, sizeof(text));
     const char* at = text;
-    for (uint32_t& load_cent : sight.load_cent) {
+    for (uint32_t& load_cent : use.load_cent) {
         uint64_t whole = 0;
         uint64_t cent = 0;
         if (!take_number(at, whole) || *at++ != '.' || !take_number(at, cent)) {
@@ -46,7 +46,7 @@ void read_load(ProcessorSight& sight) {
         load_cent = narrow(std::min<uint64_t>(whole, UINT32_MAX) * 100 + std::min<uint64_t>(cent, 99));
         at += *at == ' ' ? 1 : 0;
     }
-    sight.has_load = true;
+    use.has_load = true;
 }
 
 uint32_t allowed_processors(pid_t pid) {
@@ -60,7 +60,7 @@ uint32_t allowed_processors(pid_t pid) {
 }
 
 // "run_ns delay_ns slices"
-void add_times(pid_t pid, uint32_t tid, ProcessorSight& sight) {
+void add_times(pid_t pid, uint32_t tid, ProcessorUse& use) {
     char path[64];
     char text[96];
     TextWriter writer(path, sizeof(path));
@@ -71,9 +71,9 @@ void add_times(pid_t pid, uint32_t tid, ProcessorSight& sight) {
     uint64_t run_ns = 0;
     uint64_t delay_ns = 0;
     if (take_number(at, run_ns) && *at++ == ' ' && take_number(at, delay_ns)) {
-        sight.run_ns += run_ns;
-        sight.run_delay_ns += delay_ns;
-        ++sight.threads;
+        use.run_ns += run_ns;
+        use.run_delay_ns += delay_ns;
+        ++use.threads;
     }
 }
 
@@ -131,44 +131,43 @@ uint32_t least_quota_cent(const char* mount, const char* path) {
     return least;
 }
 
-ProcessorSight read_processors(pid_t pid, std::span<const format::ThreadRecord> threads) {
-    ProcessorSight sight{};
+ProcessorUse read_processors(pid_t pid, std::span<const format::ThreadRecord> threads) {
+    ProcessorUse use{};
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    sight.online = online > 0 ? narrow(static_cast<uint64_t>(online)) : 0;
-    sight.allowed = allowed_processors(pid);
-    sight.quota_cent = read_quota_cent(pid);
-    read_load(sight);
+    use.online = online > 0 ? narrow(static_cast<uint64_t>(online)) : 0;
+    use.allowed = allowed_processors(pid);
+    use.quota_cent = read_quota_cent(pid);
+    read_load(use);
     const auto main_thread = static_cast<uint32_t>(pid == 0 ? getpid() : pid);
-    add_times(pid, main_thread, sight);
+    add_times(pid, main_thread, use);
     size_t read = 1;
     for (const format::ThreadRecord& thread : threads) {
         if (thread.thread != 0 && thread.thread != main_thread && read < kMostThreads) {
-            add_times(pid, thread.thread, sight);
+            add_times(pid, thread.thread, use);
             ++read;
         }
     }
-    return sight;
+    return use;
 }
 
-void write_processors(TextWriter& json, const ProcessorSight& sight) {
-    if (sight.online == 0) {
+void write_processors(TextWriter& json, const ProcessorUse& use) {
+    if (use.online == 0) {
         return;
     }
-    json.format(",\"processors\":{\"online\":%u,\"allowed\":%u", sight.online, sight.allowed);
+    json.format(",\"processors\":{\"online\":%u,\"allowed\":%u", use.online, use.allowed);
     const auto cent = [&](const char* key, uint32_t value) {
         json.format(",\"%s\":%u.%02u", key, value / 100, value % 100);
     };
-    if (sight.quota_cent != 0) {
-        cent("quota", sight.quota_cent);
+    if (use.quota_cent != 0) {
+        cent("quota", use.quota_cent);
     }
-    if (sight.has_load) {
-        cent("load_1min", sight.load_cent[0]);
-        cent("load_5min", sight.load_cent[1]);
-        cent("load_15min", sight.load_cent[2]);
+    if (use.has_load) {
+        cent("load_1min", use.load_cent[0]);
+        cent("load_5min", use.load_cent[1]);
+        cent("load_15min", use.load_cent[2]);
     }
-    if (sight.threads != 0) {
-        json.format(",\"threads\":%u,\"run_ns\":%lu,\"run_delay_ns\":%lu", sight.threads, sight.run_ns,
-                    sight.run_delay_ns);
+    if (use.threads != 0) {
+        json.format(",\"threads\":%u,\"run_ns\":%lu,\"run_delay_ns\":%lu", use.threads, use.run_ns, use.run_delay_ns);
     }
     json.put('}');
 }

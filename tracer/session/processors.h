@@ -12,7 +12,7 @@
 
 namespace titan::tracer {
 
-struct ProcessorSight {
+struct ProcessorUse {
     uint32_t online;      // of the host, 0 unknown
     uint32_t allowed;     // that the process may run on, 0 unknown
     uint32_t quota_cent;  // hundredths of a processor that its cgroups leave it, 0 no limit known
@@ -24,12 +24,12 @@ struct ProcessorSight {
 };
 
 // `pid` 0: this process. `threads`: rows of the ring's table.
-ProcessorSight read_processors(pid_t pid, std::span<const format::ThreadRecord> threads);
+ProcessorUse read_processors(pid_t pid, std::span<const format::ThreadRecord> threads);
 
 // Of one cgroup file system: the least quota of the group and those above it; 0 none. `path` is the group's, "/a/b".
 uint32_t least_quota_cent(const char* mount, const char* path);
 
 // ,"processors":{...}; nothing where nothing is known.
-void write_processors(TextWriter& json, const ProcessorSight& sight);
+void write_processors(TextWriter& json, const ProcessorUse& use);
 
 }  // namespace titan::tracer

@@ -37,7 +37,7 @@ char* region_bytes(format::RingHeader& header, format::RegionKind kind, const fo
 // The directory "<parent>/titantrace-<uid>", see private_dir.h; a warning and an invalid one where it cannot be trusted.
 Fd open_ring_dir(const char* parent);
 
-// The ring of another process, by the path that its job page tells: only files in a private directory of this user are
+// The ring of another process, by the path that its job segment tells: only files in a private directory of this user are
 // opened, or removed. No link is followed.
 Fd open_ring_at(const char* path);
 void remove_ring_at(const char* path);

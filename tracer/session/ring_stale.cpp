@@ -122,7 +122,7 @@ void keep_below(uint64_t limit_bytes, int dir_fd, DeadRings& dead, bool (*is_mea
     }
 }
 
-// Calls use(rings, now) with the dead rings of the directory, and before that see_page(name, now) for its job pages.
+// Calls use(rings, now) with the dead rings of the directory, and before that see_page(name, now) for its job segments.
 template <typename SeePage, typename Use>
 void with_dead_rings(int dir_fd, const Identity& identity, SeePage see_page, Use use) {
     void* memory = mmap(nullptr, sizeof(DeadRings), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -147,7 +147,7 @@ void with_dead_rings(int dir_fd, const Identity& identity, SeePage see_page, Use
 
 void remove_stale_rings(int dir_fd, const Identity& identity) {
     with_dead_rings(
-        dir_fd, identity, [&](const char* page, uint64_t now_ns) { remove_stale_job_page(dir_fd, page, now_ns); },
+        dir_fd, identity, [&](const char* page, uint64_t now_ns) { remove_stale_job_segment(dir_fd, page, now_ns); },
         [&](DeadRings& dead, uint64_t now_ns) {
             for (size_t i = 0; i < dead.count;) {
                 if (age_ns(now_ns, dead.rings[i].last_life_ns) > kStaleRingAge_ns) {

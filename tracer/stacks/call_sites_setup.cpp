@@ -171,10 +171,10 @@ void start_call_sites(Session& session) {
         start_native(sites);
     }
     setup->python_settled = !sites.wants(format::kPythonSites);
-    tend_call_sites(session);
+    poll_call_sites(session);
 }
 
-void tend_call_sites(Session& session) {
+void poll_call_sites(Session& session) {
     if (setup == nullptr) {
         return;
     }

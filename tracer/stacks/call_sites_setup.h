@@ -9,6 +9,6 @@ namespace titan::tracer {
 void start_call_sites(Session& session);
 
 // Looks again for a Python, or for modules, that were not there, in growing intervals.
-void tend_call_sites(Session& session);
+void poll_call_sites(Session& session);
 
 }  // namespace titan::tracer

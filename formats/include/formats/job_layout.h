@@ -1,7 +1,7 @@
-// The page that all ranks of one job on one node share: `<ring dir>/titantrace-<uid>/<run>.<attempt>.v<version>-<bytes>.job`.
+// The segment that all ranks of one job on one node share: `<ring dir>/titantrace-<uid>/<run>.<attempt>.v<version>-<bytes>.job`.
 //
 // It lives as long as the job and is no format to keep. Version and size are in its name, so that two versions of titantrace on
-// one node never meet in one file: who has a page mapped dies by SIGBUS when another makes it shorter. Other processes of this
+// one node never meet in one file: who has a segment mapped dies by SIGBUS when another makes it shorter. Other processes of this
 // user may change any byte at any time, so positions are copied and checked before use. Ranks map it; tools read copies
 // (job_image.h) and write single words at their offsets.
 #pragma once
@@ -54,7 +54,7 @@ struct JobRequestSlot {
     JobRequest request;
 };
 
-struct JobPage {
+struct JobSegment {
     std::atomic<uint64_t> magic;  // written last
     uint64_t bytes;
     std::atomic<uint32_t> wake;  // futex that the watch threads of all ranks sleep on; any change wakes them
@@ -69,6 +69,6 @@ struct JobPage {
     JobRequestSlot requests[kJobRequests];
     JobProcess processes[kMaxJobProcesses];
 };
-static_assert(sizeof(JobPage) <= 128 << 10);
+static_assert(sizeof(JobSegment) <= 128 << 10);
 
 }  // namespace titan::format

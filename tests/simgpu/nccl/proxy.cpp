@@ -142,15 +142,15 @@ void ProxyThread::take(std::vector<ProxyItem> items) {
 
 void ProxyThread::run() {
     while (!active_.empty() || sleep_until_work()) {
-        std::vector<ProxyItem> fresh;
+        std::vector<ProxyItem> arrived;
         {
             std::lock_guard lock(mutex_);
             if (over_) {
                 return;
             }
-            fresh.swap(incoming_);
+            arrived.swap(incoming_);
         }
-        take(std::move(fresh));
+        take(std::move(arrived));
         std::erase_if(active_, [this](ProxyItem& item) { return advance(item); });
         if (!active_.empty()) {
             std::this_thread::sleep_for(kPoll);

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "diagnose.h"
-#include "doubts.h"
 #include "played.h"
+#include "uncertainty.h"
 
 using namespace titan::test;
 

@@ -77,7 +77,7 @@ TEST_CASE("a death that nobody waited for yet is shown where the others stood") 
             tell_to_end(process, newest_ns(process) + 100 * kMs);
             process.texts.push_back("step at train.py:7");
             const auto place = static_cast<uint32_t>(process.texts.size() - 1);
-            process.standing = {
+            process.positions = {
                 {.thread = process.pid, .name = 0, .why_none = 0, .frames = {place}, .libraries = {0}, .python = 1}};
         }
     }

@@ -247,7 +247,7 @@ TEST_CASE("a coalesced call of which the ring holds a part is compared with noth
         CHECK(process.entries[0].arguments_lost);
         CHECK(process.entries[0].sequence == 5);
         CHECK(process.entries[0].state == CallState::kFinished);
-        CHECK(process.members[0].past.first() == 6);
+        CHECK(process.members[0].call_log.first() == 6);
         CHECK(!process.entries[2].arguments_lost);
     }
     CHECK(!run.processes[0].entries[0].arguments_lost);

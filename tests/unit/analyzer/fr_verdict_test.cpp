@@ -77,7 +77,7 @@ TEST_CASE("that all issued a call is no proof that all GPUs came to it") {
     REQUIRE(unsure.findings.size() == 1);
     CHECK(unsure.findings.front().kind == FindingKind::kStuckInFlight);
     CHECK(unsure.findings.front().confidence == Confidence::kLikely);
-    CHECK(unsure.findings.front().to_be_sure.front().find("TORCH_NCCL_ENABLE_TIMING") != std::string::npos);
+    CHECK(unsure.findings.front().would_confirm.front().find("TORCH_NCCL_ENABLE_TIMING") != std::string::npos);
     const Diagnosis sure = diagnose(timed);
     REQUIRE(sure.findings.size() == 1);
     CHECK(sure.findings.front().confidence == Confidence::kCertain);

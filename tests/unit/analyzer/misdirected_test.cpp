@@ -84,7 +84,7 @@ TEST_CASE("a first receive from another rank than always is told of the receiver
     }
 }
 
-TEST_CASE("in the second step no habit is known yet, but the pair is new and the usual peer waits") {
+TEST_CASE("in the second step nothing earlier is known yet, but the pair is new and the usual peer waits") {
     Scenario job = pairs_job(true, {true, false});
     nth_pair_call(job.program(0), 3).peer = 2;
     const Played played = play(job);

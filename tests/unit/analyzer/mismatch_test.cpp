@@ -169,7 +169,7 @@ TEST_CASE("where a step repeats, a skipped call and an extra one are not told ap
         CHECK(mentions(played.head(), "skipped all_reduce #11"));
         CHECK(mentions(played.head(), "or made one all_reduce too many") != marked);
         CHECK((played.head().confidence == Confidence::kCertain) == marked);
-        CHECK(played.head().to_be_sure.empty() == marked);
+        CHECK(played.head().would_confirm.empty() == marked);
     }
 }
 
@@ -214,7 +214,7 @@ TEST_CASE("a tie is broken by communicators of the same role") {
     CHECK(mentions(played.head(), "same role"));
 }
 
-TEST_CASE("of three camps the largest is right") {
+TEST_CASE("of three blocs the largest is right") {
     Scenario job(5);
     job.every_rank([](int rank, Program& program) {
         program.all_reduce("world", rank == 1 ? 1 : rank == 4 ? 4 : 9).sync();

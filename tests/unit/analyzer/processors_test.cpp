@@ -6,7 +6,7 @@
 
 #include "digest.h"
 #include "load_run.h"
-#include "processors.h"
+#include "overcommitted_hosts.h"
 #include "temporary_directory.h"
 #include "timing_job.h"
 

@@ -33,7 +33,7 @@ bool is_named_undecidable(const Finding& finding) {
                          std::any_of(finding.evidence.begin(), finding.evidence.end(), [](const std::string& line) {
                              return line.find("undecidable") != std::string::npos;
                          });
-    return (says_so || finding.confidence == Confidence::kPossible) && !finding.to_be_sure.empty();
+    return (says_so || finding.confidence == Confidence::kPossible) && !finding.would_confirm.empty();
 }
 
 enum class Outcome { kRight, kUndecidable, kWrong };
@@ -78,7 +78,7 @@ Outcome judge(const RandomRun& run, const Diagnosis& diagnosis) {
     }
     // A rank without a dump may be dead or not: it is suspected, and its dump is asked for.
     const bool suspects_silent =
-        head.confidence != Confidence::kCertain && !head.to_be_sure.empty() &&
+        head.confidence != Confidence::kCertain && !head.would_confirm.empty() &&
         std::all_of(head.ranks.begin(), head.ranks.end(), [&](int rank) { return run.without.contains(rank); });
     const bool undecidable = is_named_undecidable(head) && contains_all(head.ranks, run.ranks);
     return undecidable || suspects_silent ? Outcome::kUndecidable : Outcome::kWrong;
@@ -123,7 +123,7 @@ TEST_CASE("generated runs with one fault each: the right kind and the right rank
         const std::string said = run.fault_name + ", " + run.story + "; it said:" + verdict(played.diagnosis);
         CHECK_MESSAGE(outcome != Outcome::kWrong, said);
         for (const Finding& finding : played.diagnosis.findings) {
-            CHECK_MESSAGE((finding.confidence == Confidence::kCertain) == finding.to_be_sure.empty(), said);
+            CHECK_MESSAGE((finding.confidence == Confidence::kCertain) == finding.would_confirm.empty(), said);
             // Whatever else it says: it is not sure of the guilt of the innocent.
             const bool blames_innocent =
                 finding.confidence == Confidence::kCertain && !contains_all(run.ranks, finding.ranks);

@@ -9,12 +9,12 @@
 #include "hosts.h"
 #include "layout.h"
 #include "listing.h"
+#include "named_stacks.h"
 #include "played.h"
 #include "report.h"
 #include "report_parts.h"
 #include "run_text.h"
 #include "show_filter.h"
-#include "stacks.h"
 #include "stacks_report.h"
 
 using namespace titan;
@@ -40,7 +40,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 TEST_CASE("the JSON has the fields that others rely on") {
     const Played played = sleeping();
     const json report = json::parse(json_report(played.run, played.diagnosis));
-    CHECK(report["schema"] == 1);
+    CHECK(report["schema"] == 2);
     CHECK(report["run"]["id"] == "synth");
     CHECK(report["run"]["attempt"] == 0);
     CHECK(report["run"]["world_size"] == 8);
@@ -109,10 +109,10 @@ TEST_CASE("the JSON says where the named ranks stand, and what would make a doub
     CHECK(report["run"]["layout"]["ranks"].size() == 1);
     CHECK(report["run"]["layout"]["ranks"]["3"]["tp"] == 1);
     CHECK(report["run"]["layout"]["dims"].size() == 2);
-    CHECK(report["findings"][0]["to_be_sure"][0] == "a dump of rank 3 (missing)");
+    CHECK(report["findings"][0]["would_confirm"][0] == "a dump of rank 3 (missing)");
     CHECK_FALSE(report["findings"][0].contains("cycle"));
     const json sure = json::parse(json_report(sleeping().run, sleeping().diagnosis));
-    CHECK_FALSE(sure["findings"][0].contains("to_be_sure"));
+    CHECK_FALSE(sure["findings"][0].contains("would_confirm"));
     const json layout = json::parse(layout_json_report(played.run));
     CHECK(layout["ranks"].size() == 8);
     CHECK(layout["communicators"].size() == 7);
@@ -254,7 +254,7 @@ TEST_CASE("advice fits the recorder: a Flight Recorder dump has no pid, no stack
         process.source.is_flight_recorder = true;
         process.sees = kFlightRecorderCoverage;
         process.source.label = "nccl_trace_rank_" + std::to_string(process.rank);
-        process.standing.clear();
+        process.positions.clear();
     }
     const Diagnosis diagnosis = diagnose(played.run);
     REQUIRE_FALSE(diagnosis.findings.empty());

@@ -223,8 +223,8 @@ TEST_CASE("who is the odd one of two is not certain in the first call that one o
     CHECK(played.head().kind == FindingKind::kRankNotArrived);
     CHECK(played.head().ranks == ranks({3}));
     CHECK(played.head().confidence == Confidence::kLikely);
-    REQUIRE_FALSE(played.head().to_be_sure.empty());
-    CHECK(says(played.head().to_be_sure.front(), "rank 2 may have made a call too many"));
+    REQUIRE_FALSE(played.head().would_confirm.empty());
+    CHECK(says(played.head().would_confirm.front(), "rank 2 may have made a call too many"));
 }
 
 TEST_CASE("a send without its receive names the rank that owes it") {
@@ -554,5 +554,5 @@ TEST_CASE("what the ring forgot is no evidence: calls ahead that are overwritten
     REQUIRE_FALSE(played.healthy());
     CHECK(played.head().kind != FindingKind::kGpuQueueBlocked);
     CHECK(played.head().confidence != Confidence::kCertain);
-    CHECK_FALSE(played.head().to_be_sure.empty());
+    CHECK_FALSE(played.head().would_confirm.empty());
 }

@@ -7,7 +7,7 @@
 
 #include "diagnose.h"
 #include "played.h"
-#include "standing.h"
+#include "thread_position.h"
 #include "witnessed.h"
 #include "witnesses.h"
 
@@ -301,21 +301,21 @@ TEST_CASE("stacks of an earlier dump stay with the newer ring, but for threads t
     analyzer::Process dumped;
     dumped.now_ns = 1000;
     dumped.texts = {"", "main", "train.py:7 in step", "loader", "data.py:9 in next"};
-    dumped.standing = {{.thread = 1, .name = 1, .why_none = 0, .frames = {2}, .libraries = {0}, .python = 0},
-                       {.thread = 2, .name = 3, .why_none = 0, .frames = {4}}};
+    dumped.positions = {{.thread = 1, .name = 1, .why_none = 0, .frames = {2}, .libraries = {0}, .python = 0},
+                        {.thread = 2, .name = 3, .why_none = 0, .frames = {4}}};
     analyzer::Process later;
     later.texts = {"", "ncclAllReduce"};
     later.threads = {{.thread = 1, .call = 1, .entered_ns = 900, .spans = {}},
                      {.thread = 2, .last_call_ns = 1500, .spans = {}}};
-    analyzer::keep_standing(dumped, later);
-    REQUIRE(later.standing.size() == 1);
-    CHECK(later.text(later.standing[0].frames[0]) == "train.py:7 in step");
-    CHECK(later.text(later.standing[0].name) == "main");
-    CHECK(later.standing[0].libraries[0] == 0);
-    later.standing.clear();
+    analyzer::keep_positions(dumped, later);
+    REQUIRE(later.positions.size() == 1);
+    CHECK(later.text(later.positions[0].frames[0]) == "train.py:7 in step");
+    CHECK(later.text(later.positions[0].name) == "main");
+    CHECK(later.positions[0].libraries[0] == 0);
+    later.positions.clear();
     later.step = 3;
-    analyzer::keep_standing(dumped, later);
-    CHECK(later.standing.empty());
+    analyzer::keep_positions(dumped, later);
+    CHECK(later.positions.empty());
 }
 
 TEST_CASE("statements about another job are not used") {

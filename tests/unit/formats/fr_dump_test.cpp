@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "formats/fr/dump.h"
+#include "formats/fr/fr_dump.h"
 #include "formats/fr/read.h"
 
 using namespace titan::format;

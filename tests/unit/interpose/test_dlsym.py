@@ -58,12 +58,12 @@ class Dlsym(unittest.TestCase):
         self.assertEqual(traced["profiling name"], plain["profiling name"])
         self.assertEqual(traced["same again"], "yes")
 
-    def test_copies_have_doors_of_their_own_and_the_last_is_left_alone(self):
+    def test_copies_have_thunks_of_their_own_and_the_last_is_left_alone(self):
         plain, traced = self.answers([], *self.copies), self.answers([options.library], *self.copies, RANK="0")
         of_copies = lambda answers: {k: v for k, v in answers.items() if k.startswith("copy")}
         self.assertEqual(of_copies(traced), of_copies(plain))
         self.assertEqual(len(of_copies(plain)), 4)
-        # The stand-in NCCL was asked for the function first, so it has the first of three doors.
+        # The stand-in NCCL was asked for the function first, so it has the first of three thunks.
         self.assertEqual([traced[f"wrapper of copy {number}"] for number in (1, 2, 3, 4)], ["ours", "ours", "none", "none"])
 
 

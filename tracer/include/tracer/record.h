@@ -1,4 +1,4 @@
-// What the ways in (interpose/) may ask of the tracer: mark a call as begun, mark it as returned. Everything else is
+// What the wrappers (interpose/) may ask of the tracer: mark a call as begun, mark it as returned. Everything else is
 // private to the tracer.
 //
 // Pattern of every wrapper: `Call call; if (!enter_x(call, ...)) return real(...); result = real(...); leave_x(call, ...)`.
@@ -177,7 +177,7 @@ int leave_unnamed(int result, FunctionKind kind, const void* function, const voi
 bool enter_told_work(Call& call, uint16_t api, const StreamWork& work, const char* kernel);
 void leave_told_work(Call& call);
 // Modules are about to be unloaded: the handles of their kernels may come back for others. cold.
-void note_kernels_gone();
+void forget_kernels();
 
 // A query (cudaEventQuery): counted, nothing else. hot.
 bool enter_query(Call& call);

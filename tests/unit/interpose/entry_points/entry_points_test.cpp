@@ -11,7 +11,7 @@
 #include <string>
 
 #include "interpose/api.h"
-#include "interpose/doors.h"
+#include "interpose/thunks.h"
 
 using namespace titan::interpose;
 
@@ -34,9 +34,9 @@ void* in_driver(const char* name) { return in("libtiny_driver.so", name); }
 // "" for what is no wrapper; that it leads to `real` is checked.
 std::string wrapped(const void* handed, const void* real) {
     for (size_t id = number_of(Api::kDriverBegin) + 1; id < number_of(Api::kDriverEnd); ++id) {
-        for (unsigned door = 1; door < kDoors; ++door) {
-            if (driver_doors[id - number_of(Api::kDriverBegin) - 1][door] == handed) {
-                CHECK((handed_out[door][id].load() == real));
+        for (unsigned thunk = 1; thunk < kThunks; ++thunk) {
+            if (driver_thunks[id - number_of(Api::kDriverBegin) - 1][thunk] == handed) {
+                CHECK((thunk_targets[thunk][id].load() == real));
                 return api_names[id];
             }
         }
@@ -186,7 +186,7 @@ TEST_CASE("cuGraphInstantiate is always taken for its longer form") {
 
 TEST_CASE("nothing is handed out to NCCL, for nothing, or for what is ours already") {
     void* const real = in_driver("cuMemAlloc_v2");
-    const void* const nccl = in("libdoor_copy1.so", "ncclGetVersion");
+    const void* const nccl = in("libnccl_copy1.so", "ncclGetVersion");
     REQUIRE((nccl != nullptr));
     CHECK((hand_out_driver("cuMemAlloc", real, 12000, false, nccl) == real));
     CHECK((hand_out_driver("cuMemAlloc", nullptr, 12000, false, nullptr) == nullptr));

@@ -29,10 +29,10 @@ void spin(std::chrono::milliseconds how_long) {
     }
 }
 
-std::string json_of(const ProcessorSight& sight) {
+std::string json_of(const ProcessorUse& use) {
     char text[512];
     TextWriter json(text, sizeof(text));
-    write_processors(json, sight);
+    write_processors(json, use);
     return text;
 }
 
@@ -71,11 +71,11 @@ TEST_CASE("time without a processor is told of two that share one") {
         if (other == 0) {
             _exit(0);
         }
-        const ProcessorSight sight = read_processors(0, {});
+        const ProcessorUse use = read_processors(0, {});
         waitpid(other, nullptr, 0);
-        const bool counted = sight.threads == 1 && sight.run_delay_ns > 50'000'000 && sight.run_ns > 0;
-        const bool sane = sight.allowed == 1 && sight.online >= 1 && sight.has_load;
-        _exit(sight.threads == 0 ? 2 : counted && sane ? 0 : 1);
+        const bool counted = use.threads == 1 && use.run_delay_ns > 50'000'000 && use.run_ns > 0;
+        const bool sane = use.allowed == 1 && use.online >= 1 && use.has_load;
+        _exit(use.threads == 0 ? 2 : counted && sane ? 0 : 1);
     }
     int status = 0;
     waitpid(child, &status, 0);
@@ -89,17 +89,17 @@ TEST_CASE("time without a processor is told of two that share one") {
 
 TEST_CASE("what is not known of processors is left out") {
     CHECK(json_of({}).empty());
-    ProcessorSight sight{};
-    sight.online = 16;
-    sight.allowed = 8;
-    CHECK(json_of(sight) == ",\"processors\":{\"online\":16,\"allowed\":8}");
-    sight.quota_cent = 250;
-    sight.has_load = true;
-    sight.load_cent[0] = 1205;
-    sight.threads = 2;
-    sight.run_ns = 5;
-    sight.run_delay_ns = 7;
-    CHECK(json_of(sight) ==
+    ProcessorUse use{};
+    use.online = 16;
+    use.allowed = 8;
+    CHECK(json_of(use) == ",\"processors\":{\"online\":16,\"allowed\":8}");
+    use.quota_cent = 250;
+    use.has_load = true;
+    use.load_cent[0] = 1205;
+    use.threads = 2;
+    use.run_ns = 5;
+    use.run_delay_ns = 7;
+    CHECK(json_of(use) ==
           ",\"processors\":{\"online\":16,\"allowed\":8,\"quota\":2.50,\"load_1min\":12.05,\"load_5min\":0.00,"
           "\"load_15min\":0.00,\"threads\":2,\"run_ns\":5,\"run_delay_ns\":7}");
 }

@@ -1,4 +1,4 @@
-#include "python_sight.h"
+#include "python_reader.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "dump/outside.h"
+#include "dump/dump_outside.h"
 
 #include <fmt/format.h>
 

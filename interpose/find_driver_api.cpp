@@ -1,4 +1,4 @@
-#include "driver_api.h"
+#include "find_driver_api.h"
 
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

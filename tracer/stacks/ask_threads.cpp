@@ -1,4 +1,4 @@
-#include "ask.h"
+#include "ask_threads.h"
 
 #include <errno.h>
 #include <linux/futex.h>

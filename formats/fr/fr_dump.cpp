@@ -1,4 +1,4 @@
-#include "formats/fr/dump.h"
+#include "formats/fr/fr_dump.h"
 
 #include <algorithm>
 #include <array>
@@ -224,9 +224,9 @@ class EntryReader : public Converter {
                 (file != nullptr && !text(*file, made.file)) || (line != nullptr && !number(*line, made.line))) {
                 return false;
             }
-            const auto [found, fresh] = frame_ids_.try_emplace(std::tuple(made.name, made.file, made.line),
-                                                               static_cast<uint32_t>(dump_.frames.size()));
-            if (fresh) {
+            const auto [found, inserted] = frame_ids_.try_emplace(std::tuple(made.name, made.file, made.line),
+                                                                  static_cast<uint32_t>(dump_.frames.size()));
+            if (inserted) {
                 dump_.frames.push_back(made);
             }
             known = found->second;

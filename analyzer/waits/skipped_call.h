@@ -14,22 +14,23 @@ namespace titan::analyzer {
 // belongs. (A call that a waiter has not come to either tells nothing: the waiter may be the one that left something out.)
 // Without step markers the two may have counted apart before, and then it is the waiter whose numbers are off: what each
 // used to do tells, else the vote of all ranks that make such calls. `orders`: by process.
-Passed went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent, const WaitNode& node);
+SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent,
+                              const WaitNode& node);
 // Without step markers: has the absent member made more sends, or receives, with a peer than any of those who wait had when
 // they came to the call? Then it is in a later step, and left the call out. What waits by other counts agrees on nothing.
-Passing ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& node);
+SkipVerdict ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& node);
 
 // Did the absent member make another call where it always made the missing one before?
-bool left_out(const Run& run, MemberRef absent, const WaitNode& node);
+bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& node);
 // Did it make `made` where it always made the missing one before?
 bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made);
 // Was this call made more often in its step than in any of several steps before?
-bool oftener_than_ever(const Process& process, const Entry& entry);
+bool more_often_than_usual(const Process& process, const Entry& entry);
 // Did it make about twice as many other calls before this one as ever lay between two of its kind? Then it left one out
 // there; where it only changed the order, fewer.
-bool left_out_a_round(const Process& process, const Entry& entry);
+bool skipped_a_repetition(const Process& process, const Entry& entry);
 // Its call of that number queues behind others: does it belong to a later step, because it left one out? Says so in `absence`.
-void left_out_before(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence);
+void note_earlier_skip(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence);
 // Did the record of this process end before the wait began? Then it says nothing about the wait.
 bool is_stale(const Process& process, const WaitNode& node);
 // The lowest step of those who wait; INT32_MAX where none is known.

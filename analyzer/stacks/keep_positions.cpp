@@ -1,7 +1,7 @@
 // A process that dumped, went on a while and died: its ring is newer, and only the dump has stacks.
 #include <algorithm>
 
-#include "standing.h"
+#include "thread_position.h"
 
 namespace titan::analyzer {
 namespace {
@@ -17,8 +17,8 @@ bool has_moved(const Process& later, int32_t thread, int64_t since_ns) {
 
 }  // namespace
 
-void keep_standing(const Process& dumped, Process& later) {
-    if (!later.standing.empty() || dumped.step != later.step) {
+void keep_positions(const Process& dumped, Process& later) {
+    if (!later.positions.empty() || dumped.step != later.step) {
         return;
     }
     const auto text_of = [&](uint32_t text) -> uint32_t {
@@ -28,16 +28,16 @@ void keep_standing(const Process& dumped, Process& later) {
         later.texts.push_back(dumped.text(text));
         return static_cast<uint32_t>(later.texts.size() - 1);
     };
-    for (const Standing& standing : dumped.standing) {
-        if (has_moved(later, standing.thread, dumped.now_ns)) {
+    for (const ThreadPosition& position : dumped.positions) {
+        if (has_moved(later, position.thread, dumped.now_ns)) {
             continue;
         }
-        Standing kept = standing;
-        kept.name = text_of(standing.name);
-        kept.why_none = text_of(standing.why_none);
-        std::transform(standing.frames.begin(), standing.frames.end(), kept.frames.begin(), text_of);
-        std::transform(standing.libraries.begin(), standing.libraries.end(), kept.libraries.begin(), text_of);
-        later.standing.push_back(std::move(kept));
+        ThreadPosition kept = position;
+        kept.name = text_of(position.name);
+        kept.why_none = text_of(position.why_none);
+        std::transform(position.frames.begin(), position.frames.end(), kept.frames.begin(), text_of);
+        std::transform(position.libraries.begin(), position.libraries.end(), kept.libraries.begin(), text_of);
+        later.positions.push_back(std::move(kept));
     }
 }
 

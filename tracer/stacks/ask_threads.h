@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "captured.h"
-#include "python_sight.h"
+#include "python_reader.h"
 
 namespace titan::tracer {
 

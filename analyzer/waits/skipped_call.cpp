@@ -1,11 +1,11 @@
-#include "went_past.h"
+#include "skipped_call.h"
 
 #include <algorithm>
 #include <map>
 
 #include "call_order.h"
+#include "call_predictor.h"
 #include "captures.h"
-#include "habit.h"
 #include "match.h"
 
 namespace titan::analyzer {
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kCallsAhead = 64;
 // Clocks of hosts may differ; this much is not taken for order.
 constexpr int64_t kClockSlackNs = 100'000'000;
-// How many steps a habit is looked for in.
+// How many steps are compared to tell what is usual.
 constexpr int32_t kComparedSteps = 64;
 
 const Member* member_in(const Process& process, uint32_t communicator) {
@@ -29,7 +29,7 @@ struct MissingCall {
     uint32_t row;
     OpKind kind;
     int32_t peer;
-    bool is(const CallShape& call) const {
+    bool is(const CallSignature& call) const {
         return call.row == row && call.kind == kind &&
                (format::class_of(kind) != format::OpClass::p2p || call.peer == peer);
     }
@@ -45,9 +45,9 @@ MissingCall missing_call(const WaitNode& node, MemberRef absent, int comm_rank) 
 
 // The sequence number of a call in the history, where it is a collective.
 uint64_t sequence_at(const Member& member, uint32_t place) {
-    for (size_t i = member.past.size(); i-- > 0 && member.past.place(i) >= place;) {
-        if (member.past.place(i) == place) {
-            return member.past.sequence(i);
+    for (size_t i = member.call_log.size(); i-- > 0 && member.call_log.place(i) >= place;) {
+        if (member.call_log.place(i) == place) {
+            return member.call_log.sequence(i);
         }
     }
     return kNoSequence;
@@ -55,62 +55,62 @@ uint64_t sequence_at(const Member& member, uint32_t place) {
 
 // Did a waiter make that call, too, before the one it waits in? Then it belongs there.
 bool comes_first_elsewhere(const Run& run, const Process& process, uint32_t place, const WaitNode& node) {
-    const CallShape& call = process.history[place];
+    const CallSignature& call = process.history[place];
     if (!format::is_collective(call.kind) || call.row == kNoIndex) {
         return false;
     }
     const uint64_t sequence = sequence_at(process.members[call.row], place);
     return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         const Member* member = member_in(run.process(waiter.member), process.members[call.row].communicator);
-        const auto same = member == nullptr ? std::nullopt : member->past.find(sequence);
+        const auto same = member == nullptr ? std::nullopt : member->call_log.find(sequence);
         return same && waiter.entry != nullptr && *same < waiter.entry->place;
     });
 }
 
 // Both have come to the same later call, so a pipeline's pair has exchanged as much one way as the other: of the four counts
 // the one that differs from the other three is the wrong one.
-Passing odd_of_pair(const Member& absent, const Member& waiter, const WaitNode& node) {
+SkipVerdict odd_of_pair(const Member& absent, const Member& waiter, const WaitNode& node) {
     const bool waiter_sends = node.source == waiter.rank;
     const uint64_t issued = waiter_sends ? waiter.sent_to(absent.rank) : waiter.received_from(absent.rank);
     const uint64_t missing = waiter_sends ? absent.received_from(waiter.rank) : absent.sent_to(waiter.rank);
     const uint64_t back = waiter_sends ? absent.sent_to(waiter.rank) : absent.received_from(waiter.rank);
     const uint64_t back_issued = waiter_sends ? waiter.received_from(absent.rank) : waiter.sent_to(absent.rank);
     if (!absent.p2p_counted || !waiter.p2p_counted || back != back_issued || issued != missing + 1) {
-        return Passing::kNo;
+        return SkipVerdict::kNo;
     }
-    return issued == back ? Passing::kSkipped : missing == back ? Passing::kWaiterIsOdd : Passing::kNo;
+    return issued == back ? SkipVerdict::kSkipped : missing == back ? SkipVerdict::kWaiterIsOdd : SkipVerdict::kNo;
 }
 
 // The absent member made `later`, which the waiter made only after the call it waits in. The vote of all ranks that make such
 // calls tells more than what each of the two used to do.
-Passing who_is_odd(const Run& run, MemberRef absent, const Member& member, const WaitNode& node, const Waiter& waiter,
-                   CallPlace later) {
+SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, const WaitNode& node,
+                       const Waiter& waiter, CallPlace later) {
     const bool collective = node.kind == WaitKind::kCollective;
     const OrderVote vote = collective ? vote_on_order(run, {node.communicator, node.sequence}, later) : OrderVote();
     if (!vote.is_tied()) {
-        return vote.a_first.size() > vote.b_first.size() ? Passing::kSkipped : Passing::kWaiterIsOdd;
+        return vote.a_first.size() > vote.b_first.size() ? SkipVerdict::kSkipped : SkipVerdict::kWaiterIsOdd;
     }
     const Process& process = run.process(absent);
     const auto made = process.recall(member, later.sequence);
-    const Habit absent_habit = made ? habit_of(process, *made) : Habit::kUnknown;
-    const Habit waiter_habit = habit_of(run.process(waiter.member), *waiter.entry);
-    if (absent_habit == Habit::kDeviates && waiter_habit != Habit::kDeviates) {
-        return Passing::kSkipped;
+    const Precedent of_absent = made ? precedent_of(process, *made) : Precedent::kUnknown;
+    const Precedent of_waiter = precedent_of(run.process(waiter.member), *waiter.entry);
+    if (of_absent == Precedent::kDeviates && of_waiter != Precedent::kDeviates) {
+        return SkipVerdict::kSkipped;
     }
-    if (absent_habit == Habit::kAsBefore && waiter_habit == Habit::kDeviates) {
-        return Passing::kWaiterIsOdd;
+    if (of_absent == Precedent::kAsBefore && of_waiter == Precedent::kDeviates) {
+        return SkipVerdict::kWaiterIsOdd;
     }
     if (collective) {
-        return Passing::kUndecided;
+        return SkipVerdict::kUndecided;
     }
-    const Passing odd = odd_of_pair(run.member(absent), run.member(waiter.member), node);
-    return odd == Passing::kNo && absent_habit != Habit::kAsBefore ? Passing::kUndecided : odd;
+    const SkipVerdict odd = odd_of_pair(run.member(absent), run.member(waiter.member), node);
+    return odd == SkipVerdict::kNo && of_absent != Precedent::kAsBefore ? SkipVerdict::kUndecided : odd;
 }
 
 // Some other rank made that call, too, and not the missing one before it: it does not stand in the missing one's place.
 bool others_made_it_first(const Run& run, MemberRef absent, uint32_t place, const WaitNode& node) {
     const Process& process = run.process(absent);
-    const CallShape& call = process.history[place];
+    const CallSignature& call = process.history[place];
     if (!format::is_collective(call.kind) || call.row == kNoIndex || node.kind != WaitKind::kCollective) {
         return false;
     }
@@ -141,7 +141,7 @@ uint64_t messages_of_a_pair(const Process& process, OpKind kind, uint32_t place)
 
 }  // namespace
 
-bool left_out(const Run& run, MemberRef absent, const WaitNode& node) {
+bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& node) {
     constexpr size_t kLookedAt = 64;
     if (node.waiting.empty() || node.waiting.front().entry == nullptr || absent.row == kNoIndex) {
         return false;
@@ -186,7 +186,7 @@ bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const E
     return expected && missing.is(history[*expected]) && !has_followed_before(made.place, same);
 }
 
-bool oftener_than_ever(const Process& process, const Entry& entry) {
+bool more_often_than_usual(const Process& process, const Entry& entry) {
     constexpr size_t kLeastSteps = 2;
     const History& history = process.history;
     const MissingCall call{entry.row, entry.kind, entry.peer};
@@ -207,7 +207,7 @@ bool oftener_than_ever(const Process& process, const Entry& entry) {
     return count.size() > kLeastSteps && count[entry.step] > most;
 }
 
-bool left_out_a_round(const Process& process, const Entry& entry) {
+bool skipped_a_repetition(const Process& process, const Entry& entry) {
     constexpr size_t kRounds = 64;
     constexpr size_t kLeastRounds = 3;
     const History& history = process.history;
@@ -231,16 +231,16 @@ bool left_out_a_round(const Process& process, const Entry& entry) {
     return rounds > kLeastRounds && newest >= longest + std::max<size_t>(2, (longest + 1) / 2);
 }
 
-void left_out_before(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence) {
+void note_earlier_skip(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence) {
     const Entry* waiting = node.waiting.empty() ? nullptr : node.waiting.front().entry;
     const bool collective = node.kind == WaitKind::kCollective && waiting != nullptr;
     absence.moved_on = queued.step > first_step(node) ||
                        (collective && find_capture(run, absence.member, *waiting, node.sequence) != nullptr);
     // In a pipeline the first gap over a step's end is longer than all within it: files that hold few steps mislead.
     const Process& process = run.process(absence.member);
-    absence.by_habit = !absence.moved_on && first_step(node) == INT32_MAX && process.sees.host_calls &&
-                       left_out_a_round(process, queued);
-    absence.moved_on |= absence.by_habit;
+    absence.by_prediction = !absence.moved_on && first_step(node) == INT32_MAX && process.sees.host_calls &&
+                            skipped_a_repetition(process, queued);
+    absence.moved_on |= absence.by_prediction;
 }
 
 bool is_stale(const Process& process, const WaitNode& node) {
@@ -311,7 +311,8 @@ int who_never_came(const Run& run, const Communicator& communicator, size_t comm
     return -1;
 }
 
-Passed went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent, const WaitNode& node) {
+SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent,
+                              const WaitNode& node) {
     const Process& process = run.process(absent);
     const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(),
                                    [&](const Entry& entry) { return entry.row == absent.row; });
@@ -328,24 +329,24 @@ Passed went_past(const Run& run, const std::vector<StreamOrder>& orders, MemberR
                                     later.sequence != kNoSequence && later.thread == waiter.entry->thread &&
                                     !orders[waiter.member.process].behind.contains(i);
             const Member* member = comparable ? member_in(process, other.members[later.row].communicator) : nullptr;
-            const CallShape* same = member == nullptr ? nullptr : process.shape_at(*member, later.sequence);
+            const CallSignature* same = member == nullptr ? nullptr : process.signature_at(*member, later.sequence);
             // The same number in another step, or with other arguments, is another call: one of them left one out.
             if (same != nullptr && same->thread == last->thread && same_arguments(*same, other.history[later.place]) &&
                 step_at(process, *member, later.sequence) == later.step &&
                 !keeps_no_order(process, other, node.communicator, member->communicator)) {
                 const CallPlace made{member->communicator, later.sequence};
-                const Passing how = who_is_odd(run, absent, *member, node, waiter, made);
-                return {how, waiter.member, made.communicator, made.sequence};
+                const SkipVerdict verdict = who_is_odd(run, absent, *member, node, waiter, made);
+                return {verdict, waiter.member, made.communicator, made.sequence};
             }
         }
     }
     return {};
 }
 
-Passing ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& node) {
+SkipVerdict ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& node) {
     constexpr size_t kLeastWitnesses = 2;
     if (node.kind != WaitKind::kCollective || first_step(node) != INT32_MAX) {
-        return Passing::kNo;
+        return SkipVerdict::kNo;
     }
     for (const OpKind kind : {OpKind::kSend, OpKind::kRecv}) {
         uint64_t before = 0;
@@ -360,10 +361,10 @@ Passing ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& node
         }
         if (agree && witnesses >= kLeastWitnesses && witnesses >= node.absent.size() &&
             messages_of_a_pair(run.process(absent), kind, UINT32_MAX) > before) {
-            return Passing::kSkipped;
+            return SkipVerdict::kSkipped;
         }
     }
-    return Passing::kNo;
+    return SkipVerdict::kNo;
 }
 
 }  // namespace titan::analyzer

@@ -1,4 +1,4 @@
-#include "kernel_names.h"
+#include "ask_kernel_name.h"
 
 #include <string.h>
 

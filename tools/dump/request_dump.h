@@ -30,10 +30,10 @@ class Question {
     format::RingHeader before_;
 };
 
-// Wakes those who were asked: without it they look once a second. Returns what is wrong with job pages.
+// Wakes those who were asked: without it they look once a second. Returns what is wrong with job segments.
 std::vector<std::string> wake_jobs(const std::vector<NodeProcess>& asked);
 
-// What the job page says of a process that is gone. A tool that writes its dump claims it first, as ranks do.
+// What the job segment says of a process that is gone. A tool that writes its dump claims it first, as ranks do.
 enum class Claim { kOurs, kOthers, kNoPage };
 Claim claim_gone(const NodeProcess& process);
 

@@ -1,5 +1,5 @@
 // Of all stacks in a dump, those that a verdict needs.
-#include "standing.h"
+#include "thread_position.h"
 
 #include <algorithm>
 #include <map>
@@ -18,36 +18,36 @@ class Keeper {
   public:
     explicit Keeper(Process& process) : process_(process) {}
 
-    Standing keep(const ThreadStack& thread) {
-        Standing standing;
-        standing.thread = thread.tid;
-        standing.name = text(thread.name);
+    ThreadPosition keep(const ThreadStack& thread) {
+        ThreadPosition position;
+        position.thread = thread.tid;
+        position.name = text(thread.name);
         const std::vector<std::string>& frames = thread.merged.frames;
         if (frames.empty()) {
-            standing.why_none = text(no_stack_text(thread));
+            position.why_none = text(no_stack_text(thread));
         }
         const size_t left_out =
             frames.size() > kInnerFrames + 1 + kOuterFrames ? frames.size() - kInnerFrames - kOuterFrames : 0;
         for (size_t i = 0; i < frames.size(); ++i) {
             if (left_out != 0 && i == kInnerFrames) {
-                standing.frames.push_back(text("(frames left out)"));
-                standing.libraries.push_back(0);
+                position.frames.push_back(text("(frames left out)"));
+                position.libraries.push_back(0);
                 i += left_out;
             }
-            standing.frames.push_back(text(frames[i]));
-            standing.libraries.push_back(text(thread.merged.libraries[i]));
+            position.frames.push_back(text(frames[i]));
+            position.libraries.push_back(text(thread.merged.libraries[i]));
         }
         const auto kept = [&](uint32_t index) { return left_out != 0 && index >= kInnerFrames ? kNoIndex : index; };
-        standing.python = kept(thread.merged.python);
-        standing.caller = kept(thread.merged.caller);
-        standing.native = kept(thread.merged.native);
-        return standing;
+        position.python = kept(thread.merged.python);
+        position.caller = kept(thread.merged.caller);
+        position.native = kept(thread.merged.native);
+        return position;
     }
 
   private:
     uint32_t text(const std::string& text) {
-        const auto [known, fresh] = known_.try_emplace(text, static_cast<uint32_t>(process_.texts.size()));
-        if (fresh) {
+        const auto [known, inserted] = known_.try_emplace(text, static_cast<uint32_t>(process_.texts.size()));
+        if (inserted) {
             process_.texts.push_back(text);
         }
         return text.empty() ? 0 : known->second;
@@ -67,7 +67,7 @@ int32_t thread_that_tells_most(const Process& process) {
 
 }  // namespace
 
-void decode_standing(std::span<const std::byte> image, Symbols& symbols, Process& process) {
+void decode_positions(std::span<const std::byte> image, Symbols& symbols, Process& process) {
     if (image.empty()) {
         return;
     }
@@ -85,21 +85,21 @@ void decode_standing(std::span<const std::byte> image, Symbols& symbols, Process
                      [&](const ThreadStack& a, const ThreadStack& b) { return rank_of(a.tid) < rank_of(b.tid); });
     Keeper keeper(process);
     for (size_t i = 0; i < std::min(stacks->threads.size(), kMaxThreads); ++i) {
-        process.standing.push_back(keeper.keep(stacks->threads[i]));
+        process.positions.push_back(keeper.keep(stacks->threads[i]));
     }
 }
 
-std::string place_text(const Process& process, const Standing& standing) {
-    const auto frame = [&](uint32_t index) { return process.text(standing.frames[index]); };
-    const auto has = [&](uint32_t index) { return index < standing.frames.size(); };
-    if (standing.frames.empty()) {
+std::string place_text(const Process& process, const ThreadPosition& position) {
+    const auto frame = [&](uint32_t index) { return process.text(position.frames[index]); };
+    const auto has = [&](uint32_t index) { return index < position.frames.size(); };
+    if (position.frames.empty()) {
         return {};
     }
-    std::string text = frame(has(standing.python) ? standing.python : has(standing.native) ? standing.native : 0);
-    if (has(standing.python) && has(standing.native)) {
-        text += ", inside " + frame(standing.native);
+    std::string text = frame(has(position.python) ? position.python : has(position.native) ? position.native : 0);
+    if (has(position.python) && has(position.native)) {
+        text += ", inside " + frame(position.native);
     }
-    return has(standing.caller) ? text + ", called from " + frame(standing.caller) : text;
+    return has(position.caller) ? text + ", called from " + frame(position.caller) : text;
 }
 
 }  // namespace titan::analyzer

@@ -1,4 +1,4 @@
-#include "dump/ask.h"
+#include "dump/request_dump.h"
 
 #include <fmt/format.h>
 #include <sys/random.h>
@@ -16,7 +16,7 @@ namespace titan::tools {
 namespace {
 
 using format::Error;
-using format::JobPage;
+using format::JobSegment;
 using format::Result;
 using format::RingHeader;
 
@@ -25,32 +25,32 @@ uint32_t random_number() {
     return ::getrandom(&number, sizeof(number), 0) == sizeof(number) && number != 0 ? number : 1;
 }
 
-struct Page {
+struct Segment {
     OwnedFile file;
     std::vector<format::JobMember> members;
 };
 
 // Its name is made of what the ring says: OwnedFile lets no path through.
-Result<Page> open_page_in(const PrivateDir& directory, const std::string& name) {
+Result<Segment> open_segment_in(const PrivateDir& directory, const std::string& name) {
     Result<OwnedFile> file = OwnedFile::open(directory, name, OwnedFile::For::kAsking);
     if (!file) {
         return file.error();
     }
-    std::vector<std::byte> bytes(sizeof(JobPage));
-    bytes.resize(file->size_bytes() == sizeof(JobPage) ? file->read_at(0, bytes.data(), bytes.size()) : 0);
-    Result<std::vector<format::JobMember>> members = format::read_job_page(bytes);
+    std::vector<std::byte> bytes(sizeof(JobSegment));
+    bytes.resize(file->size_bytes() == sizeof(JobSegment) ? file->read_at(0, bytes.data(), bytes.size()) : 0);
+    Result<std::vector<format::JobMember>> members = format::read_job_segment(bytes);
     if (!members) {
         return members.error().within(directory.path + "/" + name);
     }
-    return Page{std::move(*file), std::move(*members)};
+    return Segment{std::move(*file), std::move(*members)};
 }
 
-std::string page_name(const RingHeader& header) {
-    return format::job_page_name(format::fixed_text(header.run), header.attempt);
+std::string segment_name(const RingHeader& header) {
+    return format::job_segment_name(format::fixed_text(header.run), header.attempt);
 }
 
-const format::JobMember* find_member(const Page& page, const NodeProcess& process) {
-    for (const format::JobMember& member : page.members) {
+const format::JobMember* find_member(const Segment& segment, const NodeProcess& process) {
+    for (const format::JobMember& member : segment.members) {
         if (member.pid == process.header.pid && member.start_ticks == process.header.pid_start_ticks) {
             return &member;
         }
@@ -58,21 +58,22 @@ const format::JobMember* find_member(const Page& page, const NodeProcess& proces
     return nullptr;
 }
 
-// The page that lists the process: beside its ring, or where else this user's rings may lie, because a rank that found no
+// The segment that lists the process: beside its ring, or where else this user's rings may lie, because a rank that found no
 // room there has its ring elsewhere. Else the one beside the ring.
-Result<Page> open_page(const NodeProcess& process) {
-    const std::string name = page_name(process.header);
-    Result<Page> page = open_page_in(process.directory, name);
-    if (page && find_member(*page, process) != nullptr) {
-        return page;
+Result<Segment> open_segment(const NodeProcess& process) {
+    const std::string name = segment_name(process.header);
+    Result<Segment> segment = open_segment_in(process.directory, name);
+    if (segment && find_member(*segment, process) != nullptr) {
+        return segment;
     }
     for (const PrivateDir& directory : private_directories(ring_directories(""), Users::kAllForRoot)) {
-        Result<Page> other = directory.owner == process.directory.owner ? open_page_in(directory, name) : Error("");
+        Result<Segment> other =
+            directory.owner == process.directory.owner ? open_segment_in(directory, name) : Error("");
         if (other && find_member(*other, process) != nullptr) {
             return other;
         }
     }
-    return page;
+    return segment;
 }
 
 }  // namespace
@@ -122,27 +123,27 @@ std::vector<std::string> wake_jobs(const std::vector<NodeProcess>& asked) {
     std::vector<std::string> problems;
     std::set<std::pair<std::string, std::string>> woken;
     for (const NodeProcess& process : asked) {
-        const std::string name = page_name(process.header);
+        const std::string name = segment_name(process.header);
         if (!woken.insert({process.directory.path, name}).second) {
             continue;
         }
-        const Result<Page> page = open_page(process);
-        if (!page) {
+        const Result<Segment> segment = open_segment(process);
+        if (!segment) {
             problems.push_back(fmt::format("{}: its ranks see the request within a second, not at once",
-                                           printable(page.error().text())));
+                                           printable(segment.error().text())));
             continue;
         }
         // Watchers compare the word with what they saw: any other value will do, and what others add meanwhile is no loss.
         const uint32_t word = random_number();
-        page->file.write_at(offsetof(JobPage, wake), &word, sizeof(word));
-        page->file.wake_at(offsetof(JobPage, wake));
+        segment->file.write_at(offsetof(JobSegment, wake), &word, sizeof(word));
+        segment->file.wake_at(offsetof(JobSegment, wake));
     }
     return problems;
 }
 
 Claim claim_gone(const NodeProcess& process) {
-    const Result<Page> page = open_page(process);
-    const format::JobMember* const member = page ? find_member(*page, process) : nullptr;
+    const Result<Segment> segment = open_segment(process);
+    const format::JobMember* const member = segment ? find_member(*segment, process) : nullptr;
     if (member == nullptr) {
         return Claim::kNoPage;
     }
@@ -150,7 +151,7 @@ Claim claim_gone(const NodeProcess& process) {
         return Claim::kOthers;
     }
     const auto own = static_cast<uint32_t>(::getpid());
-    page->file.write_at(member->claim_offset_bytes, &own, sizeof(own));
+    segment->file.write_at(member->claim_offset_bytes, &own, sizeof(own));
     return Claim::kOurs;
 }
 

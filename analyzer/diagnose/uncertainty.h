@@ -29,6 +29,6 @@ void doubt_guesses(const Run& run, const WaitNode& node, Finding& finding);
 // That this process ended before the others is a guess.
 void doubt_end(const Process& process, Finding& finding);
 // Nothing tells which of the ranks in the cycle has the wrong order, or only its own past does.
-void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_habit, Finding& finding);
+void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_prediction, Finding& finding);
 
 }  // namespace titan::analyzer

@@ -1,4 +1,4 @@
-#include "dump/dump.h"
+#include "dump/dump_processes.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <optional>
 #include <thread>
 
-#include "dump/ask.h"
+#include "dump/dump_outside.h"
 #include "dump/other_nodes.h"
-#include "dump/outside.h"
 #include "dump/progress.h"
+#include "dump/request_dump.h"
 #include "formats/ring_process.h"
 #include "host/words.h"
 

@@ -1,10 +1,10 @@
-#include "stacks.h"
+#include "capture_stacks.h"
 
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ask.h"
+#include "ask_threads.h"
 #include "base/clock.h"
 #include "base/map_private.h"
 #include "base/own_memory.h"
@@ -13,7 +13,7 @@
 #include "dump/signals.h"
 #include "exported_names.h"
 #include "modules.h"
-#include "python_sight.h"
+#include "python_reader.h"
 #include "stack_image.h"
 #include "unwinder.h"
 

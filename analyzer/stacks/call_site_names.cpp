@@ -1,4 +1,4 @@
-#include "call_sites.h"
+#include "call_site_names.h"
 
 #include <fmt/format.h>
 
@@ -98,9 +98,9 @@ StackSite CallSites::native_site(uint64_t address) {
 }
 
 const CallSites::Known& CallSites::known(uint32_t number) {
-    const auto [found, fresh] = known_.try_emplace(number);
+    const auto [found, inserted] = known_.try_emplace(number);
     Known& known = found->second;
-    if (const auto raw = fresh ? image_.stack(number) : std::nullopt) {
+    if (const auto raw = inserted ? image_.stack(number) : std::nullopt) {
         for (const auto& frame : raw->python) {
             known.stack.python.push_back({printable(image_.text(frame.place.file)),
                                           printable(image_.text(frame.place.function)), frame.place.line,

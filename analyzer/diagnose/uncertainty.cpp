@@ -1,4 +1,4 @@
-#include "doubts.h"
+#include "uncertainty.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "host/words.h"
 #include "host_threads.h"
 #include "rank_state.h"
-#include "went_past.h"
+#include "skipped_call.h"
 
 namespace titan::analyzer {
 namespace {
@@ -137,7 +137,7 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                               "too many",
                               ranks_text(waiting_ranks(run, node))));
     finding.doubt(
-        first.by_habit,
+        first.by_prediction,
         fmt::format("the program: that rank {} skipped the call is only inferred from the order of its earlier calls",
                     first.global_rank));
     finding.doubt(!unknown.empty(), missing_members_text(unknown));
@@ -146,10 +146,10 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
         node.kind == WaitKind::kCreation && finding.ranks.size() > 1,
         fmt::format("stacks of {}: one of them may wait for another outside NCCL, for example for a unique id",
                     ranks_text(finding.ranks)));
-    finding.confidence = finding.to_be_sure.empty() ? before : lower(before);
+    finding.confidence = finding.would_confirm.empty() ? before : lower(before);
     if (!process.sees.host_calls) {
         // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it hangs.
-        const bool never_seen = first.member.row != kNoIndex && process.members[first.member.row].past.empty();
+        const bool never_seen = first.member.row != kNoIndex && process.members[first.member.row].call_log.empty();
         const bool held = std::any_of(culprits.absences.begin(), culprits.absences.end(),
                                       [](const Absence& absence) { return !absence.held_by.empty(); });
         finding.doubt(
@@ -176,7 +176,7 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
     }
     const Communicator& communicator = run.communicators[mismatch.communicator];
     if (mismatch.skipped_or_extra) {
-        finding.to_be_sure.emplace_back(
+        finding.would_confirm.emplace_back(
             "step markers (titan_step), or the program: a skipped call and an extra one leave the same sequence where "
             "a "
             "step repeats");
@@ -198,12 +198,13 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
         }
     }
     if (!missing.empty() || !comm_ranks.empty()) {
-        finding.to_be_sure.push_back(missing_dumps_text(
+        finding.would_confirm.push_back(missing_dumps_text(
             missing, comm_ranks.empty() ? std::string() : "communicator ranks " + rank_ranges(comm_ranks)));
     }
     if (!not_there.empty()) {
-        finding.to_be_sure.push_back(fmt::format("a later dump of {}: {} not made that call yet", ranks_text(not_there),
-                                                 not_there.size() == 1 ? "it has" : "they have"));
+        finding.would_confirm.push_back(fmt::format("a later dump of {}: {} not made that call yet",
+                                                    ranks_text(not_there),
+                                                    not_there.size() == 1 ? "it has" : "they have"));
     }
     std::set<uint32_t> told;
     const size_t compared = mismatch.culprits.size() + mismatch.others.size();
@@ -211,12 +212,12 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
         for (const MemberRef ref : *side) {
             const Process& process = run.process(ref);
             if (mismatch.undecidable && process.overwritten != 0 && told.empty() && told.insert(ref.process).second) {
-                finding.to_be_sure.push_back(larger_ring_text(process) +
-                                             "; what was always done there would tell the sides apart");
+                finding.would_confirm.push_back(larger_ring_text(process) +
+                                                "; what was always done there would tell the sides apart");
             }
         }
     }
-    finding.to_be_sure.push_back(
+    finding.would_confirm.push_back(
         mismatch.undecidable
             ? "the program: as many members do the one as the other, and nothing on record says which is right"
             : fmt::format("more members to compare: only {} {} on record there; which of them is wrong is inferred "
@@ -229,7 +230,7 @@ void doubt_short_wait(const Run& run, const WaitNode& node, Finding& finding) {
     const int64_t waited_ns = longest_wait_ns(node);
     if (waited_ns < kSlowWorkNs && std::none_of(run.processes.begin(), run.processes.end(), called_a_hang)) {
         finding.confidence = std::min(finding.confidence, Confidence::kLikely);
-        finding.to_be_sure.push_back(
+        finding.would_confirm.push_back(
             fmt::format("a later dump: slow work looks the same for {}, and no watchdog has called this a hang",
                         duration_text(waited_ns)));
     }
@@ -239,7 +240,7 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const Communicator& communicator = run.communicators[node.communicator];
     const auto lower_to = [&](Confidence confidence, const std::string& what_would_settle_it) {
         finding.confidence = std::min(finding.confidence, confidence);
-        finding.to_be_sure.push_back(what_would_settle_it);
+        finding.would_confirm.push_back(what_would_settle_it);
     };
     if (node.device_unknown) {
         lower_to(
@@ -289,7 +290,7 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
                 break;
             }
         }
-        if (finding.to_be_sure.empty()) {
+        if (finding.would_confirm.empty()) {
             lower_to(Confidence::kLikely, "the entries of all members: one of them is lost");
         }
     }
@@ -324,10 +325,10 @@ void doubt_guesses(const Run& run, const WaitNode& node, Finding& finding) {
         return std::any_of(node.waiting.begin(), node.waiting.end(), is_guessed);
     };
     const auto doubt = [&](bool doubtful, const char* what_would_settle_it) {
-        if (doubtful && std::find(finding.to_be_sure.begin(), finding.to_be_sure.end(), what_would_settle_it) ==
-                            finding.to_be_sure.end()) {
+        if (doubtful && std::find(finding.would_confirm.begin(), finding.would_confirm.end(), what_would_settle_it) ==
+                            finding.would_confirm.end()) {
             finding.confidence = Confidence::kPossible;
-            finding.to_be_sure.emplace_back(what_would_settle_it);
+            finding.would_confirm.emplace_back(what_would_settle_it);
         }
     };
     doubt(
@@ -346,19 +347,20 @@ void doubt_end(const Process& process, Finding& finding) {
         "what the launcher says: which of the processes ended first, all within about a second, is not recorded");
 }
 
-void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_habit, Finding& finding) {
+void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_prediction, Finding& finding) {
     finding.confidence = std::min(finding.confidence, Confidence::kLikely);
     for (const int rank : ranks) {
         const Process* process = process_of_rank(run, rank);
-        if (!by_habit && process != nullptr && process->overwritten != 0) {
-            finding.to_be_sure.push_back(larger_ring_text(*process) + ", and with them its earlier order");
+        if (!by_prediction && process != nullptr && process->overwritten != 0) {
+            finding.would_confirm.push_back(larger_ring_text(*process) + ", and with them its earlier order");
             break;
         }
     }
-    finding.to_be_sure.emplace_back(
-        by_habit ? "more ranks to compare: as many have the one order as the other; which is wrong is inferred from "
-                   "earlier calls"
-                 : "the order that the program intends: nothing on record says which of them is wrong");
+    finding.would_confirm.emplace_back(
+        by_prediction
+            ? "more ranks to compare: as many have the one order as the other; which is wrong is inferred from "
+              "earlier calls"
+            : "the order that the program intends: nothing on record says which of them is wrong");
 }
 
 }  // namespace titan::analyzer

@@ -8,7 +8,7 @@
 
 #include "formats/call_sites_image.h"
 #include "formats/ring_image.h"
-#include "stacks.h"
+#include "named_stacks.h"
 
 namespace titan::analyzer {
 

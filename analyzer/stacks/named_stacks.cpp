@@ -1,4 +1,4 @@
-#include "stacks.h"
+#include "named_stacks.h"
 
 #include <fmt/format.h>
 

@@ -164,7 +164,7 @@ TEST_CASE("rings that lost unfinished calls give one finding, which names all th
     CHECK(played.head().ranks == ranks({0, 1, 2, 3}));
     CHECK(played.head().confidence == Confidence::kPossible);
     CHECK(says_undecidable(played.head()));
-    CHECK_FALSE(played.head().to_be_sure.empty());
+    CHECK_FALSE(played.head().would_confirm.empty());
 }
 
 TEST_CASE("the first call of a communicator may take as long as its creation") {

@@ -1,4 +1,4 @@
-#include "top/ring_sight.h"
+#include "top/rank_view.h"
 
 #include <algorithm>
 #include <cstring>
@@ -132,16 +132,16 @@ double rate_of(const std::vector<StepMark>& marks, int64_t now_ns) {
     return stopped ? 0 : static_cast<double>(steps) * 1e9 / static_cast<double>(span_ns);
 }
 
-void read_steps(const format::RingImage& image, int64_t now_ns, Sight& sight) {
+void read_steps(const format::RingImage& image, int64_t now_ns, RankView& rank) {
     std::vector<StepMark> marks;
     image.for_each_marker([&](uint64_t, const format::MarkerEntry& marker) {
         if (marker.kind == format::MarkerKind::kStep) {
             marks.push_back({static_cast<int64_t>(marker.value), image.clock().realtime_ns(marker.ticks)});
         }
     });
-    sight.steps_per_s = rate_of(marks, now_ns);
+    rank.steps_per_s = rate_of(marks, now_ns);
     const int64_t began_ns = image.clock().realtime_ns(image.header().step_ticks);
-    sight.step_age_ns = began_ns == 0 ? 0 : std::max<int64_t>(0, now_ns - began_ns);
+    rank.step_age_ns = began_ns == 0 ? 0 : std::max<int64_t>(0, now_ns - began_ns);
 }
 
 analyzer::Liveness liveness_of(const NodeProcess& process) {
@@ -154,7 +154,7 @@ analyzer::Liveness liveness_of(const NodeProcess& process) {
 
 }  // namespace
 
-Result<Sight> look_at_ring(const NodeProcess& process, format::ImageBuffer& memory) {
+Result<RankView> look_at_ring(const NodeProcess& process, format::ImageBuffer& memory) {
     const Result<OwnedFile> file = OwnedFile::open(process.directory, process.ring_name, OwnedFile::For::kReading);
     if (!file) {
         return file.error();
@@ -174,11 +174,11 @@ Result<Sight> look_at_ring(const NodeProcess& process, format::ImageBuffer& memo
     opened.source.label = process.ring_name;
     opened.liveness = liveness_of(process);
     opened.now_ticks = image->clock().ticks_now();
-    Sight sight;
-    sight.process = analyzer::decode_process(opened);
-    sight.read_bytes = *read_bytes;
-    read_steps(*image, sight.process.now_ns, sight);
-    return sight;
+    RankView rank;
+    rank.process = analyzer::decode_process(opened);
+    rank.read_bytes = *read_bytes;
+    read_steps(*image, rank.process.now_ns, rank);
+    return rank;
 }
 
 }  // namespace titan::tools

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "dump/dump.h"
+#include "dump/dump_processes.h"
 #include "formats/json_value.h"
 #include "formats/ring_image.h"
 #include "host/words.h"

@@ -5,18 +5,18 @@
 #include <span>
 #include <string>
 
+#include "named_stacks.h"
 #include "run.h"
-#include "stacks.h"
 
 namespace titan::analyzer {
 
-// Fills Process::standing; its threads must be there. An image that cannot be read leaves it empty.
-void decode_standing(std::span<const std::byte> image, Symbols& symbols, Process& process);
+// Fills Process::positions; its threads must be there. An image that cannot be read leaves it empty.
+void decode_positions(std::span<const std::byte> image, Symbols& symbols, Process& process);
 
 // What an earlier dump of the same process tells of where its threads stand, as far as they have not moved since.
-void keep_standing(const Process& dumped, Process& later);
+void keep_positions(const Process& dumped, Process& later);
 
 // "next_batch at data.py:88, inside epoll_wait_loop (libio.so)"; empty: nothing is known.
-std::string place_text(const Process& process, const Standing& standing);
+std::string place_text(const Process& process, const ThreadPosition& position);
 
 }  // namespace titan::analyzer

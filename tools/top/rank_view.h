@@ -14,7 +14,7 @@ namespace titan::tools {
 inline constexpr uint64_t kNewestCalls = 1024;  // of a ring
 inline constexpr uint64_t kNewestMarkers = 512;
 
-struct Sight {
+struct RankView {
     analyzer::Process process;
     double steps_per_s = -1;  // over the last seconds, 0 when steps stopped coming; -1 unknown
     int64_t step_age_ns = 0;  // since the newest step began, 0 unknown
@@ -22,6 +22,6 @@ struct Sight {
 };
 
 // `memory` is scratch, for one ring after the other.
-format::Result<Sight> look_at_ring(const NodeProcess& process, format::ImageBuffer& memory);
+format::Result<RankView> look_at_ring(const NodeProcess& process, format::ImageBuffer& memory);
 
 }  // namespace titan::tools

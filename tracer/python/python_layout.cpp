@@ -1,4 +1,4 @@
-#include "layout.h"
+#include "python_layout.h"
 
 #include <initializer_list>
 

@@ -1,4 +1,4 @@
-// The sampled calls of a communicator, put side by side: one round per call that nearly all known members came to.
+// The sampled calls of a communicator, put side by side: one instance per call that nearly all known members came to.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace titan::analyzer {
 
-struct Seat {
+struct Participant {
     MemberRef member;
     const Arrival* arrival = nullptr;
-    const Arrival* before = nullptr;  // the same member's in the round before; null where it has none
+    const Arrival* before = nullptr;  // the same member's in the instance before; null where it has none
 };
 
-struct Round {
+struct CollectiveInstance {
     uint64_t sequence = 0;
     uint64_t bytes = 0;  // of the largest
     int32_t step = -1;
     OpKind kind{};
-    bool on_device = false;  // every seat has a start on the GPU
-    bool ended = false;      // every seat has an end, not before its arrival
-    std::vector<Seat> seats;
+    bool on_device = false;  // every participant has a start on the GPU
+    bool ended = false;      // every participant has an end, not before its arrival
+    std::vector<Participant> participants;
 
     int64_t key() const { return step >= 0 ? step : static_cast<int64_t>(sequence); }
 };
@@ -30,11 +30,11 @@ struct Round {
 constexpr bool is_barrier_like(OpKind kind) { return format::class_of(kind) == format::OpClass::collective; }
 
 // Barrier-like ones of one communicator, by sequence number, evenly thinned to `most` or so. They point into the run.
-std::vector<Round> rounds_of(const Run& run, const Communicator& communicator, size_t most = SIZE_MAX);
+std::vector<CollectiveInstance> instances_of(const Run& run, const Communicator& communicator, size_t most = SIZE_MAX);
 
 // How late the times of a process' device may be: when somebody looked, for methods that look.
 int64_t resolution_ns(const Process& process);
-// Time that the last member to come spent in the round: the collective's own. 0 where ends are unknown.
-int64_t transfer_ns(const Round& round);
+// Time that the last member to come spent in the instance: the collective's own. 0 where ends are unknown.
+int64_t transfer_ns(const CollectiveInstance& instance);
 
 }  // namespace titan::analyzer

@@ -1,0 +1,9 @@
+// The version of titan-analyze's JSON.
+#pragma once
+
+namespace titan::analyzer {
+
+// Of every answer. Raised when a key changes its name or meaning; CHANGELOG.md lists them.
+inline constexpr int kJsonSchema = 2;
+
+}  // namespace titan::analyzer
