@@ -54,7 +54,7 @@ bool leads_to_a_hang(const Finding& silent, const std::vector<Finding>& findings
 }
 
 // What hangs before what does not. The earliest leads, but hosts do not agree on times to less than a second; then the surest,
-// then who hurts most.
+// then a death, which is no slow rank that may still come, then who hurts most.
 void put_head_first(std::vector<Finding>& findings) {
     constexpr int64_t kSameTimeNs = 1'000'000'000;
     std::map<std::string, bool> first;
@@ -66,8 +66,8 @@ void put_head_first(std::vector<Finding>& findings) {
     const auto worth = [&](const Finding& finding) {
         const int64_t later = (finding.since_ns - earliest) / kSameTimeNs;
         return std::tuple(!first[finding.summary], finding.confidence == Confidence::kPossible, later,
-                          -static_cast<int>(finding.confidence), -static_cast<int64_t>(finding.victims.size()),
-                          finding.since_ns);
+                          -static_cast<int>(finding.confidence), finding.kind != FindingKind::kRankDead,
+                          -static_cast<int64_t>(finding.victims.size()), finding.since_ns);
     };
     std::stable_sort(findings.begin(), findings.end(),
                      [&](const Finding& a, const Finding& b) { return worth(a) < worth(b); });

@@ -45,11 +45,11 @@ void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::
     Finding finding;
     finding.kind = FindingKind::kRankDead;
     finding.since_ns = INT64_MAX;
-    const Process* guessed = nullptr;
+    const Process* unsure = nullptr;
     for (const Process& process : evidence.run.processes) {
         if (process.died() && !named.contains(process.rank)) {
             finding.ranks.push_back(process.rank);
-            guessed = process.ending.guessed ? &process : guessed;
+            unsure = process.ending.guessed || process.ending.waited_ns != 0 ? &process : unsure;
             finding.since_ns = std::min(finding.since_ns, process.now_ns);
             finding.evidence.push_back(fmt::format("rank {}: {}", process.rank, rank_state(evidence.run, process)));
         }
@@ -60,8 +60,8 @@ void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::
         finding.summary =
             fmt::format("{} {} dead{}; no other rank is known to wait for {} yet", ranks_text(finding.ranks),
                         one ? "is" : "are", how.empty() ? "" : " (" + how + ")", one ? "it" : "them");
-        if (guessed != nullptr) {
-            doubt_end(*guessed, finding);
+        if (unsure != nullptr) {
+            doubt_end(*unsure, finding);
         }
         findings.push_back(std::move(finding));
     }

@@ -345,6 +345,12 @@ void doubt_end(const Process& process, Finding& finding) {
     finding.doubt(
         process.ending.guessed,
         "what the launcher says: which of the processes ended first, all within about a second, is not recorded");
+    finding.doubt(
+        process.ending.waited_ns != 0,
+        fmt::format(
+            "a watchdog's dump from before its end: it had waited for {} when it was killed, so the job may have "
+            "hung already",
+            duration_text(process.ending.waited_ns)));
 }
 
 void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_prediction, Finding& finding) {

@@ -143,16 +143,46 @@ class EndJudge {
         }
     }
 
-    // A watchdog that aborts a waiting rank is no cause of what it waits for.
+    // A watchdog has called it a hang, or would have by now: its dump may have been followed by a later record.
+    bool is_confirmed(const WaitNode& node) {
+        return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+            const Process& waiting = run_.process(waiter.member);
+            const auto timeout_ns = static_cast<int64_t>(std::min<uint64_t>(waiting.timeout_ns, INT64_MAX));
+            return called_a_hang(waiting) || (timeout_ns != 0 && waiter.age_ns >= timeout_ns);
+        });
+    }
+
+    // Nobody ended with it: the others live, or were told to end only after its last sign of life.
+    bool ended_alone(uint32_t index) {
+        for (uint32_t other = 0; other < run_.processes.size(); ++other) {
+            const Process& one = process(other);
+            const bool later =
+                told_.contains(other) && one.ending.asked() && one.ending.asked_ns > ended_ns(process(index));
+            if (other != index && is_over(one) && !later) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    // A watchdog that aborts a waiting rank is no cause of what it waits for. One that is killed alone may be: the others wait for it as
+    // soon as what was late has come. Only a wait that a watchdog has called a hang was one before.
     void end_those_in_a_hang() {
         std::set<uint32_t> waiting;
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
             if (hangs_[node] == Hang::kByTime && waits_for_others(graph_.nodes[node])) {
                 // One that ended soon after it had come was not ended because of the wait.
                 const int64_t longest_ns = longest_wait_ns(graph_.nodes[node]);
+                const bool confirmed = is_confirmed(graph_.nodes[node]);
                 for (const Waiter& waiter : graph_.nodes[node].waiting) {
-                    if (waiter.age_ns > longest_ns / 2) {
-                        waiting.insert(waiter.member.process);
+                    const uint32_t index = waiter.member.process;
+                    if (waiter.age_ns <= longest_ns / 2) {
+                        continue;
+                    }
+                    if (!confirmed && process(index).liveness == Liveness::kKilled && ended_alone(index)) {
+                        process(index).ending.waited_ns = std::max(process(index).ending.waited_ns, waiter.age_ns);
+                    } else {
+                        waiting.insert(index);
                     }
                 }
             }

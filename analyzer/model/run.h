@@ -255,7 +255,8 @@ struct Ending {
     int32_t sender = 0;        // pid, 0 the kernel
     int32_t exit_status = -1;  // -1 unknown
     Halt halt = Halt::kNone;
-    bool guessed = false;  // that it ended before the others follows from their waits alone
+    bool guessed = false;   // that it ended before the others follows from their waits alone
+    int64_t waited_ns = 0;  // how long it had waited in a call when it was killed, where that may have been a hang
 
     bool asked() const { return asked_ns != 0; }
     bool failed() const { return exit_status > 0; }

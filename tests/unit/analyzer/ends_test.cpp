@@ -207,40 +207,68 @@ TEST_CASE("a hang that was ended is a hang; the end is a note") {
     }
 }
 
-TEST_CASE("a rank that is killed when the job had long hung is not what it hung for") {
-    // The calls of dp wait for those of tp on another stream, so rank 3 has made the one that rank 1 waits in.
+namespace {
+
+// The calls of dp wait for those of tp on another stream, so rank 3 has made the one that rank 1 waits in while rank 2 does not
+// come to tp. Then `killed` ends; the others live on, or are told to end a second later.
+Played killed_in_a_wait(int killed, const std::string& reason, double waited_s, bool others_live) {
     constexpr uint64_t kStream = 0x61;
     constexpr uint64_t kEvent = 0xe1;
-    for (const int killed : {0, 1, 3}) {
-        CAPTURE(killed);
-        Scenario job(4);
-        job.communicator("tp:0", {0, 1});
-        job.communicator("tp:1", {2, 3});
-        job.communicator("dp:0", {0, 2});
-        job.communicator("dp:1", {1, 3});
-        job.every_rank([&](int rank, Program& program) {
-            for (int step = 0; step < 4; ++step) {
-                program.step(step).all_reduce("tp:" + std::to_string(rank / 2)).record(kEvent, 0x51);
-                program.wait(kEvent, kStream).all_reduce("dp:" + std::to_string(rank % 2)).on_stream(kStream);
-                program.sync(kStream);
-            }
-        });
-        job.program(2).insert_before("tp:1", 2, Program().sleep());
-        job.play();
-        Played played{run_of(job), {}};
-        for (Process& process : played.run.processes) {
-            process.liveness = Liveness::kKilled;
-            if (process.rank == killed) {
-                process.ending.seen_ns = process.now_ns - 1000 * kMs;
-            } else {
-                tell_to_end(process, process.now_ns);
-            }
+    ScenarioOptions options;
+    options.hang_s = waited_s;
+    Scenario job(4, std::move(options));
+    job.communicator("tp:0", {0, 1});
+    job.communicator("tp:1", {2, 3});
+    job.communicator("dp:0", {0, 2});
+    job.communicator("dp:1", {1, 3});
+    job.every_rank([&](int rank, Program& program) {
+        for (int step = 0; step < 4; ++step) {
+            program.step(step).all_reduce("tp:" + std::to_string(rank / 2)).record(kEvent, 0x51);
+            program.wait(kEvent, kStream).all_reduce("dp:" + std::to_string(rank % 2)).on_stream(kStream);
+            program.sync(kStream);
         }
-        analyzer::link(played.run);
-        played.diagnosis = analyzer::diagnose(played.run);
-        REQUIRE(played.diagnosis.findings.size() == 1);
-        CHECK(played.head().kind == FindingKind::kRankNotArrived);
-        CHECK(played.head().ranks == ranks({2}));
+    });
+    job.program(2).insert_before("tp:1", 2, Program().sleep());
+    job.play();
+    Played played{run_of(job, {}, reason), {}};
+    for (Process& process : played.run.processes) {
+        process.timeout_ns = 10'000'000'000;
+        if (process.rank == killed) {
+            process.liveness = Liveness::kKilled;
+            process.ending.seen_ns = process.now_ns - 1000 * kMs;
+        } else if (!others_live) {
+            process.liveness = Liveness::kKilled;
+            tell_to_end(process, process.now_ns);
+        }
+    }
+    analyzer::link(played.run);
+    played.diagnosis = analyzer::diagnose(played.run);
+    return played;
+}
+
+}  // namespace
+
+TEST_CASE("a rank that is killed when the job had long hung is not what it hung for") {
+    for (const int killed : {0, 1, 3}) {
+        for (const bool others_live : {false, true}) {
+            CAPTURE(killed);
+            CAPTURE(others_live);
+            const Played played = killed_in_a_wait(killed, "timeout", 20, others_live);
+            REQUIRE(played.diagnosis.findings.size() == 1);
+            CHECK(played.head().kind == FindingKind::kRankNotArrived);
+            CHECK(played.head().ranks == ranks({2}));
+        }
+    }
+}
+
+TEST_CASE("a rank that is killed alone in a wait that no watchdog called a hang may be what ended the job") {
+    for (const bool others_live : {false, true}) {
+        const Played played = killed_in_a_wait(1, "api", 4, others_live);
+        CHECK(played.head().kind == FindingKind::kRankDead);
+        CHECK(played.head().ranks == ranks({1}));
+        CHECK(played.head().confidence != Confidence::kCertain);
+        REQUIRE_FALSE(played.head().would_confirm.empty());
+        CHECK(tells(played.head().would_confirm.front(), "so the job may have hung already"));
     }
 }
 
