@@ -23,7 +23,7 @@ bool file_contains(const char* path, const char* word) {
     }
     // The flags line of the first processor lies in the first few kilobytes.
     char text[8192];
-    const ssize_t length = read(fd, text, sizeof text - 1);
+    const ssize_t length = read(fd, text, sizeof(text) - 1);
     close(fd);
     text[length > 0 ? length : 0] = '\0';
     return strstr(text, word) != nullptr;

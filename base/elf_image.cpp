@@ -4,11 +4,12 @@
 
 #include <algorithm>
 
+#include "base/page.h"
+
 namespace titan {
 namespace {
 
 constexpr size_t kMaxProgramHeaders = 64;  // nothing real comes near it
-constexpr uint64_t kPage_bytes = 4096;
 
 }  // namespace
 
@@ -29,7 +30,7 @@ bool read_elf_headers(const Memory& memory, uint64_t base, ElfHeaders& headers) 
     if (first == parts + head.e_phnum) {
         return false;
     }
-    headers.bias = base - (first->p_vaddr - first->p_offset) / kPage_bytes * kPage_bytes;
+    headers.bias = base - (first->p_vaddr - first->p_offset) / kPageBytes * kPageBytes;
     for (size_t i = 0; i < head.e_phnum; ++i) {
         const Elf64_Phdr& part = parts[i];
         const uint64_t address = headers.bias + part.p_vaddr;

@@ -14,7 +14,7 @@ namespace {
 bool take_hex(const char*& at, const char* end, uint64_t& value) {
     value = 0;
     const char* start = at;
-    for (; at < end; at++) {
+    for (; at < end; ++at) {
         const char c = *at;
         if (c >= '0' && c <= '9') {
             value = value << 4 | static_cast<uint64_t>(c - '0');
@@ -31,10 +31,10 @@ bool take(const char*& at, const char* end, char wanted) { return at < end && *a
 
 void skip_word(const char*& at, const char* end) {
     while (at < end && *at != ' ') {
-        at++;
+        ++at;
     }
     while (at < end && *at == ' ') {
-        at++;
+        ++at;
     }
 }
 
@@ -63,7 +63,7 @@ bool parse(char* line, size_t length_bytes, Mapping& mapping) {
 MapsReader::MapsReader(int32_t pid, char* room, size_t room_bytes) : room_(room), room_bytes_(room_bytes) {
     const int saved = errno;
     char path[32];
-    format_text(path, sizeof path, "/proc/%d/maps", pid);
+    format_text(path, sizeof(path), "/proc/%d/maps", pid);
     fd_ = open(path, O_RDONLY | O_CLOEXEC);
     error_ = fd_ < 0 ? errno : 0;
     errno = saved;

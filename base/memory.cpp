@@ -6,12 +6,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "base/text.h"
 
 namespace titan {
 namespace {
-
-constexpr uint64_t kPage_bytes = 4096;
 
 class KeepErrno {
   public:
@@ -54,7 +53,7 @@ size_t read_in_pieces(uint64_t address, void* into, size_t bytes, Once once) {
         }
         // The kernel may refuse a range as a whole whose first pages are there: once more, up to the end of the first
         // page.
-        const uint64_t to_page_end = kPage_bytes - (address + done) % kPage_bytes;
+        const uint64_t to_page_end = kPageBytes - (address + done) % kPageBytes;
         if (want <= to_page_end) {
             break;
         }
@@ -94,7 +93,7 @@ int open_memory(int32_t pid, Memory& memory) {
     }
     const int refusal = errno;
     char path[32];
-    format_text(path, sizeof path, "/proc/%d/mem", pid);
+    format_text(path, sizeof(path), "/proc/%d/mem", pid);
     memory.fd = open(path, O_RDONLY | O_CLOEXEC);
     if (memory.fd < 0) {
         return refusal;
@@ -118,7 +117,7 @@ Memory PageCache::memory() {
 
 // Any page may lie in any place: frames and code objects would often enough meet in one.
 const char* PageCache::page(uint64_t address) {
-    for (size_t i = 0; i < kPages; i++) {
+    for (size_t i = 0; i < kPages; ++i) {
         if (addresses_[i] == address) {
             return pages_[i];
         }
@@ -126,7 +125,7 @@ const char* PageCache::page(uint64_t address) {
     const size_t place = next_;
     next_ = (next_ + 1) % kPages;
     addresses_[place] = 1;
-    if (!below_.read(address, pages_[place], kPage_bytes)) {
+    if (!below_.read(address, pages_[place], kPageBytes)) {
         return nullptr;
     }
     addresses_[place] = address;
@@ -140,12 +139,12 @@ size_t PageCache::read_some(const Memory& memory, uint64_t address, void* into, 
     }
     size_t done = 0;
     while (done < bytes) {
-        const uint64_t in_page = (address + done) % kPage_bytes;
+        const uint64_t in_page = (address + done) % kPageBytes;
         const char* const page = self.page(address + done - in_page);
         if (page == nullptr) {
             break;
         }
-        const size_t left = bytes - done, here = kPage_bytes - in_page;
+        const size_t left = bytes - done, here = kPageBytes - in_page;
         const size_t piece = left < here ? left : here;
         std::memcpy(static_cast<char*>(into) + done, page + in_page, piece);
         done += piece;

@@ -5,12 +5,12 @@
 #include <zstd.h>
 
 #include "base/hash.h"
+#include "base/page.h"
 
 namespace titan::format {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
-static_assert(kMaxSectionRaw_bytes % kPageBytes == 0);
+static_assert(kMaxSectionRawBytes % kPageBytes == 0);
 
 bool all_zero(const char* bytes, uint64_t size_bytes) {
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, size_bytes - 1) == 0;
@@ -27,7 +27,7 @@ uint64_t check_of(const Header& header) {
 
 }  // namespace
 
-size_t dump_workspace_bytes() { return compressor_bytes() + ZSTD_compressBound(kMaxSectionRaw_bytes); }
+size_t dump_workspace_bytes() { return compressor_bytes() + ZSTD_compressBound(kMaxSectionRawBytes); }
 
 DumpWriter::DumpWriter(void* workspace, size_t workspace_bytes, DumpSink sink, void* context)
     : context_(context), sink_(sink) {
@@ -66,7 +66,7 @@ bool DumpWriter::add_image(SectionKind kind, const void* image, uint64_t size_by
     const auto page_bytes = [&](uint64_t at) { return size_bytes - at < kPageBytes ? size_bytes - at : kPageBytes; };
     for (uint64_t begin = 0; good_ && begin < size_bytes;) {
         uint64_t end = begin;
-        while (end < size_bytes && end - begin < kMaxSectionRaw_bytes && !all_zero(bytes + end, page_bytes(end))) {
+        while (end < size_bytes && end - begin < kMaxSectionRawBytes && !all_zero(bytes + end, page_bytes(end))) {
             end += page_bytes(end);
         }
         if (end == begin) {
@@ -92,7 +92,7 @@ bool DumpWriter::put(const void* bytes, size_t size_bytes) {
 }
 
 bool DumpWriter::add_section(SectionKind kind, const void* raw, size_t raw_bytes, uint64_t offset_bytes) {
-    if (!good_ || raw_bytes > kMaxSectionRaw_bytes) {
+    if (!good_ || raw_bytes > kMaxSectionRawBytes) {
         return good_ = false;
     }
     size_t stored_bytes = ZSTD_compress2(compressor_, frame_, frame_bytes_, raw, raw_bytes);

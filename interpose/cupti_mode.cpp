@@ -149,7 +149,7 @@ void* open_in(const char* directory, const char* below) {
     constexpr const char* kNames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"};
     for (const char* const name : kNames) {
         char path[PATH_MAX + 64];
-        snprintf(path, sizeof path, "%s%s%s", directory, below, name);
+        snprintf(path, sizeof(path), "%s%s%s", directory, below, name);
         if (void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL); library != nullptr) {
             return library;
         }

@@ -51,7 +51,7 @@ constexpr size_t offset_of_parameter(size_t n) {
 template <typename T>
 T parameter_at(const void* parameters, size_t offset) {
     T value;
-    memcpy(static_cast<void*>(&value), static_cast<const char*>(parameters) + offset, sizeof value);
+    memcpy(static_cast<void*>(&value), static_cast<const char*>(parameters) + offset, sizeof(value));
     return value;
 }
 

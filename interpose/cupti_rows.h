@@ -92,7 +92,7 @@ const CuptiRow all[] = {
 
 }  // namespace
 
-const CuptiRows TITAN_CUPTI_ROWS{cupti_rows::all, sizeof cupti_rows::all / sizeof cupti_rows::all[0]};
+const CuptiRows TITAN_CUPTI_ROWS{cupti_rows::all, sizeof(cupti_rows::all) / sizeof(cupti_rows::all[0])};
 
 }  // namespace titan::interpose
 

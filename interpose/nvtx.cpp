@@ -79,7 +79,7 @@ struct Name {
         if (domain == nullptr || domain->name[0] == '\0') {
             return text;
         }
-        snprintf(room, sizeof room, "%s:%s", domain->name, text);
+        snprintf(room, sizeof(room), "%s:%s", domain->name, text);
         return room;
     }
     const char* of(const wchar_t* text) {

@@ -23,7 +23,7 @@ void* function_or_profiling_name(const ObjectSymbols& symbols, const SymbolName&
         return found;
     }
     char profiling_name[80] = "p";
-    strncat(profiling_name, name.text, sizeof profiling_name - 2);
+    strncat(profiling_name, name.text, sizeof(profiling_name) - 2);
     void* const profiling = symbols.function(SymbolName(profiling_name));
     return profiling != nullptr ? profiling : found;
 }
@@ -123,8 +123,8 @@ struct Lookup {
 
 void find_definitions(const void* return_address, Lookup& lookup) {
     // Generated code belongs to no object: a piece of it will do.
-    constexpr uintptr_t kGenerated_bytes = uintptr_t{64} << 10;
-    lookup.range = {reinterpret_cast<uintptr_t>(return_address) & ~(kGenerated_bytes - 1), kGenerated_bytes};
+    constexpr uintptr_t kGeneratedBytes = uintptr_t{64} << 10;
+    lookup.range = {reinterpret_cast<uintptr_t>(return_address) & ~(kGeneratedBytes - 1), kGeneratedBytes};
     for (size_t id = lookup.ids.first; id < lookup.ids.end; ++id) {
         lookup.hashes[id - lookup.ids.first] = api_names[id] != nullptr ? SymbolName(api_names[id]).gnu_hash : 0;
     }

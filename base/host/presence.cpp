@@ -10,7 +10,7 @@ namespace titan {
 namespace {
 
 // The tracer's thread moves the heartbeat about once a second.
-constexpr int64_t kSilent_ns = 30'000'000'000;
+constexpr int64_t kSilentNs = 30'000'000'000;
 
 std::string read_text(const std::string& path) {
     std::ifstream file(path);
@@ -38,7 +38,7 @@ Presence presence_of(const ProcessIdentity& process, int64_t silent_ns) {
         return Presence::kUnknown;
     }
     if (process.pid_namespace != pid_namespace_inode()) {
-        return silent_ns > kSilent_ns ? Presence::kGone : Presence::kElsewhere;
+        return silent_ns > kSilentNs ? Presence::kGone : Presence::kElsewhere;
     }
     ProcessStat stat{};
     if (!read_process_stat(process.pid, stat) || stat.start_ticks != process.start_ticks) {

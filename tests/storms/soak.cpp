@@ -19,7 +19,7 @@ long resident_kib() {
 // A communicator of its own name, with a collective and a message to itself.
 void passing_communicator(Rank& r, long number) {
     char name[64];
-    std::snprintf(name, sizeof name, "group of step %ld", number);
+    std::snprintf(name, sizeof(name), "group of step %ld", number);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.commName = name;
     ncclUniqueId id;
@@ -59,7 +59,7 @@ int soak() {
         titan_step(step);
         if (step % 10 == 0) {
             char name[64];
-            std::snprintf(name, sizeof name, "iteration %ld", step);
+            std::snprintf(name, sizeof(name), "iteration %ld", step);
             titan_span_begin(name);
             r.all_reduce();
             titan_span_end();

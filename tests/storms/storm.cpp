@@ -25,7 +25,7 @@ extern char** environ;
 namespace {
 
 constexpr int kThreads = 3;
-constexpr auto kDumpEvery_us = 20'000;
+constexpr auto kDumpEveryUs = 20'000;
 
 std::atomic<int> children{0}, lost{0}, signals{0};
 std::atomic<bool> over{false};
@@ -35,7 +35,7 @@ void expect_end(pid_t child, int wanted) {
     int status = -1;
     const bool waited = child > 0 && waitpid(child, &status, 0) == child;
     const int got = !waited ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    children++;
+    ++children;
     lost += got != wanted;
 }
 
@@ -160,7 +160,7 @@ int main(int, char** argv) {
     std::thread dumps([] {
         while (!over) {
             titan_dump("storm");
-            usleep(kDumpEvery_us);
+            usleep(kDumpEveryUs);
         }
     });
     std::thread work([&] {

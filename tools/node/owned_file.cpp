@@ -82,16 +82,15 @@ bool OwnedFile::write_at(uint64_t offset_bytes, const void* from, size_t size_by
 
 // The kernel looks the word up by file and offset; we never touch the mapping, so it does not matter if the file is cut.
 bool OwnedFile::wake_at(uint64_t offset_bytes) const {
-    constexpr uint64_t kPage_bytes = 4096;
-    const uint64_t page = offset_bytes / kPage_bytes * kPage_bytes;
-    void* const memory =
-        ::mmap(nullptr, kPage_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, static_cast<off_t>(page));
+    // From the beginning of the file: an offset must be a multiple of this machine's page, whatever that is.
+    const size_t bytes = offset_bytes + sizeof(uint32_t);
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
     if (memory == MAP_FAILED) {
         return false;
     }
-    char* const word = static_cast<char*>(memory) + (offset_bytes - page);
+    char* const word = static_cast<char*>(memory) + offset_bytes;
     const bool woken = ::syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0) >= 0;
-    ::munmap(memory, kPage_bytes);
+    ::munmap(memory, bytes);
     return woken;
 }
 

@@ -139,7 +139,7 @@ NodeProcesses find_processes(const std::string& ring_directory) {
 
 void leave_out_earlier(std::vector<NodeProcess>& processes) {
     // Ranks of one attempt start within minutes of each other.
-    constexpr uint64_t kSameAttempt_ns = 600ull * 1'000'000'000;
+    constexpr uint64_t kSameAttemptNs = 600ull * 1'000'000'000;
     using Attempt = std::pair<std::string, int32_t>;
     std::map<Attempt, uint64_t> newest_start_ns;
     std::map<std::pair<Attempt, int32_t>, uint64_t> newest_of_rank;
@@ -156,7 +156,7 @@ void leave_out_earlier(std::vector<NodeProcess>& processes) {
     std::erase_if(processes, [&](const NodeProcess& process) {
         const uint64_t last_ns = process.header.last_anchor.realtime_ns;
         const uint64_t start_ns = newest_start_ns[attempt_of(process)];
-        const bool earlier = last_ns < start_ns && start_ns - last_ns > kSameAttempt_ns;
+        const bool earlier = last_ns < start_ns && start_ns - last_ns > kSameAttemptNs;
         const bool replaced =
             process.header.rank >= 0 && weight_of(process) < newest_of_rank[{attempt_of(process), process.header.rank}];
         return process.is_gone() && (earlier || replaced);

@@ -18,7 +18,7 @@ using format::RegionKind;
 using format::Result;
 using format::RingHeader;
 
-constexpr int64_t kRateWindow_ns = 10'000'000'000;
+constexpr int64_t kRateWindowNs = 10'000'000'000;
 
 // Reads pieces of the file to their places in an image that is zero elsewhere.
 class Reader {
@@ -120,7 +120,7 @@ double rate_of(const std::vector<StepMark>& marks, int64_t now_ns) {
     }
     const StepMark& last = marks.back();
     size_t first = marks.size() - 2;
-    while (first > 0 && marks[first - 1].at_ns >= last.at_ns - kRateWindow_ns) {
+    while (first > 0 && marks[first - 1].at_ns >= last.at_ns - kRateWindowNs) {
         --first;
     }
     const int64_t steps = last.step - marks[first].step;

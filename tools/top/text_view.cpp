@@ -13,7 +13,7 @@ namespace titan::tools {
 namespace {
 
 constexpr size_t kRowsUnfolded = 16;
-constexpr int64_t kWorthNaming_ns = 100'000'000;  // shorter waits are the job's daily life
+constexpr int64_t kWorthNamingNs = 100'000'000;  // shorter waits are the job's daily life
 
 std::string host_name() {
     char name[65] = "";
@@ -68,7 +68,7 @@ std::vector<FoldedRow> folded(const std::vector<RankRow>& rows) {
 // The most telling comes first: terminals are narrow.
 std::string rank_line(const FoldedRow& fold) {
     const RankRow& row = fold.row;
-    const bool waits = !row.waits_for.empty() && row.doing_ns >= kWorthNaming_ns;
+    const bool waits = !row.waits_for.empty() && row.doing_ns >= kWorthNamingNs;
     std::string line = fmt::format(
         "{:>10} {:>8}  {:<8} {:>7} {:>7}  {:<12}  ", row.rank < 0 ? "-" : rank_ranges(fold.ranks),
         fold.ranks.size() > 1 ? "" : std::to_string(row.pid), row.state, row.step >= 0 ? std::to_string(row.step) : "-",
@@ -97,9 +97,9 @@ std::string attendance(const CallRow& row) {
 }
 
 std::string call_line(const CallRow& row) {
-    const std::string who = row.pending_ns >= kWorthNaming_ns ? attendance(row)
-                            : row.arrived.empty()             ? std::string()
-                                                              : ranks_text(row.arrived);
+    const std::string who = row.pending_ns >= kWorthNamingNs ? attendance(row)
+                            : row.arrived.empty()            ? std::string()
+                                                             : ranks_text(row.arrived);
     const std::string pending = row.pending_ns < 0 ? (row.progress_unknown ? "?" : "-") : duration_text(row.pending_ns);
     return fmt::format("{:>12}  {:<40}  {}", pending, row.what, who);
 }

@@ -28,7 +28,7 @@ using analyzer::WaitKind;
 using analyzer::WaitNode;
 
 // The tracer's thread moves the heartbeat once a second.
-constexpr int64_t kSilent_ns = 5'000'000'000;
+constexpr int64_t kSilentNs = 5'000'000'000;
 
 std::string state_text(const NodeProcess& process) {
     if (process.is_gone()) {
@@ -39,7 +39,7 @@ std::string state_text(const NodeProcess& process) {
             default: return zombie ? "zombie" : "dead";
         }
     }
-    const bool silent = process.presence == Presence::kRunning && process.heartbeat_age_ns > kSilent_ns;
+    const bool silent = process.presence == Presence::kRunning && process.heartbeat_age_ns > kSilentNs;
     return silent ? "silent" : presence_text(process.presence);
 }
 

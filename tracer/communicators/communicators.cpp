@@ -29,7 +29,7 @@ uint64_t never_zero(uint64_t id) { return id != 0 ? id : 1; }
 
 uint64_t hash_unique_id(const void* unique_id) {
     uint64_t words[kUniqueIdBytes / sizeof(uint64_t)];
-    memcpy(words, unique_id, sizeof words);
+    memcpy(words, unique_id, sizeof(words));
     uint64_t hash = 0x7469'7461'6e74'7261;
     for (const uint64_t word : words) {
         hash = mix_hash(hash, word);
@@ -62,8 +62,8 @@ ExcludedRanks describe_excluded(const CreateArgs& args) {
     out.hash = static_cast<uint64_t>(args.excluded_count);
     for (size_t i = 0; i < count; ++i) {
         out.hash = mix_hash(out.hash, static_cast<uint64_t>(sorted[i]));
-        const int written = snprintf(out.text + length, sizeof out.text - length, i == 0 ? "%d" : ",%d", sorted[i]);
-        if (written > 0 && length + static_cast<size_t>(written) < sizeof out.text) {
+        const int written = snprintf(out.text + length, sizeof(out.text) - length, i == 0 ? "%d" : ",%d", sorted[i]);
+        if (written > 0 && length + static_cast<size_t>(written) < sizeof(out.text)) {
             length += static_cast<size_t>(written);
         }
     }

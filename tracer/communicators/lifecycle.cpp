@@ -12,7 +12,7 @@ namespace {
 
 using format::OpKind;
 
-constexpr uint64_t kAbortSnapshotWait_ns = 1'000'000'000;
+constexpr uint64_t kAbortSnapshotWaitNs = 1'000'000'000;
 
 constexpr bool ends_communicator(OpKind kind) { return kind == OpKind::kCommDestroy || kind == OpKind::kCommAbort; }
 
@@ -44,10 +44,10 @@ void note_lifecycle_entered(Session& session, Communicator& communicator, OpKind
     }
     if (kind == OpKind::kCommAbort && session.gpu_progress.unfinished(communicator)) {
         char detail[96];
-        format_text(detail, sizeof detail, "ncclCommAbort with unfinished calls on communicator %016llx",
+        format_text(detail, sizeof(detail), "ncclCommAbort with unfinished calls on communicator %016llx",
                     static_cast<unsigned long long>(communicator.record->id));
         request_dump(format::DumpReason::kAbort, detail);
-        wait_for_snapshot(kAbortSnapshotWait_ns);  // the abort itself will change what we want to show
+        wait_for_snapshot(kAbortSnapshotWaitNs);  // the abort itself will change what we want to show
     }
     const ColdLock lock;
     session.communicators.forget(communicator);

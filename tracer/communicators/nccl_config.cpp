@@ -33,7 +33,7 @@ NcclConfig read_nccl_config(const void* config) {
         return out;
     }
     out.nonblocking = prefix->blocking == 0;
-    const bool has_name = prefix->size >= offsetof(ConfigPrefix, comm_name) + sizeof prefix->comm_name;
+    const bool has_name = prefix->size >= offsetof(ConfigPrefix, comm_name) + sizeof(prefix->comm_name);
     if (has_name && prefix->version >= kFirstVersionWithName) {
         out.name = prefix->comm_name;
     }

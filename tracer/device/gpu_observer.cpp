@@ -17,17 +17,17 @@ namespace {
 using format::CallState;
 using format::GpuProgressMethod;
 
-constexpr uint64_t kBusyPause_ns = 2'000'000;
-constexpr uint64_t kIdlePause_ns = 20'000'000;
-constexpr uint64_t kLastLook_ns = 100'000'000;
+constexpr uint64_t kBusyPauseNs = 2'000'000;
+constexpr uint64_t kIdlePauseNs = 20'000'000;
+constexpr uint64_t kLastLookNs = 100'000'000;
 // How long an abort waits for calls that have only just begun: the end of a healthy job may overtake its last call. One
 // that is older than that hangs.
-constexpr uint64_t kEndingGrace_ns = 100'000'000;
-constexpr uint64_t kHanging_ns = 1'000'000'000;
-constexpr uint64_t kAnswer_ns = 1'000'000'000;
-constexpr uint64_t kAnswerOfSilent_ns = 10'000'000;
+constexpr uint64_t kEndingGraceNs = 100'000'000;
+constexpr uint64_t kHangingNs = 1'000'000'000;
+constexpr uint64_t kAnswerNs = 1'000'000'000;
+constexpr uint64_t kAnswerOfSilentNs = 10'000'000;
 // Event times are floats in milliseconds: far from their anchor they get coarse, and clocks drift.
-constexpr uint64_t kAnchorAge_ns = 2'000'000'000;
+constexpr uint64_t kAnchorAgeNs = 2'000'000'000;
 constexpr uint64_t kDriftParts = 20'000;  // 50 ppm
 
 void pause_ns(uint64_t nanoseconds) {
@@ -73,18 +73,18 @@ void GpuProgress::run() {
             looked_.store(asked, std::memory_order_release);
             wake(looked_);
         }
-        wait_while(asked_, asked, outstanding_count_ > 0 ? kBusyPause_ns : kIdlePause_ns);
+        wait_while(asked_, asked, outstanding_count_ > 0 ? kBusyPauseNs : kIdlePauseNs);
     }
     stopped_.store(true, std::memory_order_release);
 }
 
 void GpuProgress::stop() {
     constexpr int kMaxRounds = 50;  // of 2 ms: a thread that hangs in the driver must not keep the process
-    look_now(kLastLook_ns);
+    look_now(kLastLookNs);
     active_.store(false, std::memory_order_release);
     stopping_.store(true, std::memory_order_release);
     for (int round = 0; round < kMaxRounds && !stopped_.load(std::memory_order_acquire); ++round) {
-        pause_ns(kBusyPause_ns);
+        pause_ns(kBusyPauseNs);
     }
 }
 
@@ -113,7 +113,7 @@ bool GpuProgress::look_now(uint64_t limit_ns, uint32_t* look) {
 
 bool GpuProgress::hold() {
     holds_.fetch_add(1, std::memory_order_acq_rel);
-    return look_now(kLastLook_ns);
+    return look_now(kLastLookNs);
 }
 
 void GpuProgress::release(const EndingContexts& ended, bool quiet) {
@@ -122,11 +122,11 @@ void GpuProgress::release(const EndingContexts& ended, bool quiet) {
 }
 
 bool GpuProgress::unfinished(const Communicator& communicator) {
-    const uint64_t deadline_ns = monotonic_now_ns() + kEndingGrace_ns;
+    const uint64_t deadline_ns = monotonic_now_ns() + kEndingGraceNs;
     while (active()) {
         uint32_t look = 0;
         const bool silent = silent_.load(std::memory_order_relaxed);
-        const bool answered = look_now(silent ? kAnswerOfSilent_ns : kAnswer_ns, &look);
+        const bool answered = look_now(silent ? kAnswerOfSilentNs : kAnswerNs, &look);
         silent_.store(!answered, std::memory_order_relaxed);
         if (!answered) {
             return active();  // the thread hangs in the driver, and who hangs there has not finished
@@ -135,10 +135,10 @@ bool GpuProgress::unfinished(const Communicator& communicator) {
             return false;
         }
         const uint64_t since_ticks = communicator.unfinished_since_ticks.load(std::memory_order_relaxed);
-        if (ticks_to_ns(now_ticks() - since_ticks) > kHanging_ns || monotonic_now_ns() >= deadline_ns) {
+        if (ticks_to_ns(now_ticks() - since_ticks) > kHangingNs || monotonic_now_ns() >= deadline_ns) {
             return true;
         }
-        pause_ns(kBusyPause_ns);
+        pause_ns(kBusyPauseNs);
     }
     return false;
 }
@@ -270,7 +270,7 @@ void GpuProgress::add_event_times(Watched& watched, LaunchStatus& status) {
     }
     status.finished_ticks = anchor.ticks + since_ticks;
     status.started_ticks = status.finished_ticks - duration_ticks;
-    if (anchor.event == nullptr || since_ticks > ns_to_ticks(kAnchorAge_ns)) {
+    if (anchor.event == nullptr || since_ticks > ns_to_ticks(kAnchorAgeNs)) {
         // The anchor keeps this event and gives its old one to the pool. Clocks drift apart: the bound is loosened by as
         // much, and tightened again by the completions to come.
         std::swap(anchor.event, watched.launch.finish_event);

@@ -19,7 +19,7 @@ void name_kernel(FunctionKind kind, const void* function, const void* real) {
     if (learn_driver(session)) {
         relaxed.emplace(session.driver);
     }
-    uint32_t name = find_kernel_name(kind, function, real, text, sizeof text) ? session.strings.intern(text) : 0;
+    uint32_t name = find_kernel_name(kind, function, real, text, sizeof(text)) ? session.strings.intern(text) : 0;
     relaxed.reset();
     if (name == 0) {
         // Nobody knows it: not asked again, until the handle means something else.

@@ -13,7 +13,7 @@
 namespace titan::tracer {
 namespace {
 
-constexpr uint64_t kSameRequest_s = 60;
+constexpr uint64_t kSameRequestSeconds = 60;
 
 constinit std::atomic<bool> watching{false};
 constinit std::atomic<int> quick_exit_status{-1};
@@ -31,7 +31,7 @@ void on_quick_exit() { on_process_exit(quick_exit_status.load(std::memory_order_
 
 bool is_told_to_end(const format::RingHeader& header) {
     const uint64_t told_ticks = __atomic_load_n(&header.end_ticks, __ATOMIC_ACQUIRE);
-    return told_ticks != 0 && now_ticks() - told_ticks < kSameRequest_s * header.ticks_per_second;
+    return told_ticks != 0 && now_ticks() - told_ticks < kSameRequestSeconds * header.ticks_per_second;
 }
 
 void note_end_signal(format::RingHeader& header, int number, int32_t sender) {

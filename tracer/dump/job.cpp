@@ -17,10 +17,10 @@ namespace {
 
 using format::JobSegment;
 
-constexpr uint64_t kLeaseLost_ms = 3000;
+constexpr uint64_t kLeaseLostMs = 3000;
 // Ranks of one attempt start within minutes of each other: dead entries younger than this are this attempt's
 // dead.
-constexpr uint64_t kSameAttempt_ns = 600ull * 1'000'000'000;
+constexpr uint64_t kSameAttemptNs = 600ull * 1'000'000'000;
 
 struct Membership {
     JobSegment* segment;
@@ -64,7 +64,7 @@ bool from_earlier_run(const JobSegment& segment, const Identity& identity) {
         rank_was_here = rank_was_here || segment.processes[i].rank == identity.rank;
     }
     const uint64_t idle_ns = realtime_now_ns() - segment.last_life_realtime_ns.load(std::memory_order_relaxed);
-    return places != 0 && (rank_was_here || idle_ns > kSameAttempt_ns);
+    return places != 0 && (rank_was_here || idle_ns > kSameAttemptNs);
 }
 
 // Nobody will ask about this one any more: its rank registered again, it left in order, or its dump is written.
@@ -246,7 +246,7 @@ bool hold_lease() {
     uint64_t lease = member.segment->lease.load(std::memory_order_relaxed);
     const bool mine = lease >> 48 == uint64_t{member.place} + 1;
     const uint64_t held_ms = lease & ((uint64_t{1} << 48) - 1);
-    const bool lost = lease == 0 || held_ms > now_ms || now_ms - held_ms > kLeaseLost_ms;
+    const bool lost = lease == 0 || held_ms > now_ms || now_ms - held_ms > kLeaseLostMs;
     if (!mine && !lost) {
         return false;
     }
@@ -272,7 +272,7 @@ bool first_to_ask_others() {
     std::atomic<uint64_t>& asked = member.segment == nullptr ? own_asked_ms : member.segment->asked_others_ms;
     const uint64_t now_ms = monotonic_now_ns() / 1'000'000;
     uint64_t before_ms = asked.load(std::memory_order_relaxed);
-    return (before_ms == 0 || before_ms > now_ms || now_ms - before_ms > kAskOthersPause_ms) &&
+    return (before_ms == 0 || before_ms > now_ms || now_ms - before_ms > kAskOthersPauseMs) &&
            asked.compare_exchange_strong(before_ms, now_ms, std::memory_order_acq_rel);
 }
 

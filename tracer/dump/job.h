@@ -43,9 +43,9 @@ bool hold_lease();
 bool learn_remote_id(uint64_t id);
 inline constexpr uint64_t kNoRemoteRequest = 1;
 
-// True for one process of the node per kAskOthersPause_ms: all ranks time out together, one file need be written.
+// True for one process of the node per kAskOthersPauseMs: all ranks time out together, one file need be written.
 bool first_to_ask_others();
-inline constexpr uint64_t kAskOthersPause_ms = 5000;
+inline constexpr uint64_t kAskOthersPauseMs = 5000;
 
 uint32_t ranks_here();  // that ever joined on this node, at least 1
 

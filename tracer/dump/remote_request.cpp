@@ -118,7 +118,7 @@ void run_remote(void* argument) {
             poll_request(session);
             next_poll_ns = now_ns + remote_pause_ns(static_cast<uint64_t>(session.identity.world_size), ranks_here());
         }
-        const timespec pause{.tv_sec = kRemotePoll_ns / 1'000'000'000, .tv_nsec = 0};
+        const timespec pause{.tv_sec = kRemotePollNs / 1'000'000'000, .tv_nsec = 0};
         syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, word, &pause, nullptr, 0);
     }
 }
@@ -149,8 +149,8 @@ bool parse_hex(const char* text, uint64_t& value) {
 }  // namespace
 
 uint64_t remote_pause_ns(uint64_t world_size, uint64_t ranks_here) {
-    const uint64_t pause_ns = world_size / (ranks_here == 0 ? 1 : ranks_here) * kRemotePollOfEachNode_ns;
-    return pause_ns > kRemotePoll_ns ? pause_ns : kRemotePoll_ns;
+    const uint64_t pause_ns = world_size / (ranks_here == 0 ? 1 : ranks_here) * kRemotePollOfEachNodeNs;
+    return pause_ns > kRemotePollNs ? pause_ns : kRemotePollNs;
 }
 
 size_t write_remote_request(const RemoteRequest& remote, char* out, size_t capacity_bytes) {

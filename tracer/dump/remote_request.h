@@ -16,8 +16,8 @@ namespace titan::tracer {
 
 struct Session;
 
-inline constexpr uint64_t kRemotePoll_ns = 2'000'000'000;
-inline constexpr uint64_t kRemotePollOfEachNode_ns = 5'000'000;
+inline constexpr uint64_t kRemotePollNs = 2'000'000'000;
+inline constexpr uint64_t kRemotePollOfEachNodeNs = 5'000'000;
 
 // How long to pause between two looks in a job of that many ranks, of which some are here.
 uint64_t remote_pause_ns(uint64_t world_size, uint64_t ranks_here);

@@ -20,10 +20,10 @@ namespace {
 constexpr int kSignals = 65;
 constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr int kEnding[] = {SIGTERM, SIGINT};
-constexpr uint64_t kCrashWait_ns = 5'000'000'000;
-constexpr uint64_t kEndWait_ns = 3'000'000'000;
-constexpr uint64_t kEndSnapshotWait_ns = 1'000'000'000;
-constexpr uintptr_t kNearbyStack_bytes = 1 << 20;
+constexpr uint64_t kCrashWaitNs = 5'000'000'000;
+constexpr uint64_t kEndWaitNs = 3'000'000'000;
+constexpr uint64_t kEndSnapshotWaitNs = 1'000'000'000;
+constexpr uintptr_t kNearbyStackBytes = 1 << 20;
 
 // The program's action: the copy that `version` points at. The other one is written first, so that a child forked meanwhile
 // finds a whole one. A reader that meets a writer two versions ahead reads again; meanwhile its words are whole, at least.
@@ -221,7 +221,7 @@ void dump_crash(int number, const siginfo_t* info) {
         }
         request_dump(format::DumpReason::kCrash, detail);
     }
-    wait_for_dump(kCrashWait_ns);
+    wait_for_dump(kCrashWaitNs);
 }
 
 void handle_fatal(int number, siginfo_t* info, void* context) {
@@ -288,9 +288,9 @@ void handle_end_signal(int number, siginfo_t* info, void* context) {
         }
         request_dump(format::DumpReason::kEnd, detail);
         if (handled) {
-            wait_for_snapshot(kEndSnapshotWait_ns);
+            wait_for_snapshot(kEndSnapshotWaitNs);
         } else {
-            wait_for_dump(kEndWait_ns);
+            wait_for_dump(kEndWaitNs);
         }
     }
     if (handled) {
@@ -393,7 +393,7 @@ bool exiting_from_crash() {
     const uintptr_t frame = handled_frame.load(std::memory_order_relaxed);
     const auto now = reinterpret_cast<uintptr_t>(&here);
     // Frames are left by longjmp too: only one that is still above us on this stack has not ended.
-    if (handled_tid.load(std::memory_order_acquire) != gettid() || frame <= now || frame - now > kNearbyStack_bytes) {
+    if (handled_tid.load(std::memory_order_acquire) != gettid() || frame <= now || frame - now > kNearbyStackBytes) {
         return false;
     }
     dump_crash(handled_number.load(std::memory_order_relaxed), nullptr);

@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr uint64_t kDumpWait_ns = 10'000'000'000;
+constexpr uint64_t kDumpWaitNs = 10'000'000'000;
 
 }  // namespace
 
@@ -15,5 +15,5 @@ int titan_dump(const char* reason) {
         return -1;
     }
     titan::tracer::request_dump(titan::format::DumpReason::kApi, reason != nullptr ? reason : "");
-    return titan::tracer::wait_for_dump(kDumpWait_ns) ? 0 : -1;
+    return titan::tracer::wait_for_dump(kDumpWaitNs) ? 0 : -1;
 }

@@ -32,19 +32,19 @@ namespace {
 
 using format::DumpReason;
 
-constexpr uint64_t kTick_ns = 1'000'000'000;
-constexpr uint64_t kShortestTick_ns = 50'000'000;
+constexpr uint64_t kTickNs = 1'000'000'000;
+constexpr uint64_t kShortestTickNs = 50'000'000;
 // Requests that come this soon after a dump are about the same event and join it. One that a person or a program makes on
 // purpose is answered again, except when it came round through the other ranks (a signal to the whole process group).
-constexpr uint64_t kJoin_ns = 5'000'000'000;
-constexpr uint64_t kJoinOnPurpose_ns = 2'000'000'000;
-constexpr uint64_t kExitWait_ns = 5'000'000'000;
-constexpr uint64_t kLook_ns = 20'000'000;  // for the entries to tell what the device's marks do; a driver may hang
+constexpr uint64_t kJoinNs = 5'000'000'000;
+constexpr uint64_t kJoinOnPurposeNs = 2'000'000'000;
+constexpr uint64_t kExitWaitNs = 5'000'000'000;
+constexpr uint64_t kLookNs = 20'000'000;  // for the entries to tell what the device's marks do; a driver may hang
 
 // A program that handles the dump signal itself may have a use of its own for it, as a wake-up: nobody asks for dumps so often, and
 // for so long.
-constexpr uint64_t kBetweenSignals_ns = 10'000'000'000;
-constexpr uint64_t kSignalsOver_ns = 60'000'000'000;
+constexpr uint64_t kBetweenSignalsNs = 10'000'000'000;
+constexpr uint64_t kSignalsOverNs = 60'000'000'000;
 constexpr uint32_t kSignalDumps = 3;
 struct SignalHistory {
     uint64_t last_ns;  // that a signal came, 0 none yet
@@ -54,9 +54,9 @@ struct SignalHistory {
 // A job that is cancelled ends as it should, on thousands of ranks at once: their rings tell that. More is to be seen where it stood
 // still before: nothing was called, or something did not finish, for this part of the timeout.
 constexpr uint64_t kStandstillParts = 30;
-constexpr uint64_t kStandstill_ns = 10'000'000'000;
+constexpr uint64_t kStandstillNs = 10'000'000'000;
 // Who was told to end counts as dead when the others are not told to, in this time.
-constexpr uint64_t kToldTogether_ns = 5'000'000'000;
+constexpr uint64_t kToldTogetherNs = 5'000'000'000;
 
 // The watch thread's own memory.
 struct WatchState {
@@ -87,9 +87,9 @@ bool is_programs_own_signal() {
     }
     SignalHistory& history = state.signals;
     const uint64_t now_ns = monotonic_now_ns();
-    history.dumps = now_ns - history.last_ns > kSignalsOver_ns ? 0 : history.dumps;
+    history.dumps = now_ns - history.last_ns > kSignalsOverNs ? 0 : history.dumps;
     history.last_ns = now_ns;
-    if (within(kBetweenSignals_ns) || history.dumps == kSignalDumps) {
+    if (within(kBetweenSignalsNs) || history.dumps == kSignalDumps) {
         warn_once(
             "the program handles the dump signal itself and gets it often: not every one causes a dump (see "
             "TITANTRACE_SIGNAL)");
@@ -113,16 +113,16 @@ bool crashed_itself(const Session& session) {
 bool joins_last_dump(const Session& session, DumpReason reason) {
     switch (reason) {
         case DumpReason::kSignal:
-            return (state.last_dump_for_peer && within(kJoinOnPurpose_ns)) || is_programs_own_signal();
+            return (state.last_dump_for_peer && within(kJoinOnPurposeNs)) || is_programs_own_signal();
         case DumpReason::kApi:
         case DumpReason::kExit: return false;
-        case DumpReason::kCrash: return within(kJoin_ns) && !crashed_itself(session);
-        default: return within(kJoin_ns);
+        case DumpReason::kCrash: return within(kJoinNs) && !crashed_itself(session);
+        default: return within(kJoinNs);
     }
 }
 
 bool peer_joins_last_dump(const JobRequest& request) {
-    return within(on_purpose(request.reason) ? kJoinOnPurpose_ns : kJoin_ns);
+    return within(on_purpose(request.reason) ? kJoinOnPurposeNs : kJoinNs);
 }
 
 void describe_peer(const JobRequest& request, PendingDump& pending) {
@@ -146,8 +146,7 @@ JobRequest request_of(const Session& session, const PendingDump& pending) {
 
 bool stands_still(const Session& session) {
     const uint64_t timeout_ns = session.config.timeout_ns;
-    const uint64_t limit_ns =
-        timeout_ns == 0 ? kStandstill_ns : std::min(timeout_ns / kStandstillParts, kStandstill_ns);
+    const uint64_t limit_ns = timeout_ns == 0 ? kStandstillNs : std::min(timeout_ns / kStandstillParts, kStandstillNs);
     PendingCollective pending{};
     return monotonic_now_ns() - state.moved_ns > limit_ns ||
            (oldest_pending(pending) && ticks_to_ns(now_ticks() - pending.entered_ticks) > limit_ns);
@@ -201,7 +200,7 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell t
     if (!on_purpose(pending.reason)) {
         state.watchdog.documented_ticks = now_ticks();
     }
-    session.gpu_progress.look_now(kLook_ns);
+    session.gpu_progress.look_now(kLookNs);
     take_snapshot(session);
     take_stacks(session);
     mark_snapshot(covered);
@@ -227,7 +226,7 @@ bool has_told_one_died_alone(const Session& session) {
     }
     const uint64_t now_ns = monotonic_now_ns();
     state.told_gone_ns = state.told_gone_ns == 0 ? now_ns : state.told_gone_ns;
-    return !is_told_to_end(*session.ring_file.header) && now_ns - state.told_gone_ns > kToldTogether_ns;
+    return !is_told_to_end(*session.ring_file.header) && now_ns - state.told_gone_ns > kToldTogetherNs;
 }
 
 void report_dead(const Session& session) {
@@ -298,7 +297,7 @@ bool tick(Session& session) {
     const uint64_t calls = session.collectives.head();
     state.moved_ns = calls != state.calls || state.moved_ns == 0 ? now_ns : state.moved_ns;
     state.calls = calls;
-    if (now_ns - state.last_tick_ns >= kTick_ns) {
+    if (now_ns - state.last_tick_ns >= kTickNs) {
         state.last_tick_ns = now_ns;
         std::atomic_ref(header.heartbeat_ticks).store(now_ticks(), std::memory_order_relaxed);
         write_anchor(header.last_anchor);
@@ -318,9 +317,9 @@ bool tick(Session& session) {
 }
 
 uint64_t tick_length_ns(const Config& config) {
-    uint64_t length_ns = config.timeout_ns == 0 ? kTick_ns : config.timeout_ns / 8;
-    length_ns = length_ns < kShortestTick_ns ? kShortestTick_ns : length_ns;
-    return length_ns < kTick_ns ? length_ns : kTick_ns;
+    uint64_t length_ns = config.timeout_ns == 0 ? kTickNs : config.timeout_ns / 8;
+    length_ns = length_ns < kShortestTickNs ? kShortestTickNs : length_ns;
+    return length_ns < kTickNs ? length_ns : kTickNs;
 }
 
 void run_watch(void* argument) {
@@ -335,7 +334,7 @@ void run_watch(void* argument) {
         const uint32_t before = word.load(std::memory_order_acquire);
         const bool soon = tick(session);
         serve(session);
-        const timespec pause = timespec_of(soon && kLooksApart_ns < usual_pause_ns ? kLooksApart_ns : usual_pause_ns);
+        const timespec pause = timespec_of(soon && kLooksApartNs < usual_pause_ns ? kLooksApartNs : usual_pause_ns);
         syscall(SYS_futex, &word, FUTEX_WAIT, before, &pause, nullptr, 0);
     }
 }
@@ -414,7 +413,7 @@ void session_exit(int status) {
         format_text(detail, sizeof(detail), "exit status %d", header.exit_status_next - 1);
         request_dump(DumpReason::kEnd, detail);
     }
-    const bool dumped = wait_for_dump(kExitWait_ns);
+    const bool dumped = wait_for_dump(kExitWaitNs);
     if (exited_in_failure(header)) {
         set_job_state(dumped                   ? JobState::kCrashed
                       : is_told_to_end(header) ? JobState::kToldToEnd

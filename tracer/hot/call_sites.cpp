@@ -21,7 +21,7 @@ static_assert(kStackRows <= UINT16_MAX);  // CapturedCall::stack
 constexpr uint64_t kPlaceRows = 8192;
 constexpr uint32_t kFrameRows = 64 << 10;
 constexpr uint32_t kTextRows = 4096;
-constexpr uint32_t kTextHeap_bytes = 256 << 10;
+constexpr uint32_t kTextHeapBytes = 256 << 10;
 constexpr uint32_t kModuleRows = 1024;
 constexpr uint64_t kMaxProbes = 32;
 constexpr uint64_t kSeed = 0x7469746E73697465;
@@ -37,7 +37,7 @@ constexpr TableSize kTables[] = {
     {CallSiteTable::kPlaces, sizeof(CallPlace), kPlaceRows},
     {CallSiteTable::kFrames, sizeof(format::CallFrame), kFrameRows},
     {CallSiteTable::kTextIndex, sizeof(format::StringRecord), kTextRows},
-    {CallSiteTable::kTextHeap, 1, kTextHeap_bytes},
+    {CallSiteTable::kTextHeap, 1, kTextHeapBytes},
     {CallSiteTable::kModules, sizeof(format::StackModule), kModuleRows},
 };
 
@@ -45,9 +45,9 @@ uint64_t not_zero(uint64_t hash) { return hash != 0 ? hash : 1; }
 
 // Of our own memory, for what the calling thread's frames keep alive.
 size_t read_own(const Memory&, uint64_t address, void* into, size_t bytes) {
-    constexpr uint64_t kFirstPage_bytes = 4096;
+    constexpr uint64_t kFirstPageBytes = 4096;
     constexpr uint64_t kUserSpaceEnd = uint64_t{1} << 47;
-    if (address < kFirstPage_bytes || address >= kUserSpaceEnd || bytes > kUserSpaceEnd - address) {
+    if (address < kFirstPageBytes || address >= kUserSpaceEnd || bytes > kUserSpaceEnd - address) {
         return 0;
     }
     memcpy(into, reinterpret_cast<const void*>(address), bytes);
@@ -101,9 +101,8 @@ void CallSites::start(char* region, uint32_t kinds, uint64_t& lost) {
     stacks_ = table<CallStackRecord>(CallSiteTable::kStacks);
     places_ = table<CallPlace>(CallSiteTable::kPlaces);
     frames_ = table<format::CallFrame>(CallSiteTable::kFrames);
-    texts_ =
-        StringTable(table<format::StringRecord>(CallSiteTable::kTextIndex), kTextRows,
-                    table<char>(CallSiteTable::kTextHeap), kTextHeap_bytes, cursor(CallSiteTable::kTextHeap), lost);
+    texts_ = StringTable(table<format::StringRecord>(CallSiteTable::kTextIndex), kTextRows,
+                         table<char>(CallSiteTable::kTextHeap), kTextHeapBytes, cursor(CallSiteTable::kTextHeap), lost);
     std::atomic_ref(header->header_bytes).store(sizeof(format::CallSitesHeader), std::memory_order_release);
 }
 
@@ -287,7 +286,7 @@ void CallSites::describe(const Frame& frame, CallPlace& place) {
     memory.read_some = read_own;
     python::Place found;
     if (python::describe(memory, python_.load(std::memory_order_relaxed)->runtime, frame.code, frame.offset, file,
-                         sizeof file, function, sizeof function, found)) {
+                         sizeof(file), function, sizeof(function), found)) {
         place.file = texts_.intern(end_of(file, found.file_bytes));
         place.function = texts_.intern(function);
         place.line = found.line;

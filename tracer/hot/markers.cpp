@@ -114,7 +114,7 @@ void titan_event(const char* name) {
 void titan_metric(const char* name, double value) {
     if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
         uint64_t bits;
-        memcpy(&bits, &value, sizeof bits);
+        memcpy(&bits, &value, sizeof(bits));
         const uint32_t id = thread->session->strings.intern_for_now(name);
         record_marker(*thread, {.kind = MarkerKind::kMetric, .name = id, .value = bits}, now_ticks());
     }

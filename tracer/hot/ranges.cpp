@@ -127,7 +127,7 @@ uint64_t range_start(const char* name) {
     }
     titan_event(name);
     char ending[kNameBytes];
-    format_text(ending, sizeof ending, "%s (end)", name);
+    format_text(ending, sizeof(ending), "%s (end)", name);
     const uint32_t id = recorded->strings.intern_for_now(ending);
     const uint64_t number = range_number.fetch_add(1, std::memory_order_relaxed) + 1;
     return number << 32 | static_cast<uint64_t>(recorded->strings.tag_of(id)) << StringTable::kTagBits | id;

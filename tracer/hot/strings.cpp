@@ -25,7 +25,7 @@ uint64_t mix(uint64_t hash, uint64_t word) {
 template <typename Word>
 uint64_t load(const char* at) {
     Word word;
-    memcpy(&word, at, sizeof word);
+    memcpy(&word, at, sizeof(word));
     return word;
 }
 
@@ -113,12 +113,12 @@ uint32_t StringTable::intern_for_now(const char* text) { return intern_as(text, 
 
 // A place in the heap for the row: that of its last name where it is large enough, else a new one.
 bool StringTable::take_place(uint64_t row, size_t length, bool for_good) {
-    constexpr uint64_t kGrain_bytes = 16;  // names of one kind differ by a few characters
+    constexpr uint64_t kGrainBytes = 16;  // names of one kind differ by a few characters
     const uint16_t kept_bytes = states_ != nullptr ? states_[row].room_bytes : uint16_t{0};
     if (kept_bytes >= length) {
         return true;
     }
-    const uint64_t wanted = states_ != nullptr ? (length + kGrain_bytes - 1) / kGrain_bytes * kGrain_bytes : length;
+    const uint64_t wanted = states_ != nullptr ? (length + kGrainBytes - 1) / kGrainBytes * kGrainBytes : length;
     const uint64_t limit_bytes = for_good ? heap_bytes_ : heap_bytes_ / 4 * 3;
     const std::atomic_ref<uint64_t> head(heap_cursor_->head);
     uint64_t offset = head.load(std::memory_order_relaxed);

@@ -44,8 +44,8 @@ class ThreadReader {
             return;
         }
         open_ = true;
-        const auto room = std::make_unique<char[]>(python::kFindRoom_bytes);
-        char reason[python::kReason_bytes] = "";
+        const auto room = std::make_unique<char[]>(python::kFindRoomBytes);
+        char reason[python::kReasonBytes] = "";
         const python::Search found = python::find_runtime(memory_, room.get(), runtime_, reason);
         if (found == python::Search::kRefused) {
             said_ = std::string("Python stacks are missing: ") + reason;
@@ -76,7 +76,7 @@ class ThreadReader {
     void list_states() {
         states_.resize(kMaxStates);
         states_.resize(python::list_threads(memory_, runtime_, states_.data(), kMaxStates).count);
-        char version[python::kVersion_bytes];
+        char version[python::kVersionBytes];
         python::version_text(runtime_, version);
         said_ = version;
     }

@@ -53,7 +53,7 @@ struct RawFrame {
 template <class M>
 bool read_code_place(const M& memory, const Runtime& runtime, const char* frame, bool generator, RawFrame& raw) {
     const Layout& layout = runtime.layout;
-    char room[kMaxView_bytes];
+    char room[kMaxViewBytes];
     const char* const code = raw.code == 0 ? nullptr : memory.view(raw.code, room, layout.code_bytes);
     if (code == nullptr || field<uint64_t>(code, layout.object_type) != runtime.code_type) {
         return false;
@@ -89,7 +89,7 @@ bool read_code_place(const M& memory, const Runtime& runtime, const char* frame,
 template <class M>
 bool read_frame(const M& memory, const Runtime& runtime, uint64_t address, RawFrame& raw) {
     const Layout& layout = runtime.layout;
-    char room[kMaxView_bytes];
+    char room[kMaxViewBytes];
     const char* const frame = address % 8 == 0 ? memory.view(address, room, layout.frame_bytes) : nullptr;
     if (frame == nullptr) {
         return false;
@@ -144,7 +144,7 @@ Walk walk(const M& memory, const Runtime& runtime, uint64_t thread, Frame* out, 
     uint64_t mark = 0;       // Brent's: see thread_states.cpp
     // Placeholders and incomplete frames take steps without taking room.
     const uint64_t most_steps = 4ull * capacity + 64;
-    for (uint64_t step = 0, next_mark = 2; address != 0; step++) {
+    for (uint64_t step = 0, next_mark = 2; address != 0; ++step) {
         detail::RawFrame raw;
         if (address == mark || step == most_steps || !detail::read_frame(memory, runtime, address, raw)) {
             walk.cut = Cut::kTorn;

@@ -3,13 +3,13 @@
 namespace titan::tracer::python {
 namespace {
 
-constexpr uint64_t kMaxTable_bytes = 16 << 20;
+constexpr uint64_t kMaxTableBytes = 16 << 20;
 
 // The table's bytes one by one, read in larger pieces.
 class ByteStream {
   public:
     ByteStream(const Memory& memory, uint64_t address, uint64_t bytes)
-        : memory_(memory), address_(address), left_bytes_(bytes < kMaxTable_bytes ? bytes : kMaxTable_bytes) {}
+        : memory_(memory), address_(address), left_bytes_(bytes < kMaxTableBytes ? bytes : kMaxTableBytes) {}
 
     bool next(uint8_t& byte) {
         if (at_ == filled_ && !fill()) {
@@ -33,7 +33,7 @@ class ByteStream {
 
   private:
     bool fill() {
-        const size_t bytes = left_bytes_ < sizeof window_ ? left_bytes_ : sizeof window_;
+        const size_t bytes = left_bytes_ < sizeof(window_) ? left_bytes_ : sizeof(window_);
         if (bytes == 0 || !memory_.read(address_, window_, bytes)) {
             return false;
         }

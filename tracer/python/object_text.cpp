@@ -55,7 +55,7 @@ uint32_t copy_text_object(const Memory& memory, const Runtime& runtime, uint64_t
     }
     out[0] = '\0';
     const Layout& layout = runtime.layout;
-    char head[kMaxView_bytes];
+    char head[kMaxViewBytes];
     if (object == 0 || object % 8 != 0 || !memory.read(object, head, layout.text_ascii_bytes) ||
         field<uint64_t>(head, layout.object_type) != runtime.text_type) {
         return 0;
@@ -71,12 +71,12 @@ uint32_t copy_text_object(const Memory& memory, const Runtime& runtime, uint64_t
     Utf8Writer writer(out, room_bytes);
     char data[256];
     for (uint64_t left_bytes = static_cast<uint64_t>(length) * width; left_bytes > 0 && !cut;) {
-        const size_t piece_bytes = left_bytes < sizeof data ? left_bytes : sizeof data;
+        const size_t piece_bytes = left_bytes < sizeof(data) ? left_bytes : sizeof(data);
         if (!memory.read(at, data, piece_bytes)) {
             cut = true;
             break;
         }
-        for (size_t i = 0; i < piece_bytes / width && !cut; i++) {
+        for (size_t i = 0; i < piece_bytes / width && !cut; ++i) {
             cut = !writer.put(character(data, i, width));
         }
         at += piece_bytes;

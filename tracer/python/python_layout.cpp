@@ -45,8 +45,8 @@ bool complete(uint32_t minor, Layout& layout) {
     layout.code_bytes = furthest({layout.object_type + 16, layout.code_first_traceable + 4, layout.code_copies + 8});
     layout.thread_bytes = furthest({layout.thread_next + 8, layout.thread_interpreter + 8, layout.thread_frame + 8,
                                     layout.thread_id + 8, layout.thread_native_id + 8});
-    return layout.frame_bytes <= kMaxView_bytes && layout.code_bytes <= kMaxView_bytes &&
-           layout.thread_bytes <= kMaxView_bytes;
+    return layout.frame_bytes <= kMaxViewBytes && layout.code_bytes <= kMaxViewBytes &&
+           layout.thread_bytes <= kMaxViewBytes;
 }
 
 // Offsets within these lie close to their object's start; the runtime's and an interpreter's structure are large.
@@ -55,7 +55,7 @@ bool small_offsets(const Layout& layout) {
          {layout.code_file, layout.code_name, layout.code_qualname, layout.code_lines, layout.code_first_line,
           layout.code_bytecode, layout.text_length, layout.text_state, layout.text_ascii_bytes,
           layout.text_compact_bytes, layout.bytes_size, layout.bytes_data, layout.object_type, layout.type_name}) {
-        if (offset == 0 || offset > kMaxView_bytes) {
+        if (offset == 0 || offset > kMaxViewBytes) {
             return false;
         }
     }

@@ -35,7 +35,7 @@ struct Layout {
 };
 
 // What a view of any of these structures needs at most: larger ones are not believed.
-constexpr size_t kMaxView_bytes = 512;
+constexpr size_t kMaxViewBytes = 512;
 constexpr size_t kDebugWords = 96;
 
 // False: this version's structures are not known here.

@@ -22,7 +22,7 @@ struct Known {
 
 const char* base_name(const char* path) {
     const char* name = path;
-    for (; *path != '\0'; path++) {
+    for (; *path != '\0'; ++path) {
         name = *path == '/' ? path + 1 : name;
     }
     return name;
@@ -44,7 +44,7 @@ bool minor_at(const char* text, uint32_t& minor) {
 
 // "libpython3.9.so.1.0", "python3.10"
 bool minor_in_name(const char* path, uint32_t& minor) {
-    for (const char* at = base_name(path); *at != '\0'; at++) {
+    for (const char* at = base_name(path); *at != '\0'; ++at) {
         if (starts_with(at, "python") && minor_at(at + 6, minor)) {
             return true;
         }
@@ -53,8 +53,8 @@ bool minor_in_name(const char* path, uint32_t& minor) {
 }
 
 constexpr char kTag[] = "cpython-3";
-constexpr size_t kTag_bytes = sizeof kTag - 1;
-constexpr size_t kTagAndMinor_bytes = kTag_bytes + 3;
+constexpr size_t kTagBytes = sizeof(kTag) - 1;
+constexpr size_t kTagAndMinorBytes = kTagBytes + 3;
 
 // The tag of compiled files, "cpython-39" or "cpython-310-x86_64-linux-gnu", is among every CPython's constants.
 struct TagScan {
@@ -62,11 +62,11 @@ struct TagScan {
     bool contradicts = false;
 
     void look(const char* text) {
-        if (std::memcmp(text, kTag, kTag_bytes) != 0 || !digit(text[kTag_bytes])) {
+        if (std::memcmp(text, kTag, kTagBytes) != 0 || !digit(text[kTagBytes])) {
             return;
         }
-        auto here = static_cast<uint32_t>(text[kTag_bytes] - '0');
-        const char* rest = text + kTag_bytes + 1;
+        auto here = static_cast<uint32_t>(text[kTagBytes] - '0');
+        const char* rest = text + kTagBytes + 1;
         if (digit(*rest)) {
             here = here * 10 + static_cast<uint32_t>(*rest++ - '0');
         }
@@ -78,19 +78,19 @@ struct TagScan {
 };
 
 bool minor_in_constants(const Memory& memory, const ElfImage& image, char* room, uint32_t& minor) {
-    constexpr uint64_t kMaxSegment_bytes = 64 << 20;
+    constexpr uint64_t kMaxSegmentBytes = 64 << 20;
     TagScan scan;
-    for (size_t i = 0; i < image.headers.read_only_count; i++) {
+    for (size_t i = 0; i < image.headers.read_only_count; ++i) {
         const Segment& segment = image.headers.read_only[i];
-        const uint64_t end = segment.address + (segment.bytes < kMaxSegment_bytes ? segment.bytes : kMaxSegment_bytes);
+        const uint64_t end = segment.address + (segment.bytes < kMaxSegmentBytes ? segment.bytes : kMaxSegmentBytes);
         // Pieces overlap by a tag, so that none is cut in two.
-        for (uint64_t at = segment.address; at < end; at += kFindRoom_bytes - kTagAndMinor_bytes) {
-            const size_t bytes = end - at < kFindRoom_bytes ? end - at : kFindRoom_bytes;
-            if (bytes < kTagAndMinor_bytes || !memory.read(at, room, bytes)) {
+        for (uint64_t at = segment.address; at < end; at += kFindRoomBytes - kTagAndMinorBytes) {
+            const size_t bytes = end - at < kFindRoomBytes ? end - at : kFindRoomBytes;
+            if (bytes < kTagAndMinorBytes || !memory.read(at, room, bytes)) {
                 break;
             }
-            const char* const last = room + bytes - kTagAndMinor_bytes;
-            for (const char* text = room; text <= last; text++) {
+            const char* const last = room + bytes - kTagAndMinorBytes;
+            for (const char* text = room; text <= last; ++text) {
                 text = static_cast<const char*>(std::memchr(text, kTag[0], static_cast<size_t>(last - text) + 1));
                 if (text == nullptr) {
                     break;
@@ -160,13 +160,13 @@ Verdict verify_once(const Memory& memory, const Runtime& runtime) {
         return list.torn ? Verdict::kBad : Verdict::kNotStarted;
     }
     bool any_bad = list.torn;
-    for (uint32_t i = 0; i < list.count; i++) {
+    for (uint32_t i = 0; i < list.count; ++i) {
         Frame frame;
         const Walk walked = walk(memory, runtime, threads[i].address, &frame, 1);
         char file[16], name[16];
         Place place;
         if (walked.count == 1 &&
-            describe(memory, runtime, frame.code, frame.offset, file, sizeof file, name, sizeof name, place) &&
+            describe(memory, runtime, frame.code, frame.offset, file, sizeof(file), name, sizeof(name), place) &&
             place.file_bytes != 0 && place.name_bytes != 0) {
             return Verdict::kGood;
         }
@@ -177,7 +177,7 @@ Verdict verify_once(const Memory& memory, const Runtime& runtime) {
 
 Verdict verify(const Memory& memory, const Runtime& runtime) {
     Verdict verdict = Verdict::kBad;
-    for (int attempt = 0; attempt < kTries && verdict == Verdict::kBad; attempt++) {
+    for (int attempt = 0; attempt < kTries && verdict == Verdict::kBad; ++attempt) {
         verdict = verify_once(memory, runtime);
     }
     return verdict;
@@ -197,8 +197,8 @@ bool read_layout(const Memory& memory, const Known& known, Runtime& runtime) {
 
 void keep_path(const char* path, Runtime& runtime) {
     const size_t length_bytes = std::strlen(path);
-    const size_t over_bytes = length_bytes < sizeof runtime.module ? 0 : length_bytes - sizeof runtime.module + 1;
-    copy_text(runtime.module, sizeof runtime.module, path + over_bytes);
+    const size_t over_bytes = length_bytes < sizeof(runtime.module) ? 0 : length_bytes - sizeof(runtime.module) + 1;
+    copy_text(runtime.module, sizeof(runtime.module), path + over_bytes);
 }
 
 // Structures change until the release candidates.
@@ -207,7 +207,7 @@ bool pre_release(uint32_t hex) { return (hex >> 4 & 0xF) != 0 && (hex >> 4 & 0xF
 }  // namespace
 
 Search examine_module(const Memory& memory, uint64_t base, const char* path, char* room, Runtime& runtime,
-                      char (&reason)[kReason_bytes]) {
+                      char (&reason)[kReasonBytes]) {
     runtime = Runtime{};
     ElfImage image;
     if (!open_image(memory, base, image)) {
@@ -219,7 +219,7 @@ Search examine_module(const Memory& memory, uint64_t base, const char* path, cha
         if (!minor_in_name(path, minor) || find_symbol(memory, image, "Py_GetVersion") == 0) {
             return Search::kNoPython;
         }
-        format_text(reason, sizeof reason, "CPython 3.%u is not known", minor);
+        format_text(reason, sizeof(reason), "CPython 3.%u is not known", minor);
         return Search::kRefused;
     }
     runtime.module_base = base;
@@ -237,16 +237,16 @@ Search examine_module(const Memory& memory, uint64_t base, const char* path, cha
     }
     Known known;
     if (!known_version(memory, image, path, room, runtime.address, known)) {
-        format_text(reason, sizeof reason, "a CPython of an unknown version");
+        format_text(reason, sizeof(reason), "a CPython of an unknown version");
         return Search::kRefused;
     }
     runtime.version = known.hex;
     if (pre_release(known.hex)) {
-        format_text(reason, sizeof reason, "a pre-release of CPython %u.%u is not known", known.major, known.minor);
+        format_text(reason, sizeof(reason), "a pre-release of CPython %u.%u is not known", known.major, known.minor);
         return Search::kRefused;
     }
     if (known.major != 3 || !read_layout(memory, known, runtime)) {
-        format_text(reason, sizeof reason, "CPython %u.%u%s is not known", known.major, known.minor,
+        format_text(reason, sizeof(reason), "CPython %u.%u%s is not known", known.major, known.minor,
                     runtime.free_threaded ? "t" : "");
         return Search::kRefused;
     }
@@ -255,17 +255,17 @@ Search examine_module(const Memory& memory, uint64_t base, const char* path, cha
         return Search::kFound;
     }
     format_text(
-        reason, sizeof reason, "CPython %u.%u%s", known.major, known.minor,
+        reason, sizeof(reason), "CPython %u.%u%s", known.major, known.minor,
         verdict == Verdict::kNotStarted ? " has not started, or is gone" : ": its structures are not as expected");
     return verdict == Verdict::kNotStarted ? Search::kNotStarted : Search::kRefused;
 }
 
-Search find_runtime(const Memory& memory, char* room, Runtime& runtime, char (&reason)[kReason_bytes]) {
+Search find_runtime(const Memory& memory, char* room, Runtime& runtime, char (&reason)[kReasonBytes]) {
     char lines[4400];
-    MapsReader maps(memory.pid, lines, sizeof lines);
+    MapsReader maps(memory.pid, lines, sizeof(lines));
     Search best = Search::kNoPython;
-    format_text(reason, sizeof reason, "no Python in this process");
-    char why[kReason_bytes];
+    format_text(reason, sizeof(reason), "no Python in this process");
+    char why[kReasonBytes];
     Mapping mapping;
     while (maps.next(mapping)) {
         if (mapping.file_offset != 0 || !mapping.readable || mapping.path[0] != '/') {
@@ -281,17 +281,17 @@ Search find_runtime(const Memory& memory, char* room, Runtime& runtime, char (&r
         if (found > best) {
             best = found;
             runtime = candidate;
-            copy_text(reason, sizeof reason, why);
+            copy_text(reason, sizeof(reason), why);
         }
     }
     if (maps.error() != 0) {
-        format_text(reason, sizeof reason, "/proc/%d/maps: %s", memory.pid, error_text(maps.error()));
+        format_text(reason, sizeof(reason), "/proc/%d/maps: %s", memory.pid, error_text(maps.error()));
         return Search::kRefused;
     }
     return best;
 }
 
-void version_text(const Runtime& runtime, char (&text)[kVersion_bytes]) {
+void version_text(const Runtime& runtime, char (&text)[kVersionBytes]) {
     TextWriter writer(text, sizeof(text));
     writer.format("CPython %u.%u", runtime.version >> 24, runtime.version >> 16 & 0xff);
     if ((runtime.version & 0xffff) != 0) {

@@ -28,8 +28,8 @@ struct Runtime {
 };
 
 // "CPython 3.13.1 free-threaded"; "CPython 3.9" where no more is known.
-constexpr size_t kVersion_bytes = 48;
-void version_text(const Runtime& runtime, char (&text)[kVersion_bytes]);
+constexpr size_t kVersionBytes = 48;
+void version_text(const Runtime& runtime, char (&text)[kVersionBytes]);
 
 enum class Search : uint8_t {
     kFound,
@@ -38,14 +38,14 @@ enum class Search : uint8_t {
     kRefused,     // one does that we do not understand, or the process may not be read: `reason`
 };
 
-constexpr size_t kReason_bytes = 160;
-constexpr size_t kFindRoom_bytes = 8192;
+constexpr size_t kReasonBytes = 160;
+constexpr size_t kFindRoomBytes = 8192;
 
-// Looks through all mapped files. `room` (kFindRoom_bytes) is scratch. `reason` says why nothing was found.
-Search find_runtime(const Memory& memory, char* room, Runtime& runtime, char (&reason)[kReason_bytes]);
+// Looks through all mapped files. `room` (kFindRoomBytes) is scratch. `reason` says why nothing was found.
+Search find_runtime(const Memory& memory, char* room, Runtime& runtime, char (&reason)[kReasonBytes]);
 
 // The same for one file that is mapped at `base`.
 Search examine_module(const Memory& memory, uint64_t base, const char* path, char* room, Runtime& runtime,
-                      char (&reason)[kReason_bytes]);
+                      char (&reason)[kReasonBytes]);
 
 }  // namespace titan::tracer::python

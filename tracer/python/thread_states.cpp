@@ -6,7 +6,7 @@ namespace {
 constexpr uint32_t kMaxInterpreters = 1024;
 constexpr uint32_t kMaxThreads = 1u << 16;
 constexpr int kTries = 4;
-constexpr uint64_t kGlibcTid_bytes = 0x2d0;
+constexpr uint64_t kGlibcTidBytes = 0x2d0;
 
 // Brent's: a list that comes back to where it was is found in time linear in its length, without memory.
 class CycleGuard {
@@ -30,7 +30,7 @@ class CycleGuard {
 
 uint64_t native_id_by_glibc(const Memory& memory, uint64_t pthread) {
     int32_t id = 0;
-    return memory.get(pthread + kGlibcTid_bytes, id) && id > 0 ? static_cast<uint64_t>(id) : 0;
+    return memory.get(pthread + kGlibcTidBytes, id) && id > 0 ? static_cast<uint64_t>(id) : 0;
 }
 
 // One interpreter's threads, appended. False: its list did not hold together this time.
@@ -43,8 +43,8 @@ bool append_threads(const Memory& memory, const Layout& layout, uint64_t interpr
         return false;
     }
     CycleGuard cycle;
-    char room[kMaxView_bytes];
-    for (uint32_t i = 0; thread != 0; i++) {
+    char room[kMaxViewBytes];
+    for (uint32_t i = 0; thread != 0; ++i) {
         const char* const state = thread % 8 == 0 ? memory.view(thread, room, layout.thread_bytes) : nullptr;
         if (state == nullptr || i == kMaxThreads || cycle.seen(thread) ||
             field<uint64_t>(state, layout.thread_interpreter) != interpreter) {
@@ -71,13 +71,13 @@ bool list_once(const Memory& memory, const Runtime& runtime, ThreadState* out, u
     }
     CycleGuard cycle;
     bool whole = true;
-    for (uint32_t i = 0; interpreter != 0; i++) {
+    for (uint32_t i = 0; interpreter != 0; ++i) {
         if (i == kMaxInterpreters || interpreter % 8 != 0 || cycle.seen(interpreter)) {
             return false;
         }
         const uint32_t before = list.count;
         bool read = false;
-        for (int attempt = 0; attempt < kTries && !read; attempt++) {
+        for (int attempt = 0; attempt < kTries && !read; ++attempt) {
             list.count = before;
             read = append_threads(memory, layout, interpreter, out, capacity, list);
         }
@@ -93,7 +93,7 @@ bool list_once(const Memory& memory, const Runtime& runtime, ThreadState* out, u
 
 ThreadList list_threads(const Memory& memory, const Runtime& runtime, ThreadState* out, uint32_t capacity) {
     ThreadList list;
-    for (int attempt = 0; attempt < kTries; attempt++) {
+    for (int attempt = 0; attempt < kTries; ++attempt) {
         list = ThreadList{};
         if (list_once(memory, runtime, out, capacity, list)) {
             return list;

@@ -12,8 +12,8 @@
 namespace titan::tracer {
 namespace {
 
-constexpr uint64_t kSecond_ns = 1'000'000'000;
-constexpr uint64_t kMaxTimeout_s = uint64_t{366} * 86'400;
+constexpr uint64_t kSecondNs = 1'000'000'000;
+constexpr uint64_t kMaxTimeoutSeconds = uint64_t{366} * 86'400;
 constexpr uint64_t kMinSlots = 64;
 constexpr uint64_t kMaxSlots = 1 << 22;
 constexpr uint64_t kMaxKeep = 100'000;
@@ -94,12 +94,12 @@ bool parse_ranks(const char* text, RankList& value) {
 bool parse_seconds(const char* text, uint64_t& value_ns) {
     size_t whole_digits = strcspn(text, ".");
     uint64_t seconds = 0;
-    if (!parse_u64(text, whole_digits, seconds) || seconds > kMaxTimeout_s) {
+    if (!parse_u64(text, whole_digits, seconds) || seconds > kMaxTimeoutSeconds) {
         return false;
     }
     uint64_t fraction_ns = 0;
     if (text[whole_digits] == '.') {
-        uint64_t unit_ns = kSecond_ns / 10;
+        uint64_t unit_ns = kSecondNs / 10;
         const char* digit = text + whole_digits + 1;
         if (*digit == '\0') {
             return false;
@@ -111,7 +111,7 @@ bool parse_seconds(const char* text, uint64_t& value_ns) {
             fraction_ns += static_cast<uint64_t>(*digit - '0') * unit_ns;
         }
     }
-    value_ns = seconds * kSecond_ns + fraction_ns;
+    value_ns = seconds * kSecondNs + fraction_ns;
     return true;
 }
 

@@ -24,7 +24,7 @@ constinit std::atomic<uint64_t> warned[kRememberedWarnings]{};
 bool within_rate() {
     const uint64_t now_ns = monotonic_now_ns();
     uint64_t start_ns = window_start_ns.load(std::memory_order_relaxed);
-    if (start_ns == 0 || now_ns - start_ns > kLogWindow_ns) {
+    if (start_ns == 0 || now_ns - start_ns > kLogWindowNs) {
         if (window_start_ns.compare_exchange_strong(start_ns, now_ns, std::memory_order_relaxed)) {
             window_lines.store(0, std::memory_order_relaxed);
         }

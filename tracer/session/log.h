@@ -1,7 +1,7 @@
 // The only voice of the tracer inside the job: whole lines on stderr, "titantrace: rank 3: ...", one write each.
 //
 // Async-signal-safe. A line that would block (stderr is a full pipe) or raise SIGPIPE is dropped: a hang of the log reader
-// must not become a hang of the dump. At most kLogBurst lines come out per kLogWindow_ns.
+// must not become a hang of the dump. At most kLogBurst lines come out per kLogWindowNs.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace titan::tracer {
 
 inline constexpr uint32_t kLogBurst = 20;
-inline constexpr uint64_t kLogWindow_ns = 10'000'000'000;
+inline constexpr uint64_t kLogWindowNs = 10'000'000'000;
 
 void set_log_rank(int32_t rank);  // names the speaker from now on; -1 unknown
 

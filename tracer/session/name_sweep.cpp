@@ -5,7 +5,7 @@
 namespace titan::tracer {
 namespace {
 
-constexpr uint64_t kAgain_ns = 10'000'000'000;  // where the last sweep found little to free
+constexpr uint64_t kAgainNs = 10'000'000'000;  // where the last sweep found little to free
 
 // The ids that records refer to.
 class References {
@@ -55,8 +55,8 @@ bool is_due(const Session& session, const NameSweep& sweep, uint64_t now_ns) {
     const uint64_t names = session.strings.names_for_now();
     const uint64_t since_ns = now_ns - sweep.looked_ns;
     const bool many_more = names > share / 4 && names > sweep.names_left + share / 8;
-    const bool nearly_full = names > share / 8 * 7 && since_ns >= kAgain_ns;
-    return since_ns >= kLooksApart_ns && sees_all_spans(session) && (sweep.half_done || many_more || nearly_full);
+    const bool nearly_full = names > share / 8 * 7 && since_ns >= kAgainNs;
+    return since_ns >= kLooksApartNs && sees_all_spans(session) && (sweep.half_done || many_more || nearly_full);
 }
 
 bool hurries(const Session& session, const NameSweep& sweep) {

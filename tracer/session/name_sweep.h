@@ -9,7 +9,7 @@ namespace titan::tracer {
 
 // A name goes when it was in no record and was not used, twice in a row: whoever has just interned it has written its record
 // by then.
-inline constexpr uint64_t kLooksApart_ns = 250'000'000;
+inline constexpr uint64_t kLooksApartNs = 250'000'000;
 struct NameSweep {
     uint64_t looked_ns;   // monotonic, 0 not yet
     uint64_t names_left;  // after the last one
@@ -18,7 +18,7 @@ struct NameSweep {
 };
 
 // Once the names for now take a quarter of their share, and an eighth more than after the last sweep. To be called each second;
-// true where it should be called again in kLooksApart_ns.
+// true where it should be called again in kLooksApartNs.
 bool poll_names(Session& session, NameSweep& sweep, uint64_t now_ns);
 
 }  // namespace titan::tracer

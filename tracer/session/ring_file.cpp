@@ -12,6 +12,7 @@
 #include <atomic>
 
 #include "base/clock.h"
+#include "base/page.h"
 #include "base/text.h"
 #include "hot/call_sites.h"
 #include "log.h"
@@ -22,16 +23,15 @@ namespace {
 
 using format::RegionKind;
 
-constexpr uint64_t kPage_bytes = 4096;
 constexpr uint32_t kCommunicatorRows = 1024;
 constexpr uint32_t kThreadRows = 512;
-constexpr uint64_t kStringHeap_bytes = 512 << 10;
+constexpr uint64_t kStringHeapBytes = 512 << 10;
 // Far more launches than a device queues: a row is not reused while its launch is under way.
 constexpr uint32_t kLaunchRows = 16384;
 constexpr uint32_t kChannelSlots = 2048;
 // Room for the p2p counters of 64 communicators of the whole world, which is more than ever send at a time.
-constexpr uint64_t kMinP2pHeap_bytes = 64 << 10;
-constexpr uint64_t kMaxP2pHeap_bytes = 1 << 20;
+constexpr uint64_t kMinP2pHeapBytes = 64 << 10;
+constexpr uint64_t kMaxP2pHeapBytes = 1 << 20;
 constexpr uint64_t kP2pBytesPerRank = 2 * sizeof(uint64_t) * 64;
 constexpr uint32_t kMinSlots = 256;
 // NCCL and data loaders need /dev/shm more than we do, and containers give it 64 MiB: a ring never takes more than this
@@ -69,11 +69,11 @@ struct Layout {
 };
 
 uint64_t p2p_heap_bytes(const Identity& identity) {
-    if (identity.world_size <= 0 || static_cast<uint64_t>(identity.world_size) * kP2pBytesPerRank > kMaxP2pHeap_bytes) {
-        return kMaxP2pHeap_bytes;
+    if (identity.world_size <= 0 || static_cast<uint64_t>(identity.world_size) * kP2pBytesPerRank > kMaxP2pHeapBytes) {
+        return kMaxP2pHeapBytes;
     }
     const uint64_t wanted = static_cast<uint64_t>(identity.world_size) * kP2pBytesPerRank;
-    return wanted > kMinP2pHeap_bytes ? wanted : kMinP2pHeap_bytes;
+    return wanted > kMinP2pHeapBytes ? wanted : kMinP2pHeapBytes;
 }
 
 Layout lay_out(const RingSizes& sizes, const Config& config, const Identity& identity) {
@@ -88,7 +88,7 @@ Layout lay_out(const RingSizes& sizes, const Config& config, const Identity& ide
         {RegionKind::kCommunicators, sizeof(format::CommunicatorRecord), kCommunicatorRows},
         {RegionKind::kThreads, sizeof(format::ThreadRecord), kThreadRows},
         {RegionKind::kStringIndex, sizeof(format::StringRecord), kStringRows},
-        {RegionKind::kStringHeap, 1, kStringHeap_bytes},
+        {RegionKind::kStringHeap, 1, kStringHeapBytes},
         {RegionKind::kP2pCounters, 1, p2p_heap_bytes(identity)},
         {RegionKind::kStreamWork, sizeof(format::StreamWorkEntry), sizes.stream_work},
         {RegionKind::kLaunchMarks, sizeof(format::LaunchMarks), kLaunchRows},
@@ -102,7 +102,7 @@ Layout lay_out(const RingSizes& sizes, const Config& config, const Identity& ide
             continue;
         }
         layout.regions[layout.count++] = {row.kind, row.stride_bytes, offset_bytes, row.count, 0};
-        offset_bytes += (row.count * row.stride_bytes + kPage_bytes - 1) / kPage_bytes * kPage_bytes;
+        offset_bytes += (row.count * row.stride_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
     }
     layout.bytes = offset_bytes;
     return layout;

@@ -50,8 +50,8 @@ bool may_have_bytes(uint64_t bytes);
 void remove_stale_rings(int dir_fd, const Identity& identity);
 // One of those that an earlier attempt of our run left, the oldest: a new ring needs the room. False where there is none.
 bool remove_superseded_ring(int dir_fd, const Identity& identity);
-inline constexpr uint64_t kStaleRingAge_ns = 24ull * 3600 * 1'000'000'000;
-inline constexpr uint64_t kForeignRingAge_ns = 3600ull * 1'000'000'000;
-inline constexpr uint64_t kDeadRingsLimit_bytes = 256ull << 20;
+inline constexpr uint64_t kStaleRingAgeNs = 24ull * 3600 * 1'000'000'000;
+inline constexpr uint64_t kForeignRingAgeNs = 3600ull * 1'000'000'000;
+inline constexpr uint64_t kDeadRingsLimitBytes = 256ull << 20;
 
 }  // namespace titan::tracer

@@ -68,7 +68,7 @@ bool judge(int dir_fd, const char* name, const Identity& identity, uint64_t now_
     if (read_at(file.get(), 0, &header, sizeof(header)) != sizeof(header) || header.magic != format::kRingMagic) {
         // Never finished. Its maker may be at it right now, or look alive to us by a reused pid: time decides.
         return !process_alive(static_cast<pid_t>(pid), start_ticks) &&
-               age_ns(now_ns, ring.last_life_ns) > kForeignRingAge_ns;
+               age_ns(now_ns, ring.last_life_ns) > kForeignRingAgeNs;
     }
     // Stores through a mapping do not move a tmpfs file's mtime; the anchor moves every second.
     if (header.last_anchor.realtime_ns > ring.last_life_ns && header.last_anchor.realtime_ns <= now_ns) {
@@ -78,10 +78,10 @@ bool judge(int dir_fd, const char* name, const Identity& identity, uint64_t now_
                       (header.attempt < identity.attempt ||
                        (header.attempt == identity.attempt && header.rank >= 0 && header.rank == identity.rank));
     if (strncmp(header.boot_id, identity.boot_id, sizeof(header.boot_id)) != 0) {
-        return age_ns(now_ns, ring.last_life_ns) > kForeignRingAge_ns;  // a node before its reboot, or a shared disk
+        return age_ns(now_ns, ring.last_life_ns) > kForeignRingAgeNs;  // a node before its reboot, or a shared disk
     }
     if (header.pid_namespace != identity.pid_namespace) {
-        return age_ns(now_ns, ring.last_life_ns) > kForeignRingAge_ns;
+        return age_ns(now_ns, ring.last_life_ns) > kForeignRingAgeNs;
     }
     return !process_alive(header.pid, header.pid_start_ticks);
 }
@@ -150,13 +150,13 @@ void remove_stale_rings(int dir_fd, const Identity& identity) {
         dir_fd, identity, [&](const char* page, uint64_t now_ns) { remove_stale_job_segment(dir_fd, page, now_ns); },
         [&](DeadRings& dead, uint64_t now_ns) {
             for (size_t i = 0; i < dead.count;) {
-                if (age_ns(now_ns, dead.rings[i].last_life_ns) > kStaleRingAge_ns) {
+                if (age_ns(now_ns, dead.rings[i].last_life_ns) > kStaleRingAgeNs) {
                     remove_ring(dir_fd, dead, i);
                 } else {
                     ++i;
                 }
             }
-            keep_below(kDeadRingsLimit_bytes, dir_fd, dead, any);
+            keep_below(kDeadRingsLimitBytes, dir_fd, dead, any);
             struct statvfs whole {};
             if (fstatvfs(dir_fd, &whole) == 0) {
                 keep_below(whole.f_blocks * whole.f_frsize / kSupersededShare, dir_fd, dead, superseded);

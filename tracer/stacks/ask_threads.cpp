@@ -125,8 +125,8 @@ void await_answers(uint64_t deadline_ns) {
 
 const Answer* take_answer(size_t slot) {
     // A thread in the middle of copying gets the time that a copy may take; stopped there, its slot stays lost to it.
-    constexpr uint64_t kCopy_ns = 20'000'000;
-    const uint64_t deadline_ns = monotonic_now_ns() + kCopy_ns;
+    constexpr uint64_t kCopyNs = 20'000'000;
+    const uint64_t deadline_ns = monotonic_now_ns() + kCopyNs;
     Slot& of = slots.load(std::memory_order_relaxed)[slot];
     for (;;) {
         uint64_t state = of.state.load(std::memory_order_acquire);

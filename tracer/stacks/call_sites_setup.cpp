@@ -18,8 +18,8 @@
 namespace titan::tracer {
 namespace {
 
-constexpr uint64_t kFirstPause_ns = 1'000'000'000;
-constexpr uint64_t kLongestPause_ns = 60'000'000'000;
+constexpr uint64_t kFirstPauseNs = 1'000'000'000;
+constexpr uint64_t kLongestPauseNs = 60'000'000'000;
 
 constexpr size_t kMaxModules = 4096;
 constexpr size_t kMapsBytes = 64 << 10;
@@ -33,7 +33,7 @@ struct Pauses {
         if (now_ns < next_ns) {
             return false;
         }
-        pause_ns = pause_ns == 0 ? kFirstPause_ns : pause_ns * 2 < kLongestPause_ns ? pause_ns * 2 : kLongestPause_ns;
+        pause_ns = pause_ns == 0 ? kFirstPauseNs : pause_ns * 2 < kLongestPauseNs ? pause_ns * 2 : kLongestPauseNs;
         next_ns = now_ns + pause_ns;
         return true;
     }
@@ -41,7 +41,7 @@ struct Pauses {
 
 struct Setup {
     CallPython python;
-    char room[python::kFindRoom_bytes];
+    char room[python::kFindRoomBytes];
     Pauses python_pauses;
     bool python_settled;
 
@@ -65,7 +65,7 @@ bool bind(Function& function, uint64_t address) {
 }
 
 void refuse(CallSites& sites, const char* reason) {
-    char text[python::kReason_bytes + 64];
+    char text[python::kReasonBytes + 64];
     format_text(text, sizeof(text), "Python frames of calls are missing: %s", reason);
     sites.say_python(text);
     warn_once("%s", text);
@@ -79,7 +79,7 @@ void look_for_python(CallSites& sites) {
         return;
     }
     python::Runtime& runtime = setup->python.runtime;
-    char reason[python::kReason_bytes] = "";
+    char reason[python::kReasonBytes] = "";
     const python::Search found = python::find_runtime(memory, setup->room, runtime, reason);
     close_memory(memory);
     if (found == python::Search::kRefused) {
@@ -87,7 +87,7 @@ void look_for_python(CallSites& sites) {
     } else if (found == python::Search::kFound) {
         if (bind(setup->python.this_thread_state, runtime.this_thread_state) &&
             bind(setup->python.is_initialized, runtime.is_initialized)) {
-            char version[python::kVersion_bytes];
+            char version[python::kVersionBytes];
             python::version_text(runtime, version);
             sites.say_python(version);
             sites.set_python(&setup->python);

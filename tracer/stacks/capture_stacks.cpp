@@ -24,12 +24,12 @@ using format::StackOutcome;
 
 constexpr size_t kMapsBytes = 64 << 10;
 constexpr size_t kMaxFramesOfThread = 256;
-constexpr uint64_t kAnswer_ns = 250'000'000;  // that a batch of threads gets
-constexpr uint64_t kAll_ns = 500'000'000;     // that all of them get
-constexpr uint64_t kHurried_ns = 10'000'000;  // that it gets once that is over
+constexpr uint64_t kAnswerNs = 250'000'000;  // that a batch of threads gets
+constexpr uint64_t kAllNs = 500'000'000;     // that all of them get
+constexpr uint64_t kHurriedNs = 10'000'000;  // that it gets once that is over
 // After that the rest is left out: where thousands of threads fight for the processors, reading /proc alone takes seconds.
-constexpr uint64_t kEnd_ns = 2'000'000'000;
-constexpr uint64_t kNaming_ns = 100'000'000;  // that looking for names of exported functions gets
+constexpr uint64_t kEndNs = 2'000'000'000;
+constexpr uint64_t kNamingNs = 100'000'000;  // that looking for names of exported functions gets
 
 // Threads of a program often stand in the same lines.
 struct KnownPlace {
@@ -68,7 +68,7 @@ class Collector {
         size_t left_out = 0;
         const size_t count = list_threads(memory.tids, StackImage::kMaxThreads, left_out);
         size_t asked = 0;
-        while (asked < count && monotonic_now_ns() - began_ns_ < kEnd_ns) {
+        while (asked < count && monotonic_now_ns() - began_ns_ < kEndNs) {
             const size_t rest = count - asked;
             const size_t now = rest < kAskedAtOnce ? rest : kAskedAtOnce;
             ask(memory.tids + asked, now);
@@ -77,7 +77,7 @@ class Collector {
         image_.header().threads_left_out = static_cast<uint32_t>(left_out + count - asked);
         forget_python();
         image_.header().took_ns = monotonic_now_ns() - began_ns_;
-        add_exported_names(image_, modules_, {memory.named, memory.maps, kMapsBytes}, monotonic_now_ns() + kNaming_ns);
+        add_exported_names(image_, modules_, {memory.named, memory.maps, kMapsBytes}, monotonic_now_ns() + kNamingNs);
     }
 
   private:
@@ -103,7 +103,7 @@ class Collector {
             }
         }
         const uint64_t now_ns = monotonic_now_ns();
-        const uint64_t deadline_ns = now_ns + (now_ns - began_ns_ < kAll_ns ? kAnswer_ns : kHurried_ns);
+        const uint64_t deadline_ns = now_ns + (now_ns - began_ns_ < kAllNs ? kAnswerNs : kHurriedNs);
         for (size_t i = 0; i < count; ++i) {
             if (threads[i] != nullptr && threads[i]->outcome == StackOutcome::kNoAnswer) {
                 ask_thread(signal_, i, tids[i], python_state_of(tids[i]));

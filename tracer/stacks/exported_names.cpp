@@ -14,7 +14,7 @@
 namespace titan::tracer {
 namespace {
 
-constexpr size_t kMaxName_bytes = 512;
+constexpr size_t kMaxNameBytes = 512;
 
 bool is_function(const Elf64_Sym& symbol) {
     const auto type = ELF64_ST_TYPE(symbol.st_info);
@@ -58,7 +58,7 @@ class Naming {
             }
         }
         for (const NamedAddress& found : wanted) {
-            char name[kMaxName_bytes];
+            char name[kMaxNameBytes];
             const size_t got = found.function == 0 ? 0 : memory_.read_some(memory_, found.name, name, sizeof(name));
             if (memchr(name, '\0', got) != nullptr) {
                 image.add_name(found.address, name);

@@ -22,8 +22,8 @@ struct PythonMemory {
     Memory access;
     python::Runtime runtime;
     bool found;
-    char said[python::kReason_bytes + 64];
-    char room[python::kFindRoom_bytes];
+    char said[python::kReasonBytes + 64];
+    char room[python::kFindRoomBytes];
     char file[kFileBytes];
     char function[kFunctionBytes];
     uint32_t state_count;
@@ -55,7 +55,7 @@ const char* find_python() {
     if (open_memory(getpid(), seen->access) != 0) {
         return "Python stacks are missing: the system lets no process read memory by system call";
     }
-    char reason[python::kReason_bytes] = "";
+    char reason[python::kReasonBytes] = "";
     switch (python::find_runtime(seen->access, seen->room, seen->runtime, reason)) {
         case python::Search::kFound: break;
         case python::Search::kRefused: {
@@ -66,7 +66,7 @@ const char* find_python() {
     }
     seen->found = true;
     seen->state_count = python::list_threads(seen->access, seen->runtime, seen->states, kMaxStates).count;
-    char version[python::kVersion_bytes];
+    char version[python::kVersionBytes];
     python::version_text(seen->runtime, version);
     copy_text(seen->said, sizeof(seen->said), version);
     return seen->said;

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/page.h"
+
 namespace titan {
 
 // One way to read. A test gives its own `read_some`.
@@ -27,12 +29,12 @@ struct Memory {
     }
     template <class T>
     bool get(uint64_t address, T& into) const {
-        return read(address, &into, sizeof into);
+        return read(address, &into, sizeof(into));
     }
     bool same_text(uint64_t address, const char* text) const {
         char there[64];
         const size_t length_bytes = std::strlen(text) + 1;
-        return length_bytes <= sizeof there && read(address, there, length_bytes) &&
+        return length_bytes <= sizeof(there) && read(address, there, length_bytes) &&
                std::memcmp(there, text, length_bytes) == 0;
     }
     // Where the bytes can be looked at: in `room`, or nullptr.
@@ -45,8 +47,8 @@ struct Memory {
 // meanwhile.
 struct DirectMemory {
     static const char* view(uint64_t address, char*, size_t) {
-        constexpr uint64_t kFirstPage_bytes = 4096, kUserSpaceEnd = uint64_t{1} << 47;
-        return address >= kFirstPage_bytes && address < kUserSpaceEnd && address % 8 == 0
+        constexpr uint64_t kFirstPageBytes = 4096, kUserSpaceEnd = uint64_t{1} << 47;
+        return address >= kFirstPageBytes && address < kUserSpaceEnd && address % 8 == 0
                    ? reinterpret_cast<const char*>(address)
                    : nullptr;
     }
@@ -56,7 +58,7 @@ struct DirectMemory {
 template <class T>
 T field(const char* bytes, size_t offset) {
     T value;
-    std::memcpy(&value, bytes + offset, sizeof value);
+    std::memcpy(&value, bytes + offset, sizeof(value));
     return value;
 }
 
@@ -80,7 +82,6 @@ class PageCache {
 
   private:
     static constexpr size_t kPages = 32;
-    static constexpr uint64_t kPage_bytes = 4096;
     static size_t read_some(const Memory& memory, uint64_t address, void* into, size_t bytes);
 
     const char* page(uint64_t address);
@@ -88,7 +89,7 @@ class PageCache {
     const Memory& below_;
     uint64_t addresses_[kPages];
     size_t next_ = 0;  // the page to give up
-    char pages_[kPages][kPage_bytes];
+    char pages_[kPages][kPageBytes];
 };
 
 }  // namespace titan

@@ -12,7 +12,7 @@ struct ZSTD_CCtx_s;  // zstd's compressor
 namespace titan::format {
 
 // One section holds at most this much of the ring; bounds the workspace whatever the ring's size.
-inline constexpr size_t kMaxSectionRaw_bytes = 1 << 20;
+inline constexpr size_t kMaxSectionRawBytes = 1 << 20;
 inline constexpr int kDumpCompressionLevel = 3;
 
 // Takes all bytes or returns false; after false the writer gives up.
@@ -27,7 +27,7 @@ class DumpWriter {
 
     // Call in this order; each returns false once something failed. A dump without finish() reads as truncated.
     bool begin();
-    bool add_meta(const char* json, size_t size_bytes);  // at most kMaxSectionRaw_bytes
+    bool add_meta(const char* json, size_t size_bytes);  // at most kMaxSectionRawBytes
     bool add_ring(const void* image, uint64_t size_bytes);
     bool add_stacks(const void* image, uint64_t size_bytes);  // stacks_layout.h; optional
     bool finish();

@@ -61,13 +61,13 @@ inline ncclUniqueId shared_id(const std::string& name, int rank, int size) {
     if (rank == 0) {
         NCCL(ncclGetUniqueId(&id));
         FILE* file = std::fopen((path + ".new").c_str(), "w");
-        REQUIRE(file && std::fwrite(&id, sizeof id, 1, file) == 1 && std::fclose(file) == 0);
+        REQUIRE(file && std::fwrite(&id, sizeof(id), 1, file) == 1 && std::fclose(file) == 0);
         REQUIRE(std::rename((path + ".new").c_str(), path.c_str()) == 0);
         return id;
     }
     await(name);
     FILE* file = std::fopen(path.c_str(), "r");
-    REQUIRE(file && std::fread(&id, sizeof id, 1, file) == 1);
+    REQUIRE(file && std::fread(&id, sizeof(id), 1, file) == 1);
     std::fclose(file);
     return id;
 }

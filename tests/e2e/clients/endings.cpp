@@ -58,12 +58,12 @@ constexpr struct {
              {"destroy", destroy}};
 
 // Around the times at which the recorder looks at the device: it does so each 2 ms, or 20 ms where nothing is under way.
-constexpr int kPauses_ms[] = {0, 1, 5, 10, 15, 20, 25};
+constexpr int kPausesMs[] = {0, 1, 5, 10, 15, 20, 25};
 
 int all() {
     Rank r;
     for (const auto& way : kWays) {
-        for (const int pause_ms : kPauses_ms) {
+        for (const int pause_ms : kPausesMs) {
             for (const bool synchronized : {true, false}) {
                 r.join();
                 r.reduce_and_sync();

@@ -115,7 +115,7 @@ int shells() {
     REQUIRE(std::system("echo from a shell; true | cat") == 0);
     FILE* pipe = popen("echo through a pipe", "r");
     char line[64] = "";
-    REQUIRE(pipe && std::fgets(line, sizeof line, pipe) && pclose(pipe) == 0);
+    REQUIRE(pipe && std::fgets(line, sizeof(line), pipe) && pclose(pipe) == 0);
     std::printf("%s", line);
     r.reduce_and_sync();
     r.leave();

@@ -90,7 +90,7 @@ int recurse(volatile char* above) {
 
 void tell_and_die(int number) {
     static const char text[] = "own handler\n";
-    [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, text, sizeof text - 1);
+    [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, text, sizeof(text) - 1);
     signal(number, SIG_DFL);
     raise(number);
 }

@@ -31,7 +31,7 @@ int info() {
     char name[256] = "";
     size_t memory_bytes = 0;
     DRIVER(cuDeviceGet(&device, 0));
-    DRIVER(cuDeviceGetName(name, sizeof name, device));
+    DRIVER(cuDeviceGetName(name, sizeof(name), device));
     DRIVER(cuDeviceTotalMem_v2(&memory_bytes, device));
     DRIVER(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
     DRIVER(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));

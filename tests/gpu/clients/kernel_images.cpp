@@ -83,7 +83,7 @@ using Clock = std::chrono::steady_clock;
 template <typename T>
 T argument(void** args, int index) {
     T value;
-    std::memcpy(&value, args[index], sizeof value);
+    std::memcpy(&value, args[index], sizeof(value));
     return value;
 }
 

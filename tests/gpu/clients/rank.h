@@ -27,7 +27,7 @@ inline void require(CUresult result, const char* what, int line) {
 
 inline uint32_t bits_of(float value) {
     uint32_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
+    std::memcpy(&bits, &value, sizeof(bits));
     return bits;
 }
 

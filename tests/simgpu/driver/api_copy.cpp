@@ -112,7 +112,7 @@ CUresult set_async(CUstream handle, CUdeviceptr to, size_t pitch, T value, size_
     return submit(stream, CU_GRAPH_NODE_TYPE_MEMSET, [=] {
         for (size_t y = 0; y < height; ++y) {
             for (size_t x = 0; x < width; ++x) {
-                std::memcpy(reinterpret_cast<char*>(to) + y * pitch + x * sizeof value, &value, sizeof value);
+                std::memcpy(reinterpret_cast<char*>(to) + y * pitch + x * sizeof(value), &value, sizeof(value));
             }
         }
     });

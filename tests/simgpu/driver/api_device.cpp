@@ -127,7 +127,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
 CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
     const CUresult result = check_device(device);
     if (result == CUDA_SUCCESS) {
-        std::memset(uuid->bytes, 0, sizeof uuid->bytes);
+        std::memset(uuid->bytes, 0, sizeof(uuid->bytes));
         std::memcpy(uuid->bytes, "simgpu", 6);
         uuid->bytes[15] = static_cast<char>(device);
     }

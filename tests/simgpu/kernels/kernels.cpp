@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 template <typename T>
 T arg(void** args, int index) {
     T value;
-    std::memcpy(&value, args[index], sizeof value);
+    std::memcpy(&value, args[index], sizeof(value));
     return value;
 }
 
@@ -90,7 +90,7 @@ const SimgpuKernel kKernels[] = {SIMGPU_KERNELS(ROW)};
 SIMGPU_KERNELS(STUB)
 #undef STUB
 
-SimgpuFatBinary g_binary = {SIMGPU_FATBIN_MAGIC, sizeof kKernels / sizeof kKernels[0], kKernels};
+SimgpuFatBinary g_binary = {SIMGPU_FATBIN_MAGIC, sizeof(kKernels) / sizeof(kKernels[0]), kKernels};
 
 [[gnu::constructor]] void register_kernels() {
     void** handle = __cudaRegisterFatBinary(&g_binary);

@@ -23,10 +23,10 @@ struct Packed {
     template <typename T>
     void put(const T& value) {
         size = (size + alignof(T) - 1) / alignof(T) * alignof(T);
-        if (size + sizeof value <= sizeof bytes) {
-            std::memcpy(bytes + size, &value, sizeof value);
+        if (size + sizeof(value) <= sizeof(bytes)) {
+            std::memcpy(bytes + size, &value, sizeof(value));
         }
-        size += sizeof value;
+        size += sizeof(value);
     }
 };
 

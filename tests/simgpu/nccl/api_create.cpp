@@ -140,7 +140,7 @@ ncclResult_t exchange_colors(const CoreRef& parent, const CoreRef& child, int co
                                        [&](const auto& member) { return member.second == parent->rank; });
         child->rank = static_cast<int>(self - members.begin());
         child->ranks = static_cast<int>(members.size());
-        child->key = child_key(*parent, "split", ordinal, &color, sizeof color);
+        child->key = child_key(*parent, "split", ordinal, &color, sizeof(color));
     }
     return ncclSuccess;
 }

@@ -13,7 +13,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommQueryProperties, (ncclComm_t comm, ncclCommPro
         return ncclInvalidArgument;
     }
     ncclCommProperties_t properties;
-    std::memset(&properties, 0, sizeof properties);
+    std::memset(&properties, 0, sizeof(properties));
     properties.size = out->size;
     properties.magic = out->magic;
     properties.version = out->version;

@@ -102,10 +102,10 @@ uint64_t mix(uint64_t seed, const void* data, size_t bytes) {  // FNV-1a
 std::string child_key(const Core& parent, const char* kind, uint32_t ordinal, const void* data, size_t bytes) {
     uint64_t hash = mix(0xcbf29ce484222325ull, parent.key.data(), parent.key.size());
     hash = mix(hash, kind, std::strlen(kind));
-    hash = mix(hash, &ordinal, sizeof ordinal);
+    hash = mix(hash, &ordinal, sizeof(ordinal));
     hash = mix(hash, data, bytes);
     char tail[20];
-    std::snprintf(tail, sizeof tail, "%016llx", static_cast<unsigned long long>(hash));
+    std::snprintf(tail, sizeof(tail), "%016llx", static_cast<unsigned long long>(hash));
     return parent.key.substr(0, parent.key.rfind('-') + 1) + tail;
 }
 

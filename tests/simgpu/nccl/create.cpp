@@ -14,7 +14,8 @@ namespace {
 
 template <typename T>
 bool has_field(const ncclConfig_t* config, const T& field) {
-    return reinterpret_cast<const char*>(&field) + sizeof field <= reinterpret_cast<const char*>(config) + config->size;
+    return reinterpret_cast<const char*>(&field) + sizeof(field) <=
+           reinterpret_cast<const char*>(config) + config->size;
 }
 
 // NCCL refuses two members on one device, unless told otherwise (2.30 and later).
@@ -59,24 +60,24 @@ ncclResult_t apply_config(const CoreRef& core, const ncclConfig_t* config) {
 // launcher can clean up after ranks that were killed.
 std::string fresh_key() {
     uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random) {
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
         random = static_cast<uint64_t>(getpid()) << 32 ^ reinterpret_cast<uintptr_t>(&random);
     }
     const char* job = std::getenv("SIMGPU_JOB_PID");
     char tail[20];
-    std::snprintf(tail, sizeof tail, "%016llx", static_cast<unsigned long long>(random));
+    std::snprintf(tail, sizeof(tail), "%016llx", static_cast<unsigned long long>(random));
     return segment_prefix(job ? std::atoi(job) : getpid()) + tail;
 }
 
 ncclUniqueId id_of(const std::string& key) {
     ncclUniqueId id;
-    std::memset(&id, 0, sizeof id);
-    std::memcpy(id.internal, key.data(), std::min(key.size(), sizeof id.internal - 1));
+    std::memset(&id, 0, sizeof(id));
+    std::memcpy(id.internal, key.data(), std::min(key.size(), sizeof(id.internal) - 1));
     return id;
 }
 
 std::string key_of(const ncclUniqueId& id) {
-    return std::string(id.internal, strnlen(id.internal, sizeof id.internal));
+    return std::string(id.internal, strnlen(id.internal, sizeof(id.internal)));
 }
 
 namespace {

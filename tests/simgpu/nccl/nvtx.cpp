@@ -42,7 +42,7 @@ NvtxRange::NvtxRange(const NvtxName& name, uint64_t comm_hash, uint64_t bytes) {
         return;
     }
     const Payload payload{comm_hash, bytes};
-    const nvtxPayloadData_t data{kSchema, sizeof payload, &payload};
+    const nvtxPayloadData_t data{kSchema, sizeof(payload), &payload};
     nvtxEventAttributes_t attributes = {};
     attributes.version = NVTX_VERSION;
     attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;

@@ -28,7 +28,7 @@ void log(int, unsigned long, const char*, int, const char* format, ...) {
         va_list args;
         va_start(args, format);
         char text[512];
-        std::vsnprintf(text, sizeof text, format, args);
+        std::vsnprintf(text, sizeof(text), format, args);
         va_end(args);
         std::fprintf(stderr, "simgpu NCCL INFO %s\n", text);
     }

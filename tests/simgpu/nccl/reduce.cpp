@@ -84,7 +84,7 @@ void reduce_typed(ncclRedOp_t op, void* out, const void* const* in, int inputs, 
 template <typename Stored, typename Math>
 void scale_typed(void* out, const void* in, const void* scalar, size_t count) {
     Stored stored;
-    std::memcpy(&stored, scalar, sizeof stored);
+    std::memcpy(&stored, scalar, sizeof(stored));
     const Math factor = static_cast<Math>(stored);
     for (size_t i = 0; i < count; ++i) {
         static_cast<Stored*>(out)[i] =

@@ -171,13 +171,13 @@ Segment::~Segment() { munmap(base_, bytes_); }
 
 std::string segment_prefix(int pid) {
     char text[64];
-    std::snprintf(text, sizeof text, "/simgpu-%u-%d-", getuid(), pid);
+    std::snprintf(text, sizeof(text), "/simgpu-%u-%d-", getuid(), pid);
     return text;
 }
 
 void sweep_stale_segments() {
     char prefix[32];
-    std::snprintf(prefix, sizeof prefix, "simgpu-%u-", getuid());
+    std::snprintf(prefix, sizeof(prefix), "simgpu-%u-", getuid());
     DIR* directory = opendir("/dev/shm");
     if (!directory) {
         return;

@@ -102,7 +102,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
         return remember(error);
     }
     // The structs of CUDA 12 and 13 differ in their tails: of 12 only the head that they share is written.
-    const CUresult result = driver_table()->cuDeviceGetName(properties->name, sizeof properties->name, device);
+    const CUresult result = driver_table()->cuDeviceGetName(properties->name, sizeof(properties->name), device);
     if (result == CUDA_SUCCESS) {
         driver_table()->cuDeviceGetUuid(reinterpret_cast<CUuuid*>(&properties->uuid), device);
         driver_table()->cuDeviceTotalMem(&properties->totalGlobalMem, device);

@@ -14,7 +14,7 @@ thread_local int t_rank = -1;
 
 void speak(const char* format, va_list args) {
     char text[512];
-    std::vsnprintf(text, sizeof text, format, args);
+    std::vsnprintf(text, sizeof(text), format, args);
     // One write, so that the lines of many ranks stay whole.
     std::fprintf(stderr, "rank %d: %s\n", t_rank, text);
 }

@@ -38,13 +38,13 @@ EXPORT void simtrain_membership(void* trainer, int index, int* color, int* rank,
 EXPORT void simtrain_new_id(void*, unsigned char* bytes) {
     ncclUniqueId id;
     NCCL_CHECK(ncclGetUniqueId(&id));
-    std::memcpy(bytes, id.internal, sizeof id.internal);
+    std::memcpy(bytes, id.internal, sizeof(id.internal));
 }
 
 EXPORT void simtrain_init_comm(void* trainer, int index, const unsigned char* bytes) {
     self(trainer).init_comm(name_of(index), [bytes] {
         ncclUniqueId id;
-        std::memcpy(id.internal, bytes, sizeof id.internal);
+        std::memcpy(id.internal, bytes, sizeof(id.internal));
         return id;
     });
 }

@@ -113,7 +113,7 @@ TEST_CASE("copies and sets of rectangles and boxes") {
     box.srcPos = {0, 0, 1};
     box.dstPos = {1, 0, 2};
     box.extent = {2, 2, 2};
-    std::memset(to, 0, sizeof to);
+    std::memset(to, 0, sizeof(to));
     CHECK(cudaMemcpy3D(&box) == cudaSuccess);
     CHECK(to[2][1] == 8);
     CHECK(to[2][6] == 13);

@@ -141,7 +141,7 @@ TEST_CASE("one-sided: put into a window, signal, wait") {
     std::vector<int> window(16, 0), from = {5, 6, 7};
     ncclWindow_t handles[2];
     int unused[4] = {};
-    REQUIRE(ncclCommWindowRegister(node.comms[0], unused, sizeof unused, &handles[0], 0) == ncclSuccess);
+    REQUIRE(ncclCommWindowRegister(node.comms[0], unused, sizeof(unused), &handles[0], 0) == ncclSuccess);
     REQUIRE(ncclCommWindowRegister(node.comms[1], window.data(), 64, &handles[1], 0) == ncclSuccess);
     CHECK(ncclPutSignal(from.data(), 3, ncclInt, 1, handles[0], 8, 0, 0, 0, node.comms[0], node.streams[0]) ==
           ncclSuccess);

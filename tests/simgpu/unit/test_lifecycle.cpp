@@ -228,7 +228,7 @@ TEST_CASE("what NCCL refuses") {
     CHECK(ncclAllReduce(&data, &data, 1, ncclNumTypes, ncclSum, node.comms[0], nullptr) == ncclInvalidArgument);
     CHECK(ncclSend(&data, 1, ncclInt, 5, node.comms[0], nullptr) == ncclInvalidArgument);
     ncclConfig_t config;
-    std::memset(&config, 0, sizeof config);
+    std::memset(&config, 0, sizeof(config));
     ncclUniqueId id;
     ncclGetUniqueId(&id);
     ncclComm_t comm;

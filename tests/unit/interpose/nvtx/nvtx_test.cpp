@@ -186,7 +186,7 @@ TEST_CASE("ranges nested without end are followed as far as there is room") {
 TEST_CASE("an NVTX that offers less than we know is served as far as it goes") {
     CHECK(InitializeInjectionNvtx2(nullptr) == 0);
     CHECK(InitializeInjectionNvtx2([](uint32_t) -> const void* { return nullptr; }) == 0);
-    static NvtxExportTableCallbacks callbacks{sizeof callbacks,
+    static NvtxExportTableCallbacks callbacks{sizeof(callbacks),
                                               [](NvtxCallbackModule, NvtxFunctionTable* table, unsigned* size) {
                                                   static NvtxFunctionPointer mark = nullptr;
                                                   static NvtxFunctionPointer* slots[] = {nullptr, &mark};

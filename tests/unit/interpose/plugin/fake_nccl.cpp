@@ -44,7 +44,7 @@ const Plugin& plugin(int version) {
 template <typename Fill>
 void with_descriptor(int version, Fill fill) {
     const auto run = [&](auto descriptor) {
-        memset(static_cast<void*>(&descriptor), 0, sizeof descriptor);
+        memset(static_cast<void*>(&descriptor), 0, sizeof(descriptor));
         fill(descriptor);
     };
     switch (version) {

@@ -20,7 +20,7 @@
 using namespace titan::tracer;
 using titan::format::DumpReason;
 using titan::test::has;
-using titan::test::kPatience_ns;
+using titan::test::kPatienceNs;
 using titan::test::rank_environment;
 using titan::test::read_dump;
 using titan::test::read_file;
@@ -37,7 +37,7 @@ int dump_times(int times) {
     }
     for (int i = 0; i < times; ++i) {
         request_dump(DumpReason::kApi, "for the test");
-        if (!wait_for_dump(kPatience_ns)) {
+        if (!wait_for_dump(kPatienceNs)) {
             return 11;
         }
     }

@@ -166,7 +166,7 @@ TEST_CASE("a rank that dumped when it was told to end is not saved by another") 
                   usleep(50'000);
                   return !scratch.dump_names().empty();
               });
-              wait_for_dump(titan::test::kPatience_ns);
+              wait_for_dump(titan::test::kPatienceNs);
               signal(SIGINT, SIG_DFL);
               raise(SIGINT);
               return dumped ? 2 : 3;
@@ -256,9 +256,9 @@ TEST_CASE("the request file is read as strictly as it is written") {
 }
 
 TEST_CASE("thousands of nodes look less often than a few") {
-    constexpr uint64_t kSecond_ns = 1'000'000'000;
-    CHECK(remote_pause_ns(16, 8) == 2 * kSecond_ns);
-    CHECK(remote_pause_ns(3200, 8) == 2 * kSecond_ns);
-    CHECK(remote_pause_ns(16000, 8) == 10 * kSecond_ns);
-    CHECK(remote_pause_ns(8, 0) == 2 * kSecond_ns);
+    constexpr uint64_t kSecondNs = 1'000'000'000;
+    CHECK(remote_pause_ns(16, 8) == 2 * kSecondNs);
+    CHECK(remote_pause_ns(3200, 8) == 2 * kSecondNs);
+    CHECK(remote_pause_ns(16000, 8) == 10 * kSecondNs);
+    CHECK(remote_pause_ns(8, 0) == 2 * kSecondNs);
 }

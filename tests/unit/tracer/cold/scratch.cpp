@@ -66,7 +66,7 @@ pid_t start_child(const Environment& environment, const std::function<int()>& bo
         int errors = open(error_path.empty() ? "/dev/null" : error_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
         dup2(errors, STDERR_FILENO);
         close(errors);
-        alarm(2 * kPatience_ns / 1'000'000'000);
+        alarm(2 * kPatienceNs / 1'000'000'000);
         _exit(body());
     }
     return child;
@@ -83,7 +83,7 @@ int run_child(const Environment& environment, const std::function<int()>& body, 
 }
 
 bool eventually(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kPatience_ns);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kPatienceNs);
     while (std::chrono::steady_clock::now() < deadline) {
         if (condition()) {
             return true;

@@ -44,7 +44,7 @@ int wait_child(pid_t child);
 int run_child(const Environment& environment, const std::function<int()>& body, const std::string& error_path = "");
 
 // How long to wait for what must come: a machine may be busy with other work. Nothing takes as long where all is well.
-constexpr uint64_t kPatience_ns = 60'000'000'000;
+constexpr uint64_t kPatienceNs = 60'000'000'000;
 
 // Waits until `condition` holds; false when that takes too long.
 bool eventually(const std::function<bool()>& condition);

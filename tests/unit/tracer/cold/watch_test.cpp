@@ -17,7 +17,7 @@ using namespace titan;
 using namespace titan::tracer;
 using titan::test::eventually;
 using titan::test::has;
-using titan::test::kPatience_ns;
+using titan::test::kPatienceNs;
 using titan::test::rank_environment;
 using titan::test::read_dump;
 using titan::test::run_child;
@@ -86,7 +86,7 @@ TEST_CASE("dumps on purpose do not push out the evidence of a hang") {
                                                     format::DumpReason::kApi};
               for (format::DumpReason reason : reasons) {
                   request_dump(reason, "");
-                  if (!wait_for_dump(kPatience_ns)) {
+                  if (!wait_for_dump(kPatienceNs)) {
                       return 1;
                   }
               }
@@ -105,7 +105,7 @@ TEST_CASE("the way out is the TMPDIR of the beginning: programs change their env
               start_session();
               setenv("TMPDIR", "/proc", 1);
               request_dump(format::DumpReason::kApi, "");
-              return wait_for_dump(kPatience_ns) ? 0 : 1;
+              return wait_for_dump(kPatienceNs) ? 0 : 1;
           }) == 0);
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("a program that has used up its file descriptors gets its dump") {
                   }
                   for (int dump = 0; dump < 2; ++dump) {  // the room is there again
                       request_dump(format::DumpReason::kApi, "");
-                      if (!wait_for_dump(kPatience_ns)) {
+                      if (!wait_for_dump(kPatienceNs)) {
                           return 2 + dump;
                       }
                   }

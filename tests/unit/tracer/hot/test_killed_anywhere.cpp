@@ -356,7 +356,7 @@ TEST_CASE("a slot that is called complete and is not is found out") {
     const std::set<std::string> texts = Judge(ring).texts();
     const auto header = [&] {
         format::RingHeader copy;
-        memcpy(&copy, ring.data(), sizeof copy);
+        memcpy(&copy, ring.data(), sizeof(copy));
         return copy;
     }();
     for (const format::RegionDescriptor& region : header.regions) {

@@ -61,7 +61,7 @@ TEST_CASE("spans nest, calls carry the innermost, deep ones are counted and not 
 TEST_CASE("metrics keep their bits, labels their value, null is empty") {
     titan_metric("loss", 2.25);
     double value = 0;
-    memcpy(&value, &newest().value, sizeof value);
+    memcpy(&value, &newest().value, sizeof(value));
     CHECK(value == 2.25);
     titan_label("tp", "3");
     CHECK(newest().text == test::recording().strings.intern("3"));

@@ -71,7 +71,7 @@ TEST_CASE("names that differ at their end share the table evenly") {
         std::set<uint32_t> ids;
         for (int i = 0; i < 5000; ++i) {
             char name[64];
-            snprintf(name, sizeof name, pattern, i);
+            snprintf(name, sizeof(name), pattern, i);
             ids.insert(strings.intern_for_now(name));
         }
         CHECK(dropped == 0);

@@ -64,8 +64,8 @@ TEST_CASE("memory is read up to where it ends, and errno is kept") {
     char into[64] = {};
     const auto end = reinterpret_cast<uint64_t>(pages + 2 * page);
     errno = 77;
-    CHECK(memory.read_some(memory, end - 10, into, sizeof into) == 10);
-    CHECK(memory.read_some(memory, end - page - 10, into, sizeof into) == sizeof into);
+    CHECK(memory.read_some(memory, end - 10, into, sizeof(into)) == 10);
+    CHECK(memory.read_some(memory, end - page - 10, into, sizeof(into)) == sizeof(into));
     CHECK_FALSE(memory.read(end - 10, into, 11));
     CHECK(memory.read(end - 10, into, 10));
     CHECK_FALSE(memory.read(0, into, 1));
@@ -76,9 +76,9 @@ TEST_CASE("memory is read up to where it ends, and errno is kept") {
     pages[page + 1] = 'b';
     PageCache cache(memory);
     const Memory cached = cache.memory();
-    CHECK(cached.read_some(cached, end - page - 10, into, sizeof into) == sizeof into);
+    CHECK(cached.read_some(cached, end - page - 10, into, sizeof(into)) == sizeof(into));
     CHECK(std::string(into, 13) == "aaaaaaaaaaaba");
-    CHECK(cached.read_some(cached, end - 10, into, sizeof into) == 10);
+    CHECK(cached.read_some(cached, end - 10, into, sizeof(into)) == 10);
     pages[page + 1] = 'c';
     char byte = 0;
     CHECK(cached.get(end - page + 1, byte));
@@ -97,10 +97,10 @@ TEST_CASE("where process_vm_readv is refused, /proc/PID/mem serves; where both a
     CHECK(in_child([] {
               refuse({SYS_process_vm_readv});
               Memory memory;
-              char into[sizeof text];
+              char into[sizeof(text)];
               const bool read = open_memory(getpid(), memory) == 0 && memory.fd >= 0 &&
-                                memory.read(reinterpret_cast<uint64_t>(text), into, sizeof into) &&
-                                std::memcmp(into, text, sizeof into) == 0 && !memory.read(0, into, 1);
+                                memory.read(reinterpret_cast<uint64_t>(text), into, sizeof(into)) &&
+                                std::memcmp(into, text, sizeof(into)) == 0 && !memory.read(0, into, 1);
               close_memory(memory);
               return read ? 0 : 1;
           }) == 0);
@@ -130,10 +130,10 @@ TEST_CASE("maps come whole through a small buffer, and lines that are too long a
         CHECK(count > 10);
     }
     char room[16];
-    MapsReader tiny(getpid(), room, sizeof room);
+    MapsReader tiny(getpid(), room, sizeof(room));
     Mapping mapping;
     CHECK_FALSE(tiny.next(mapping));
-    MapsReader nobody(1 << 30, room, sizeof room);
+    MapsReader nobody(1 << 30, room, sizeof(room));
     CHECK(nobody.error() != 0);
     CHECK_FALSE(nobody.next(mapping));
 }
@@ -172,7 +172,7 @@ TEST_CASE("a damaged image costs bounded time") {
     fake.put(base, whole.data(), whole.size());
     REQUIRE(look() != 0);
     std::mt19937_64 random(5);
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < 20000; ++round) {
         fake.put(base, whole.data(), whole.size());
         for (uint64_t damage = random() % 8 + 1; damage > 0; damage--) {
             // Most of it where the tables lie.
@@ -187,7 +187,7 @@ TEST_CASE("a damaged image costs bounded time") {
 TEST_CASE("a process without Python says so") {
     Memory memory;
     REQUIRE(open_memory(getpid(), memory) == 0);
-    char room[kFindRoom_bytes], reason[kReason_bytes];
+    char room[kFindRoomBytes], reason[kReasonBytes];
     Runtime runtime;
     CHECK(find_runtime(memory, room, runtime, reason) == Search::kNoPython);
     CHECK(std::string(reason) == "no Python in this process");

@@ -100,7 +100,7 @@ uint64_t FakePython::wide_text(const std::vector<uint32_t>& characters, uint32_t
     memory.set(object + layout.object_type, runtime.text_type);
     memory.set(object + layout.text_length, static_cast<int64_t>(characters.size()));
     memory.set(object + layout.text_state, (0b01000u | width) << layout.text_kind_shift);
-    for (size_t i = 0; i < characters.size(); i++) {
+    for (size_t i = 0; i < characters.size(); ++i) {
         memory.put(object + layout.text_compact_bytes + i * width, &characters[i], width);
     }
     return object;
@@ -157,7 +157,7 @@ uint64_t FakePython::add_frame(uint64_t thread, uint64_t code, int32_t offset, u
     if (layout.frames == FrameStyle::kEntryFlag) {
         memory.set(frame + layout.frame_is_entry, static_cast<uint8_t>(entry));
     }
-    for (size_t i = 0; i < threads.size(); i++) {
+    for (size_t i = 0; i < threads.size(); ++i) {
         if (threads[i] != thread) {
             continue;
         }

@@ -18,7 +18,7 @@ class FakeMemory {
     void put(uint64_t address, const void* from, size_t bytes);
     template <class T>
     void set(uint64_t address, T value) {
-        put(address, &value, sizeof value);
+        put(address, &value, sizeof(value));
     }
     std::vector<char>& bytes() { return bytes_; }
     mutable uint64_t reads = 0;

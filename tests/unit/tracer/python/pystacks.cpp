@@ -27,11 +27,11 @@ namespace {
 
 std::string quoted(const char* text) {
     std::string out = "\"";
-    for (; *text != '\0'; text++) {
+    for (; *text != '\0'; ++text) {
         const auto c = static_cast<unsigned char>(*text);
         if (c == '"' || c == '\\' || c < 0x20) {
             char escape[8];
-            std::snprintf(escape, sizeof escape, "\\u%04x", c);
+            std::snprintf(escape, sizeof(escape), "\\u%04x", c);
             out += escape;
         } else {
             out += *text;
@@ -54,7 +54,8 @@ uint64_t now_ns() {
 void print_frame(const Memory& memory, const Runtime& runtime, const Frame& frame, bool first) {
     char file[4096], name[1024];
     Place place;
-    const bool there = describe(memory, runtime, frame.code, frame.offset, file, sizeof file, name, sizeof name, place);
+    const bool there =
+        describe(memory, runtime, frame.code, frame.offset, file, sizeof(file), name, sizeof(name), place);
     std::printf("%s{\"there\":%d,\"file\":%s,\"name\":%s,\"line\":%d,\"first\":%d,\"entry\":%d,\"bare\":%d}",
                 first ? "" : ",", there, quoted(there ? file : "").c_str(), quoted(there ? name : "").c_str(),
                 place.line, place.first_line, frame.is_entry, frame.bare_runs);
@@ -69,7 +70,7 @@ int show(const Memory& plain, const Runtime& runtime, uint32_t most_frames) {
     std::printf(",\"version\":%u,\"free_threaded\":%d,\"module\":%s,\"this_thread\":%d,\"torn\":%d,\"threads\":[",
                 runtime.version, runtime.free_threaded, quoted(runtime.module).c_str(), runtime.this_thread_state != 0,
                 list.torn);
-    for (uint32_t i = 0; i < list.count; i++) {
+    for (uint32_t i = 0; i < list.count; ++i) {
         const ThreadState& thread = threads[i];
         cache->forget();
         const Walk walked = walk(memory, runtime, thread.address, frames.data(), most_frames);
@@ -78,7 +79,7 @@ int show(const Memory& plain, const Runtime& runtime, uint32_t most_frames) {
             "[",
             i == 0 ? "" : ",", static_cast<long>(thread.native_id), thread.pthread,
             static_cast<long>(thread.interpreter_id), static_cast<int>(walked.cut), walked.bare_runs);
-        for (uint32_t f = 0; f < walked.count; f++) {
+        for (uint32_t f = 0; f < walked.count; ++f) {
             print_frame(memory, runtime, frames[f], f == 0);
         }
         std::printf("]}");
@@ -92,24 +93,24 @@ int loop(const Memory& plain, const Runtime& runtime, int times) {
     std::vector<Frame> frames(64);
     uint64_t threads_seen = 0, frames_seen = 0, torn_lists = 0, torn_walks = 0, gone = 0, longest_ns = 0;
     const auto cache = std::make_unique<PageCache>(plain);
-    for (int i = 0; i < times; i++) {
+    for (int i = 0; i < times; ++i) {
         // With pages that grow old in turn with reads that are all new.
         const Memory memory = i % 2 == 0 ? plain : cache->memory();
         const uint64_t start_ns = now_ns();
         const ThreadList list = list_threads(plain, runtime, threads.data(), static_cast<uint32_t>(threads.size()));
         torn_lists += list.torn;
         threads_seen += list.count;
-        for (uint32_t t = 0; t < list.count; t++) {
+        for (uint32_t t = 0; t < list.count; ++t) {
             cache->forget();
             const Walk walked =
                 walk(memory, runtime, threads[t].address, frames.data(), static_cast<uint32_t>(frames.size()));
             torn_walks += walked.cut == Cut::kTorn;
             frames_seen += walked.count;
-            for (uint32_t f = 0; f < walked.count; f++) {
+            for (uint32_t f = 0; f < walked.count; ++f) {
                 char file[256], name[128];
                 Place place;
-                gone += !describe(memory, runtime, frames[f].code, frames[f].offset, file, sizeof file, name,
-                                  sizeof name, place);
+                gone += !describe(memory, runtime, frames[f].code, frames[f].offset, file, sizeof(file), name,
+                                  sizeof(name), place);
             }
         }
         longest_ns = std::max(longest_ns, now_ns() - start_ns);
@@ -170,8 +171,8 @@ int derive(uint32_t minor, bool free_threaded) {
 
 // What is found when files' names tell nothing, as in a program that CPython is linked into: the version by its constants.
 int unnamed(const Memory& memory) {
-    char lines[8192], room[kFindRoom_bytes], reason[kReason_bytes] = "";
-    MapsReader maps(memory.pid, lines, sizeof lines);
+    char lines[8192], room[kFindRoomBytes], reason[kReasonBytes] = "";
+    MapsReader maps(memory.pid, lines, sizeof(lines));
     Search best = Search::kNoPython;
     Runtime runtime;
     for (Mapping mapping; best != Search::kFound && maps.next(mapping);) {
@@ -213,7 +214,7 @@ int main(int argc, char** argv) {
         return unnamed(memory);
     }
     Runtime runtime;
-    char reason[kReason_bytes], room[kFindRoom_bytes];
+    char reason[kReasonBytes], room[kFindRoomBytes];
     const uint64_t start_ns = now_ns();
     const Search found = find_runtime(memory, room, runtime, reason);
     std::printf("{\"search\":\"%s\",\"reason\":%s,\"find_us\":%lu", word(found), quoted(reason).c_str(),

@@ -77,7 +77,7 @@ template <class M>
 double bench(const M& how, uint32_t depth, int times) {
     const uint64_t thread = own_thread_state();
     const double start = now_ns();
-    for (int i = 0; i < times; i++) {
+    for (int i = 0; i < times; ++i) {
         walked = walk(how, runtime, thread, frames, depth);
         asm volatile("" ::: "memory");
     }
@@ -90,7 +90,7 @@ extern "C" {
 
 // Why there is no reader, or "".
 const char* inside_open() {
-    static char reason[kReason_bytes], room[kFindRoom_bytes];
+    static char reason[kReasonBytes], room[kFindRoomBytes];
     sem_init(&done, 0, 0);
     if (open_memory(getpid(), memory) != 0) {
         return "denied";
@@ -106,7 +106,7 @@ int inside_walk() {
 // Native runs of the interpreter as the walk counts them, and as the native stack shows them.
 int inside_runs() {
     uint32_t runs = walked.bare_runs;
-    for (uint32_t i = 0; i < walked.count; i++) {
+    for (uint32_t i = 0; i < walked.count; ++i) {
         runs += frames[i].is_entry + frames[i].bare_runs;
     }
     return static_cast<int>(runs);
@@ -120,12 +120,12 @@ int inside_native(int* runs, int* marks_in_runs, int* marks) {
     *runs = stack.runs;
     *marks_in_runs = *marks = 0;
     int all = 0;
-    for (uint32_t i = 0; i < walked.count; i++) {
+    for (uint32_t i = 0; i < walked.count; ++i) {
         if (frames[i].native_mark == 0) {
             continue;
         }
-        all++;
-        for (int n = 0; n + 1 < stack.count; n++) {
+        ++all;
+        for (int n = 0; n + 1 < stack.count; ++n) {
             if (frames[i].native_mark >= stack.starts[n] && frames[i].native_mark < stack.starts[n + 1]) {
                 (*marks)++;
                 *marks_in_runs += stack.is_run[n];
@@ -138,7 +138,7 @@ int inside_native(int* runs, int* marks_in_runs, int* marks) {
 int inside_describe(int index, char* text, int room_bytes) {
     char file[512], name[256];
     Place place;
-    if (!describe(memory, runtime, frames[index].code, frames[index].offset, file, sizeof file, name, sizeof name,
+    if (!describe(memory, runtime, frames[index].code, frames[index].offset, file, sizeof(file), name, sizeof(name),
                   place)) {
         return -1;
     }
@@ -164,7 +164,7 @@ double inside_bench_direct(int depth, int times) { return bench(DirectMemory{}, 
 double inside_bench_paged(int depth, int times) {
     static PageCache cache(memory);
     double sum = 0;
-    for (int i = 0; i < times; i++) {
+    for (int i = 0; i < times; ++i) {
         cache.forget();
         sum += bench(cache.memory(), static_cast<uint32_t>(depth), 1);
     }

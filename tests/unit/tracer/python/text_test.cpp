@@ -99,7 +99,7 @@ TEST_CASE("line tables of 3.11: every form") {
     content += "\xF0\x40\x01\x01\x01\x01";  // long form, 1 unit, varint of two bytes: 64 -> +32 -> 131
     const Table table(LineTable::kLocations, content);
     const int32_t lines[] = {100, 101, 101, 99, 0, 131, 0};
-    for (int unit = 0; unit < 7; unit++) {
+    for (int unit = 0; unit < 7; ++unit) {
         CAPTURE(unit);
         CHECK(table.line(unit * 2) == lines[unit]);
         CHECK(table.line(unit * 2 + 1) == lines[unit]);
@@ -111,7 +111,7 @@ TEST_CASE("line tables of 3.11: every form") {
 
 TEST_CASE("a table longer than one piece is read on") {
     std::string content;
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 2000; ++i) {
         content += "\xD8\x01\x02";  // one line on, 1 unit
     }
     const Table table(LineTable::kLocations, content);

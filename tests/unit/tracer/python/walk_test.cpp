@@ -71,11 +71,11 @@ TEST_CASE("frames of every version are walked and described") {
         CHECK(stack.walked.bare_runs == 0);
         const bool each = python.runtime.layout.frames <= FrameStyle::kUnitIndex;
         constexpr const char* kNames[] = {"inner", "middle", "outer"};
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 3; ++i) {
             char file[16], name[16];
             Place place;
             REQUIRE(describe(python.memory.reader(), python.runtime, stack.frames[i].code, stack.frames[i].offset, file,
-                             sizeof file, name, sizeof name, place));
+                             sizeof(file), name, sizeof(name), place));
             CHECK(std::string(name) == kNames[i]);
             CHECK(place.line == (i + 1) * 10 + 3);
             CHECK(stack.frames[i].offset == 6 + 2 * i);
@@ -144,7 +144,7 @@ TEST_CASE("walks end: no room, cycles, what is no frame") {
 
 TEST_CASE("thread states of all interpreters, and lists that do not hold together") {
     FakePython python(11);
-    for (uint64_t id = 1; id <= 5; id++) {
+    for (uint64_t id = 1; id <= 5; ++id) {
         python.add_thread(id);
     }
     const Layout& layout = python.runtime.layout;
@@ -182,7 +182,7 @@ TEST_CASE("any damage: bounded time, bounded text, no wild write") {
                          true);
         const std::vector<char> whole = python.memory.bytes();
         uint64_t most_reads = 0;
-        for (int round = 0; round < kRounds; round++) {
+        for (int round = 0; round < kRounds; ++round) {
             python.memory.bytes() = whole;
             for (uint64_t damage = random() % 6 + 1; damage > 0; damage--) {
                 const size_t at = random() % (whole.size() / 8) * 8;
@@ -195,14 +195,14 @@ TEST_CASE("any damage: bounded time, bounded text, no wild write") {
             ThreadState threads[8];
             const ThreadList list = list_threads(python.memory.reader(), python.runtime, threads, 8);
             REQUIRE(list.count <= 8);
-            for (uint32_t t = 0; t < list.count; t++) {
+            for (uint32_t t = 0; t < list.count; ++t) {
                 Frame frames[12];
                 const Walk walked = walk(python.memory.reader(), python.runtime, threads[t].address, frames, 10);
                 REQUIRE(walked.count <= 10);
-                for (uint32_t f = 0; f < walked.count; f++) {
+                for (uint32_t f = 0; f < walked.count; ++f) {
                     char file[24], name[24];
-                    std::memset(file, 'x', sizeof file);
-                    std::memset(name, 'x', sizeof name);
+                    std::memset(file, 'x', sizeof(file));
+                    std::memset(name, 'x', sizeof(name));
                     Place place;
                     describe(python.memory.reader(), python.runtime, frames[f].code, frames[f].offset, file, 16, name,
                              16, place);
