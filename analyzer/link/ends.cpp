@@ -166,17 +166,21 @@ class EndJudge {
     }
 
     // A watchdog that aborts a waiting rank is no cause of what it waits for. One that is killed alone may be: the others wait for it as
-    // soon as what was late has come. Only a wait that a watchdog has called a hang was one before.
+    // soon as what was late has come. Only a wait that a watchdog has called a hang was one before. Whoever aborted its
+    // communicator first had given up a wait, whatever for.
     void end_those_in_a_hang() {
         std::set<uint32_t> waiting;
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
-            if (hangs_[node] == Hang::kByTime && waits_for_others(graph_.nodes[node])) {
+            if (hangs_[node] == Hang::kByTime) {
                 // One that ended soon after it had come was not ended because of the wait.
                 const int64_t longest_ns = longest_wait_ns(graph_.nodes[node]);
                 const bool confirmed = is_confirmed(graph_.nodes[node]);
+                const bool for_others = waits_for_others(graph_.nodes[node]);
                 for (const Waiter& waiter : graph_.nodes[node].waiting) {
                     const uint32_t index = waiter.member.process;
-                    if (waiter.age_ns <= longest_ns / 2) {
+                    const bool gave_up = waiter.member.row != kNoIndex &&
+                                         run_.member(waiter.member).state == format::CommState::kAborted;
+                    if (waiter.age_ns <= longest_ns / 2 || !(for_others || gave_up)) {
                         continue;
                     }
                     if (!confirmed && process(index).liveness == Liveness::kKilled && ended_alone(index)) {

@@ -228,6 +228,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     }
     decode_entries(image, row_of, texts, symbols, process);
     complete_device_states(process);
+    undo_ends_by_abort(process);
     index_calls(process);
     decode_stream_work(opened, texts, process);
     decode_channels(image, process);

@@ -242,6 +242,27 @@ void complete_device_states(Process& process) {
     }
 }
 
+void undo_ends_by_abort(Process& process) {
+    for (Entry& entry : process.entries) {
+        if (entry.row == kNoIndex || entry.state != CallState::kFinished) {
+            continue;
+        }
+        Member& member = process.members[entry.row];
+        if (member.state != format::CommState::kAborted || member.closed_ns == 0 ||
+            entry.finished_ns < member.closed_ns) {
+            continue;
+        }
+        const bool started = entry.started_ns != 0 && entry.started_ns < member.closed_ns;
+        entry.state = started ? CallState::kStarted : CallState::kPending;
+        entry.device = started ? DeviceState::kStarted : DeviceState::kUnknown;
+        entry.started_ns = started ? entry.started_ns : 0;
+        entry.finished_ns = 0;
+        if (format::is_collective(entry.kind) && entry.sequence != kNoSequence) {
+            member.finished = std::min(member.finished, entry.sequence);
+        }
+    }
+}
+
 void decode_stream_work(const OpenedSource& opened, TextTable& texts, Process& process) {
     const format::RingImage& image = opened.image;
     StreamCoverage& coverage = process.streams_seen;

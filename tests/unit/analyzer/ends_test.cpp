@@ -207,6 +207,39 @@ TEST_CASE("a hang that was ended is a hang; the end is a note") {
     }
 }
 
+TEST_CASE("a hang whose watchdogs aborted the communicators is a hang, although the aborts ended the calls") {
+    Scenario job(4);
+    write_training(job, 4);
+    job.program(2).nth_call("world", 2).count = 7;
+    job.play();
+    for (int rank = 0; rank < job.size(); ++rank) {
+        auto& ring = job.ring(rank);
+        const uint64_t aborted_ticks = job.now_ticks(rank) - 10 * kMs;
+        for (uint64_t ticket = 0; ticket < ring.next_ticket(); ++ticket) {
+            auto& call = ring.call(ticket);
+            auto& communicator = ring.communicator(call.communicator);
+            communicator.closed_ticks = aborted_ticks;
+            communicator.state = format::CommState::kAborted;
+            if (call.state != format::CallState::kFinished) {
+                call.state = format::CallState::kFinished;
+                call.gpu_finished_ticks = aborted_ticks + kMs;
+                communicator.finished = communicator.next_sequence;
+            }
+        }
+        ring.header().state = format::ProcessState::kCrashed;
+    }
+    Played played{run_of(job, {}, "crash"), {}};
+    for (Process& process : played.run.processes) {
+        process.liveness = Liveness::kCrashed;
+    }
+    analyzer::link(played.run);
+    played.diagnosis = analyzer::diagnose(played.run);
+    REQUIRE(!played.diagnosis.findings.empty());
+    CHECK(played.head().kind == FindingKind::kSizeMismatch);
+    CHECK(played.head().ranks == ranks({2}));
+    CHECK(played.diagnosis.findings.size() == 1);
+}
+
 namespace {
 
 // The calls of dp wait for those of tp on another stream, so rank 3 has made the one that rank 1 waits in while rank 2 does not
