@@ -48,12 +48,15 @@ class Scripts(unittest.TestCase):
                     self.assertEqual(subprocess.run(["bash", "-n", str(path)], check=False).returncode, 0)
 
     def test_the_demo_lists_its_faults(self):
-        ran = self.run_script(self.root / "scripts" / "demo", "--list")
-        self.assertEqual(ran.returncode, 0)
-        self.assertTrue(all(len(line.split(None, 1)) == 2 for line in ran.stdout.splitlines()), ran.stdout)
-        unknown = self.run_script(self.root / "scripts" / "demo", "--fault", "no-such-fault")
-        self.assertEqual(unknown.returncode, 1)
-        self.assertIn(ran.stdout.split()[0], unknown.stderr)
+        demo, first = self.root / "scripts" / "demo", {(): "spin", ("--pytorch",): "skip"}
+        for job, name in first.items():
+            ran = self.run_script(demo, *job, "--list")
+            self.assertEqual(ran.returncode, 0)
+            self.assertTrue(all(len(line.split(None, 1)) == 2 for line in ran.stdout.splitlines()), ran.stdout)
+            self.assertEqual(ran.stdout.split()[0], name)
+            unknown = self.run_script(demo, *job, "--fault", "no-such-fault")
+            self.assertEqual(unknown.returncode, 1)
+            self.assertIn(name, unknown.stderr)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,15 @@ class PyTorch(harness.Case):
         self.assertEqual(verdict["ranks"], [CULPRIT], verdict)
         self.assertIn(words, verdict["summary"], verdict)
 
+    def test_demo(self):
+        """A skipped collective: the verdict, and the line that the others called it at."""
+        demo = self.place.run([harness.ROOT / "scripts" / "demo", "--pytorch", "--no-setup", "--build-dir", harness.BUILD],
+                              self.place.env(preload=False), 300)
+        self.assertEqual(demo.status, 0)
+        self.assertIn(f"rank {CULPRIT} skipped all_reduce", demo.stdout)
+        line = 1 + (HERE / "programs" / "ddp.py").read_text().splitlines().index("            dist.all_reduce(stop)")
+        self.assertIn(f"called at ddp.py:{line} in main", " ".join(demo.stdout.split()))
+
 
 def add_cases():
     for program in sorted(path.stem for path in (HERE / "programs").glob("*.py") if path.stem not in ("common", "mistakes")):
