@@ -1,10 +1,11 @@
 #include "node/as_user.h"
 
 #include <grp.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <stdexcept>
+
+#include "host/users.h"
 
 namespace titan::tools {
 
@@ -12,8 +13,8 @@ AsUser::AsUser(uid_t user) {
     if (::geteuid() != 0 || user == 0) {
         return;
     }
-    const passwd* const known = ::getpwuid(user);
-    const gid_t group = known != nullptr ? known->pw_gid : user;
+    const std::optional<User> known = known_user(user);
+    const gid_t group = known ? known->group : user;
     group_ = ::getegid();
     const int count = ::getgroups(0, nullptr);
     groups_.resize(count > 0 ? static_cast<size_t>(count) : 0);

@@ -1,7 +1,6 @@
 #include "node/proc.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 
 #include <fstream>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "base/private_dir.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "host/users.h"
 
 namespace titan::tools {
 namespace {
@@ -65,8 +65,8 @@ std::vector<std::string> environment_of(pid_t pid) {
 }
 
 std::string user_name(uid_t user) {
-    const passwd* const known = ::getpwuid(user);
-    return known != nullptr ? known->pw_name : std::to_string(user);
+    const std::optional<User> known = known_user(user);
+    return known ? known->name : std::to_string(user);
 }
 
 }  // namespace titan::tools

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""The wheel: what is in it, what it needs of a machine, and that it installs and works in an empty environment of each Python and in bare
+roots of other distributions.
+
+    test_wheel.py --build DIR [--dist DIR]       DIR with a finished wheel; otherwise scripts/wheel builds one
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("e2e", "")]
+import harness  # noqa: E402
+import pythons  # noqa: E402
+
+DIST = harness.take_option("--dist", None, pathlib.Path)
+MOST_BYTES = 15 << 20
+OLDEST_GLIBC = (2, 17)
+PROGRAMS = ("titan-analyze", "titan-dump", "titan-run", "titan-top")
+
+# Each call, with and without the preload. A marker with a wrong value is ignored.
+USE = """
+import sys, titantrace
+from titantrace import dump, event, include, label, library, metric, span, step
+assert titantrace.active() == (sys.argv[1] == "on"), sys.argv
+label("dp", 3); step(7); step("seven"); metric("loss", 2.5); metric("loss", None); metric("big", 10 ** 400); event("saved \\udcff")
+with span("forward"), span("inner"):
+    pass
+@span("decorated")
+def twice(x): return 2 * x
+assert twice(4) == 8
+assert open(library(), "rb").read(4) == b"\\x7fELF" and "titan_step" in open(include() + "/titantrace.h").read()
+assert dump("from the test") == (sys.argv[1] == "on")
+print(titantrace.__version__)
+"""
+
+
+def run(*command, status=0, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600, **options)
+    if done.returncode != status:
+        raise AssertionError(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    return done
+
+
+def plain_environment(place, **settings):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TITANTRACE", "PYTHON", "LD_"))}
+    return {**kept, "TITANTRACE_DIR": str(place / "dumps"), "TITANTRACE_RUN_ID": "wheel", **settings}
+
+
+class Wheel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = pathlib.Path(tempfile.mkdtemp(prefix="titan-wheel-"))
+        dist = DIST or cls.place / "dist"
+        if DIST is None:
+            run(harness.ROOT / "scripts" / "wheel", "--tarball", "--out", dist)
+        machine = os.uname().machine
+        cls.wheel, = dist.glob(f"titantrace-*-py3-none-*_{machine}.whl")
+        cls.tarball, = dist.glob(f"titantrace-*-{machine}.tar.gz")
+        cls.version = re.search(r"version: '([\d.]+)'", (harness.ROOT / "meson.build").read_text())[1]
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.place, ignore_errors=True)
+
+    def new_place(self):
+        return pathlib.Path(tempfile.mkdtemp(dir=self.place))
+
+    def check_elf(self, path, machine):
+        headers = run("readelf", "-hlSW", path).stdout
+        self.assertIn(machine, headers)
+        self.assertNotIn(".debug_info", headers)
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-dW", path).stdout)
+        if path.name in PROGRAMS:
+            self.assertEqual(needed, [], path.name)
+            self.assertNotIn("INTERP", headers)
+        else:
+            self.assertLessEqual(set(needed), {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"})
+            versions = re.findall(r"\bUND \w+@GLIBC_([\d.]+)", run("readelf", "--dyn-syms", "-W", path).stdout)
+            self.assertTrue(versions)
+            self.assertLessEqual(max(tuple(map(int, version.split("."))) for version in versions), OLDEST_GLIBC)
+
+    def test_contents(self):
+        self.assertLess(self.wheel.stat().st_size, MOST_BYTES)
+        self.assertRegex(self.wheel.name, rf"^titantrace-{self.version}-py3-none-manylinux_2_17_\w+\.manylinux2014_\w+\.whl$")
+        with zipfile.ZipFile(self.wheel) as wheel:
+            names = wheel.namelist()
+            wheel.extractall(self.place / "contents")
+        programs = sorted(name for name in names if ".data/scripts/" in name)
+        self.assertEqual([pathlib.Path(name).name for name in programs], list(PROGRAMS))
+        for name in ("__init__.py", "_version.py", "py.typed", "libtitantrace.so", "include/titantrace.h"):
+            self.assertTrue(any(path.endswith(f"titantrace/{name}") for path in names), (name, names))
+        machine = {"x86_64": "X86-64", "aarch64": "AArch64"}[os.uname().machine]
+        for name in [*programs, *(name for name in names if name.endswith(".so"))]:
+            self.check_elf(self.place / "contents" / name, machine)
+
+    def use(self, python, programs, environment, place):
+        """The package without and with the preload, its dump, and the reader of that."""
+        source = place / "use.py"
+        source.write_text(USE)
+        rings = {"TITANTRACE_RING_DIR": str(place)}
+        environment = {**environment, **rings}
+        self.assertEqual(run(*python, source, "off", env=environment, cwd=place).stdout.strip(), self.version)
+        ran = run(programs / "titan-run", "--", *python, source, "on", env={**environment, "RANK": "0", "WORLD_SIZE": "1"}, cwd=place)
+        self.assertEqual(ran.stdout.strip(), self.version)
+        self.assertIn("titan-run: recording; dumps will be in ", ran.stderr)
+        self.assertRegex(ran.stderr, r"NOTHING WRONG[\s\S]*newest step: 7")
+        self.assertIn("on record match", run(programs / "titan-analyze", place / "dumps", "--ring-dir", place, env=environment).stdout)
+
+    def test_every_python(self):
+        found = pythons.interpreters()
+        for minor in [minor for minor in pythons.missing(found) if not minor.endswith("t")]:
+            print(f"skipped here: no CPython {minor}", flush=True)
+        seen = set()
+        for python in found:
+            if tuple(int(part.strip("t")) for part in python.minor.split(".")) < (3, 9) or python.minor in seen:
+                continue
+            with self.subTest(python=python.version):
+                place = self.new_place()
+                made = subprocess.run([*python.command, "-m", "venv", place / "venv"], capture_output=True, text=True)
+                if made.returncode != 0:
+                    print(f"skipped here: {python.version} makes no environment: {made.stdout.strip()[:100]}", flush=True)
+                    continue
+                seen.add(python.minor)
+                programs = place / "venv" / "bin"
+                run(programs / "python", "-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check", self.wheel)
+                for name in PROGRAMS:
+                    self.assertIn(self.version, run(programs / name, "--version").stdout)
+                self.use([programs / "python"], programs, plain_environment(place), place)
+        self.assertTrue(seen)
+
+    def test_simulated_job(self):
+        """titan-run of the installed wheel around a job that loses a rank ends with the verdict."""
+        place = self.new_place()
+        run(sys.executable, "-m", "venv", place / "venv")
+        run(place / "venv/bin/python", "-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check", self.wheel)
+        stand_ins = harness.BUILD / "tests" / "simgpu"
+        environment = plain_environment(place, LD_LIBRARY_PATH=str(stand_ins), SIMGPU_FAULTS="kill rank=2 step=40",
+                                        TITANTRACE_RING_DIR=str(place))
+        ran = subprocess.run([place / "venv/bin/titan-run", "--", stand_ins / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "60",
+                              "--step-ms", "2", "--timeout-s", "20"], env=environment, capture_output=True, text=True, timeout=120)
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertRegex(ran.stderr, r"VERDICT  rank_dead[\s\S]*rank 2")
+
+    def test_tarball(self):
+        place = self.new_place()
+        run("tar", "-C", place, "-xf", self.tarball)
+        inside, = place.iterdir()
+        environment = plain_environment(place)
+        for name in PROGRAMS:
+            self.assertIn(self.version, run(inside / "bin" / name, "--version").stdout)
+        shown = run(inside / "bin" / "titan-run", "--print-env", env=environment).stdout
+        self.assertIn(f"LD_PRELOAD={inside}/lib/libtitantrace.so", shown)
+
+
+if __name__ == "__main__":
+    harness.main()

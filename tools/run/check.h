@@ -1,0 +1,11 @@
+// titan-run --check: what of this machine will be seen.
+#pragma once
+
+#include "run/settings.h"
+
+namespace titan::tools {
+
+// The table, and whether nothing in it is a "no".
+bool print_check(const Settings& settings);
+
+}  // namespace titan::tools

@@ -1,0 +1,44 @@
+#include "run/installed.h"
+
+#include <glob.h>
+
+#include <filesystem>
+
+namespace titan::tools {
+namespace {
+
+namespace files = std::filesystem;
+
+// Below the directory above that of the program. A wheel's library lies inside its Python package.
+constexpr const char* kLibraryPlaces[] = {"lib/python3*/*-packages/titantrace",
+                                          "lib64/python3*/*-packages/titantrace",
+                                          "titantrace",
+                                          "lib",
+                                          "lib64",
+                                          "lib/*-linux-gnu",
+                                          "interpose"};
+constexpr const char* kAnalyzerPlaces[] = {"bin", "analyzer"};
+
+template <size_t kPlaces>
+std::string find_beside(const char* const (&places)[kPlaces], const char* name) {
+    std::error_code failed;
+    const files::path above = files::read_symlink("/proc/self/exe", failed).parent_path().parent_path();
+    for (const char* place : places) {
+        glob_t found{};
+        const std::string pattern = (above / place / name).string();
+        const bool any = ::glob(pattern.c_str(), 0, nullptr, &found) == 0 && found.gl_pathc > 0;
+        const std::string path = any ? found.gl_pathv[found.gl_pathc - 1] : "";
+        ::globfree(&found);
+        if (any) {
+            return path;
+        }
+    }
+    return "";
+}
+
+}  // namespace
+
+std::string library_path() { return find_beside(kLibraryPlaces, "libtitantrace.so"); }
+std::string analyzer_path() { return find_beside(kAnalyzerPlaces, "titan-analyze"); }
+
+}  // namespace titan::tools

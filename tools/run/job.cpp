@@ -1,0 +1,124 @@
+#include "run/job.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <stdexcept>
+
+#include "base/fd.h"
+#include "host/words.h"
+
+namespace titan::tools {
+namespace {
+
+constexpr int kCannotExecute = 126;
+constexpr int kNotFound = 127;
+
+// All but what stops, what continues and what the process does itself.
+sigset_t passed_signals() {
+    sigset_t set;
+    sigfillset(&set);
+    for (const int own :
+         {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT}) {
+        sigdelset(&set, own);
+    }
+    return set;
+}
+
+[[noreturn]] void become(const std::vector<std::string>& command, pid_t parent, const sigset_t& mask, int failure) {
+    // What kills titan-run kills the job, as if titan-run were not there.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) {
+        ::raise(SIGKILL);
+    }
+    std::vector<char*> arguments;
+    for (const std::string& word : command) {
+        arguments.push_back(const_cast<char*>(word.c_str()));
+    }
+    arguments.push_back(nullptr);
+    ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+    ::execvp(arguments[0], arguments.data());
+    const int error = errno;
+    const ssize_t told = ::write(failure, &error, sizeof(error));
+    ::_exit(told == sizeof(error) && error == ENOENT ? kNotFound : kCannotExecute);
+}
+
+Ended wait_for_end(pid_t child, const sigset_t& passed) {
+    while (true) {
+        int status = 0;
+        if (::waitpid(child, &status, WNOHANG) == child) {
+            return WIFSIGNALED(status) ? Ended{.signal = WTERMSIG(status)} : Ended{.status = WEXITSTATUS(status)};
+        }
+        siginfo_t info{};
+        const int number = ::sigwaitinfo(&passed, &info);
+        // The terminal's own go to all of the foreground, to the program as well.
+        if (number > 0 && number != SIGCHLD && info.si_code != SI_KERNEL) {
+            ::kill(child, number);
+        }
+    }
+}
+
+}  // namespace
+
+Ended run_job(const std::vector<std::string>& command) {
+    const sigset_t passed = passed_signals();
+    sigset_t before;
+    ::sigprocmask(SIG_BLOCK, &passed, &before);
+    // Ignored, it would take the exit status away; the program gets it back as it was.
+    struct sigaction child_action {};
+    ::sigaction(SIGCHLD, nullptr, &child_action);
+    const bool ignored = child_action.sa_handler == SIG_IGN;
+    ::signal(SIGCHLD, SIG_DFL);
+
+    std::array<int, 2> pipe{};
+    if (::pipe2(pipe.data(), O_CLOEXEC) != 0) {
+        throw std::runtime_error(std::string("cannot make a pipe: ") + std::strerror(errno));
+    }
+    const Fd failure(pipe[0]);
+    Fd write_end(pipe[1]);
+    const pid_t parent = ::getpid();
+    const pid_t child = ::fork();
+    if (child < 0) {
+        throw std::runtime_error(std::string("cannot fork: ") + std::strerror(errno));
+    }
+    if (child == 0) {
+        if (ignored) {
+            ::signal(SIGCHLD, SIG_IGN);
+        }
+        become(command, parent, before, write_end.get());
+    }
+    write_end.close_now();
+    int error = 0;
+    const bool started = ::read(failure.get(), &error, sizeof(error)) != sizeof(error);
+    Ended ended = wait_for_end(child, passed);
+    ended.started = started;
+    if (!started) {
+        fmt::print(stderr, "titan-run: cannot run {}: {}\n", printable(command.front()), std::strerror(error));
+    }
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    return ended;
+}
+
+void end_as(const Ended& ended) {
+    if (ended.signal != 0) {
+        const rlimit no_core{0, 0};
+        ::setrlimit(RLIMIT_CORE, &no_core);
+        ::signal(ended.signal, SIG_DFL);
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, ended.signal);
+        ::sigprocmask(SIG_UNBLOCK, &one, nullptr);
+        ::raise(ended.signal);
+    }
+    ::_exit(ended.signal != 0 ? 128 + ended.signal : ended.status);
+}
+
+}  // namespace titan::tools

@@ -1,0 +1,225 @@
+// titan-run: starts a program, a launcher above all, with the recorder in everything that it starts.
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "host/command_line.h"
+#include "host/program.h"
+#include "host/words.h"
+#include "run/check.h"
+#include "run/installed.h"
+#include "run/job.h"
+#include "run/records.h"
+#include "run/settings.h"
+#include "run/target.h"
+
+namespace titan::tools {
+namespace {
+
+constexpr const char* kFooter = R"help(examples:
+  titan-run -- torchrun --nproc-per-node=8 train.py
+  titan-run --dir /shared/dumps -- srun python train.py      every task of the step inherits the settings
+  srun titan-run -- python train.py                          where srun does not pass the environment on
+  titan-run --check                                          what of this machine will be seen
+  eval "$(titan-run --print-env)"                            for those who set variables themselves
+
+What it does: it sets LD_PRELOAD (what is there stays, in front) and TITANTRACE_DIR, says in one line where dumps will be, and
+runs the program. Signals, the terminal and the exit status are the program's own. After an end in failure, or where a rank
+dumped, titan-analyze prints the verdict of what this node has, to standard error.
+
+When the job hangs, wait: after TITANTRACE_TIMEOUT_S (300 s) every rank dumps. Meanwhile: titan-top, titan-dump --list.
+
+A program that the loader preloads nothing into (another architecture, musl, setuid) runs all the same, and one line says so.
+All settings: docs/settings.md. TITANTRACE=0 switches everything off.
+
+Exit status: the program's; 126 or 127 where it cannot be run, 2 where the arguments are wrong.)help";
+
+constexpr const char* kInside = "TITANTRACE_IN_TITAN_RUN";
+
+struct Options {
+    Settings settings;
+    std::string directory;
+    bool check = false;
+    bool print_env = false;
+    bool no_verdict = false;
+};
+
+// One of several tasks that a launcher started on this node, and not the first: the first one speaks.
+bool is_a_later_task() {
+    for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+        if (const char* const value = std::getenv(name); value != nullptr && *value != '\0') {
+            return std::strcmp(value, "0") != 0;
+        }
+    }
+    return false;
+}
+
+std::string value_or(const std::string& chosen, const char* variable, const char* otherwise) {
+    const char* const value = std::getenv(variable);
+    return !chosen.empty() ? chosen : value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+void complete(Options& options) {
+    Settings& settings = options.settings;
+    settings.library = settings.library.empty() ? library_path() : settings.library;
+    std::error_code failed;
+    if (!settings.library.empty()) {
+        settings.library = std::filesystem::absolute(settings.library, failed).lexically_normal();
+    }
+    const std::string directory = value_or(options.directory, "TITANTRACE_DIR", "dumps");
+    settings.dumps = std::filesystem::absolute(directory, failed).lexically_normal();
+    if (settings.dumps.size() > 1 && settings.dumps.ends_with('/')) {
+        settings.dumps.pop_back();
+    }
+}
+
+// Why nothing will be recorded, or less; one line. Sets `preload` to whether the program can start with it.
+std::string obstacle_for(const Settings& settings, const std::string& program, bool& preload) {
+    preload = false;
+    if (settings.library.empty() || ::access(settings.library.c_str(), R_OK) != 0) {
+        return fmt::format("{} is not there",
+                           settings.library.empty() ? "libtitantrace.so" : printable(settings.library));
+    }
+    if (settings.library.find_first_of(" :") != std::string::npos) {
+        return fmt::format("the loader preloads nothing from a path with a blank or colon: {}",
+                           printable(settings.library));
+    }
+    const Target target = look_at(program, settings.library);
+    preload = target.preload;
+    return target.obstacle;
+}
+
+void say_what_will_be(const Settings& settings, const std::string& obstacle) {
+    if (!obstacle.empty()) {
+        fmt::print(stderr, "titan-run: NOT RECORDED: {}\n", obstacle);
+        return;
+    }
+    const std::string trouble = trouble_with_dumps(settings.dumps);
+    fmt::print(stderr, "titan-run: recording; {}{}\n", trouble.empty() ? "dumps will be in " : "NO DUMPS: ",
+               trouble.empty() ? printable(settings.dumps) + "/" : trouble);
+}
+
+void print_verdict(const Settings& settings, const std::string& run) {
+    const std::string analyzer = analyzer_path();
+    const std::string chosen = !run.empty() ? run : value_or(settings.run, "TITANTRACE_RUN_ID", "");
+    std::vector<std::string> command = {analyzer, settings.dumps};
+    if (!chosen.empty()) {
+        command.insert(command.end(), {"--run", chosen});
+    }
+    if (!settings.rings.empty()) {
+        command.insert(command.end(), {"--ring-dir", settings.rings});
+    }
+    fmt::print(stderr, "titan-run: the job ended; what this node has of it (again: titan-analyze {}):\n",
+               shell_quoted(settings.dumps));
+    if (analyzer.empty()) {
+        fmt::print(stderr, "titan-run: titan-analyze is not beside titan-run: no verdict\n");
+        return;
+    }
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::dup2(STDERR_FILENO, STDOUT_FILENO);
+        ::unsetenv("LD_PRELOAD");
+        std::vector<char*> arguments;
+        for (std::string& word : command) {
+            arguments.push_back(word.data());
+        }
+        arguments.push_back(nullptr);
+        ::execv(arguments[0], arguments.data());
+        ::_exit(2);
+    }
+    ::waitpid(child, nullptr, 0);
+}
+
+void say_what_was(const Settings& settings, const Records& records, const Ended& ended) {
+    const std::string run = records.run_with_new_dumps();
+    const bool failed = ended.status != 0 || ended.signal != 0;
+    if (!run.empty() || (failed && records.has_new_rings())) {
+        print_verdict(settings, run);
+    } else if (!records.anything_recorded()) {
+        fmt::print(stderr,
+                   "titan-run: nothing was recorded on this node: no process that has the library used NCCL or CUDA. "
+                   "If one should "
+                   "have, its launcher may clear the environment: titan-run --print-env shows what it must pass on\n");
+    } else if (failed) {
+        fmt::print(stderr, "titan-run: the job left no record on this node\n");
+    }
+}
+
+int run_program_of(const Options& options, const std::vector<std::string>& command) {
+    bool preload = false;
+    const std::string obstacle = obstacle_for(options.settings, command.front(), preload);
+    const bool inside = std::getenv(kInside) != nullptr && is_preloaded_already();
+    const bool speaks = !inside && !is_a_later_task();
+    if (speaks && !find_program(command.front()).empty()) {
+        say_what_will_be(options.settings, obstacle);
+    }
+    put_into_environment(options.settings, preload);
+    ::setenv(kInside, "1", 1);
+    const Records records(options.settings.dumps, options.settings.rings);
+    const Ended ended = run_job(command);
+    if (ended.started && speaks && obstacle.empty() && !options.no_verdict) {
+        say_what_was(options.settings, records, ended);
+    }
+    end_as(ended);
+}
+
+// What follows "--"; without one, all, where the first word is no option.
+std::vector<std::string> take_command(int& argc, char** argv) {
+    int first = 1;
+    if (argc > 1 && argv[1][0] == '-') {
+        while (first < argc && std::strcmp(argv[first], "--") != 0) {
+            ++first;
+        }
+    }
+    const bool marked = first < argc && std::strcmp(argv[first], "--") == 0;
+    std::vector<std::string> command(argv + std::min(argc, first + (marked ? 1 : 0)), argv + argc);
+    argc = first;
+    return command;
+}
+
+int run_command_line(int argc, char** argv) {
+    const std::vector<std::string> command = take_command(argc, argv);
+    Options options;
+    CommandLine app("titan-run", TITAN_VERSION,
+                    "Starts a program, a launcher above all, with the recorder in everything that it starts:\n"
+                    "titan-run [OPTIONS] -- PROGRAM [ARGUMENTS]",
+                    kFooter);
+    app.option("--dir", options.directory,
+               "where dumps go; all nodes must share it (default: TITANTRACE_DIR, or dumps)");
+    app.option("--ring-dir", options.settings.rings, "where rings go, local to the node (TITANTRACE_RING_DIR)");
+    app.option("--run", options.settings.run, "name of the run, the same on all nodes (TITANTRACE_RUN_ID)");
+    app.option("--timeout", options.settings.timeout_s,
+               "seconds after which a waiting call makes all ranks dump (TITANTRACE_TIMEOUT_S)");
+    app.option("--library", options.settings.library,
+               "which libtitantrace.so (default: the one installed with titan-run)");
+    app.flag("--no-verdict", options.no_verdict, "print nothing when the job has ended");
+    app.flag("--check", options.check, "say what of this machine will be seen; status 1 where something is missing");
+    app.flag("--print-env", options.print_env, "print the variables for a shell, and run nothing");
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
+    complete(options);
+    if (options.check) {
+        return print_check(options.settings) ? 0 : 1;
+    }
+    if (options.print_env) {
+        fmt::print("{}", export_lines(options.settings));
+        return 0;
+    }
+    if (command.empty()) {
+        throw CommandLineError("what shall it run? titan-run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+    }
+    return run_program_of(options, command);
+}
+
+}  // namespace
+}  // namespace titan::tools
+
+int main(int argc, char** argv) { return titan::run_program("titan-run", titan::tools::run_command_line, argc, argv); }

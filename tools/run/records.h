@@ -1,0 +1,35 @@
+// What a job left on this node.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace titan::tools {
+
+// What is there before the job starts, to tell its records from older ones.
+class Records {
+  public:
+    Records(std::string dump_directory, std::string ring_directory);
+
+    // The run with the newest dump that came since; empty: none came.
+    std::string run_with_new_dumps() const;
+    // Whether a process that started since left its ring: it was killed, or is still there.
+    bool has_new_rings() const;
+    // Whether any process of this user began to record since.
+    bool anything_recorded() const;
+
+  private:
+    int64_t newest_change_of_rings() const;
+
+    std::string dumps_;
+    std::string rings_;
+    int64_t started_ns_;
+    uint64_t started_ticks_;
+    int64_t rings_changed_;
+};
+
+// What would keep dumps from being written to that directory, or rings; empty: nothing.
+std::string trouble_with_dumps(const std::string& directory);
+std::string trouble_with_rings(const std::string& directory);
+
+}  // namespace titan::tools
