@@ -40,7 +40,7 @@ All settings: docs/settings.md. TITANTRACE=0 switches everything off.
 
 Exit status: the program's; 126 or 127 where it cannot be run, 2 where the arguments are wrong.)help";
 
-constexpr const char* kInside = "TITANTRACE_IN_TITAN_RUN";
+constexpr const char* kInside = "TITAN_RUN_IS_OUTSIDE";
 
 struct Options {
     Settings settings;
