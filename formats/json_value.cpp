@@ -23,7 +23,125 @@ void write_text(std::string& out, const std::string& text) {
     }
 }
 
+// Builds a value from the events of a parser, which does not recurse.
+class Builder final : public nlohmann::json_sax<nlohmann::json> {
+  public:
+    Builder(Json& top, size_t depth) : open_{&top}, most_(depth) {}
+
+    bool null() override { return add(Json()); }
+    bool boolean(bool value) override { return add(Json(value)); }
+    bool number_integer(number_integer_t value) override { return add(Json(value)); }
+    bool number_unsigned(number_unsigned_t value) override { return add(Json(value)); }
+    bool number_float(number_float_t value, const string_t&) override { return add(Json(value)); }
+    bool string(string_t& value) override { return add(Json(value)); }
+    bool binary(binary_t&) override { return false; }
+    bool start_object(size_t) override { return begin(Json::object()); }
+    bool end_object() override { return end(); }
+    bool start_array(size_t) override { return begin(Json::array()); }
+    bool end_array() override { return end(); }
+    bool key(string_t& value) override {
+        key_ = std::move(value);
+        return true;
+    }
+    bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
+
+  private:
+    Json* put(Json value) {
+        Json& parent = *open_.back();
+        if (open_.size() == 1 && !started_) {
+            started_ = true;
+            parent = std::move(value);
+            return &parent;
+        }
+        return parent.is_object() ? &parent.add_member(std::move(key_), std::move(value))
+                                  : &parent.add_item(std::move(value));
+    }
+    bool add(Json value) {
+        if (too_deep_ == 0) {
+            put(std::move(value));
+        }
+        return true;
+    }
+    bool begin(Json value) {
+        if (too_deep_ != 0 || depth_ >= most_) {
+            if (too_deep_++ == 0) {
+                put(Json());
+            }
+            return true;
+        }
+        const bool is_top = !started_;
+        Json* const made = put(std::move(value));
+        if (!is_top) {
+            open_.push_back(made);
+        }
+        ++depth_;
+        return true;
+    }
+    bool end() {
+        if (too_deep_ != 0) {
+            --too_deep_;
+            return true;
+        }
+        if (open_.size() > 1) {
+            open_.pop_back();
+        }
+        --depth_;
+        return true;
+    }
+
+    std::vector<Json*> open_;  // each lies in the one before, at its end: it does not move while it is open
+    std::string key_;
+    size_t most_;
+    size_t depth_ = 0;
+    size_t too_deep_ = 0;
+    bool started_ = false;
+};
+
 }  // namespace
+
+std::optional<Json> Json::parse(std::string_view text, size_t depth) {
+    Json value;
+    Builder builder(value, depth);
+    return nlohmann::json::sax_parse(text, &builder) ? std::optional(std::move(value)) : std::nullopt;
+}
+
+const Json& Json::at(std::string_view key) const {
+    static const Json kNone;
+    const auto found = std::find(keys_.rbegin(), keys_.rend(), key);
+    return found == keys_.rend() ? kNone : items_[static_cast<size_t>(keys_.rend() - found) - 1];
+}
+
+std::optional<std::string_view> Json::text() const {
+    return kind_ == Kind::kText ? std::optional<std::string_view>(text_) : std::nullopt;
+}
+
+std::optional<int64_t> Json::integer() const {
+    const bool fits = kind_ == Kind::kSigned || (kind_ == Kind::kUnsigned && bits_ <= INT64_MAX);
+    return fits ? std::optional(static_cast<int64_t>(bits_)) : std::nullopt;
+}
+
+std::optional<uint64_t> Json::natural() const {
+    const bool fits = kind_ == Kind::kUnsigned || (kind_ == Kind::kSigned && bits_ <= INT64_MAX);
+    return fits ? std::optional(bits_) : std::nullopt;
+}
+
+std::optional<double> Json::number() const {
+    switch (kind_) {
+        case Kind::kSigned: return static_cast<double>(static_cast<int64_t>(bits_));
+        case Kind::kUnsigned: return static_cast<double>(bits_);
+        case Kind::kReal: return real_;
+        default: return std::nullopt;
+    }
+}
+
+std::optional<bool> Json::boolean() const { return kind_ == Kind::kBoolean ? std::optional(bits_ != 0) : std::nullopt; }
+
+Json& Json::add_member(std::string key, Json value) {
+    keys_.push_back(std::move(key));
+    return items_.emplace_back(std::move(value));
+}
+
+Json& Json::add_item(Json value) { return items_.emplace_back(std::move(value)); }
 
 Json::Json(std::initializer_list<Json> items) : kind_(Kind::kArray) {
     const auto is_member = [](const Json& item) {
@@ -46,8 +164,7 @@ Json& Json::operator[](std::string_view key) {
     if (found != keys_.end()) {
         return items_[static_cast<size_t>(found - keys_.begin())];
     }
-    keys_.emplace_back(key);
-    return items_.emplace_back();
+    return add_member(std::string(key), Json());
 }
 
 void Json::push_back(Json item) {

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "formats/dump_reader.h"
 #include "formats/file_bytes.h"
+#include "formats/json_value.h"
 #include "formats/ring_process.h"
 #include "formats/stacks_image.h"
 #include "host/words.h"
@@ -24,9 +24,9 @@ namespace titan::analyzer {
 namespace {
 
 using format::Error;
+using format::Json;
 using format::Result;
 using format::RingImage;
-using nlohmann::json;
 
 struct Meta {
     uint64_t dump_number = 0;
@@ -40,24 +40,17 @@ struct Meta {
     Processors processors;
 };
 
-uint64_t unsigned_at(const json& object, const char* key) {
-    const auto found = object.find(key);
-    return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-}
+uint64_t unsigned_at(const Json& object, const char* key) { return object.at(key).natural().value_or(0); }
 
-std::string text_at(const json& object, const char* key) {
-    const auto found = object.find(key);
-    return found != object.end() && found->is_string() ? printable(found->get<std::string>()) : std::string();
-}
+std::string text_at(const Json& object, const char* key) { return printable(object.at(key).text().value_or("")); }
 
 // A load average or a quota: hundredths of a processor.
-uint32_t cent_at(const json& object, const char* key) {
-    const auto found = object.find(key);
-    const double value = found != object.end() && found->is_number() ? found->get<double>() : 0;
+uint32_t cent_at(const Json& object, const char* key) {
+    const double value = object.at(key).number().value_or(0);
     return value > 0 && value < 1e6 ? static_cast<uint32_t>(std::lround(value * 100)) : 0;
 }
 
-Processors processors_at(const json& object) {
+Processors processors_at(const Json& object) {
     constexpr uint64_t kMostProcessors = 1 << 20;
     const auto count = [&](const char* key) {
         return static_cast<uint32_t>(std::min(unsigned_at(object, key), kMostProcessors));
@@ -76,33 +69,26 @@ Processors processors_at(const json& object) {
 }
 
 std::optional<Meta> parse_meta(const std::string& text) {
-    // Nothing of it lies deeper than the environment, and no list is in it: what a hostile one nests is never kept.
-    const auto keep = [](int depth, json::parse_event_t event, const json&) {
-        return event != json::parse_event_t::array_start && (event != json::parse_event_t::object_start || depth < 2);
-    };
-    const json object = json::parse(text, keep, false);
-    if (!object.is_object()) {
+    // Nothing of it lies deeper than the environment: what a hostile one nests is never kept.
+    const std::optional<Json> parsed = Json::parse(text, 2);
+    if (!parsed || !parsed->is_object()) {
         return std::nullopt;
     }
+    const Json& object = *parsed;
     Meta meta;
     meta.dump_number = unsigned_at(object, "dump");
     meta.reason = text_at(object, "reason");
     meta.detail = text_at(object, "detail");
     meta.realtime_ns = unsigned_at(object, "realtime_ns");
     meta.ticks = unsigned_at(object, "ticks");
-    if (const auto alive = object.find("process_alive"); alive != object.end() && alive->is_boolean()) {
-        meta.process_alive = alive->get<bool>();
-    }
-    if (const auto processors = object.find("processors"); processors != object.end() && processors->is_object()) {
-        meta.processors = processors_at(*processors);
-    }
-    if (const auto environment = object.find("environment"); environment != object.end() && environment->is_object()) {
-        meta.partial_recording = !text_at(*environment, "TITANTRACE_RANKS").empty();
-        const std::string launches = text_at(*environment, "TITANTRACE_LAUNCHES");
-        char* end = nullptr;
-        const uint64_t sample = std::strtoull(launches.c_str(), &end, 10);
-        meta.launch_sample = launches.empty() || *end != '\0' ? 1 : sample;
-    }
+    meta.process_alive = object.at("process_alive").boolean().value_or(true);
+    meta.processors = processors_at(object.at("processors"));
+    const Json& environment = object.at("environment");
+    meta.partial_recording = !text_at(environment, "TITANTRACE_RANKS").empty();
+    const std::string launches = text_at(environment, "TITANTRACE_LAUNCHES");
+    char* end = nullptr;
+    const uint64_t sample = std::strtoull(launches.c_str(), &end, 10);
+    meta.launch_sample = launches.empty() || *end != '\0' ? 1 : sample;
     return meta;
 }
 

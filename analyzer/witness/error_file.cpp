@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
+#include "formats/json_value.h"
 #include "lines.h"
 #include "readers.h"
 
@@ -31,10 +31,8 @@ void read_place(const std::string& path, Testimony& said) {
     }
 }
 
-std::string string_at(const nlohmann::json& object, const char* name) {
-    const auto found = object.is_object() ? object.find(name) : object.end();
-    return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>()
-                                                                             : std::string();
+std::string string_at(const format::Json& object, const char* name) {
+    return std::string(object.at(name).text().value_or(""));
 }
 
 // The innermost place: "train.py:212 in step".
@@ -65,24 +63,24 @@ bool is_error_file(const WitnessFile& file) {
 }
 
 void read_error_file(const WitnessFile& file, std::vector<Testimony>& into) {
-    const nlohmann::json json = nlohmann::json::parse(file.text, nullptr, false);
-    if (!json.is_object() || json.is_discarded() || !json.contains("message")) {
+    const std::optional<format::Json> json = format::Json::parse(file.text);
+    if (!json) {
         return;
     }
-    const nlohmann::json& message = json["message"];
+    const format::Json& message = json->at("message");
     Testimony said;
     said.claim = Claim::kEnded;
     std::string where;
-    std::string time = string_at(json, "timestamp");
+    std::string time = string_at(*json, "timestamp");
     if (message.is_object()) {
         said.message = string_at(message, "message");
-        const nlohmann::json extra = message.value("extraInfo", nlohmann::json::object());
+        const format::Json& extra = message.at("extraInfo");
         time = string_at(extra, "timestamp");
         where = last_frame(string_at(extra, "py_callstack"));
-        const auto code = message.find("errorCode");
-        said.signal = code != message.end() && code->is_number_integer() ? signal_of_status(code->get<int64_t>()) : 0;
-    } else if (message.is_string()) {
-        said.message = message.get<std::string>();
+        const std::optional<int64_t> code = message.at("errorCode").integer();
+        said.signal = code ? signal_of_status(*code) : 0;
+    } else {
+        said.message = message.text().value_or("");
     }
     said.message = said.message.substr(0, said.message.find('\n')).substr(0, kMaxMessageBytes);
     if (said.message.empty()) {

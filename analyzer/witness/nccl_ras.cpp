@@ -1,13 +1,13 @@
-// NCCL's RAS subsystem, asked while the job ran: `ncclras -v` (text) and `ncclras -f json`. It tells which processes do not answer, which it
+// NCCL's RAS subsystem, asked while the job ran: `ncclras -v` (text) and `ncclras -f Json`. It tells which processes do not answer, which it
 // considers dead, which communicators have errors, and how many collectives of a kind each rank has launched. Ranks are those of the
 // communicator; nodes are addresses, which no record has.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "formats/json_value.h"
 #include "host/words.h"
 #include "lines.h"
 #include "readers.h"
@@ -15,46 +15,25 @@
 namespace titan::analyzer {
 namespace {
 
-using nlohmann::json;
+using format::Json;
 
 constexpr size_t kMostOdd = 8;  // ranks of one communicator that are told to lag
 constexpr int32_t kMostErrors = 64;
 constexpr int32_t kInProgress = 7;  // ncclInProgress
 
-int32_t int_at(const json& object, const char* key, int32_t otherwise) {
-    const auto found = object.find(key);
-    if (found == object.end() || !found->is_number_integer()) {
-        return otherwise;
-    }
-    const auto value = found->get<int64_t>();
+int32_t int_at(const Json& object, const char* key, int32_t otherwise) {
+    const int64_t value = object.at(key).integer().value_or(-1);
     return value < 0 || value > INT32_MAX ? otherwise : static_cast<int32_t>(value);
 }
 
-bool true_at(const json& object, const char* key) {
-    const auto found = object.find(key);
-    return found != object.end() && found->is_boolean() && found->get<bool>();
-}
+bool true_at(const Json& object, const char* key) { return object.at(key).boolean().value_or(false); }
 
-std::string ras_text_at(const json& object, const char* key) {
+std::string ras_text_at(const Json& object, const char* key) {
     constexpr size_t kMostBytes = 128;
-    const auto found = object.find(key);
-    return found != object.end() && found->is_string() ? found->get_ref<const std::string&>().substr(0, kMostBytes)
-                                                       : std::string();
+    return std::string(object.at(key).text().value_or("").substr(0, kMostBytes));
 }
 
-const json& list_at(const json& object, const char* key) {
-    static const json kNone = json::array();
-    const auto found = object.find(key);
-    return found != object.end() && found->is_array() ? *found : kNone;
-}
-
-const json& object_at(const json& object, const char* key) {
-    static const json kNone = json::object();
-    const auto found = object.find(key);
-    return found != object.end() && found->is_object() ? *found : kNone;
-}
-
-Testimony member_of(const json& rank, int32_t size) {
+Testimony member_of(const Json& rank, int32_t size) {
     Testimony said;
     said.comm_rank = plausible_rank(int_at(rank, "rank", -1));
     said.comm_size = size;
@@ -69,13 +48,13 @@ std::string who(const Testimony& said, std::string_view communicator, std::strin
                        node.empty() ? "" : fmt::format(" on {}", node));
 }
 
-void read_missing(const json& communicator, const std::string& hash, int32_t size, std::vector<Testimony>& into) {
-    for (const json& rank : list_at(communicator, "missing_ranks")) {
+void read_missing(const Json& communicator, const std::string& hash, int32_t size, std::vector<Testimony>& into) {
+    for (const Json& rank : communicator.at("missing_ranks").items()) {
         if (!rank.is_object()) {
             continue;
         }
         Testimony said = member_of(rank, size);
-        const json& status = object_at(rank, "status");
+        const Json& status = rank.at("status");
         said.claim = Claim::kSilent;
         said.considered_dead = true_at(status, "considered_dead");
         said.text = fmt::format("{} {}", who(said, hash, ras_text_at(rank, "host")),
@@ -86,8 +65,8 @@ void read_missing(const json& communicator, const std::string& hash, int32_t siz
     }
 }
 
-void read_status(const json& rank, const std::string& hash, int32_t size, std::vector<Testimony>& into) {
-    const json& status = object_at(rank, "status");
+void read_status(const Json& rank, const std::string& hash, int32_t size, std::vector<Testimony>& into) {
+    const Json& status = rank.at("status");
     const int32_t async_error = int_at(status, "async_error", 0);
     const int32_t init_state = int_at(status, "init_state", 0);
     const auto is_error = [](int32_t code) { return code > 0 && code != kInProgress && code < kMostErrors; };
@@ -104,12 +83,13 @@ void read_status(const json& rank, const std::string& hash, int32_t size, std::v
 }
 
 // Few that have launched less, or more, than all others.
-void read_counts(const json& communicator, const std::string& hash, int32_t size, std::vector<Testimony>& into) {
-    std::map<std::string, std::map<uint64_t, std::vector<const json*>>> of_operation;
-    for (const json& rank : list_at(communicator, "ranks")) {
-        for (const auto& [name, count] : object_at(rank, "collective_counts").items()) {
-            if (count.is_number_unsigned()) {
-                of_operation[name.substr(0, 32)][count.get<uint64_t>()].push_back(&rank);
+void read_counts(const Json& communicator, const std::string& hash, int32_t size, std::vector<Testimony>& into) {
+    std::map<std::string, std::map<uint64_t, std::vector<const Json*>>> of_operation;
+    for (const Json& rank : communicator.at("ranks").items()) {
+        const Json& counts = rank.at("collective_counts");
+        for (size_t i = 0; i < counts.keys().size(); ++i) {
+            if (const std::optional<uint64_t> count = counts.items()[i].natural()) {
+                of_operation[counts.keys()[i].substr(0, 32)][*count].push_back(&rank);
             }
         }
     }
@@ -119,7 +99,7 @@ void read_counts(const json& communicator, const std::string& hash, int32_t size
         });
         size_t told = 0;
         for (const auto& [count, ranks] : counts) {
-            for (const json* rank : ranks) {
+            for (const Json* rank : ranks) {
                 if (count == most->first || ranks.size() * 2 > most->second.size() || told++ >= kMostOdd) {
                     continue;
                 }
@@ -133,14 +113,14 @@ void read_counts(const json& communicator, const std::string& hash, int32_t size
     }
 }
 
-void read_communicator(const json& communicator, std::vector<Testimony>& into) {
+void read_communicator(const Json& communicator, std::vector<Testimony>& into) {
     if (!communicator.is_object()) {
         return;
     }
     const std::string hash = ras_text_at(communicator, "hash");
     const int32_t size = plausible_rank(int_at(communicator, "size", -1));
     read_missing(communicator, hash, size, into);
-    for (const json& rank : list_at(communicator, "ranks")) {
+    for (const Json& rank : communicator.at("ranks").items()) {
         if (rank.is_object()) {
             read_status(rank, hash, size, into);
         }
@@ -276,17 +256,15 @@ bool is_ras_json(const WitnessFile& file) {
 }
 
 void read_ras_json(const WitnessFile& file, std::vector<Testimony>& into) {
-    constexpr int kDeepest = 8;
-    const auto keep = [](int depth, json::parse_event_t, const json&) { return depth <= kDeepest; };
-    const json whole = json::parse(file.text, keep, false);
-    if (!whole.is_object()) {
+    const std::optional<Json> whole = Json::parse(file.text);
+    if (!whole || !whole->is_object()) {
         Testimony said;
         said.claim = Claim::kUnread;
         said.text = "its JSON is cut off or damaged, or too large: not read";
         into.push_back(std::move(said));
         return;
     }
-    for (const json& communicator : list_at(whole, "communicators")) {
+    for (const Json& communicator : whole->at("communicators").items()) {
         if (into.size() < kMaxTestimonies) {
             read_communicator(communicator, into);
         }

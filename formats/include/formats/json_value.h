@@ -1,10 +1,12 @@
-// JSON that we write: a value whose members keep the order in which they came. One file includes the library that formats numbers
-// and text (json_value.cpp): its header costs each file that includes it some seconds of compiling.
+// JSON that we write, and small JSON of others: a value whose members keep the order in which they came. One file includes the
+// library that parses, and formats numbers and text (json_value.cpp): its header costs each file that includes it some seconds of
+// compiling.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <ranges>
 #include <string>
 #include <string_view>
@@ -39,6 +41,9 @@ class Json {
     // An object where each is a list of a text and something, else a list.
     Json(std::initializer_list<Json> items);
 
+    // Of whatever bytes. What is nested deeper than `depth` levels is null. Nothing: it is no JSON.
+    static std::optional<Json> parse(std::string_view text, size_t depth = 16);
+
     static Json array() { return Json(Kind::kArray); }
     static Json object() { return Json(Kind::kObject); }
 
@@ -46,6 +51,22 @@ class Json {
     Json& operator[](std::string_view key);
     void push_back(Json item);
     bool empty() const { return items_.empty(); }  // of an object or a list
+
+    bool is_object() const { return kind_ == Kind::kObject; }
+    // The newest member of that name; null where it is no object or has none.
+    const Json& at(std::string_view key) const;
+    const std::vector<Json>& items() const { return items_; }       // of an object or a list
+    const std::vector<std::string>& keys() const { return keys_; }  // of an object, one of each item
+    // Nothing where it is something else, or does not fit.
+    std::optional<std::string_view> text() const;
+    std::optional<int64_t> integer() const;
+    std::optional<uint64_t> natural() const;
+    std::optional<double> number() const;
+    std::optional<bool> boolean() const;
+
+    // To an object, without looking whether it has that member; to a list.
+    Json& add_member(std::string key, Json value);
+    Json& add_item(Json value);
 
     // In one line, or with members and items in lines of their own, `indent` further in each. Bytes that are no UTF-8 become U+FFFD.
     std::string dump(int indent = -1) const;

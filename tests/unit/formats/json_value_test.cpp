@@ -63,3 +63,39 @@ TEST_CASE("what is no number is null") {
     CHECK(Json(std::numeric_limits<double>::infinity()).dump() == "null");
     CHECK(Json(std::numeric_limits<double>::quiet_NaN()).dump() == "null");
 }
+
+TEST_CASE("JSON of others is read as the library reads it") {
+    const std::string text =
+        R"({"a":{"b":[1,-2,3.5,true,null,"x\u00e9"]},"big":18446744073709551615,"twice":1,"twice":2,"e":[[],{}]})";
+    const auto json = Json::parse(text);
+    REQUIRE(json);
+    const auto& list = json->at("a").at("b").items();
+    REQUIRE(list.size() == 6);
+    CHECK(list[0].integer() == 1);
+    CHECK(list[0].natural() == 1U);
+    CHECK(list[1].integer() == -2);
+    CHECK_FALSE(list[1].natural());
+    CHECK(list[2].number() == 3.5);
+    CHECK_FALSE(list[2].integer());
+    CHECK(list[3].boolean() == true);
+    CHECK_FALSE(list[4].text());
+    CHECK(list[5].text() == "x\u00e9");
+    CHECK(json->at("big").natural() == UINT64_MAX);
+    CHECK_FALSE(json->at("big").integer());
+    CHECK(json->at("twice").integer() == 2);
+    CHECK_FALSE(json->at("nobody").at("nothing").text());
+    CHECK(Json::parse(json->dump())->dump() == json->dump());
+    for (const char* scalar : {"7", "\"t\"", "null", "[]", "{}"}) {
+        CHECK(Json::parse(scalar)->dump() == scalar);
+    }
+    for (const char* damaged : {"", "{", "{\"a\":}", "[1,]", "{\"a\":1}x", "nul"}) {
+        CHECK_MESSAGE(!Json::parse(damaged), damaged);
+    }
+}
+
+TEST_CASE("JSON that is nested too deep is cut there, however deep it is") {
+    CHECK(Json::parse(R"({"a":{"b":{"c":1}},"d":[[2],3]})", 2)->dump() == R"({"a":{"b":null},"d":[null,3]})");
+    const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+    CHECK(Json::parse(deep, 2)->dump() == "[[null]]");
+    CHECK_FALSE(Json::parse(std::string(1'000'000, '[')));
+}
