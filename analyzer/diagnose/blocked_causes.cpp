@@ -29,9 +29,9 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
         finding.doubt(true, process.source.is_flight_recorder
                                 ? "a run under titantrace: Flight Recorder dumps hold no kernels and copies"
                             : process.streams_seen.recorded == 0
-                                ? "kernels and copies on record: set TITANTRACE_CUDA and TITANTRACE_LAUNCHES=1"
-                                : "a record of the work ahead on its stream: nothing on record is ahead");
-        finding.doubt(!members_started(node, 1), "a member whose GPU has started the call: none is on record");
+                                ? "kernels and copies in the record: set TITANTRACE_CUDA and TITANTRACE_LAUNCHES=1"
+                                : "a record of the work ahead on its stream: nothing recorded is ahead");
+        finding.doubt(!members_started(node, 1), "a member whose GPU is known to have started the call");
         return;
     }
     const bool one_of_several = by.work == nullptr || by.by_comparison;
@@ -43,7 +43,7 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
     const bool partly_seen =
         blocked.ahead.implicit || !process.streams_seen.complete_since(oldest - 1) || waits_for_unseen;
     finding.doubt(partly_seen,
-                  process.streams_seen.sampled ? "TITANTRACE_LAUNCHES=1: only some kernels and copies are on record"
+                  process.streams_seen.sampled ? "TITANTRACE_LAUNCHES=1: only some kernels and copies are recorded"
                   : waits_for_unseen           ? "the record of the event that it waits for: it is missing"
                   : blocked.ahead.implicit
                       ? "streams made with cudaStreamNonBlocking, or none of it on the default stream"

@@ -26,7 +26,7 @@ std::string too_few_text(const Run& run, const std::vector<Finding>& left_out) {
     }
     const std::vector<std::string>& evidence = left_out.front().evidence;
     return text + (evidence.empty() ? std::string() : ": " + evidence.front()) +
-           "; only the dumps of the others can tell who is missing there";
+           "; only the dumps of the others can show who is missing there";
 }
 
 }  // namespace

@@ -420,7 +420,7 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
         add_replay_evidence(run, node, culprits.absences[i], finding);
     }
     if (unknown && !first.member.known()) {
-        finding.evidence.emplace_back("there is no dump and no ring of " + absent_text(culprits.absences));
+        finding.evidence.emplace_back("no dump and no ring of " + absent_text(culprits.absences));
         for (const Absence& absence : culprits.absences) {
             if (const std::string host = likely_host_text(run, absence.global_rank); !host.empty()) {
                 finding.evidence.push_back(host);

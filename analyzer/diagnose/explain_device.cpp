@@ -74,7 +74,7 @@ void add_coverage_evidence(const Run& run, const Blocked& blocked, Finding& find
         blocked.ahead.work.empty() ? blocked.entry->entered_ns : process.work[blocked.ahead.work.front()].entered_ns;
     if (coverage.recorded == 0) {
         finding.evidence.push_back(
-            fmt::format("rank {}: kernels and copies are not on record{}", rank,
+            fmt::format("rank {}: kernels and copies are not recorded{}", rank,
                         process.source.is_flight_recorder ? "" : " (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)"));
     } else if (coverage.sampled) {
         finding.evidence.push_back(fmt::format(

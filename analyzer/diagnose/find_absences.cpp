@@ -224,7 +224,7 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
         }
     }
     finding.would_confirm.push_back(
-        fmt::format("stacks of {}: this recorder does not tell what they do", ranks_text(finding.ranks)));
+        fmt::format("stacks of {}: this recorder does not show what they do", ranks_text(finding.ranks)));
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }
@@ -238,9 +238,10 @@ void name_both_sides(const Evidence& evidence, const std::vector<Absence>& absen
         const int waiter = evidence.run.member(absence.skip.waiter).global_rank;
         finding.ranks.push_back(waiter);
         finding.confidence = Confidence::kPossible;
-        finding.evidence.push_back(fmt::format(
-            "or rank {} made one call too many, or skipped another one: which of them is wrong is undecidable",
-            waiter));
+        finding.evidence.push_back(
+            fmt::format("or rank {} made one call too many, or skipped another one: the record cannot show which of "
+                        "the two is wrong",
+                        waiter));
     }
     sort_unique(finding.ranks);
 }
@@ -259,7 +260,7 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
     for (auto& [key, cause] : causes) {
         put_first_place_first(evidence, cause);
         uint32_t place = place_of(evidence, cause.nodes.front());
-        // Of ranks without any record nothing tells which of them came first: they are suspects together.
+        // Of ranks without any record nothing shows which of them came first: they are suspects together.
         if (!cause.absence.member.known() && evidence.graph.nodes[place].kind == WaitKind::kCollective) {
             place = first_unknown.value_or(place);
             first_unknown = place;

@@ -153,14 +153,14 @@ void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Findi
                                 "is undecidable",
                                 absence.global_rank, call));
                 finding.doubt(finding.confidence == Confidence::kCertain,
-                              "step markers (titan_step): they would tell to which step each call belongs");
+                              "step markers (titan_step): they would show to which step each call belongs");
                 return;
             }
             finding.evidence.push_back(fmt::format(
                 "rank {} has not made {} at all: it skipped it, or would make it later; which is undecidable",
                 absence.global_rank, call));
             finding.doubt(finding.confidence == Confidence::kCertain,
-                          fmt::format("a stack of rank {}: would it still come to {}?", absence.global_rank, call));
+                          fmt::format("a stack of rank {}: would it still make {}?", absence.global_rank, call));
             return;
         }
     }
@@ -245,7 +245,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, b
         finding.evidence.push_back(fmt::format("{} did it in another order before", ranks_text(deviating)));
     } else {
         doubt_culprits_of_cycle(evidence.run, all, false, finding);
-        finding.evidence.emplace_back("which of them has the wrong order is undecidable");
+        finding.evidence.emplace_back("the record cannot show which of them has the wrong order");
     }
     std::sort(finding.ranks.begin(), finding.ranks.end());
     doubt_order(evidence, cycle, finding);
@@ -272,10 +272,11 @@ void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Findi
         const bool guessed =
             edge.via.row == kNoIndex &&
             evidence.run.communicators[evidence.graph.nodes[edge.from].communicator].size != evidence.run.world_size;
-        finding.doubt(guessed && finding.confidence == Confidence::kCertain,
-                      fmt::format("the members of that communicator: that rank {} is one of them is only told by where "
-                                  "the others lie",
-                                  evidence.run.processes[edge.via.process].rank));
+        finding.doubt(
+            guessed && finding.confidence == Confidence::kCertain,
+            fmt::format("the members of that communicator: that rank {} is one of them follows only from where "
+                        "the others lie",
+                        evidence.run.processes[edge.via.process].rank));
     }
     for (const uint32_t node : nodes) {
         doubt_guesses(evidence.run, evidence.graph.nodes[node], finding);

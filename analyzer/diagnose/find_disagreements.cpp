@@ -181,7 +181,7 @@ void find_disagreements(const Evidence& evidence, Explained& explained, std::vec
             finding.evidence.emplace_back("no member is seen to have finished it; calls that wait before it are lost");
         }
         if (!finding.hangs) {
-            finding.evidence.emplace_back("nobody hangs in it, but the results are wrong");
+            finding.evidence.emplace_back("no rank hangs in it, but the results are wrong");
         }
         findings.push_back(std::move(finding));
     }

@@ -99,7 +99,7 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
         }
         finding.would_confirm.emplace_back("the program, or step markers (titan_step): which of its calls rank " +
                                            std::to_string(waiter.global_rank) +
-                                           " left out, or made too often, the numbers alone do not tell");
+                                           " left out, or made too often, the numbers alone do not show");
         evidence.add_victims(nodes, finding);
         findings.push_back(std::move(finding));
     }

@@ -65,7 +65,7 @@ void add_opposite_order(const Evidence& evidence, Explained& explained, std::vec
     } else {
         finding.ranks = one;
         finding.ranks.insert(finding.ranks.end(), other.begin(), other.end());
-        finding.evidence.emplace_back("which of them has the wrong order is undecidable");
+        finding.evidence.emplace_back("the record cannot show which of them has the wrong order");
     }
     finding.doubt(true, "which streams the calls ran on: two that run side by side may be issued in any order");
     for (const uint32_t node : {a, b}) {

@@ -25,7 +25,7 @@ void add_unrecorded_death(const Evidence& evidence, std::vector<Finding>& findin
     for (const Process& process : evidence.run.processes) {
         finding.since_ns = std::min(finding.since_ns, process.now_ns);
     }
-    finding.doubt(witnessed_first(evidence.run) != rank, "a witness that tells whether it ended before the others");
+    finding.doubt(witnessed_first(evidence.run) != rank, "a log that says whether it ended before the others");
     const Testimony* end = witnessed_end(evidence.run, rank);
     finding.doubt(
         end != nullptr && end->rank_by_task,

@@ -19,7 +19,8 @@ void find_pairs_of_other_size(const Evidence& evidence, Explained& explained, st
         }
         Finding finding = evidence.finding_at(FindingKind::kSizeMismatch, index);
         finding.confidence = Confidence::kPossible;
-        finding.would_confirm.emplace_back("the program: a pair has no third side that could tell which size is meant");
+        finding.would_confirm.emplace_back(
+            "the program: of a pair that differs, the record cannot show which size is meant");
         finding.summary = fmt::format("the two sides of {} pass different sizes; which one is wrong is undecidable",
                                       node_text(evidence.run, node));
         // A small send is done before anybody receives it: then its sender does not wait.

@@ -36,7 +36,7 @@ void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, 
     }
     sort_unique(finding.ranks);
     finding.summary =
-        fmt::format("{} {} in {} for nearly the whole timeout; nothing on record tells why", ranks_text(finding.ranks),
+        fmt::format("{} {} in {} for nearly the whole timeout; the record does not show why", ranks_text(finding.ranks),
                     is_plural(finding.ranks) ? "wait" : "waits", node_text(evidence.run, evidence.graph.nodes[oldest]));
     finding.would_confirm.emplace_back("dumps of all ranks, made at one time");
     evidence.add_victims(nodes, finding);

@@ -213,14 +213,14 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
             const Process& process = run.process(ref);
             if (mismatch.undecidable && process.overwritten != 0 && told.empty() && told.insert(ref.process).second) {
                 finding.would_confirm.push_back(larger_ring_text(process) +
-                                                "; what was always done there would tell the sides apart");
+                                                "; what was always done there would show which side is right");
             }
         }
     }
     finding.would_confirm.push_back(
         mismatch.undecidable
-            ? "the program: as many members do the one as the other, and nothing on record says which is right"
-            : fmt::format("more members to compare: only {} {} on record there; which of them is wrong is inferred "
+            ? "the program: as many members do the one as the other, and the record does not show which is right"
+            : fmt::format("more members to compare: only {} {} recorded there; which of them is wrong is inferred "
                           "from earlier "
                           "calls",
                           compared, compared == 1 ? "is" : "are"));
@@ -260,7 +260,7 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     }
     if (communicator.identity_guessed) {
         lower_to(Confidence::kPossible,
-                 "the creation of the communicator on record: which ranks belong to it is guessed");
+                 "the creation of the communicator: it is not recorded, so which ranks belong to it is guessed");
     }
     for (const Waiter& waiter : node.waiting) {
         if (const Process& process = run.process(waiter.member); has_lost_unfinished_calls(process)) {
@@ -366,7 +366,7 @@ void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool
         by_prediction
             ? "more ranks to compare: as many have the one order as the other; which is wrong is inferred from "
               "earlier calls"
-            : "the order that the program intends: nothing on record says which of them is wrong");
+            : "the order that the program intends: the record does not show which of them is wrong");
 }
 
 }  // namespace titan::analyzer

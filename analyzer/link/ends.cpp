@@ -284,7 +284,7 @@ class EndJudge {
         }
         if (killed.size() == 1 && !others_failed && run_.missing_ranks.size() > run_.processes.size()) {
             run_.end_unclear =
-                "its process is gone, and nothing tells whether it ended before those that left no record";
+                "its process is gone, and nothing shows whether it ended before those that left no record";
             end(*killed.begin());
             return;
         }
@@ -342,7 +342,7 @@ class EndJudge {
         } else if (!any_hang) {
             run_.end_unclear = fmt::format(
                 "all {} processes were killed within {} of each other, none was waited for longer than usual, and "
-                "nothing tells "
+                "nothing shows "
                 "which was first",
                 run_.processes.size(), duration_text(kHeartbeatNs));
         }
@@ -377,7 +377,7 @@ class EndJudge {
             std::any_of(missing.begin(), missing.end(), [&](int rank) { return died_unrecorded(run_, rank); });
         if (!told_.empty() && all_over() && !missing.empty() && !run_.partial_recording && !witnessed) {
             run_.end_unclear =
-                fmt::format("{} {} told to end; {} left no record, and nothing tells whether {} ended first",
+                fmt::format("{} {} told to end; {} left no record, and nothing shows whether {} ended first",
                             ranks_text(run_.ranks), run_.ranks.size() == 1 ? "was" : "were",
                             ranks_text(run_.missing_ranks), run_.missing_ranks.size() == 1 ? "it" : "one of them");
         }
@@ -391,7 +391,7 @@ class EndJudge {
         if (unchecked && run_.end_unclear.empty()) {
             run_.end_unclear =
                 "no call waited for long in these rings, and their processes were on another machine, or before its "
-                "last start: nothing tells whether they ended or ran on";
+                "last start: nothing shows whether they ended or ran on";
         }
     }
 

@@ -38,7 +38,7 @@ std::optional<format::Error> number_by_group(fr::Dump& dump) {
     if (lost > 0 && (dump.groups.size() != 1 || std::any_of(dump.entries.begin(), dump.entries.end(), is_pair))) {
         return format::Error(
             "torchcomms numbers the calls of all communicators together, and older ones are overwritten: which calls "
-            "belong together cannot be told (a larger TORCHCOMM_FR_BUFFER_SIZE keeps them)");
+            "belong together is not recorded (a larger TORCHCOMM_FR_BUFFER_SIZE keeps them)");
     }
     std::unordered_map<uint32_t, int64_t> newest;
     for (fr::Entry& entry : dump.entries) {

@@ -82,7 +82,7 @@ std::string dimensions_table(const Run& run) {
                                                             names_text(run, dimension.communicators)));
         out += fmt::format("  {:<18} {}\n", "", dimension.why);
     }
-    return out.empty() ? "  none: no communicator's name or structure tells what it is for\n" : out;
+    return out.empty() ? "  none: no communicator's name or structure shows what it is for\n" : out;
 }
 
 std::string others_table(const Run& run) {

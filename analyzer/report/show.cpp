@@ -319,8 +319,8 @@ std::string show(const Run& run, const ShowOptions& options, const std::function
         }
     }
     if (!options.json && listing.rows() == 0 && (options.work || options.channels)) {
-        return options.work ? "no stream work is on record (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)"
-                            : "no channels are on record (TITANTRACE_NCCL_PLUGIN=progress)";
+        return options.work ? "no stream work is recorded (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)"
+                            : "no channels are recorded (TITANTRACE_NCCL_PLUGIN=progress)";
     }
     return options.work || options.channels ? std::string() : filter.nothing_fits(run);
 }

@@ -30,7 +30,7 @@ class ShowFilter {
   public:
     explicit ShowFilter(const ShowOptions& options);
     bool fits(const CallWords& call);
-    // "no call on record fits; there are: ranks 0-7; ...", empty where some do.
+    // "no recorded call matches; there are: ranks 0-7; ...", empty where some do.
     std::string nothing_fits(const Run& run) const;
 
   private:

@@ -49,9 +49,9 @@ std::string unseen_text(const Run& run) {
         !run.processes.empty() &&
         std::all_of(run.processes.begin(), run.processes.end(), [](const Process& one) { return !one.sees.moments; });
     return durations_alone
-               ? "these records tell when the hosts made their calls, but not how long the GPUs waited in them, nor "
+               ? "these records show when the hosts made their calls, but not how long the GPUs waited in them, nor "
                  "how "
-                 "the hosts' clocks differ: they cannot tell who is late (TORCH_NCCL_ENABLE_TIMING=1 records "
+                 "the hosts' clocks differ: they cannot show who is late (TORCH_NCCL_ENABLE_TIMING=1 records "
                  "how long calls take)"
                : "";
 }

@@ -91,7 +91,7 @@ class TextReport {
         const std::string label = "NOTHING WRONG";
         const std::string text = wrap(
             label +
-                "  nothing was pending for longer than usual at the moment of the dumps, and all calls on record match",
+                "  nothing was pending for longer than usual at the moment of the dumps, and all recorded calls match",
             style_.width, "", "  ");
         out_ += "\n" + paint("1;32", label) + text.substr(label.size());
         int64_t step = -1;

@@ -52,9 +52,9 @@ bool holds(const std::vector<int>& ranks, int rank) {
 }
 
 const char* why_unknown(const Process& process) {
-    return process.source.is_flight_recorder ? "Flight Recorder files do not tell it"
-           : process.source.is_ring          ? "its rings were read, only dumps tell it"
-                                             : "its dumps do not tell it (an older titantrace?)";
+    return process.source.is_flight_recorder ? "Flight Recorder files do not say"
+           : process.source.is_ring          ? "its rings were read; only dumps say it"
+                                             : "its dumps do not say (an older titantrace?)";
 }
 
 }  // namespace

@@ -81,10 +81,10 @@ void set_confidence(const Run& run, const std::vector<const RankTiming*>& group,
     };
     finding.confidence = Confidence::kPossible;
     if (shaky != group.end()) {
-        finding.would_confirm.push_back("more steps on record: without " + (*shaky)->vanishes_without +
+        finding.would_confirm.push_back("more recorded steps: without " + (*shaky)->vanishes_without +
                                         " it would not be called late");
     } else if (any(stands_out(1)) != group.end()) {
-        finding.would_confirm.emplace_back("more steps on record: others are late by as much at times");
+        finding.would_confirm.emplace_back("more recorded steps: others are late by as much at times");
     } else if (any(stands_out(kStandsOut)) != group.end() && any_missing(run, head)) {
         finding.would_confirm.emplace_back("the files of all ranks: one that is missing may be what holds it");
     } else if (!head.by_device) {
@@ -95,7 +95,7 @@ void set_confidence(const Run& run, const std::vector<const RankTiming*>& group,
                head.shape.typical_ns <= 6 * head.noise_ns || any(stands_out(kStandsOut)) != group.end()) {
         finding.confidence = Confidence::kLikely;
         finding.would_confirm.emplace_back(
-            "more steps on record: the lateness is not constant, or small beside the noise");
+            "more recorded steps: the lateness is not constant, or small beside the noise");
     } else {
         finding.confidence = Confidence::kCertain;
     }
@@ -182,7 +182,7 @@ Finding slow_collective(const Run& run, const Timing& timing, const SlowCollecti
     finding.ranks.assign(ranks.begin(), ranks.end());
     finding.confidence = slow.taken_ns > 3 * slow.usual_ns ? Confidence::kCertain : Confidence::kLikely;
     if (finding.confidence != Confidence::kCertain) {
-        finding.would_confirm.emplace_back("more calls on record: it is slow, but by less than three times");
+        finding.would_confirm.emplace_back("more recorded calls: it is slow, but by less than three times");
     }
     std::string where;
     for (const std::string& name : names) {

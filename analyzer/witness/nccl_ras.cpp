@@ -227,8 +227,7 @@ Testimony said_by(const RasLine& line, const RasPart& part) {
         said.claim = Claim::kSilent;
         said.text = subject + (said.considered_dead ? " is considered dead: RAS cannot reach it" : " does not answer");
     } else {
-        said.text = fmt::format("{} {}", subject,
-                                line.does.empty() ? "is one of those of which it says: " + part.about : line.does);
+        said.text = fmt::format("{} {}", subject, line.does.empty() ? "is listed under: " + part.about : line.does);
         said.text += line.does.empty() || part.many.empty() ? "" : "; " + part.many;
     }
     return said;

@@ -61,7 +61,7 @@ Result<std::vector<char>> copy_ring(const NodeProcess& process) {
         return ring.error();
     }
     if (ring->size_bytes() < sizeof(RingHeader) || ring->size_bytes() > kMaxRingBytes) {
-        return Error(fmt::format("{}: {} bytes are no ring", process.ring_path(), ring->size_bytes()));
+        return Error(fmt::format("{}: {} bytes are not a ring", process.ring_path(), ring->size_bytes()));
     }
     std::vector<char> image(ring->size_bytes());
     if (ring->read_at(0, image.data(), image.size()) != image.size()) {
@@ -173,9 +173,10 @@ Result<OutsideResult> write(const NodeProcess& process, const tracer::OutsideDum
     if (!result.path.empty()) {
         return result;
     }
-    result.problem = directory.empty()
-                         ? "the process does not tell its dump directory (an older titantrace?); --dir chooses one"
-                         : fmt::format("{} cannot be written: {}", printable(directory), std::strerror(failure));
+    result.problem =
+        directory.empty()
+            ? "the process does not say where its dump directory is (an older titantrace?); --dir chooses one"
+            : fmt::format("{} cannot be written: {}", printable(directory), std::strerror(failure));
     result.path = wanted.empty() ? tracer::write_outside_dump_to_fallback(dump) : std::string();
     return result.path.empty() ? Result<OutsideResult>(Error(result.problem)) : Result<OutsideResult>(result);
 }

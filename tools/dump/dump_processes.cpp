@@ -202,7 +202,7 @@ std::string unanswered_text(const OtherNodes& others, bool asked, const DumpOpti
     const bool known = !others.directory().empty();
     return fmt::format(
         "{} of other nodes did not write {} within {:g} s: {}, or the nodes do not share the directory; titan-dump on "
-        "those nodes tells",
+        "those nodes says",
         ranks_text(others.missing()),
         known ? "to " + printable(others.directory().string()) : "a dump that is seen here", options.nodes_timeout_s,
         others.missing().size() == 1 ? "it is dead or stopped" : "they are dead or stopped");
@@ -235,7 +235,7 @@ DumpResult dump_processes(const std::vector<NodeProcess>& processes, bool other_
     DumpResult result;
     if (others && others->untold()) {
         result.problems.push_back(
-            "TITANTRACE_RANKS is set, so nobody knows which ranks of other nodes are recorded: they were asked, "
+            "TITANTRACE_RANKS is set, so which ranks of other nodes are recorded is not known: they were asked, "
             "and are not waited for");
     } else if (others && others->ranks() != 0) {
         const bool asked = any_answered(targets);

@@ -88,7 +88,7 @@ std::string why_not_found(int32_t pid, const ProcView& view) {
             pid);
     }
     return fmt::format(
-        "process {} keeps its ring in private memory, where nobody else can reach it (no room in "
+        "process {} keeps its ring in private memory, where no other process can reach it (no room in "
         "TITANTRACE_RING_DIR?): "
         "ask it with kill -USR1 {}",
         pid, pid);

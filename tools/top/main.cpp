@@ -114,7 +114,7 @@ int run_command_line(int argc, char** argv) {
         .positive();
     app.flag("--once", options.once, "one page, as plain text");
     app.flag("--json", options.json, "one JSON object in a line for each page");
-    app.flag("--dead", options.view.dead_jobs, "jobs of which no process lives, too");
+    app.flag("--dead", options.view.dead_jobs, "also jobs with no living process");
     add_ring_directory_option(app, options.view.ring_directory);
     if (const auto status = app.parse(argc, argv)) {
         return *status;

@@ -120,7 +120,7 @@ bool prepare_dumper(Session& session) {
     memory.environment = map_private<char>(kEnvironmentBytes);
     if (memory.image == nullptr || memory.workspace == nullptr || memory.meta == nullptr ||
         memory.environment == nullptr) {
-        warn_once("no memory for dumps: only the ring file will tell what happened");
+        warn_once("no memory for dumps: only the ring file will show what happened");
         memory.image = nullptr;
         return false;
     }

@@ -367,7 +367,7 @@ bool start_watch() {
     set_remote_polling(hold_lease());
     start_remote(*current);
     if (!start_own_thread("titan-watch", run_watch, current)) {
-        warn_once("no thread for dumps: only the ring file will tell what happened");
+        warn_once("no thread for dumps: only the ring file will show what happened");
         return false;
     }
     started.store(true, std::memory_order_release);

@@ -219,7 +219,7 @@ TEST_CASE("a stream that was not reached, with nothing recorded ahead, says what
     CHECK(played.head().ranks == ranks({2}));
     CHECK(played.head().confidence == Confidence::kLikely);
     CHECK(mentions(played.head(), "what is ahead of it there was not recorded"));
-    CHECK(mentions(played.head(), "kernels and copies are not on record (TITANTRACE_CUDA"));
+    CHECK(mentions(played.head(), "kernels and copies are not recorded (TITANTRACE_CUDA"));
 }
 
 TEST_CASE("a launch row that a later launch took over tells nothing") {

@@ -181,7 +181,7 @@ TEST_CASE("all on record were told to end, and one left no record: that one may 
     analyzer::link(played.run);
     played.diagnosis = analyzer::diagnose(played.run);
     CHECK(played.diagnosis.findings.empty());
-    CHECK(tells(played.diagnosis.cannot_tell, "rank 1 left no record, and nothing tells whether it ended first"));
+    CHECK(tells(played.diagnosis.cannot_tell, "rank 1 left no record, and nothing shows whether it ended first"));
 }
 
 TEST_CASE("a hang that was ended is a hang; the end is a note") {
@@ -334,7 +334,7 @@ TEST_CASE(
     CHECK(waited.head().confidence == Confidence::kLikely);
     const Played at_once = kill_all(1 * kMs);
     CHECK(at_once.healthy());
-    CHECK(tells(at_once.diagnosis.cannot_tell, "nothing tells which was first"));
+    CHECK(tells(at_once.diagnosis.cannot_tell, "nothing shows which was first"));
 }
 
 TEST_CASE("a process that is frozen is told by its control group, of either version") {
@@ -386,6 +386,6 @@ TEST_CASE("rings whose processes nobody can look up, and in which no call waited
         analyzer::link(run);
         const analyzer::Diagnosis diagnosis = analyzer::diagnose(run);
         CHECK(diagnosis.findings.empty());
-        CHECK(tells(diagnosis.cannot_tell, "nothing tells whether they ended") == (liveness == Liveness::kUnknown));
+        CHECK(tells(diagnosis.cannot_tell, "nothing shows whether they ended") == (liveness == Liveness::kUnknown));
     }
 }

@@ -95,7 +95,7 @@ TEST_CASE("what is not on record of processors is said") {
     for (analyzer::Process& process : run.processes) {
         process.source.is_ring = true;
     }
-    CHECK(tells(findings_of(run).front(), "is not known: its rings were read, only dumps tell it"));
+    CHECK(tells(findings_of(run).front(), "is not known: its rings were read; only dumps say it"));
 }
 
 TEST_CASE("a high load alone counts where the kernel tells no delays") {
