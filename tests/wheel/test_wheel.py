@@ -87,7 +87,7 @@ class Wheel(unittest.TestCase):
 
     def test_contents(self):
         self.assertLess(self.wheel.stat().st_size, MOST_BYTES)
-        self.assertRegex(self.wheel.name, rf"^titantrace-{self.version}-py3-none-manylinux_2_17_\w+\.manylinux2014_\w+\.whl$")
+        self.assertRegex(self.wheel.name, rf"^titantrace-{self.version}-py3-none-manylinux2014_\w+\.manylinux_2_17_\w+\.whl$")
         with zipfile.ZipFile(self.wheel) as wheel:
             names = wheel.namelist()
             wheel.extractall(self.place / "contents")
