@@ -154,7 +154,11 @@ class TextReport {
             std::vector<std::string> lines = folded_frames(frames, kShownFrames);
             const auto known =
                 std::find_if(places.begin(), places.end(), [&](const auto& place) { return place.second == lines; });
-            known == places.end() ? places.push_back({{rank}, std::move(lines)}) : known->first.push_back(rank);
+            if (known == places.end()) {
+                places.emplace_back(std::vector{rank}, std::move(lines));
+            } else {
+                known->first.push_back(rank);
+            }
         }
         for (size_t i = 0; i < std::min(kShownStacks, places.size()); ++i) {
             const auto& [ranks, lines] = places[i];

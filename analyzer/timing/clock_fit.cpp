@@ -2,6 +2,7 @@
 // collectives where those say more. Where no line fits, the clock was set: the stretch is cut there.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "align_clocks.h"
 #include "robust.h"
@@ -40,7 +41,8 @@ struct Band {
 
 // Offsets at the origin that all limits allow with that drift.
 Band band_at(const Window& window, double drift) {
-    Band band{-INFINITY, INFINITY};
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    Band band{-kInfinity, kInfinity};
     for (size_t i = window.first; i < window.last; ++i) {
         const double moved = drift * window.time(i);
         band.least = std::max(band.least, window.samples[i].least_ns - moved);

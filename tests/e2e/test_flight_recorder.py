@@ -138,11 +138,11 @@ class Verdicts(Dumps):
     def test_stragglers_say_what_is_not_seen(self):
         job = self.trained()
         job.write(self.place.path / "fr")
-        for options, empty in (([], "they cannot tell who is late"), (["--json"], '"ranks": []')):
+        for options, empty in (([], "they cannot show who is late"), (["--json"], '"ranks": []')):
             told = subprocess.run([harness.BUILD / "analyzer" / "titan-analyze", "stragglers", self.place.path / "fr",
                                    *options], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(told.returncode, harness.HEALTHY, told.stderr)
-            self.assertIn("they cannot tell who is late", told.stdout)
+            self.assertIn("they cannot show who is late", told.stdout)
             self.assertIn(empty, told.stdout)
 
     def timed(self, late_ms):

@@ -1,6 +1,7 @@
 // A driver whose device does one piece of work at a time, when the test says so.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -52,7 +53,7 @@ struct FakeDriver {
     bool primary_active = true;            // of every device
     FakeContext* registered_in = nullptr;  // the context that the marks are registered in
     int registrations = 0;
-    int uses_after_end = 0;  // of events and addresses whose context has ended
+    std::atomic<int> uses_after_end = 0;  // of events and addresses whose context has ended
 
     // What the driver does at its end: its events and registrations are gone.
     void end(FakeContext& context);
