@@ -26,13 +26,13 @@
     TITAN_CUPTI_PAIR(name, params, (forget_kernels(), enter_cuda(call, TITAN_API(name), object)), \
                      leave_cuda(call, result))
 #define TITAN_CUPTI_CONTEXT_END(name, params, args, object, ending) TITAN_CUPTI_FORGET(name, params, args, object)
-#define TITAN_CUPTI_TOLD(name, params, work_kind, on_stream, about, how_much, symbol)                                  \
-    TITAN_CUPTI_PAIR(                                                                                                  \
-        name, params,                                                                                                  \
-        enter_told_work(call, TITAN_API(name),                                                                         \
-                        {.kind = WorkKind::work_kind, .stream = (on_stream), .object = (about), .amount = (how_much)}, \
-                        symbol),                                                                                       \
-        leave_told_work(call))
+#define TITAN_CUPTI_TOLD(name, params, work_kind, on_stream, about, how_much, symbol)                               \
+    TITAN_CUPTI_PAIR(                                                                                               \
+        name, params,                                                                                               \
+        enter_reported_work(                                                                                        \
+            call, TITAN_API(name),                                                                                  \
+            {.kind = WorkKind::work_kind, .stream = (on_stream), .object = (about), .amount = (how_much)}, symbol), \
+        leave_reported_work(call))
 #define TITAN_CUPTI_WORK(name, params, args, work_kind, on_stream, about, how_much) \
     TITAN_CUPTI_TOLD(name, params, work_kind, on_stream, about, how_much, nullptr)
 #define TITAN_CUPTI_KERNEL(name, params, args, on_stream, kernel_function, how_many) \

@@ -67,15 +67,15 @@ tracer::PluginCall common_fields(const PluginFunction& function, PluginHandle pa
     return call;
 }
 
-template <typename Descr, typename Body, typename Tell>
-PluginHandle tell_call(const Descr& descriptor, const Body& body, Tell tell, PluginHandle comm) {
+template <typename Descr, typename Body, typename Report>
+PluginHandle report_call(const Descr& descriptor, const Body& body, Report report, PluginHandle comm) {
     const PluginFunction* const function = plugin_function(body.func);
     if (function == nullptr) {
         return 0;
     }
     tracer::PluginCall call = common_fields(*function, handle_of(descriptor.parentObj), body);
     call.rank = descriptor.rank;
-    return tell(comm, call);
+    return report(comm, call);
 }
 
 PluginHandle start_proxy(PluginHandle parent, const ProxyOp& body) {
@@ -95,8 +95,8 @@ uint64_t device_ns(const KernelChV4& body) { return body.pTimer; }
 template <typename Descr>
 PluginHandle start_api(PluginHandle comm, const Descr& descriptor) {
     switch (descriptor.type) {
-        case kCollApi: return tell_call(descriptor, descriptor.collApi, tracer::plugin_call_entered, comm);
-        case kP2pApi: return tell_call(descriptor, descriptor.p2pApi, tracer::plugin_call_entered, comm);
+        case kCollApi: return report_call(descriptor, descriptor.collApi, tracer::plugin_call_entered, comm);
+        case kP2pApi: return report_call(descriptor, descriptor.p2pApi, tracer::plugin_call_entered, comm);
         case kGroupApi:
             return tracer::plugin_group_entered(comm, descriptor.groupApi.groupDepth,
                                                 static_cast<uint16_t>(Api::ncclGroupEnd));
@@ -108,8 +108,8 @@ template <typename Descr>
 PluginHandle start(PluginHandle comm, const Descr& descriptor) {
     const PluginHandle parent = handle_of(descriptor.parentObj);
     switch (descriptor.type) {
-        case kColl: return tell_call(descriptor, descriptor.coll, tracer::plugin_call_launched, comm);
-        case kP2p: return tell_call(descriptor, descriptor.p2p, tracer::plugin_call_launched, comm);
+        case kColl: return report_call(descriptor, descriptor.coll, tracer::plugin_call_launched, comm);
+        case kP2p: return report_call(descriptor, descriptor.p2p, tracer::plugin_call_launched, comm);
         case kProxyOp: return start_proxy(parent, descriptor.proxyOp);
         case kProxyStep: return tracer::plugin_step_started(parent, descriptor.proxyStep.step);
         case kKernelCh:

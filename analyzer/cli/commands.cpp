@@ -72,7 +72,7 @@ LoadOptions CommonOptions::load_options() const {
     return options;
 }
 
-void tell_errors_as_json(bool wanted) { errors_as_json = wanted; }
+void report_errors_as_json(bool wanted) { errors_as_json = wanted; }
 
 int fail(const std::string& what) {
     fmt::print(stderr, "titan-analyze: {}\n", what);

@@ -15,7 +15,7 @@ namespace titan::analyzer {
 inline constexpr int kExitHealthy = 0;
 inline constexpr int kExitFindings = 1;
 inline constexpr int kExitUnusable = 2;
-inline constexpr int kExitCannotTell = 3;
+inline constexpr int kExitInconclusive = 3;
 
 // Which records to look at.
 struct CommonOptions {
@@ -60,7 +60,7 @@ std::function<void(size_t done, size_t total)> progress_bar(std::string what);
 // Says what is wrong, for everybody who prints errors.
 int fail(const std::string& what);
 // Whoever asked for JSON gets errors as an object on standard output, too.
-void tell_errors_as_json(bool wanted);
+void report_errors_as_json(bool wanted);
 bool write_out(const std::string& text);
 // Width and colour of the terminal on standard output; plain elsewhere.
 TextStyle terminal_style();

@@ -43,7 +43,7 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
         return fail("cannot write the report to standard output");
     }
     return !diagnosis.findings.empty()      ? kExitFindings
-           : !diagnosis.cannot_tell.empty() ? kExitCannotTell
+           : !diagnosis.cannot_tell.empty() ? kExitInconclusive
                                             : kExitHealthy;
 }
 

@@ -41,7 +41,7 @@ int run_command_line(int argc, char** argv) {
                                    stacks_command(app), export_command(app), digest_command(app),
                                    rings_command(app),  collect_command(app)};
     const std::vector<std::string> arguments(argv + 1, argv + argc);
-    tell_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
+    report_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
     try {
         if (const auto status = app.parse(argc, argv)) {
             return *status;

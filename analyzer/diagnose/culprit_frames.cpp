@@ -83,7 +83,7 @@ std::optional<Parting> find_parting(const StackNode& root, const std::vector<int
     }
 }
 
-void tell_parting(const Evidence& evidence, const StackNode& tree, Finding& finding) {
+void note_where_stacks_part(const Evidence& evidence, const StackNode& tree, Finding& finding) {
     std::vector<int> seen;
     std::copy_if(finding.ranks.begin(), finding.ranks.end(), std::back_inserter(seen),
                  [&](int rank) { return tree.ranks.contains(rank); });
@@ -107,7 +107,7 @@ void tell_parting(const Evidence& evidence, const StackNode& tree, Finding& find
 
 // The stack of a dead rank went with it. Where those stand that wait for it is the place in the program that it was going to. A
 // launcher may end them before they get there.
-void tell_where_others_stand(const Evidence& evidence, Finding& finding) {
+void note_where_others_are(const Evidence& evidence, Finding& finding) {
     std::map<std::string, std::vector<int>> ranks_at;
     const bool nobody_waits = finding.victims.empty();
     const std::vector<int>& asked = nobody_waits ? finding.ranks : finding.victims;
@@ -158,7 +158,7 @@ void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
             }
         }
         if (finding.kind == FindingKind::kRankDead && finding.stacks.empty()) {
-            tell_where_others_stand(evidence, finding);
+            note_where_others_are(evidence, finding);
         }
         if (is_absence(finding.kind)) {
             if (places.size() == 1 && !places.begin()->empty()) {
@@ -168,7 +168,7 @@ void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
             if (!tree) {
                 tree = tree_of_main_threads(evidence.run);
             }
-            tell_parting(evidence, *tree, finding);
+            note_where_stacks_part(evidence, *tree, finding);
         }
     }
 }

@@ -96,7 +96,7 @@ struct StateTexts {
 };
 
 StateTexts state_of(const Evidence& evidence, const Process& process) {
-    const ThreadState* thread = telling_thread(process);
+    const ThreadState* thread = most_informative_thread_state(process);
     std::string awaited;
     if (thread != nullptr && thread->call != 0) {
         const auto index = static_cast<size_t>(&process - evidence.run.processes.data());

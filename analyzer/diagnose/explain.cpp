@@ -69,7 +69,7 @@ struct WaitingSide {
 
 std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
     std::vector<WaitingSide> sides;
-    std::vector<int> untold;  // whose own entry is lost
+    std::vector<int> unseen;  // whose own entry is lost
     for (const Waiter& waiter : node.waiting) {
         const Process& process = run.process(waiter.member);
         const int rank = run.member(waiter.member).global_rank;
@@ -77,7 +77,7 @@ std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
             continue;
         }
         if (waiter.entry == nullptr) {
-            untold.push_back(rank);
+            unseen.push_back(rank);
             continue;
         }
         const std::string call = call_of_waiter(run, node, waiter);
@@ -88,11 +88,11 @@ std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
         }
         side->ranks.push_back(rank);
     }
-    if (sides.empty() && !untold.empty()) {
+    if (sides.empty() && !unseen.empty()) {
         sides.push_back({node_text(run, node), "", "", {}});
     }
     if (!sides.empty()) {
-        sides.front().ranks.insert(sides.front().ranks.end(), untold.begin(), untold.end());
+        sides.front().ranks.insert(sides.front().ranks.end(), unseen.begin(), unseen.end());
     }
     return sides;
 }

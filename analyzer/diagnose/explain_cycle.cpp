@@ -13,9 +13,9 @@ int rank_of(const Run& run, const Edge& edge) {
 
 // "rank 0 waits in tp:0 #5 for rank 1, which waits in dp:0 #7 for rank 0"; long ones are told by their beginning.
 std::string sentence(const std::vector<CycleStep>& cycle) {
-    constexpr size_t kToldInFull = 4;
-    constexpr size_t kToldOfLong = 2;
-    const size_t told = cycle.size() <= kToldInFull ? cycle.size() : kToldOfLong;
+    constexpr size_t kShownInFull = 4;
+    constexpr size_t kShownOfLong = 2;
+    const size_t told = cycle.size() <= kShownInFull ? cycle.size() : kShownOfLong;
     std::string text = fmt::format("rank {}", cycle.front().rank);
     for (size_t i = 0; i < told; ++i) {
         text +=

@@ -62,7 +62,7 @@ bool may_follow_a_mismatch(const Evidence& evidence, const Explained& explained,
 }
 
 // A rank that left out a graph launch is missing in all its calls; where one of them met another call, that tells it all.
-bool is_told_by_mismatch(const Evidence& evidence, const WaitNode& node, const Absence& absence) {
+bool is_covered_by_mismatch(const Evidence& evidence, const WaitNode& node, const Absence& absence) {
     return std::any_of(evidence.mismatches.begin(), evidence.mismatches.end(), [&](const Mismatch& mismatch) {
         const bool same_rank = std::any_of(mismatch.culprits.begin(), mismatch.culprits.end(), [&](MemberRef culprit) {
             return absence.member.known() && culprit.process == absence.member.process;
@@ -316,7 +316,7 @@ void find_absences(const Evidence& evidence, Explained& explained, std::vector<F
         const size_t before = causes.size();
         bool any = false;
         for (const Absence& absence : node.absent) {
-            if (evidence.is_free(index, absence) && !is_told_by_mismatch(evidence, node, absence)) {
+            if (evidence.is_free(index, absence) && !is_covered_by_mismatch(evidence, node, absence)) {
                 note(evidence, absence, index, causes);
                 any = true;
                 if (absence.moved_on && !absence.held_by.empty()) {

@@ -50,9 +50,9 @@ std::vector<uint32_t> nodes_explained_by(const Evidence& evidence, const Mismatc
 }
 
 // A call that was left out because it went into a graph that nobody launched.
-void call_a_capture_by_its_name(const Evidence& evidence, const Mismatch& mismatch, MemberRef teller,
+void call_a_capture_by_its_name(const Evidence& evidence, const Mismatch& mismatch, MemberRef reporter,
                                 Finding& finding) {
-    const auto right = evidence.run.process(teller).recall(evidence.run.member(teller), mismatch.sequence);
+    const auto right = evidence.run.process(reporter).recall(evidence.run.member(reporter), mismatch.sequence);
     if (mismatch.others.empty() || !right) {
         return;
     }
@@ -68,7 +68,7 @@ void call_a_capture_by_its_name(const Evidence& evidence, const Mismatch& mismat
         "meets the others there",
         ranks_text(finding.ranks),
         call_text(evidence.run.communicators[mismatch.communicator], right->kind, mismatch.sequence), capture->graph,
-        ranks_text({evidence.run.member(teller).global_rank}));
+        ranks_text({evidence.run.member(reporter).global_rank}));
     finding.evidence.push_back(
         fmt::format("rank {}: {} ({}) was captured into graph {}, {} before its dump; no launch "
                     "of that graph follows",
@@ -161,12 +161,13 @@ void find_disagreements(const Evidence& evidence, Explained& explained, std::vec
         if (!shift.empty()) {
             finding.evidence.push_back(shift);
         }
-        const MemberRef teller = mismatch.others.empty() ? mismatch.culprits.front() : mismatch.others.front();
-        if (const auto entry = evidence.run.process(teller).recall(evidence.run.member(teller), mismatch.sequence)) {
+        const MemberRef reporter = mismatch.others.empty() ? mismatch.culprits.front() : mismatch.others.front();
+        if (const auto entry =
+                evidence.run.process(reporter).recall(evidence.run.member(reporter), mismatch.sequence)) {
             finding.op = op_text(entry->kind);
             finding.since_ns = entry->entered_ns;
         }
-        call_a_capture_by_its_name(evidence, mismatch, teller, finding);
+        call_a_capture_by_its_name(evidence, mismatch, reporter, finding);
         explain_doubt(evidence.run, mismatch, finding);
         const std::vector<uint32_t> nodes = nodes_explained_by(evidence, mismatch);
         for (const uint32_t node : nodes) {

@@ -14,14 +14,14 @@ namespace titan::analyzer {
 namespace {
 
 // A snapshot of a healthy job is full of shorter waits.
-constexpr int64_t kWorthTellingNs = 1'000'000'000;
+constexpr int64_t kWorthReportingNs = 1'000'000'000;
 
 constexpr int64_t kUsualFactor = 2;
 
 bool is_pending(const Evidence& evidence, const WaitNode& node) {
     const int64_t usual_ns = usual_wait_ns(evidence.run, node);
     const int64_t least_ns =
-        std::max(kWorthTellingNs, usual_ns > INT64_MAX / kUsualFactor ? INT64_MAX : usual_ns * kUsualFactor);
+        std::max(kWorthReportingNs, usual_ns > INT64_MAX / kUsualFactor ? INT64_MAX : usual_ns * kUsualFactor);
     return !node.absent.empty() && !waiting_ranks(evidence.run, node).empty() && longest_wait_ns(node) > least_ns;
 }
 

@@ -93,7 +93,7 @@ std::string state(const Run& run, const Process& process, bool times, const std:
     if (!process.sees.host_calls) {
         return by_calls(run, process, times);
     }
-    const ThreadState* thread = telling_thread(process);
+    const ThreadState* thread = most_informative_thread_state(process);
     if (thread == nullptr) {
         const std::string last = last_call_text(run, process);
         return last.empty() ? "nothing recorded" : "last recorded: " + last;

@@ -224,7 +224,7 @@ std::string with_places(const std::string& sentence, const std::vector<int>& ran
 
 namespace {
 
-bool tells_by_name(const Run& run, uint32_t index) {
+bool has_role_in_name(const Run& run, uint32_t index) {
     const std::string& name = run.communicators[index].name;
     return !name.empty() && std::count_if(run.communicators.begin(), run.communicators.end(),
                                           [&](const auto& other) { return other.name == name; }) == 1;
@@ -244,12 +244,12 @@ std::vector<int> member_ranks(const Run& run, const Communicator& communicator) 
 
 std::string distinct_text(const Run& run, uint32_t index) {
     const Communicator& communicator = run.communicators[index];
-    const std::vector<int> ranks = tells_by_name(run, index) ? std::vector<int>() : member_ranks(run, communicator);
+    const std::vector<int> ranks = has_role_in_name(run, index) ? std::vector<int>() : member_ranks(run, communicator);
     return communicator_text(communicator) + (ranks.empty() ? "" : " (" + ranks_text(run, ranks) + ")");
 }
 
 std::string with_members(const std::string& sentence, const Run& run, uint32_t index) {
-    if (index == kNoIndex || tells_by_name(run, index)) {
+    if (index == kNoIndex || has_role_in_name(run, index)) {
         return sentence;
     }
     const Communicator& communicator = run.communicators[index];

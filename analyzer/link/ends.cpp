@@ -35,8 +35,8 @@ class EndJudge {
     void judge() {
         find_asked();
         find_own();
-        if (own_.empty()) {
-            tell_ended();
+        if (unasked_.empty()) {
+            warn_of_ended();
             admit_missing();
             admit_unchecked();
             return;
@@ -44,14 +44,14 @@ class EndJudge {
         find_hang();
         end_those_in_a_hang();
         end_those_after_the_first();
-        const bool nobody_told = told_.empty();
+        const bool nobody_asked = asked_.empty();
         hear_witnesses();
-        if (nobody_told) {
+        if (nobody_asked) {
             judge_common_death();
         } else {
             doubt_several();
         }
-        tell_ended();
+        warn_of_ended();
     }
 
   private:
@@ -63,8 +63,8 @@ class EndJudge {
         if (one.ending.asked() && one.now_ns > one.ending.asked_ns + kEndingNs) {
             one.now_ns = one.ending.asked_ns;
         }
-        own_.erase(index);
-        told_.insert(index);
+        unasked_.erase(index);
+        asked_.insert(index);
     }
 
     static bool is_over(const Process& process) {
@@ -120,11 +120,11 @@ class EndJudge {
             Process& one = process(i);
             const Testimony* said = witnessed_end(run_, one.rank);
             const bool witnessed = said != nullptr && said->order != EndOrder::kAfterOthers;
-            if (one.liveness == Liveness::kUnknown && (!told_.empty() || witnessed)) {
+            if (one.liveness == Liveness::kUnknown && (!asked_.empty() || witnessed)) {
                 one.liveness = Liveness::kKilled;
             }
             if (one.died()) {
-                own_.insert(i);
+                unasked_.insert(i);
             }
         }
     }
@@ -132,7 +132,7 @@ class EndJudge {
     // What would hang, were nobody dead: that is older than any end.
     void find_hang() {
         std::map<uint32_t, Liveness> before;
-        for (const uint32_t i : own_) {
+        for (const uint32_t i : unasked_) {
             before[i] = process(i).liveness;
             process(i).liveness = Liveness::kEnded;
         }
@@ -157,7 +157,7 @@ class EndJudge {
         for (uint32_t other = 0; other < run_.processes.size(); ++other) {
             const Process& one = process(other);
             const bool later =
-                told_.contains(other) && one.ending.asked() && one.ending.asked_ns > ended_ns(process(index));
+                asked_.contains(other) && one.ending.asked() && one.ending.asked_ns > ended_ns(process(index));
             if (other != index && is_over(one) && !later) {
                 return false;
             }
@@ -192,7 +192,7 @@ class EndJudge {
             }
         }
         for (const uint32_t i : waiting) {
-            if (own_.contains(i)) {
+            if (unasked_.contains(i)) {
                 hung_until_ns_ = std::max(hung_until_ns_, ended_ns(process(i)));
                 end(i);
             }
@@ -201,13 +201,13 @@ class EndJudge {
 
     // Whoever shows life when the others were already being ended did not end first.
     void end_those_after_the_first() {
-        for (const uint32_t i : told_) {
+        for (const uint32_t i : asked_) {
             if (const Ending& ending = process(i).ending; ending.asked()) {
                 int64_t& first = first_asked_.try_emplace(process(i).host, INT64_MAX).first->second;
                 first = std::min(first, ending.asked_ns);
             }
         }
-        for (const uint32_t i : std::set<uint32_t>(own_)) {
+        for (const uint32_t i : std::set<uint32_t>(unasked_)) {
             const Process& one = process(i);
             const auto asked = first_asked_.find(one.host);
             const bool after_asked = asked != first_asked_.end() && ended_ns(one) > asked->second + kNoteNs;
@@ -222,12 +222,13 @@ class EndJudge {
     // A launcher says whom it saw fail before it ended the others.
     void hear_witnesses() {
         const int first = witnessed_first(run_);
-        const bool in_own = std::any_of(own_.begin(), own_.end(), [&](uint32_t i) { return process(i).rank == first; });
+        const bool in_own =
+            std::any_of(unasked_.begin(), unasked_.end(), [&](uint32_t i) { return process(i).rank == first; });
         if (!in_own && !died_unrecorded(run_, first)) {
             return;
         }
         witnessed_first_ = first;
-        for (const uint32_t i : std::set<uint32_t>(own_)) {
+        for (const uint32_t i : std::set<uint32_t>(unasked_)) {
             const Testimony* said = witnessed_end(run_, process(i).rank);
             if (said != nullptr && said->order == EndOrder::kAfterOthers) {
                 end(i);
@@ -239,7 +240,7 @@ class EndJudge {
     // where several ended without a note or left no record at all, and none of them long before, each may be one of those.
     void doubt_several() {
         std::vector<uint32_t> close;
-        for (const uint32_t i : own_) {
+        for (const uint32_t i : unasked_) {
             const auto asked = first_asked_.find(process(i).host);
             if (process(i).liveness == Liveness::kKilled && process(i).rank != witnessed_first_ &&
                 asked != first_asked_.end() && process(i).ending.seen_ns + kHeartbeatNs > asked->second) {
@@ -263,13 +264,13 @@ class EndJudge {
             return;
         }
         std::set<uint32_t> killed;
-        for (const uint32_t i : own_) {
+        for (const uint32_t i : unasked_) {
             if (process(i).liveness == Liveness::kKilled) {
                 killed.insert(i);
             }
         }
         const std::set<uint32_t> silent = silent_before_others(killed);
-        const bool others_failed = killed.size() < own_.size();
+        const bool others_failed = killed.size() < unasked_.size();
         if (witnessed_first_ >= 0) {
             for (const uint32_t i : killed) {
                 if (process(i).rank != witnessed_first_ && !silent.contains(i)) {
@@ -356,9 +357,9 @@ class EndJudge {
                run_.processes[absence.member.process].ending.seen_ns < run_.process(waiter.member).ending.seen_ns;
     }
 
-    void tell_ended() {
+    void warn_of_ended() {
         std::map<int32_t, std::vector<int>> by_signal;
-        for (const uint32_t i : told_) {
+        for (const uint32_t i : asked_) {
             by_signal[process(i).ending.signal].push_back(process(i).rank);
         }
         for (const auto& [signal, ranks] : by_signal) {
@@ -375,7 +376,7 @@ class EndJudge {
         const auto& missing = run_.missing_ranks;
         const bool witnessed =
             std::any_of(missing.begin(), missing.end(), [&](int rank) { return died_unrecorded(run_, rank); });
-        if (!told_.empty() && all_over() && !missing.empty() && !run_.partial_recording && !witnessed) {
+        if (!asked_.empty() && all_over() && !missing.empty() && !run_.partial_recording && !witnessed) {
             run_.end_unclear =
                 fmt::format("{} {} told to end; {} left no record, and nothing shows whether {} ended first",
                             ranks_text(run_.ranks), run_.ranks.size() == 1 ? "was" : "were",
@@ -398,8 +399,8 @@ class EndJudge {
     Run& run_;
     WaitGraph graph_;
     std::vector<Hang> hangs_;
-    std::set<uint32_t> own_;                      // ended, and were not told to
-    std::set<uint32_t> told_;                     // Liveness::kEnded
+    std::set<uint32_t> unasked_;                  // ended, and were not told to
+    std::set<uint32_t> asked_;                    // Liveness::kEnded
     std::map<std::string, int64_t> first_asked_;  // of each host
     int64_t hung_until_ns_ = 0;
     int witnessed_first_ = -1;

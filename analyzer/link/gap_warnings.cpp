@@ -23,9 +23,9 @@ constexpr auto kLossSentences = std::to_array<std::string_view>({
 });
 
 std::string hosts_of_missing(const Run& run) {
-    constexpr size_t kTold = 4;
+    constexpr size_t kShown = 4;
     std::string text;
-    for (size_t i = 0; i < run.missing_ranks.size() && i < kTold; ++i) {
+    for (size_t i = 0; i < run.missing_ranks.size() && i < kShown; ++i) {
         const std::string host = likely_host_text(run, run.missing_ranks[i]);
         text += host.empty() ? "" : "; " + host;
     }

@@ -53,7 +53,7 @@ bool is_host_unseen(const Process& process) {
             }));
 }
 
-const ThreadState* telling_thread(const Process& process) {
+const ThreadState* most_informative_thread_state(const Process& process) {
     const ThreadState* best = nullptr;
     for (const ThreadState* thread : issuing_threads(process)) {
         const auto worth = [](const ThreadState& t) {

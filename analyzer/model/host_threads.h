@@ -21,7 +21,7 @@ bool is_child(OpKind origin);
 bool is_creation(OpKind kind);
 bool is_being_created(const Member& member);
 // The thread that tells most: one that is inside a call, else the one that was heard of last. Null: none is recorded.
-const ThreadState* telling_thread(const Process& process);
+const ThreadState* most_informative_thread_state(const Process& process);
 const Process* process_of_rank(const Run& run, int rank);
 
 }  // namespace titan::analyzer

@@ -57,11 +57,11 @@ class Keeper {
     std::map<std::string, uint32_t> known_;
 };
 
-int32_t thread_that_tells_most(const Process& process) {
+int32_t most_informative_thread(const Process& process) {
     if (process.liveness == Liveness::kCrashed && process.fatal_thread != 0) {
         return static_cast<int32_t>(process.fatal_thread);
     }
-    const ThreadState* const thread = telling_thread(process);
+    const ThreadState* const thread = most_informative_thread_state(process);
     return thread != nullptr && thread->call != 0 ? static_cast<int32_t>(thread->thread) : process.pid;
 }
 
@@ -71,7 +71,7 @@ void decode_positions(std::span<const std::byte> image, Symbols& symbols, Proces
     if (image.empty()) {
         return;
     }
-    const int32_t first = thread_that_tells_most(process);
+    const int32_t first = most_informative_thread(process);
     const auto rank_of = [&](int32_t tid) { return tid == first ? 0 : tid == process.pid ? 1 : 2; };
     const auto calls_nccl = [&](int32_t tid) {
         return std::any_of(process.threads.begin(), process.threads.end(),

@@ -22,7 +22,7 @@ bool is_end_by_others(int32_t signal) {
 // Times are cut to seconds, and clocks of hosts differ.
 constexpr int64_t kOtherClockS = 3;
 
-bool tells_own_end(const Testimony& said) {
+bool reports_own_end(const Testimony& said) {
     return said.claim == Claim::kEnded && said.order != EndOrder::kAfterOthers && !is_end_by_others(said.signal);
 }
 
@@ -58,7 +58,7 @@ int witnessed_first(const Run& run) {
     for (const Testimony& said : run.testimony) {
         const Process* process = record_of(run, said.rank);
         const bool asked = process != nullptr && process->ending.asked();
-        if (said.order == EndOrder::kFirst && tells_own_end(said) && said.rank >= 0 && !asked) {
+        if (said.order == EndOrder::kFirst && reports_own_end(said) && said.rank >= 0 && !asked) {
             first[said.wall_s].insert(said.rank);
         }
     }
@@ -76,7 +76,7 @@ bool died_unrecorded(const Run& run, int rank) {
     const Testimony* said = witnessed_end(run, rank);
     const bool missing = std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), rank);
     // An abort is how a watchdog ends a rank that waits: of what others did.
-    return missing && said != nullptr && tells_own_end(*said) &&
+    return missing && said != nullptr && reports_own_end(*said) &&
            (said->signal != SIGABRT || said->order == EndOrder::kFirst) &&
            (said->signal != 0 || said->exit_status > 0 || said->out_of_memory);
 }

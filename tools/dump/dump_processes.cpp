@@ -233,7 +233,7 @@ DumpResult dump_processes(const std::vector<NodeProcess>& processes, bool other_
         }
     }
     DumpResult result;
-    if (others && others->untold()) {
+    if (others && others->has_unknown_ranks()) {
         result.problems.push_back(
             "TITANTRACE_RANKS is set, so which ranks of other nodes are recorded is not known: they were asked, "
             "and are not waited for");

@@ -44,14 +44,14 @@ OtherNodes::OtherNodes(const std::vector<NodeProcess>& local) {
     for (const NodeProcess& process : local) {
         here.insert(process.header.rank);
         world_size = std::max(world_size, format::plausible_rank(process.header.world_size));
-        untold_ = untold_ || records_some_ranks_only(process);
+        has_unknown_ranks_ = has_unknown_ranks_ || records_some_ranks_only(process);
         const std::string own(format::fixed_text(process.header.dump_directory));
         if (directory_.empty() && own.starts_with('/')) {
             owner_ = process.directory.owner;
             directory_ = files::path(own) / safe_file_name(process.run()) / std::to_string(process.header.attempt);
         }
     }
-    for (int32_t rank = 0; rank < world_size && !untold_; ++rank) {
+    for (int32_t rank = 0; rank < world_size && !has_unknown_ranks_; ++rank) {
         if (!here.contains(rank)) {
             missing_.push_back(rank);
         }

@@ -25,7 +25,7 @@ class OtherNodes {
     size_t ranks() const { return answers_.size() + missing_.size(); }
     const std::filesystem::path& directory() const { return directory_; }
     // Nobody can say which of them are recorded at all.
-    bool untold() const { return untold_; }
+    bool has_unknown_ranks() const { return has_unknown_ranks_; }
 
   private:
     using Dumps = std::map<std::string, std::filesystem::file_time_type>;  // file names and when they were written
@@ -37,7 +37,7 @@ class OtherNodes {
     std::filesystem::file_time_type newest_old_;
     std::vector<int> missing_;
     std::map<int32_t, std::string> answers_;
-    bool untold_ = false;
+    bool has_unknown_ranks_ = false;
 };
 
 }  // namespace titan::tools

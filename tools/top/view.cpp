@@ -44,7 +44,7 @@ std::string state_text(const NodeProcess& process) {
 }
 
 void describe_thread(const Process& process, RankRow& row) {
-    const analyzer::ThreadState* const thread = analyzer::telling_thread(process);
+    const analyzer::ThreadState* const thread = analyzer::most_informative_thread_state(process);
     if (process.is_gone() || thread == nullptr) {
         return;
     }

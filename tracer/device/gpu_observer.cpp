@@ -69,7 +69,7 @@ void GpuProgress::run() {
         poll_once();
         publish_oldest();
         if (asked != looked_.load(std::memory_order_relaxed)) {
-            tell_unfinished(asked);
+            report_unfinished(asked);
             looked_.store(asked, std::memory_order_release);
             wake(looked_);
         }
@@ -145,7 +145,7 @@ bool GpuProgress::unfinished(const Communicator& communicator) {
 
 // Stamps the communicators whose calls the look has found unfinished. Calls whose entries were overwritten are behind
 // thousands of others, which speak for them.
-void GpuProgress::tell_unfinished(uint32_t look) {
+void GpuProgress::report_unfinished(uint32_t look) {
     for (uint32_t i = 0; i < outstanding_count_; ++i) {
         const Watched& watched = outstanding_[i];
         for (uint64_t ticket = watched.calls.first_ticket; ticket <= watched.calls.last_ticket; ++ticket) {

@@ -97,7 +97,7 @@ class GpuProgress {
     void note(const Watched& watched, const LaunchStatus& status);
     void note_lost(const Watched& watched);
     void publish_oldest();
-    void tell_unfinished(uint32_t look);
+    void report_unfinished(uint32_t look);
 
     Session* session_;
     std::atomic<format::GpuProgressMethod> method_;

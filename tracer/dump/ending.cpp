@@ -29,13 +29,13 @@ void on_quick_exit() { on_process_exit(quick_exit_status.load(std::memory_order_
 
 }  // namespace
 
-bool is_told_to_end(const format::RingHeader& header) {
-    const uint64_t told_ticks = __atomic_load_n(&header.end_ticks, __ATOMIC_ACQUIRE);
-    return told_ticks != 0 && now_ticks() - told_ticks < kSameRequestSeconds * header.ticks_per_second;
+bool is_asked_to_end(const format::RingHeader& header) {
+    const uint64_t asked_ticks = __atomic_load_n(&header.end_ticks, __ATOMIC_ACQUIRE);
+    return asked_ticks != 0 && now_ticks() - asked_ticks < kSameRequestSeconds * header.ticks_per_second;
 }
 
 void note_end_signal(format::RingHeader& header, int number, int32_t sender) {
-    if (is_told_to_end(header)) {
+    if (is_asked_to_end(header)) {
         return;
     }
     std::atomic_ref(header.end_sender).store(sender, std::memory_order_relaxed);

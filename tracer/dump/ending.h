@@ -12,7 +12,7 @@ namespace titan::tracer {
 void note_end_signal(format::RingHeader& header, int number, int32_t sender);
 
 // Such a request came within the last minute: the process ends because of it.
-bool is_told_to_end(const format::RingHeader& header);
+bool is_asked_to_end(const format::RingHeader& header);
 
 // Of a program that calls exit() or quick_exit(); _exit() hands its status over itself. Once per process.
 void watch_exit_status();

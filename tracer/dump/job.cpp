@@ -71,7 +71,7 @@ bool from_earlier_run(const JobSegment& segment, const Identity& identity) {
 bool is_over(const JobProcess& process) {
     const JobState state = process.state.load(std::memory_order_acquire);
     const bool told = state == JobState::kReplaced || state == JobState::kExited || state == JobState::kCrashed ||
-                      ((state == JobState::kDead || state == JobState::kToldToEnd) &&
+                      ((state == JobState::kDead || state == JobState::kAskedToEnd) &&
                        process.claim.load(std::memory_order_relaxed) != 0);
     return told && !here_and_alive(process);
 }
@@ -296,13 +296,13 @@ void note_dump_written() {
     }
 }
 
-bool notice_dead(const JobProcess*& dead, bool told_too) {
+bool notice_dead(const JobProcess*& dead, bool asked_too) {
     dead = nullptr;
     const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
     for (uint32_t i = 0; i < places; ++i) {
         JobProcess& process = member.segment->processes[i];
         JobState state = process.state.load(std::memory_order_acquire);
-        const bool counts = state == JobState::kRunning || (told_too && state == JobState::kToldToEnd);
+        const bool counts = state == JobState::kRunning || (asked_too && state == JobState::kAskedToEnd);
         if (i != member.place && counts && !here_and_alive(process) &&
             process.state.compare_exchange_strong(state, JobState::kDead) && dead == nullptr) {
             dead = &process;
@@ -311,9 +311,9 @@ bool notice_dead(const JobProcess*& dead, bool told_too) {
     return dead != nullptr;
 }
 
-bool is_told_one_gone() {
+bool is_asked_one_gone() {
     return count_places([](const JobProcess& process, JobState state) {
-               return state == JobState::kToldToEnd && !here_and_alive(process);
+               return state == JobState::kAskedToEnd && !here_and_alive(process);
            }) != 0;
 }
 
@@ -325,7 +325,7 @@ void claim_gone(bool (*write)(const JobProcess& process)) {
         JobProcess& process = member.segment->processes[i];
         const JobState state = process.state.load(std::memory_order_acquire);
         uint32_t unclaimed = 0;
-        const bool told = state == JobState::kToldToEnd && !here_and_alive(process);
+        const bool told = state == JobState::kAskedToEnd && !here_and_alive(process);
         if ((state == JobState::kDead || state == JobState::kExited || told) &&
             process.claim.compare_exchange_strong(unclaimed, static_cast<uint32_t>(getpid()))) {
             write(process);

@@ -51,11 +51,11 @@ uint32_t ranks_here();  // that ever joined on this node, at least 1
 
 void note_dump_written();
 
-// Marks processes that are gone as dead, those that were told to end if `told_too`. The first newly dead one is described; false
+// Marks processes that are gone as dead, those that were told to end if `asked_too`. The first newly dead one is described; false
 // when there is none.
-bool notice_dead(JobProcess const*& dead, bool told_too);
+bool notice_dead(JobProcess const*& dead, bool asked_too);
 // One is gone that was told to end; one was found dead since this process joined.
-bool is_told_one_gone();
+bool is_asked_one_gone();
 bool has_anyone_died();
 
 // Calls write(process) for every process that is gone and that no one has written a dump for.

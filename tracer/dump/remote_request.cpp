@@ -72,7 +72,7 @@ void poll_request(const Session& session) {
     }
 }
 
-void tell_others(const Session& session, const JobRequest& request) {
+void notify_others(const Session& session, const JobRequest& request) {
     RemoteRequest other{};
     if (read_request(session, other) && learn_remote_id(other.id)) {
         return;  // another node has just asked; this one is dumping already
@@ -110,7 +110,7 @@ void run_remote(void* argument) {
             const JobRequest request = order;
             order_state.store(0, std::memory_order_release);
             if (spans_nodes(session)) {
-                tell_others(session, request);
+                notify_others(session, request);
             }
         }
         uint64_t now_ns = monotonic_now_ns();

@@ -284,7 +284,7 @@ void handle_end_signal(int number, siginfo_t* info, void* context) {
             text.format(" from pid %d", sender);
         }
         if (!handled) {
-            set_job_state(JobState::kToldToEnd);  // else its peers would call it dead
+            set_job_state(JobState::kAskedToEnd);  // else its peers would call it dead
         }
         request_dump(format::DumpReason::kEnd, detail);
         if (handled) {

@@ -56,7 +56,7 @@ struct SignalHistory {
 constexpr uint64_t kStandstillParts = 30;
 constexpr uint64_t kStandstillNs = 10'000'000'000;
 // Who was told to end counts as dead when the others are not told to, in this time.
-constexpr uint64_t kToldTogetherNs = 5'000'000'000;
+constexpr uint64_t kAskedTogetherNs = 5'000'000'000;
 
 // The watch thread's own memory.
 struct WatchState {
@@ -64,9 +64,9 @@ struct WatchState {
     SignalHistory signals;
     uint64_t last_dump_ns;  // monotonic, 0 none yet
     bool last_dump_for_peer;
-    uint64_t calls;         // collectives that there were at the last tick
-    uint64_t moved_ns;      // when there were fewer
-    uint64_t told_gone_ns;  // when a process that was told to end was first found gone, 0 none
+    uint64_t calls;          // collectives that there were at the last tick
+    uint64_t moved_ns;       // when there were fewer
+    uint64_t asked_gone_ns;  // when a process that was told to end was first found gone, 0 none
     uint64_t last_tick_ns;
     NameSweep names;
 };
@@ -155,18 +155,18 @@ bool stands_still(const Session& session) {
 // The process was told to end, or leaves with a failure. Is that more than a job that is cancelled?
 bool is_worth_a_dump(const Session& session) {
     const JobProcess* dead = nullptr;
-    return !is_told_to_end(*session.ring_file.header) || stands_still(session) || notice_dead(dead, false) ||
+    return !is_asked_to_end(*session.ring_file.header) || stands_still(session) || notice_dead(dead, false) ||
            has_anyone_died();
 }
 
 // Who else is to dump, too.
-enum class Tell { kNobody, kOtherNodes, kAll };
+enum class Notify { kNobody, kOtherNodes, kAll };
 
 // Whoever ends one rank by a signal ends the others, too; of a failure the others must learn.
-Tell who_to_tell(const Session& session, DumpReason reason) {
+Notify whom_to_notify(const Session& session, DumpReason reason) {
     const bool own_affair = reason == DumpReason::kPeer || reason == DumpReason::kExit ||
-                            (reason == DumpReason::kEnd && is_told_to_end(*session.ring_file.header));
-    return own_affair ? Tell::kNobody : Tell::kAll;
+                            (reason == DumpReason::kEnd && is_asked_to_end(*session.ring_file.header));
+    return own_affair ? Notify::kNobody : Notify::kAll;
 }
 
 void dump_exited(Session& session) {
@@ -187,11 +187,11 @@ void save_the_dead(Session& session) {
 }
 
 // Peers first, then the copy: all ranks should be seen at the same moment; the slow part, the files, comes last.
-void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell tell) {
+void dump(Session& session, const PendingDump& pending, uint32_t covered, Notify notify) {
     format::RingHeader& header = *session.ring_file.header;
     const JobRequest request = request_of(session, pending);
     const DescriptorRoom room;
-    if (tell == Tell::kAll) {
+    if (notify == Notify::kAll) {
         publish_request(request);
     }
     note_dump_begun(header);
@@ -204,7 +204,7 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell t
     take_snapshot(session);
     take_stacks(session);
     mark_snapshot(covered);
-    if (tell != Tell::kNobody) {
+    if (notify != Notify::kNobody) {
         ask_other_nodes(request);
     }
     const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
@@ -219,19 +219,19 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Tell t
     mark_complete(covered, written);
 }
 
-bool has_told_one_died_alone(const Session& session) {
-    if (!is_told_one_gone()) {
-        state.told_gone_ns = 0;
+bool has_asked_one_died_alone(const Session& session) {
+    if (!is_asked_one_gone()) {
+        state.asked_gone_ns = 0;
         return false;
     }
     const uint64_t now_ns = monotonic_now_ns();
-    state.told_gone_ns = state.told_gone_ns == 0 ? now_ns : state.told_gone_ns;
-    return !is_told_to_end(*session.ring_file.header) && now_ns - state.told_gone_ns > kToldTogetherNs;
+    state.asked_gone_ns = state.asked_gone_ns == 0 ? now_ns : state.asked_gone_ns;
+    return !is_asked_to_end(*session.ring_file.header) && now_ns - state.asked_gone_ns > kAskedTogetherNs;
 }
 
 void report_dead(const Session& session) {
     const JobProcess* dead = nullptr;
-    if (!notice_dead(dead, has_told_one_died_alone(session))) {
+    if (!notice_dead(dead, has_asked_one_died_alone(session))) {
         return;
     }
     char detail[96];
@@ -247,7 +247,7 @@ void report_dead(const Session& session) {
 void dump_for_outside(Session& session, uint64_t request, uint32_t covered) {
     PendingDump pending{DumpReason::kRequest, session.identity.rank, DumpReason::kRequest, {}};
     format_text(pending.detail, sizeof(pending.detail), "asked by titan-dump (pid %d)", format::asker_of(request));
-    dump(session, pending, covered, format::asks_other_nodes(request) ? Tell::kOtherNodes : Tell::kNobody);
+    dump(session, pending, covered, format::asks_other_nodes(request) ? Notify::kOtherNodes : Notify::kNobody);
 }
 
 // A request of this process, where there is one.
@@ -274,12 +274,12 @@ void serve(Session& session) {
     const bool peer_asked = next_request(request);
     const bool asked_outside = take_outside_request(*session.ring_file.header, outside_request);
     if (answer == Answer::kDump) {
-        dump(session, pending, covered, who_to_tell(session, pending.reason));
+        dump(session, pending, covered, whom_to_notify(session, pending.reason));
     } else if (asked_outside) {
         dump_for_outside(session, outside_request, covered);
     } else if (peer_asked && !peer_joins_last_dump(request)) {
         describe_peer(request, pending);
-        dump(session, pending, covered, Tell::kNobody);
+        dump(session, pending, covered, Notify::kNobody);
     } else if (answer != Answer::kNone) {
         mark_complete(covered, answer == Answer::kJoin);
     }
@@ -415,9 +415,9 @@ void session_exit(int status) {
     }
     const bool dumped = wait_for_dump(kExitWaitNs);
     if (exited_in_failure(header)) {
-        set_job_state(dumped                   ? JobState::kCrashed
-                      : is_told_to_end(header) ? JobState::kToldToEnd
-                                               : JobState::kDead);  // its ring stays
+        set_job_state(dumped                    ? JobState::kCrashed
+                      : is_asked_to_end(header) ? JobState::kAskedToEnd
+                                                : JobState::kDead);  // its ring stays
     } else {
         leave_job();
     }

@@ -168,7 +168,7 @@ int leave_work(int result) {
     return result;
 }
 
-bool enter_told_work(Call& call, uint16_t api, const StreamWork& work, const char* kernel) {
+bool enter_reported_work(Call& call, uint16_t api, const StreamWork& work, const char* kernel) {
     Thread* const thread = outermost_thread(MayStart::kNever);
     if (thread == nullptr) {
         return false;
@@ -193,7 +193,7 @@ bool enter_told_work(Call& call, uint16_t api, const StreamWork& work, const cha
     return true;
 }
 
-void leave_told_work(Call& call) {
+void leave_reported_work(Call& call) {
     mark_launched(*call.thread);
     call.thread->nested = 0;
 }

@@ -91,10 +91,10 @@ CollectiveEntry* entry_in_front(Thread& thread, PluginContext& context, uint64_t
 }
 
 // NCCL turns the elements of these into bytes before it tells of the launch.
-bool told_in_bytes(OpKind kind) { return kind == OpKind::kAllGather || kind == OpKind::kBroadcast; }
+bool counted_in_bytes(OpKind kind) { return kind == OpKind::kAllGather || kind == OpKind::kBroadcast; }
 
 bool same_call(const CollectiveEntry& entry, const PluginCall& call) {
-    if (entry.kind != call.kind || (!told_in_bytes(call.kind) && entry.count != call.count)) {
+    if (entry.kind != call.kind || (!counted_in_bytes(call.kind) && entry.count != call.count)) {
         return false;
     }
     const auto send = reinterpret_cast<uint64_t>(call.send);

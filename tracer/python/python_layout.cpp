@@ -5,7 +5,7 @@
 namespace titan::tracer::python {
 namespace {
 
-constexpr uint32_t kFirstTabled = 9, kFirstTelling = 13;
+constexpr uint32_t kFirstTabled = 9, kFirstSelfDescribing = 13;
 
 struct Offsets {
     const char* field;
@@ -66,7 +66,7 @@ bool small_offsets(const Layout& layout) {
 
 bool layout_of_version(uint32_t minor, Layout& layout) {
     layout = Layout{};
-    if (minor < kFirstTabled || minor >= kFirstTelling) {
+    if (minor < kFirstTabled || minor >= kFirstSelfDescribing) {
         return false;
     }
     const uint32_t column = minor - kFirstTabled;
@@ -83,13 +83,13 @@ bool layout_of_debug_offsets(uint32_t minor, const uint64_t (&words)[kDebugWords
 #define TITAN_PYTHON_WORD(field, ...) {#field, {__VA_ARGS__}},
 #include "debug_offsets.def"
     };
-    if (minor < kFirstTelling || minor >= kFirstTelling + sizeof(Words::by_version) / sizeof(uint16_t)) {
+    if (minor < kFirstSelfDescribing || minor >= kFirstSelfDescribing + sizeof(Words::by_version) / sizeof(uint16_t)) {
         return false;
     }
     size_t row = 0;
     bool sane = true;
     const auto next_word = [&] {
-        const uint16_t word = kWords[row++].by_version[minor - kFirstTelling];
+        const uint16_t word = kWords[row++].by_version[minor - kFirstSelfDescribing];
         const uint64_t offset = word == 0 ? 0 : words[word];
         sane = sane && offset <= kMaxOffset;
         return static_cast<uint32_t>(offset);

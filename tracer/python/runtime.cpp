@@ -17,7 +17,7 @@ constexpr int kTries = 3;
 struct Known {
     uint32_t major = 3, minor = 0;
     uint32_t hex = 0;
-    bool tells_offsets = false;
+    bool has_own_offsets = false;
 };
 
 const char* base_name(const char* path) {
@@ -112,7 +112,7 @@ bool known_version(const Memory& memory, const ElfImage& image, const char* path
     uint64_t hex = 0;
     if (words[0] == kCookie) {
         hex = words[1];
-        known.tells_offsets = true;
+        known.has_own_offsets = true;
     } else if (const uint64_t symbol = find_symbol(memory, image, "Py_Version"); symbol != 0) {
         memory.get(symbol, hex);
     }
@@ -184,7 +184,7 @@ Verdict verify(const Memory& memory, const Runtime& runtime) {
 }
 
 bool read_layout(const Memory& memory, const Known& known, Runtime& runtime) {
-    if (!known.tells_offsets) {
+    if (!known.has_own_offsets) {
         return layout_of_version(known.minor, runtime.layout);
     }
     uint64_t words[kDebugWords];

@@ -22,11 +22,11 @@ inline constexpr uint32_t kJobRequests = 8;
 enum class JobState : uint32_t {
     kFree = 0,
     kRunning = 1,
-    kExited = 2,     // in order
-    kCrashed = 3,    // by a fatal signal, with a dump of its own
-    kDead = 4,       // gone without a word
-    kReplaced = 5,   // its rank registered again
-    kToldToEnd = 6,  // by a signal, or left with a failure after one; how it stood is in its ring
+    kExited = 2,      // in order
+    kCrashed = 3,     // by a fatal signal, with a dump of its own
+    kDead = 4,        // gone without a word
+    kReplaced = 5,    // its rank registered again
+    kAskedToEnd = 6,  // by a signal, or left with a failure after one; how it stood is in its ring
 };
 
 struct JobRequest {

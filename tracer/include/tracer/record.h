@@ -174,8 +174,8 @@ int leave_work(int result);  // returns it, so that a wrapper can end with a jum
 int leave_unnamed(int result, FunctionKind kind, const void* function, const void* real);
 
 // The same as CUPTI's callbacks tell it, while the wrappers do not record: the kernel's name comes along, or is null. hot.
-bool enter_told_work(Call& call, uint16_t api, const StreamWork& work, const char* kernel);
-void leave_told_work(Call& call);
+bool enter_reported_work(Call& call, uint16_t api, const StreamWork& work, const char* kernel);
+void leave_reported_work(Call& call);
 // Modules are about to be unloaded: the handles of their kernels may come back for others. cold.
 void forget_kernels();
 
