@@ -50,6 +50,7 @@ Command digest_command(CommandLine& app);
 Command stacks_command(CommandLine& app);
 Command rings_command(CommandLine& app);
 Command collect_command(CommandLine& app);
+Command clean_command(CommandLine& app);
 
 // What a command line that cannot be understood probably means, as a sentence to follow the error; empty: no idea.
 std::string what_was_meant(const CommandLine& app, const std::vector<std::string>& arguments);

@@ -29,6 +29,7 @@ constexpr const char* kMainFooter = R"(examples:
   titan-analyze digest dumps/ --node --into digests/    on every node of a large job, then: titan-analyze digests/
   titan-analyze rings                    rings on this node, and whether their processes live
   titan-analyze collect --into dumps     save rings of dead processes as dumps
+  titan-analyze clean dumps/ --older-than 7    remove rings and dumps of jobs that ended a week ago
 
 Exit status: 0 nothing wrong, 1 findings, 2 unusable input or arguments, 3 cannot tell: too little of the job is there.)";
 
@@ -37,9 +38,9 @@ int run_command_line(int argc, char** argv) {
                     "Tells which rank a distributed GPU job waits for, and why, from titantrace's dumps and rings.",
                     kMainFooter);
     const Command diagnose = diagnose_command(app);
-    const Command subcommands[] = {show_command(app),   layout_command(app), stragglers_command(app),
-                                   stacks_command(app), export_command(app), digest_command(app),
-                                   rings_command(app),  collect_command(app)};
+    const Command subcommands[] = {show_command(app),   layout_command(app),  stragglers_command(app),
+                                   stacks_command(app), export_command(app),  digest_command(app),
+                                   rings_command(app),  collect_command(app), clean_command(app)};
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     report_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
     try {

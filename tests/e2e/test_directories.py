@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 import unittest
 
 import harness
@@ -161,6 +162,61 @@ class RingDirectory(Case):
         killed = self.place.ring_files()
         self.place.run_rank("e2e-nccl-use", "healthy", TITANTRACE_RUN_ID="next")
         self.assertEqual(self.place.ring_files(), killed)
+
+
+class Clean(harness.Case):
+    """titan-analyze clean."""
+
+    def clean(self, *arguments, status=harness.HEALTHY):
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "clean", *arguments, "--ring-dir", self.place.rings],
+                              self.place.env(preload=False))
+        self.assertEqual(done.status, status, done.stderr)
+        return done
+
+    def left(self):
+        return sorted(str(path.relative_to(self.place.dumps)) for path in self.place.dumps.rglob("*") if path.is_file())
+
+    def dump(self, run):
+        self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_RUN_ID=run)
+
+    def grow_old(self, run, days):
+        then = time.time() - days * 86400
+        for path in (self.place.dumps / run).rglob("*.titan"):
+            os.utime(path, (then, then))
+
+    def test_by_age(self):
+        for run in ("old", "new"):
+            self.dump(run)
+        self.grow_old("old", 8)
+        of_a_user = self.place.dumps / "new" / "notes.txt"
+        of_a_user.write_text("mine\n")
+        everything = self.left()
+        self.assertIn("old/README", everything)
+        told = self.clean(self.place.dumps, "--older-than", 7, "--dry-run").stdout
+        self.assertEqual(self.left(), everything)
+        self.assertRegex(told, r"old/0/rank00000.0.titan\nwould remove 1 file, ")
+        self.clean(self.place.dumps, "--older-than", 7)
+        self.assertEqual(self.left(), [path for path in everything if path.startswith("new/")])
+        self.assertFalse((self.place.dumps / "old").exists())
+        self.clean(self.place.dumps, "--run", "new")
+        self.assertEqual(self.left(), ["new/README", "new/notes.txt"])
+
+    def test_what_lives_stays(self):
+        living, dead = self.place.start_ranks("e2e-processes", "linger", 2)
+        for rank in (living, dead):
+            rank.wait_says("done")
+        dead.signal(signal.SIGKILL)
+        dead.wait()
+        self.place.run([harness.BUILD / "tools" / "titan-dump", living.pid, "--ring-dir", self.place.rings], self.place.env(preload=False))
+        dumps = self.left()
+        self.assertTrue(dumps)
+        self.clean(self.place.dumps, "--older-than", 0)
+        self.assertEqual(self.left(), dumps)
+        self.assertEqual([path.name.split("-")[0] for path in self.place.ring_files()], [str(living.pid)])
+
+    def test_it_wants_to_be_told(self):
+        done = self.clean(self.place.dumps, status=harness.UNUSABLE)
+        self.assertIn("--older-than DAYS", done.stderr)
 
 
 if __name__ == "__main__":

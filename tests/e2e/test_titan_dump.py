@@ -140,6 +140,18 @@ class Dump(node_jobs.NodeCase):
         self.assertEqual(len(text), 3, text)
         self.assertEqual(self.place.dump_files(), [])
 
+    def test_list_shows_those_that_live(self):
+        ranks = self.lingering_ranks(3)
+        os.kill(ranks[0].pid, signal.SIGKILL)
+        ranks[0].wait()
+        pids = lambda done: [int(line.split()[0]) for line in done.stdout.splitlines()[1:]]
+        living, everything = self.titan_dump("--list"), self.titan_dump("--list", "--all")
+        self.assertEqual(pids(living), [ranks[1].pid, ranks[2].pid])
+        self.assertIn("1 process that ended is not shown (--all)", living.stderr)
+        self.assertEqual(pids(everything), [ranks[1].pid, ranks[2].pid, ranks[0].pid])
+        in_json = [p["pid"] for p in json.loads(self.titan_dump("--list", "--json").stdout)["processes"]]
+        self.assertEqual(in_json, pids(everything))
+
     # --- from outside ------------------------------------------------------------------------------------------------
 
     def test_stopped(self):

@@ -35,6 +35,7 @@ struct DumpOptions {
     std::string directory;        // for dumps that titan-dump writes
     std::string ring_directory;
     bool list = false;
+    bool all = false;  // list what does not live, too
     bool json = false;
 };
 

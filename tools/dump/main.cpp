@@ -58,12 +58,20 @@ bool print(const std::string& text) { return std::fwrite(text.data(), 1, text.si
 int list(const DumpOptions& options) {
     NodeProcesses found = find_processes(options.ring_directory);
     leave_out_earlier(found.processes);
+    const auto lives = [](const NodeProcess& process) { return is_alive(process.presence); };
+    const auto dead = std::stable_partition(found.processes.begin(), found.processes.end(), lives);
     if (options.json) {
         return print(list_json(found)) ? kExitAnswered : kExitUnusable;
     }
     say(found.problems);
+    if (const auto left_out = found.processes.end() - dead; left_out != 0 && !options.all) {
+        found.processes.erase(dead, found.processes.end());
+        fmt::print(stderr, "titan-dump: {} process{} that ended {} not shown (--all)\n", left_out,
+                   left_out == 1 ? "" : "es", left_out == 1 ? "is" : "are");
+    }
     if (found.processes.empty()) {
-        fmt::print(stderr, "titan-dump: no traced process{} on this node\n", ::geteuid() == 0 ? "" : " of this user");
+        fmt::print(stderr, "titan-dump: no{} traced process{} on this node\n", options.all ? "" : " living",
+                   ::geteuid() == 0 ? "" : " of this user");
         return kExitAnswered;
     }
     return print(list_text(found)) ? kExitAnswered : kExitUnusable;
@@ -174,7 +182,8 @@ int run_command_line(int argc, char** argv) {
     app.option("PID", options.pids, "processes that shall dump").positive();
     app.option("--job", options.run, "all ranks of that run, on this node and on its others");
     app.option("--attempt", options.attempt, "of that run (default: the newest)").not_negative();
-    app.flag("--list", options.list, "only list the traced processes of this node");
+    app.flag("--list", options.list, "only list the traced processes of this node that live");
+    app.flag("--all", options.all, "with --list, also those that ended, behind the others; --json always has them");
     app.option("--timeout", options.timeout_s, "seconds that a process gets to write its dump")
         .not_negative()
         .show_default();

@@ -20,6 +20,24 @@ namespace {
 constexpr int kMaxNumberClashes = 1000;
 constexpr uint64_t kMaxRemovals = 64;
 
+constexpr char kReadme[] =
+    "titantrace, a flight recorder for GPU jobs, wrote what lies here: ATTEMPT/rankNNNNN.N.titan is dump N of a rank, "
+    "made when\n"
+    "a rank hung, crashed or was asked for one. To read: titan-analyze DIR, with the directory that this one is in.\n"
+    "In the dumps: calls of NCCL and CUDA with sizes and times, stacks, names of hosts, files and functions, settings "
+    "of NCCL\n"
+    "and CUDA; no contents of tensors. Of each rank the newest few stay (TITANTRACE_KEEP). All may be deleted: "
+    "titan-analyze clean.\n";
+
+// For whoever finds these files. Only the process that makes the directory writes it: the others ask nothing of the file system.
+void leave_readme(int run_dir) {
+    const Fd file(openat(run_dir, "README", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    constexpr ssize_t kBytes = sizeof(kReadme) - 1;
+    if (file.valid() && ::write(file.get(), kReadme, kBytes) != kBytes) {
+        unlinkat(run_dir, "README", 0);
+    }
+}
+
 // "rank00003.12.titan" with the stem "rank00003" gives 12.
 bool dump_number(const char* name, const char* stem, uint64_t& number) {
     size_t stem_length = strlen(stem);
@@ -34,7 +52,11 @@ bool dump_number(const char* name, const char* stem, uint64_t& number) {
 }  // namespace
 
 Fd open_attempt_dir(int base, const char* run, int32_t attempt) {
+    const bool is_first = mkdirat(base, run, 0777) == 0;
     Fd run_dir = open_plain_dir(base, run);
+    if (is_first && run_dir.valid()) {
+        leave_readme(run_dir.get());
+    }
     char name[16];
     format_text(name, sizeof(name), "%d", attempt);
     return run_dir.valid() ? open_plain_dir(run_dir.get(), name) : Fd();

@@ -76,6 +76,20 @@ TEST_CASE("a dump is complete, private and says what it is") {
           "titantrace: rank 3: dump written to " + scratch.dump_path("rank00003.0.titan") + " (api: for the test)\n");
 }
 
+TEST_CASE("a run's directory says what it is, written by whoever makes it and never again") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    CHECK(run_child(environment, [] { return dump_times(1); }) == 0);
+    const std::string readme = std::filesystem::path(scratch.dump_path("")).parent_path().parent_path() / "README";
+    CHECK(has(read_file(readme), "titan-analyze DIR"));
+    struct stat file {};
+    stat(readme.c_str(), &file);
+    CHECK((file.st_mode & 0777) == 0600);
+    std::filesystem::remove(readme);
+    CHECK(run_child(environment, [] { return dump_times(1); }) == 0);
+    CHECK(!std::filesystem::exists(readme));
+}
+
 TEST_CASE("numbers go on, the last three stay, nothing is overwritten") {
     Scratch scratch;
     auto environment = rank_environment(scratch, 0);
