@@ -396,7 +396,7 @@ class Dump(node_jobs.NodeCase):
         for pid, words in ((1000000, "too short"), (1000001, "link"), (1000002, "alone"), (1000003, "not a ring"), (1000004, "alone"),
                            (1000005, "truncated or damaged")):
             self.expect_refusal(words, pid)
-        listed = self.titan_dump("--list")
+        listed = self.titan_dump("--list", "--all")
         self.assertEqual((listed.status, listed.stderr.count("\n")), (0, 6), listed.stderr)  # and the hard link spoils its twin
         self.assertEqual(self.place.dump_files(), [])
         (directory / "1000002-5.ring").unlink()
