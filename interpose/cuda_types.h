@@ -43,5 +43,10 @@ struct cudaGraphEdgeData;
 #endif
 #if CUDART_VERSION < 12080
 using cudaLibrary_t = struct CUlib_st*;
+struct cudaMemcpyAttributes;
+struct cudaMemcpy3DBatchOp;
+#endif
+#if CUDART_VERSION < 13010
+using cudaExecutionContext_t = struct cudaExecutionContext_st*;
 #endif
 #endif

@@ -24,7 +24,7 @@ NOT_WRAPPED = {
     r"cu(da)?EventCreate(WithFlags|FromEGLSync)?": "a new event orders nothing yet; it is known from its first record",
     r"cuda(Malloc|Free)MipmappedArray": "textures: set up once, outside of training steps",
     r"cuMemAddressFree": "gives back addresses, no memory",
-    r"cu(da)?GraphCreate|cu(da)?GraphConditionalHandleCreate": "empty: what is put into it matters",
+    r"cu(da)?GraphCreate|cu(da)?GraphConditionalHandleCreate(_v2)?": "empty: what is put into it matters",
     r"cu(da)?GraphAdd(Mem(Alloc|Free|cpy|set)Node(1D|FromSymbol|ToSymbol)?)":
         "nodes without a collective: not expanded",
     r"cu(da)?Graph(Exec)?(Host|Kernel|Memcpy|Memset|BatchMemOp|ExternalSemaphores(Signal|Wait))NodeSetParams"
@@ -36,7 +36,8 @@ NOT_WRAPPED = {
     rf"cudaMem(cpyBatch|cpy3DBatch|Prefetch|PrefetchBatch|DiscardBatch|DiscardAndPrefetchBatch)Async{TWIN}":
         "parameters changed under one name, or came with CUDA 13: seen in the driver",
     rf"cu(da)?StreamGetCaptureInfo(_v[23])?{TWIN}|cu(da)?StreamUpdateCaptureDependencies(_v2)?{TWIN}|"
-    r"cu(da)?ThreadExchangeStreamCaptureMode": "asks about a capture, or changes its edges; what is captured stays",
+    rf"cu(da)?ThreadExchangeStreamCaptureMode|cuStream(Begin|End)CaptureToCig{TWIN}":
+        "asks about a capture, changes its edges, or captures for Direct3D (CIG); what is captured stays",
     r"cuLaunch|cuLaunchGrid(Async)?": "deprecated in the header, for cuLaunchKernel",
     r"cuLaunchCooperativeKernelMultiDevice": "deprecated in the header; several streams in one call",
 }
@@ -48,6 +49,7 @@ LATER = {
     "CUgraphEdgeData": 12030, "CU_GRAPH_NODE_TYPE_CONDITIONAL": 12030, "CUmemcpyAttributes_v1": 12080,
     "CUDA_MEMCPY3D_BATCH_OP_v1": 12080, "CUgreenCtx": 12040, "CUmemDecompressParams": 12060, "cudaGraphInstantiateParams": 12000, "cudaDriverEntryPointQueryResult": 12000,
     "cudaKernel_t": 12010, "cudaGraphEdgeData": 12030, "cudaLibrary_t": 12080,
+    "cudaExecutionContext_t": 13010, "cudaMemcpyAttributes": 12080, "cudaMemcpy3DBatchOp": 12080,
 }
 HEADERS = ("cuda.h", "cudaTypedefs.h", "cuda_runtime_api.h", "builtin_types.h", "driver_types.h")
 APIS = {"cuda_runtime": "cuda_runtime_api.h", "cuda_driver": "cuda.h"}
@@ -141,7 +143,7 @@ class Complete(unittest.TestCase):
 
 class Compiles(unittest.TestCase):
     def test_trimmed_headers(self):
-        for version in (11080, 12000, 12020, 12040, 12080):
+        for version in (11080, 12000, 12020, 12040, 12080, 13000):
             with tempfile.TemporaryDirectory() as place:
                 older_headers(version, place)
                 for api, header in APIS.items():
@@ -161,7 +163,7 @@ class Compiles(unittest.TestCase):
             print(f"skipped: {reason}", flush=True)
             self.skipTest(reason)
         for include in options.older_toolkit:
-            for source in (*(f"{api}_wrappers.cpp" for api in APIS), "driver_api.cpp"):
+            for source in (*(f"{api}_wrappers.cpp" for api in APIS), "find_driver_api.cpp"):
                 with self.subTest(include=include, source=source):
                     # NVIDIA's wheels have the compiler's part of the headers (crt/) in a package of its own: the
                     # installed toolkit's are found after these.
