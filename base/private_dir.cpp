@@ -14,8 +14,12 @@ namespace {
 
 constexpr int kOpenDir = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
-Fd make_and_open(int parent, const char* name, mode_t mode) {
-    if (mkdirat(parent, name, mode) != 0 && errno != EEXIST) {
+Fd make_and_open(int parent, const char* name, mode_t mode, bool* made = nullptr) {
+    const bool is_new = mkdirat(parent, name, mode) == 0;
+    if (made != nullptr) {
+        *made = is_new;
+    }
+    if (!is_new && errno != EEXIST) {
         // A read-only parent may still hold the directory.
         int reason = errno;
         Fd existing(openat(parent, name, kOpenDir | O_NOFOLLOW));
@@ -73,7 +77,7 @@ Fd open_private_dir(int parent, const char* name) {
     return dir;
 }
 
-Fd open_plain_dir(int parent, const char* name) { return make_and_open(parent, name, 0777); }
+Fd open_plain_dir(int parent, const char* name, bool* made) { return make_and_open(parent, name, 0777, made); }
 
 Fd open_user_path(const char* path) {
     char prefix[PATH_MAX];

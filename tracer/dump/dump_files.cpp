@@ -52,9 +52,9 @@ bool dump_number(const char* name, const char* stem, uint64_t& number) {
 }  // namespace
 
 Fd open_attempt_dir(int base, const char* run, int32_t attempt) {
-    const bool is_first = mkdirat(base, run, 0777) == 0;
-    Fd run_dir = open_plain_dir(base, run);
-    if (is_first && run_dir.valid()) {
+    bool is_new = false;
+    Fd run_dir = open_plain_dir(base, run, &is_new);
+    if (is_new && run_dir.valid()) {
         leave_readme(run_dir.get());
     }
     char name[16];

@@ -47,8 +47,8 @@ inline bool is_private_dir(const struct stat& status, uid_t owner) {
 // directories of other users and ones that others can enter.
 Fd open_private_dir(int parent, const char* name);
 
-// As above for a directory that others may read: made with mode 0777 less the umask, must not be a link.
-Fd open_plain_dir(int parent, const char* name);
+// As above for a directory that others may read: made with mode 0777 less the umask, must not be a link. `made`: by this call.
+Fd open_plain_dir(int parent, const char* name, bool* made = nullptr);
 
 // Makes every missing directory of an absolute path (0777 less the umask) and opens the last. Links are
 // followed: the path is the user's own word.
