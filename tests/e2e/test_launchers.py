@@ -7,6 +7,7 @@ import sys
 import unittest
 
 import harness
+import slurm_cluster
 
 VICTIM = 2
 TRAIN = harness.ROOT / "tests" / "simgpu" / "train.py"
@@ -74,6 +75,37 @@ class Launchers(harness.Case):
         if no_slurm():
             self.skipTest(no_slurm())
         self.each_end(["srun", "--overcommit", "--kill-on-bad-exit=1", "-n", 4], "Slurm")
+
+    def test_srun_on_four_nodes(self):
+        """A hang on one node makes all four dump; each packs its own ranks; one machine names the cause."""
+        if slurm_cluster.missing():
+            self.skipTest(slurm_cluster.missing())
+        cluster = slurm_cluster.Cluster(self.place.path / "slurm", 4)
+        self.addCleanup(cluster.stop)
+        if why := cluster.start():
+            self.skipTest(why)
+        program = self.place.path / "as_torchrun.py"
+        program.write_text(AS_TORCHRUN.replace("SLURM_LOCALID", "SLURM_PROCID"))  # the simulator has one set of GPUs for all
+        env = self.place.env(preload=False, SIMGPU_DIR=harness.stand_ins(), SIMTRAIN_STORE=self.place.meet, OMP_NUM_THREADS="1",
+                             SIMGPU_FAULTS="spin rank=5 step=40", TITANTRACE_RUN_ID=None, RINGS=self.place.rings,
+                             RUN=harness.BUILD / "tools" / "titan-run", **cluster.env)
+        # /dev/shm is one here: each node has rings of its own by name.
+        node = 'mkdir -p "$RINGS/$SLURM_NODEID"; exec "$RUN" --ring-dir "$RINGS/$SLURM_NODEID" --timeout 3 -- "$@"'
+        job = self.place.start(["srun", "--nodes=4", "--ntasks-per-node=2", "sh", "-c", node, "sh", sys.executable, program, "--tp", "2",
+                                "--steps", "100000", "--step-ms", "2"], env)
+        dumped = lambda: {path.name[:9] for path in self.place.dumps.glob("slurm-*/0/rank*.titan")}
+        harness.wait_for(lambda: len(dumped()) == 8 or job.status is not None, 60, "all four nodes dump")
+        self.assertEqual(len(dumped()), 8, job.stderr[:3000])
+        self.assertIn(f"titan-run: recording; dumps will be in {self.place.dumps}/", job.stderr)
+        digests = self.place.path / "digests"
+        packed = self.place.run(["srun", "--nodes=4", "--ntasks-per-node=1", harness.BUILD / "analyzer" / "titan-analyze", "digest",
+                                 self.place.dumps, "--node", "--into", digests, "--ring-dir", self.place.path], env, 60)
+        self.assertEqual(packed.status, 0, packed.stderr)
+        self.assertEqual(len(list(digests.rglob("*.digest"))), 4)
+        for source in (digests, self.place.dumps):
+            analysis = self.place.analyze(source, "--no-rings")
+            self.assertEqual((analysis.status, analysis.json["verdict"]["ranks"]), (harness.FINDINGS, [5]), analysis.stdout)
+            self.assertIn("node-3", analysis.stdout)
 
 
 if __name__ == "__main__":
