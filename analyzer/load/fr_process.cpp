@@ -254,7 +254,8 @@ class ProcessMaker {
                        : raw.state == fr::State::kStarted ? DeviceState::kStarted
                        : watched                          ? DeviceState::kNotReached
                                                           : DeviceState::kUnknown;
-        process_.starts_seen |= raw.time_started_ns != 0 && name.backend != "gloo";
+        // nccl2 (the "nccl" of PyTorch 2.15) notes the start of a call when it sees the end, and never before.
+        process_.starts_seen |= raw.time_started_ns != 0 && raw.time_started_ns != raw.time_completed_ns && watched;
         if (!done) {
             process_.timeout_ns = std::max<uint64_t>(
                 process_.timeout_ns,

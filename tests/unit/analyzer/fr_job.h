@@ -60,6 +60,8 @@ class FrJob {
         pair(rank, group, fmt::format("nccl:recv {}<-{}", place(group, rank), place(group, peer)), state, elements);
     }
 
+    // As nccl2 writes it: a call's start is noted with its end.
+    void note_starts_with_ends() { starts_with_ends_ = true; }
     void pass_ms(int rank, int64_t ms) { at(rank).now_ms += ms; }
     // The ring has overwritten the oldest entries of that rank.
     void forget(int rank, size_t entries) {
@@ -124,6 +126,9 @@ class FrJob {
         rank.now_ms += 10;
         const int64_t created_ns = (kEpochMs + rank.now_ms) * 1'000'000;
         const bool done = state == FrState::kDone;
+        const int64_t done_ns = created_ns + 5'000'000;
+        const std::string started_too =
+            starts_with_ends_ ? fmt::format(R"(, "time_discovered_started_ns": {})", done_ns) : std::string();
         rank.entries.push_back(fmt::format(
             R"({{"record_id": {}, "process_group": ["{}", "{}"], "profiling_name": "{}", "collective_seq_id": {}, )"
             R"("p2p_seq_id": {}, "time_created_ns": {}, "input_sizes": [[{}]], "input_dtypes": ["Float"], )"
@@ -134,7 +139,7 @@ class FrJob {
             : state == FrState::kStarted ? "started"
                                          : "scheduled",
             done, kTimeoutMs, is_p2p,
-            done ? fmt::format(R"(, "time_discovered_completed_ns": {})", created_ns + 5'000'000) : "",
+            done ? fmt::format(R"(, "time_discovered_completed_ns": {})", done_ns) + started_too : "",
             state == FrState::kStarted ? fmt::format(R"(, "time_discovered_started_ns": {})", kFileTime) : ""));
     }
 
@@ -166,6 +171,7 @@ class FrJob {
 
     std::map<std::string, Group> groups_;
     std::vector<Rank> ranks_;
+    bool starts_with_ends_ = false;
 };
 
 }  // namespace titan::test

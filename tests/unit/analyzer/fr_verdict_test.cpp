@@ -47,6 +47,24 @@ TEST_CASE("a rank that raised and wrote its file at once does not hide that the 
     CHECK(diagnosis.findings.front().summary.find("all_gather") != std::string::npos);
 }
 
+TEST_CASE(
+    "where starts are noted with the ends only, no queue is said to be blocked, and who left no file is suspected") {
+    FrJob job(4);
+    job.note_starts_with_ends();
+    for (int i = 0; i < 5; ++i) {
+        job.all("world", "all_reduce");
+    }
+    for (const int rank : {0, 2, 3}) {
+        job.call(rank, "world", "all_reduce", FrState::kPending);
+    }
+    job.leave_out_file(1);
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().kind == FindingKind::kRankNotArrived);
+    CHECK(diagnosis.findings.front().ranks == std::vector<int>{1});
+    CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
+}
+
 TEST_CASE("files a minute apart accuse nobody of having left") {
     FrJob job(4);
     for (int i = 0; i < 5; ++i) {
