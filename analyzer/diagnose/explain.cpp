@@ -13,6 +13,7 @@
 #include "rank_state.h"
 #include "replays.h"
 #include "run_text.h"
+#include "skipped_call.h"
 #include "uncertainty.h"
 #include "witnessed.h"
 
@@ -166,7 +167,9 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
         return fmt::format("exited without calling {}", call);
     }
     if (absence.moved_on) {
-        const Entry& last = process->entries.back();
+        const auto made = std::find_if(process->entries.rbegin(), process->entries.rend(),
+                                       [](const Entry& entry) { return moves_data(entry.kind); });
+        const Entry& last = made == process->entries.rend() ? process->entries.back() : *made;
         const bool same_step = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
             return waiter.entry != nullptr && waiter.entry->step >= last.step;
         });

@@ -227,8 +227,8 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
         process.threads.push_back(decode_thread(record, image.clock(), texts));
     }
     decode_entries(image, row_of, texts, symbols, process);
-    complete_device_states(process);
     undo_ends_by_abort(process);
+    complete_device_states(process);
     index_calls(process);
     decode_stream_work(opened, texts, process);
     decode_channels(image, process);

@@ -252,9 +252,10 @@ void undo_ends_by_abort(Process& process) {
             entry.finished_ns < member.closed_ns) {
             continue;
         }
-        const bool started = entry.started_ns != 0 && entry.started_ns < member.closed_ns;
+        const bool seen = entry.started_ns != 0;
+        const bool started = seen && entry.started_ns < member.closed_ns;
         entry.state = started ? CallState::kStarted : CallState::kPending;
-        entry.device = started ? DeviceState::kStarted : DeviceState::kUnknown;
+        entry.device = started ? DeviceState::kStarted : seen ? DeviceState::kNotReached : DeviceState::kUnknown;
         entry.started_ns = started ? entry.started_ns : 0;
         entry.finished_ns = 0;
         if (format::is_collective(entry.kind) && entry.sequence != kNoSequence) {

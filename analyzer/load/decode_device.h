@@ -10,13 +10,13 @@ namespace titan::analyzer {
 
 DeviceState device_state(const format::CollectiveEntry& raw, const format::RingImage& image);
 
-// After the entries. Where the method only reports what it saw start, a call that it watches and has not seen start is
-// not reached.
-void complete_device_states(Process& process);
-
-// After the device states. ncclCommAbort makes the kernels of a communicator return: a call that ended only then, as those do
+// After the entries. ncclCommAbort makes the kernels of a communicator return: a call that ended only then, as those do
 // that PyTorch's watchdog aborts, has not finished.
 void undo_ends_by_abort(Process& process);
+
+// After that. Where the method only reports what it saw start, a call that it watches and has not seen start is
+// not reached.
+void complete_device_states(Process& process);
 
 // After the entries and threads: fills Process::work, streams_seen, work_done, channels. Work that is known to be done is
 // left out: because something after it on its stream is, because a stream that waited for its event went past the wait, or

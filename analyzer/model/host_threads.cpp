@@ -45,6 +45,11 @@ bool is_sync_call(const std::string& name) {
                        [&](const char* part) { return name.find(part) != std::string::npos; });
 }
 
+bool has_aborted(const Process& process) {
+    return std::any_of(process.members.begin(), process.members.end(),
+                       [](const Member& member) { return member.state == format::CommState::kAborted; });
+}
+
 bool is_host_unseen(const Process& process) {
     return !process.sees.host_calls ||
            (process.streams_seen.recorded == 0 && process.streams_seen.launches == 0 &&

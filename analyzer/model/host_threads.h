@@ -16,6 +16,9 @@ bool is_sync_call(const std::string& name);
 // Nothing tells what its host does: a Flight Recorder file, or no CUDA call was seen at all (TITANTRACE_CUDA=off, a static
 // runtime).
 bool is_host_unseen(const Process& process);
+
+// It aborted a communicator: whatever its host waited in, the abort let it go.
+bool has_aborted(const Process& process);
 // A creation from another communicator.
 bool is_child(OpKind origin);
 bool is_creation(OpKind kind);

@@ -173,8 +173,9 @@ class GraphBuilder {
             for (const ThreadState* thread : issuing_threads(run_.processes[process])) {
                 hold_thread(process, *thread, nodes);
             }
-            // Where nothing tells what the host does, an unfinished call is what it most likely waits for.
-            if (is_host_unseen(run_.processes[process])) {
+            // Where nothing tells what the host does, an unfinished call is what it most likely waits for. A host that aborted a
+            // communicator waited until then.
+            if (is_host_unseen(run_.processes[process]) || (nodes.empty() && has_aborted(run_.processes[process]))) {
                 for (const auto& [index, node] : node_of_entry_[process]) {
                     nodes.insert(node);
                 }
@@ -296,12 +297,14 @@ class GraphBuilder {
         const Member* member = ref.row == kNoIndex ? nullptr : &process.members[ref.row];
         if (is_stale(process, node) || ends_early(process, node)) {
             absence.reason = AbsenceReason::kUnknown;
-        } else if (member != nullptr && (member->closed_ns != 0 || member->state == CommState::kDestroyed ||
-                                         member->state == CommState::kAborted)) {
+            return absence;
+        }
+        absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
+        const bool closed = member != nullptr && (member->closed_ns != 0 || member->state == CommState::kDestroyed ||
+                                                  member->state == CommState::kAborted);
+        if (closed && (absence.held_by.empty() || !has_aborted(process))) {
             absence.reason = AbsenceReason::kClosed;
-            absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
         } else {
-            absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
             if (member != nullptr) {
                 absence.skip = find_skipped_call(run_, graph_.orders, ref, node);
                 if (absence.skip.verdict == SkipVerdict::kNo) {
@@ -318,7 +321,7 @@ class GraphBuilder {
         return absence;
     }
 
-    // A member whose call is recorded but does not wait at the head of its stream.
+    // A member whose call is recorded but not at the head of its stream.
     void place_recorded(WaitNode& node, MemberRef ref, const Entry& entry) {
         const Member& member = run_.member(ref);
         const auto index = static_cast<uint32_t>(&entry - run_.process(ref).entries.data());

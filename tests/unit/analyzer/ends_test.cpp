@@ -207,26 +207,64 @@ TEST_CASE("a hang that was ended is a hang; the end is a note") {
     }
 }
 
+namespace {
+
+// As PyTorch's watchdog does it: the abort ends what waits, and the process crashes.
+void abort_communicators(Scenario& job, int rank) {
+    auto& ring = job.ring(rank);
+    const uint64_t aborted_ticks = job.now_ticks(rank) - 10 * kMs;
+    for (uint64_t ticket = 0; ticket < ring.next_ticket(); ++ticket) {
+        auto& call = ring.call(ticket);
+        auto& communicator = ring.communicator(call.communicator);
+        communicator.closed_ticks = aborted_ticks;
+        communicator.state = format::CommState::kAborted;
+        if (call.state != format::CallState::kFinished) {
+            call.state = format::CallState::kFinished;
+            call.gpu_finished_ticks = aborted_ticks + kMs;
+            communicator.finished = communicator.next_sequence;
+        }
+    }
+    ring.header().state = format::ProcessState::kCrashed;
+}
+
+}  // namespace
+
+TEST_CASE("who aborted a communicator while it waited is not accused of the calls that it then did not make") {
+    Scenario job(4);
+    job.communicator("even", {0, 2});
+    job.communicator("odd", {1, 3});
+    job.every_rank([](int rank, Program& program) {
+        for (int step = 0; step < 4; ++step) {
+            program.all_reduce(rank % 2 == 0 ? "even" : "odd").all_reduce("world");
+            if (rank != 1 || step != 2) {
+                program.group_start().send("world", (rank + 1) % 4).recv("world", (rank + 3) % 4).group_end();
+            }
+            program.all_reduce("world", 32).sync();
+        }
+    });
+    job.play();
+    abort_communicators(job, 2);
+    Played played{run_of(job, {}, "peer"), {}};
+    played.run.processes[2].liveness = Liveness::kCrashed;
+    for (analyzer::ThreadState& thread : played.run.processes[2].threads) {
+        thread.call = 0;  // the abort let it go
+    }
+    analyzer::link(played.run);
+    played.diagnosis = analyzer::diagnose(played.run);
+    REQUIRE(!played.diagnosis.findings.empty());
+    CHECK(played.head().ranks == ranks({1}));
+    for (const auto& finding : played.diagnosis.findings) {
+        CHECK(!tells(finding.summary, "closed the communicator"));
+    }
+}
+
 TEST_CASE("a hang whose watchdogs aborted the communicators is a hang, although the aborts ended the calls") {
     Scenario job(4);
     write_training(job, 4);
     job.program(2).nth_call("world", 2).count = 7;
     job.play();
     for (int rank = 0; rank < job.size(); ++rank) {
-        auto& ring = job.ring(rank);
-        const uint64_t aborted_ticks = job.now_ticks(rank) - 10 * kMs;
-        for (uint64_t ticket = 0; ticket < ring.next_ticket(); ++ticket) {
-            auto& call = ring.call(ticket);
-            auto& communicator = ring.communicator(call.communicator);
-            communicator.closed_ticks = aborted_ticks;
-            communicator.state = format::CommState::kAborted;
-            if (call.state != format::CallState::kFinished) {
-                call.state = format::CallState::kFinished;
-                call.gpu_finished_ticks = aborted_ticks + kMs;
-                communicator.finished = communicator.next_sequence;
-            }
-        }
-        ring.header().state = format::ProcessState::kCrashed;
+        abort_communicators(job, rank);
     }
     Played played{run_of(job, {}, "crash"), {}};
     for (Process& process : played.run.processes) {
