@@ -13,8 +13,10 @@ def start():
     from torch.distributed.flight_recorder.components import builder, loader, utils
     from torch.distributed.flight_recorder.components.config_manager import JobConfig
     logging.getLogger("Flight Recorder").setLevel(logging.INFO)
-    # PyTorch does not require the package tabulate; one of its modules does without it, the other one crashes.
-    utils.tabulate = getattr(utils, "tabulate", builder.tabulate)
+    # PyTorch does not require the package tabulate; one of its modules does without it (the name is of 2.14 and older, or of
+    # 2.15), the other one crashes.
+    without = getattr(builder, "tabulate", None) or builder._tabulate
+    utils.tabulate = getattr(utils, "tabulate", without)
 
 
 def version() -> str:

@@ -1,5 +1,6 @@
 """What all programs share: start, model, and faults by name. A fault is a mistake that a user could make, on one rank."""
 import argparse
+import datetime
 import os
 
 import torch
@@ -19,6 +20,8 @@ def start(lazily=False):
     """Lazily: a communicator is made at its first call, and one for each pair that sends."""
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
+    if "DIST_TIMEOUT_S" in os.environ:  # for all groups, also those of a device mesh, which are given none
+        dist.distributed_c10d.default_pg_nccl_timeout = datetime.timedelta(seconds=float(os.environ["DIST_TIMEOUT_S"]))
     dist.init_process_group("nccl", device_id=None if lazily else device)
     return device
 

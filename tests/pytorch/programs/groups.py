@@ -5,10 +5,10 @@ from common import parsed, start
 from mistakes import mistake
 
 
-def exchange(rank, size, device):
+def exchange(rank, size, device, to_next=1):
     """A ring: to the next rank, from the one before."""
     sent, received = torch.full((64,), float(rank)).to(device), torch.zeros(64, device=device)
-    works = dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, (rank + 1) % size),
+    works = dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, (rank + to_next) % size),
                                     dist.P2POp(dist.irecv, received, (rank - 1) % size)])
     for work in works:
         work.wait()
@@ -29,7 +29,7 @@ def main():
         for call in reversed(calls) if wrong == "order" else calls:
             call()
         if wrong != "skip":
-            exchange(rank, size, device)
+            exchange(rank, size, device, to_next=2 if wrong == "peer" else 1)
         with dist._coalescing_manager(device=device, async_ops=True) as coalesced:
             for part in value.chunk(4):
                 dist.all_reduce(part)

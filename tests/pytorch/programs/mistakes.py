@@ -4,6 +4,7 @@ import signal
 import sys
 import time
 
+import torch
 import torch.distributed as dist
 
 
@@ -23,4 +24,14 @@ def mistake(options, step):
         os.kill(os.getpid(), signal.SIGKILL)
     if options.fault == "loader":
         hanging_loader()
+    if options.fault == "destroy":
+        try:
+            raise ValueError("a batch that cannot be read")
+        finally:
+            dist.destroy_process_group()
+    if options.fault == "oom":
+        try:
+            torch.empty(1 << 46, device="cuda")
+        except torch.OutOfMemoryError:
+            print("out of memory: this batch is left out", flush=True)
     return options.fault
