@@ -188,9 +188,27 @@ RankLine fit_line(const Run& run, const Communicator& communicator) {
     return line;
 }
 
+// nccl2 (the "nccl" of PyTorch 2.15) notes the start of a call when it sees its end, and never before: a call without a start may have
+// started. One rank's calls may be so short that a look finds both; where no rank of the run shows a start by itself, it is nccl2.
+void forget_starts_noted_with_ends(Run& run) {
+    if (std::any_of(run.processes.begin(), run.processes.end(),
+                    [](const Process& process) { return process.starts_seen && !process.starts_with_ends; })) {
+        return;
+    }
+    for (Process& process : run.processes) {
+        process.starts_seen = false;
+        for (Entry& entry : process.entries) {
+            if (process.starts_with_ends && entry.device == DeviceState::kNotReached) {
+                entry.device = DeviceState::kUnknown;
+            }
+        }
+    }
+}
+
 }  // namespace
 
 void link(Run& run) {
+    forget_starts_noted_with_ends(run);
     std::stable_sort(run.processes.begin(), run.processes.end(), [](const Process& a, const Process& b) {
         return std::tie(a.rank, a.pid) < std::tie(b.rank, b.pid);
     });

@@ -254,8 +254,11 @@ class ProcessMaker {
                        : raw.state == fr::State::kStarted ? DeviceState::kStarted
                        : watched                          ? DeviceState::kNotReached
                                                           : DeviceState::kUnknown;
-        // nccl2 (the "nccl" of PyTorch 2.15) notes the start of a call when it sees the end, and never before.
-        process_.starts_seen |= raw.time_started_ns != 0 && raw.time_started_ns != raw.time_completed_ns && watched;
+        if (raw.time_started_ns != 0 && watched) {
+            const bool with_its_end = raw.time_started_ns == raw.time_completed_ns;
+            process_.starts_with_ends = with_its_end && (process_.starts_with_ends || !process_.starts_seen);
+            process_.starts_seen = true;
+        }
         if (!done) {
             process_.timeout_ns = std::max<uint64_t>(
                 process_.timeout_ns,

@@ -350,6 +350,7 @@ struct Process {
     format::GpuProgressMethod gpu_method{};
     uint32_t gpu_sample = 1;         // every n-th launch is observed
     bool starts_seen = false;        // when calls start on the GPU is observed
+    bool starts_with_ends = false;   // and each start was noted with its end, as far as this record shows
     bool partial_recording = false;  // TITANTRACE_RANKS was set: other ranks may rightly have no record
     Coverage sees;
     uint64_t first_ticket = 0;  // of entries[0]

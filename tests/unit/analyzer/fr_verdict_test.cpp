@@ -47,6 +47,21 @@ TEST_CASE("a rank that raised and wrote its file at once does not hide that the 
     CHECK(diagnosis.findings.front().summary.find("all_gather") != std::string::npos);
 }
 
+TEST_CASE("a rank whose starts were noted with the ends is blocked where others show that a call has started") {
+    FrJob job(4);
+    job.note_starts_with_ends();
+    for (int i = 0; i < 5; ++i) {
+        job.all("world", "all_reduce");
+    }
+    for (const int rank : {0, 1, 2, 3}) {
+        job.call(rank, "world", "all_reduce", rank == 1 ? FrState::kPending : FrState::kStarted);
+    }
+    const Diagnosis diagnosis = diagnose(job);
+    REQUIRE_FALSE(diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().kind == FindingKind::kGpuQueueBlocked);
+    CHECK(diagnosis.findings.front().ranks == std::vector<int>{1});
+}
+
 TEST_CASE(
     "where starts are noted with the ends only, no queue is said to be blocked, and who left no file is suspected") {
     FrJob job(4);
