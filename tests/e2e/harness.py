@@ -201,6 +201,8 @@ class Place:
                         self.env(preload=False))
         if done.status != 0 and not (starting and done.status in (FINDINGS, UNUSABLE)):
             raise AssertionError(f"titan-analyze show: status {done.status}: {done.stderr}")
+        if done.status == UNUSABLE:
+            return []
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def stacks(self, *arguments):
