@@ -143,12 +143,30 @@ class EndJudge {
         }
     }
 
+    // Those that are missing, and not because they wait for others.
+    static std::vector<uint32_t> awaited_in(const WaitNode& node) {
+        std::vector<uint32_t> awaited;
+        for (const Absence& absence : node.absent) {
+            if (absence.reason != AbsenceReason::kUnknown && absence.held_by.empty() && absence.member.known()) {
+                awaited.push_back(absence.member.process);
+            }
+        }
+        return awaited;
+    }
+
     // A watchdog has called it a hang, or would have by now: its dump may have been followed by a later record.
-    bool is_confirmed(const WaitNode& node) {
+    bool is_confirmed(const Waiter& waiter) {
+        const Process& waiting = run_.process(waiter.member);
+        return called_a_hang(waiting) || (waiting.timeout_ns != 0 && waiter.age_ns >= waiting.timeout_ns);
+    }
+
+    // A watchdog had called it a hang when this process still lived, so its end is not what the others wait for.
+    bool outlived_hang(uint32_t index, const WaitNode& node) {
+        const Process& one = process(index);
         return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
             const Process& waiting = run_.process(waiter.member);
-            const auto timeout_ns = static_cast<int64_t>(std::min<uint64_t>(waiting.timeout_ns, INT64_MAX));
-            return called_a_hang(waiting) || (timeout_ns != 0 && waiter.age_ns >= timeout_ns);
+            const int64_t margin_ns = waiting.host == one.host ? 0 : kOtherHostNs;
+            return is_confirmed(waiter) && ended_ns(one) > waiting.now_ns + margin_ns;
         });
     }
 
@@ -169,12 +187,13 @@ class EndJudge {
     // soon as what was late has come. Only a wait that a watchdog has called a hang was one before. Whoever aborted its
     // communicator first had given up a wait, whatever for.
     void end_those_in_a_hang() {
-        std::set<uint32_t> waiting;
+        std::set<uint32_t> hung;
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
             if (hangs_[node] == Hang::kByTime) {
                 // One that ended soon after it had come was not ended because of the wait.
                 const int64_t longest_ns = longest_wait_ns(graph_.nodes[node]);
-                const bool confirmed = is_confirmed(graph_.nodes[node]);
+                const bool confirmed = std::any_of(graph_.nodes[node].waiting.begin(), graph_.nodes[node].waiting.end(),
+                                                   [&](const Waiter& waiter) { return is_confirmed(waiter); });
                 const bool for_others = waits_for_others(graph_.nodes[node]);
                 for (const Waiter& waiter : graph_.nodes[node].waiting) {
                     const uint32_t index = waiter.member.process;
@@ -186,12 +205,17 @@ class EndJudge {
                     if (!confirmed && process(index).liveness == Liveness::kKilled && ended_alone(index)) {
                         process(index).ending.waited_ns = std::max(process(index).ending.waited_ns, waiter.age_ns);
                     } else {
-                        waiting.insert(index);
+                        hung.insert(index);
+                    }
+                }
+                for (const uint32_t index : awaited_in(graph_.nodes[node])) {
+                    if (process(index).liveness == Liveness::kKilled && outlived_hang(index, graph_.nodes[node])) {
+                        hung.insert(index);
                     }
                 }
             }
         }
-        for (const uint32_t i : waiting) {
+        for (const uint32_t i : hung) {
             if (unasked_.contains(i)) {
                 hung_until_ns_ = std::max(hung_until_ns_, ended_ns(process(i)));
                 end(i);
@@ -324,12 +348,10 @@ class EndJudge {
         for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
             const WaitNode& node = graph_.nodes[index];
             any_hang |= hangs_[index] != Hang::kNone;
-            for (const Absence& absence : node.absent) {
-                if (absence.reason != AbsenceReason::kUnknown && absence.held_by.empty() && absence.member.known()) {
-                    awaited.insert(absence.member.process);
-                    long_wait |= std::any_of(node.waiting.begin(), node.waiting.end(),
-                                             [&](const Waiter& waiter) { return is_long(waiter, absence); });
-                }
+            for (const uint32_t missing : awaited_in(node)) {
+                awaited.insert(missing);
+                long_wait |= std::any_of(node.waiting.begin(), node.waiting.end(),
+                                         [&](const Waiter& waiter) { return is_long(waiter, missing); });
             }
         }
         const bool one_first = awaited.size() == 1 && killed.contains(*awaited.begin()) && long_wait && !any_hang;
@@ -350,11 +372,11 @@ class EndJudge {
     }
 
     // The waiter was seen alive that much later, in the same wait.
-    bool is_long(const Waiter& waiter, const Absence& absence) {
+    bool is_long(const Waiter& waiter, uint32_t missing) {
         const int64_t typical_ns = std::min(run_.member(waiter.member).typical_ns, INT64_MAX / kLongWaitFactor);
         const int64_t waited_ns = run_.process(waiter.member).ending.seen_ns - waiter.since_ns;
         return waited_ns > std::max(kLongWaitNs, typical_ns * kLongWaitFactor) &&
-               run_.processes[absence.member.process].ending.seen_ns < run_.process(waiter.member).ending.seen_ns;
+               process(missing).ending.seen_ns < run_.process(waiter.member).ending.seen_ns;
     }
 
     void warn_of_ended() {

@@ -282,7 +282,9 @@ namespace {
 
 // The calls of dp wait for those of tp on another stream, so rank 3 has made the one that rank 1 waits in while rank 2 does not
 // come to tp. Then `killed` ends; the others live on, or are told to end a second later.
-Played killed_in_a_wait(int killed, const std::string& reason, double waited_s, bool others_live) {
+// `life_ns`: after the others' dumps.
+Played killed_in_a_wait(int killed, const std::string& reason, double waited_s, bool others_live,
+                        int64_t life_ns = -1000 * kMs) {
     constexpr uint64_t kStream = 0x61;
     constexpr uint64_t kEvent = 0xe1;
     ScenarioOptions options;
@@ -306,7 +308,7 @@ Played killed_in_a_wait(int killed, const std::string& reason, double waited_s, 
         process.timeout_ns = 10'000'000'000;
         if (process.rank == killed) {
             process.liveness = Liveness::kKilled;
-            process.ending.seen_ns = process.now_ns - 1000 * kMs;
+            process.ending.seen_ns = process.now_ns + life_ns;
         } else if (!others_live) {
             process.liveness = Liveness::kKilled;
             tell_to_end(process, process.now_ns);
@@ -329,6 +331,23 @@ TEST_CASE("a rank that is killed when the job had long hung is not what it hung 
             CHECK(played.head().kind == FindingKind::kRankNotArrived);
             CHECK(played.head().ranks == ranks({2}));
         }
+    }
+}
+
+TEST_CASE("a rank that lived on after a watchdog had called the wait for it a hang did not end it by its death") {
+    const auto tells_of_the_hang = [](const std::string& line) { return tells(line, "rank 2 hung before it ended"); };
+    for (const auto& [reason, waited_s, life_ns, kind] :
+         {std::tuple{"timeout", 20, 2000 * kMs, FindingKind::kRankNotArrived},
+          {"timeout", 20, -1000 * kMs, FindingKind::kRankDead},
+          {"api", 4, 2000 * kMs, FindingKind::kRankDead}}) {
+        CAPTURE(reason);
+        CAPTURE(life_ns);
+        const Played played = killed_in_a_wait(2, reason, waited_s, true, life_ns);
+        CHECK(played.head().kind == kind);
+        CHECK(played.head().ranks == ranks({2}));
+        const auto& evidence = played.head().evidence;
+        CHECK(std::any_of(evidence.begin(), evidence.end(), tells_of_the_hang) ==
+              (kind == FindingKind::kRankNotArrived));
     }
 }
 
