@@ -9,6 +9,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <span>
 #include <thread>
 
 #include "condense.h"
@@ -105,13 +106,32 @@ void load_files_in(const Candidate& candidate, Loader& with, LoadOutcome& outcom
     load_archive(candidate.path, *archive, with, outcome);
 }
 
+// A dump from the ring of a process that is gone has no stacks. One that the process wrote itself may have: the newest of `older`.
+void add_earlier_positions(std::span<const Candidate> older, Loader& with, Process& process) {
+    for (const Candidate& candidate : older) {
+        if (candidate.is_archive || candidate.is_flight_recorder || candidate.is_digest) {
+            continue;
+        }
+        const Result<OpenedSource> opened = open_source(candidate.path, with.memory);
+        if (!opened || opened->stacks.empty() || opened->image.header().pid != process.pid ||
+            opened->image.header().pid_start_ticks != process.pid_start_ticks) {
+            continue;
+        }
+        Process earlier = decode_process(*opened);
+        decode_positions(opened->stacks, with.symbols, earlier);
+        keep_positions(earlier, process);
+        return;
+    }
+}
+
 LoadOutcome load_one(LoadJob& job, const LoadOptions& options, Loader& with) {
     LoadOutcome outcome;
     std::erase_if(job.files, [&](const Candidate& candidate) { return is_of_another_host(candidate, options); });
     if (job.files.size() > 1) {
         sort_newest_first(job.files, with.memory, outcome.problems);
     }
-    for (const Candidate& candidate : job.files) {
+    for (size_t i = 0; i < job.files.size(); ++i) {
+        const Candidate& candidate = job.files[i];
         if (candidate.is_archive) {
             load_files_in(candidate, with, outcome);
             continue;
@@ -139,7 +159,11 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, Loader& with) {
             outcome.problems.push_back(opened.error().text() + "; skipped");
             continue;
         }
+        const bool has_stacks = !opened->stacks.empty();
         take_opened(*opened, with, outcome);
+        if (!has_stacks && !outcome.processes.empty()) {
+            add_earlier_positions(std::span(job.files).subspan(i + 1), with, outcome.processes.back());
+        }
         break;
     }
     return outcome;

@@ -4,6 +4,7 @@
     test_ends.py --build DIR --rounds 20    each way twenty times (one round of each way otherwise)
 """
 
+import contextlib
 import os
 import re
 import signal
@@ -217,16 +218,24 @@ class Ends(harness.Case):
         time.sleep(4)
         pids = python_ranks(job.pid)
         for rank in ranks:
-            os.kill(pids[rank], signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # torchrun may have ended it for the others' sake
+                os.kill(pids[rank], signal.SIGKILL)
         job.wait(90)
         analysis = self.place.analyze(self.place.dumps)
         self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [VICTIM]),
                          analysis.stdout)
         self.assertIn("stuck_in_python at train.py:", analysis.json["findings"][0]["summary"])
+        return pids[VICTIM]
 
     def test_killed_long_after_its_dump(self):
-        """The rings are newer than the watchdog's dumps, which alone have stacks."""
-        self.each_round(lambda: self.end_long_after_its_dump(range(4)))
+        """The rings, and a dump that is made of one of them, are newer than the watchdog's dumps, which alone have stacks."""
+        def once():
+            victim = self.end_long_after_its_dump(range(4))
+            dumped = self.place.run([harness.BUILD / "tools" / "titan-dump", victim, "--ring-dir", self.place.rings], self.place.env(preload=False))
+            self.assertIn("is dead: its dump was written from outside", dumped.stderr)
+            self.assertIn("stuck_in_python at train.py:",
+                          self.expect("rank_not_arrived", sources=[self.place.dumps])["summary"])
+        self.each_round(once)
 
     def test_one_killed_in_a_hang(self):
         """Rank 1 waits in a call that rank 3 has issued behind the one that rank 2 never makes. torchrun ends the others."""
