@@ -173,7 +173,11 @@ size_t longest_fit(const std::vector<ClockSample>& samples, size_t first) {
     }
     while (beyond - fitting > 1) {
         const size_t middle = (fitting + beyond) / 2;
-        fits_until(std::min(middle, samples.size())) ? fitting = middle : beyond = middle;
+        if (fits_until(std::min(middle, samples.size()))) {
+            fitting = middle;
+        } else {
+            beyond = middle;
+        }
     }
     return fitting;
 }

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import metalib
 
@@ -27,21 +28,26 @@ BAD = {
 GOOD = {"nothing to say": {"base/a.cpp": "int f() { return 1; }\n"}}
 
 
-def compiled(tree):
-    """The product's files as the build compiles them; all of a sample, which has no build."""
+def compiled(tree, into):
+    """The product's files as the build compiles them for the product, which the compilation database in `into` says: those for tests have
+    other options. All files of a sample, which has no build."""
     if tree.build is None or tree.root != CONFIG.parent:
         return [str(path) for path in tree.files(suffixes={".cpp"})], ["--", "-std=c++20"]
-    commands = json.loads((tree.build / "compile_commands.json").read_text())
-    paths = {str((pathlib.Path(command["directory"]) / command["file"]).resolve()) for command in commands}
-    product = [path for path in sorted(paths) if path.endswith(".cpp")
-               and tree.root in pathlib.Path(path).parents and tree.name(path).split("/")[0] in metalib.LAYERS]
+    commands = [command for command in json.loads((tree.build / "compile_commands.json").read_text())
+                if command["output"].split("/")[0] in metalib.LAYERS and command["file"].endswith(".cpp")]
+    pathlib.Path(into, "compile_commands.json").write_text(json.dumps(commands))
+    product = {str((pathlib.Path(command["directory"]) / command["file"]).resolve()) for command in commands}
     # GCC's precompiled headers are of no use to it: it reads the headers that they were made from.
     plain = [f"--extra-arg=-I{path.parent}" for path in tree.files(*metalib.LAYERS, suffixes={".h"}) if path.name.endswith("_pch.h")]
-    return product, ["-p", str(tree.build), *plain]
+    return sorted(product), ["-p", into, *plain]
 
 
 def check(tree):
-    files, options = compiled(tree)
+    with tempfile.TemporaryDirectory() as database:
+        return problems(*compiled(tree, database), tree)
+
+
+def problems(files, options, tree):
     before, after = ([], options) if options[0] == "--" else (options, [])
 
     def problems_of(path):

@@ -27,7 +27,7 @@ std::string find_beside(const char* const (&places)[kPlaces], const char* name) 
         glob_t found{};
         const std::string pattern = (above / place / name).string();
         const bool any = ::glob(pattern.c_str(), 0, nullptr, &found) == 0 && found.gl_pathc > 0;
-        const std::string path = any ? found.gl_pathv[found.gl_pathc - 1] : "";
+        std::string path = any ? found.gl_pathv[found.gl_pathc - 1] : "";
         ::globfree(&found);
         if (any) {
             return path;

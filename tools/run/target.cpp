@@ -136,7 +136,7 @@ std::string find_program(const std::string& name) {
     const char* const path = std::getenv("PATH");
     std::istringstream directories(path != nullptr ? path : "/bin:/usr/bin");
     for (std::string directory; std::getline(directories, directory, ':');) {
-        const std::string file = (directory.empty() ? "." : directory) + "/" + name;
+        std::string file = (directory.empty() ? "." : directory) + "/" + name;
         if (struct stat status{};
             ::access(file.c_str(), X_OK) == 0 && ::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
             return file;
