@@ -28,10 +28,10 @@ MISTAKES = (
     ("pipeline", "loader", {MISSING, "p2p_unmatched"}, "hanging_loader at mistakes.py"),
     ("groups", "loader", {MISSING}, "hanging_loader at mistakes.py"),
     ("ddp", "oom", {"size_mismatch"}, "skipped"),
-    ("ddp", "destroy", {MISSING}, "closed the communicator"),
+    ("ddp", "destroy", {MISSING, "rank_dead"}, "closed the communicator"),  # it may have ended by then, or not
     ("fsdp2", "skip", {"op_mismatch"}, "where ranks 0,2-3 called all_gather"),
     ("mesh", "skip", {MISSING}, "skipped all_reduce"),
-    ("pipeline", "skip", {"p2p_unmatched"}, "skipped send"),
+    ("pipeline", "skip", {"p2p_unmatched"}, "and went on to all_reduce"),
     ("groups", "skip", {"p2p_unmatched"}, "skipped send"),
     ("groups", "order", {"order_inversion"}, "which waits in all_reduce"),
     ("groups", "peer", {"p2p_unmatched"}, "where it always sent to rank 2"),
@@ -61,7 +61,7 @@ class PyTorch(harness.Case):
 
     def check_mistake(self, program, fault, kinds, words):
         ran = self.start(program, "--fault", fault, "--rank", CULPRIT, TITANTRACE_TIMEOUT_S=5 * harness.SLOW)
-        alive = set(range(RANKS)) - ({CULPRIT} if kinds == {"rank_dead"} else set())
+        alive = set(range(RANKS)) - ({CULPRIT} if "rank_dead" in kinds else set())
         harness.wait_for(lambda: alive <= self.place.dumped_ranks() or ran.status is not None, 200, "the others dump")
         verdict = self.place.analyze(self.place.dumps).json["verdict"]
         self.assertIn(verdict["kind"], kinds, verdict)
@@ -100,4 +100,4 @@ def add_cases():
 add_cases()
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(at_once=2)  # they compute while they import PyTorch, and wait for a hang to be seen afterwards
