@@ -26,7 +26,7 @@ void write_text(std::string& out, const std::string& text) {
 // Builds a value from the events of a parser, which does not recurse.
 class Builder final : public nlohmann::json_sax<nlohmann::json> {
   public:
-    Builder(Json& top, size_t depth) : open_{&top}, most_(depth) {}
+    Builder(Json& top, size_t depth) : top_(top), most_(depth) {}
 
     bool null() override { return add(Json()); }
     bool boolean(bool value) override { return add(Json(value)); }
@@ -47,12 +47,11 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
 
   private:
     Json* put(Json value) {
-        Json& parent = *open_.back();
-        if (open_.size() == 1 && !started_) {
-            started_ = true;
-            parent = std::move(value);
-            return &parent;
+        if (open_.empty()) {
+            top_ = std::move(value);
+            return &top_;
         }
+        Json& parent = *open_.back();
         return parent.is_object() ? &parent.add_member(std::move(key_), std::move(value))
                                   : &parent.add_item(std::move(value));
     }
@@ -63,38 +62,29 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
         return true;
     }
     bool begin(Json value) {
-        if (too_deep_ != 0 || depth_ >= most_) {
+        if (too_deep_ != 0 || open_.size() >= most_) {
             if (too_deep_++ == 0) {
                 put(Json());
             }
             return true;
         }
-        const bool is_top = !started_;
-        Json* const made = put(std::move(value));
-        if (!is_top) {
-            open_.push_back(made);
-        }
-        ++depth_;
+        open_.push_back(put(std::move(value)));
         return true;
     }
     bool end() {
         if (too_deep_ != 0) {
             --too_deep_;
-            return true;
-        }
-        if (open_.size() > 1) {
+        } else {
             open_.pop_back();
         }
-        --depth_;
         return true;
     }
 
+    Json& top_;
     std::vector<Json*> open_;  // each lies in the one before, at its end: it does not move while it is open
     std::string key_;
     size_t most_;
-    size_t depth_ = 0;
     size_t too_deep_ = 0;
-    bool started_ = false;
 };
 
 }  // namespace

@@ -80,7 +80,7 @@ void note_exec_node_set(const void* exec, const void* node, const Parameters* pa
 namespace {
 
 const ThunkSet thunks[] = {
-#define TITAN_ROW(name, ...) TITAN_DOORS(name),
+#define TITAN_ROW(name, ...) TITAN_THUNKS(name),
 #define TITAN_TABLE "cuda_driver.def"
 #include "every_cuda_row.h"
 };

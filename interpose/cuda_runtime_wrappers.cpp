@@ -39,7 +39,7 @@ uint64_t bytes(const Parameters* copy) {
 namespace {
 
 const ThunkSet thunks[] = {
-#define TITAN_ROW(name, ...) TITAN_DOORS(name),
+#define TITAN_ROW(name, ...) TITAN_THUNKS(name),
 #define TITAN_TABLE "cuda_runtime.def"
 #include "every_cuda_row.h"
 };

@@ -149,7 +149,7 @@ const void* graph_or_null(bool success, const Handle* graph) {
         TITAN_ENTRY_POINT_BODY(name, args, real_behind<Thunk>(Api::name), symbol, function, version, per_thread) \
     }
 
-#define TITAN_DOORS(name)                                                                              \
+#define TITAN_THUNKS(name)                                                                             \
     {                                                                                                  \
         nullptr, reinterpret_cast<void*>(&thunk_##name<1>), reinterpret_cast<void*>(&thunk_##name<2>), \
             reinterpret_cast<void*>(&thunk_##name<3>)                                                  \

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "commands.h"
+#include "formats/dump_layout.h"
 #include "host/words.h"
 #include "load.h"
 #include "rings.h"
@@ -96,12 +97,12 @@ class Cleaner {
     // With what else we write into the directories of an attempt and of its run; what others put there keeps them.
     static void remove_empty(const files::path& attempt) {
         std::error_code failed;
-        if (holds_only(attempt, "dump-request")) {
-            files::remove(attempt / "dump-request", failed);
+        if (holds_only(attempt, format::kDumpRequestName)) {
+            files::remove(attempt / format::kDumpRequestName, failed);
             files::remove(attempt, failed);
         }
-        if (const files::path run = attempt.parent_path(); holds_only(run, "README")) {
-            files::remove(run / "README", failed);
+        if (const files::path run = attempt.parent_path(); holds_only(run, format::kReadmeName)) {
+            files::remove(run / format::kReadmeName, failed);
             files::remove(run, failed);
         }
     }

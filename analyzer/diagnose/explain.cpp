@@ -168,7 +168,7 @@ std::string what_is_missing(const Run& run, const WaitNode& node, const Absence&
     }
     if (absence.moved_on) {
         const auto made = std::find_if(process->entries.rbegin(), process->entries.rend(),
-                                       [](const Entry& entry) { return moves_data(entry.kind); });
+                                       [](const Entry& entry) { return format::moves_data(entry.kind); });
         const Entry& last = made == process->entries.rend() ? process->entries.back() : *made;
         const bool same_step = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
             return waiter.entry != nullptr && waiter.entry->step >= last.step;

@@ -51,8 +51,7 @@ bool is_confirmed(const Run& run, const WaitNode& node) {
 int64_t certain_after_ns(const Run& run, const WaitNode& node) {
     int64_t after_ns = kCertainAfterNs;
     for (const Waiter& waiter : node.waiting) {
-        const uint64_t timeout_ns = std::min<uint64_t>(run.process(waiter.member).timeout_ns, INT64_MAX);
-        after_ns = std::max(after_ns, static_cast<int64_t>(timeout_ns / 10 * 9));
+        after_ns = std::max(after_ns, nearly_its_timeout_ns(run.process(waiter.member)));
     }
     return after_ns;
 }

@@ -275,7 +275,7 @@ class Exporter {
     }
 
     bool is_exported(const Member& member, const Entry& entry) {
-        const bool numbered = format::is_collective(entry.kind) || format::class_of(entry.kind) == format::OpClass::p2p;
+        const bool numbered = format::moves_data(entry.kind);
         if (!numbered || entry.sequence == kNoSequence || entry.state == CallState::kCaptured) {
             return false;
         }
@@ -306,7 +306,7 @@ class Exporter {
         write_sizes(out, loaded, entry);
         out.text("state").text(name_of_state(entry));
         out.text("retired").boolean(name_of_state(entry) == "completed");
-        out.text("timeout_ms").integer(static_cast<int64_t>(loaded.timeout_ns / 1'000'000));
+        out.text("timeout_ms").integer(loaded.watchdog_ns() / 1'000'000);
         out.text("is_p2p").boolean(p2p);
         write_frames(out, sites_->frames(stack));
         out.end_dict();

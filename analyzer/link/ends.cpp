@@ -157,7 +157,7 @@ class EndJudge {
     // A watchdog has called it a hang, or would have by now: its dump may have been followed by a later record.
     bool is_confirmed(const Waiter& waiter) {
         const Process& waiting = run_.process(waiter.member);
-        return called_a_hang(waiting) || (waiting.timeout_ns != 0 && waiter.age_ns >= waiting.timeout_ns);
+        return called_a_hang(waiting) || (waiting.timeout_ns != 0 && waiter.age_ns >= waiting.watchdog_ns());
     }
 
     // A watchdog had called it a hang when this process still lived, so its end is not what the others wait for.

@@ -121,10 +121,9 @@ void set_moment(const fr::Dump& dump, Process& process) {
             since_ns = std::min(since_ns, entry.entered_ns);
         }
     }
-    const auto timeout_ns = static_cast<int64_t>(std::min<uint64_t>(process.timeout_ns, INT64_MAX / 4));
-    if (since_ns != INT64_MAX && process.now_ns - since_ns > timeout_ns + kLatestDumpNs) {
+    if (since_ns != INT64_MAX && process.now_ns - since_ns > process.watchdog_ns() + kLatestDumpNs) {
         process.moment = Moment::kGuessed;
-        process.now_ns = std::max(since_ns + timeout_ns, newest_ns(process));
+        process.now_ns = std::max(since_ns + process.watchdog_ns(), newest_ns(process));
     }
 }
 

@@ -260,9 +260,9 @@ class ProcessMaker {
             process_.starts_seen = true;
         }
         if (!done) {
-            process_.timeout_ns = std::max<uint64_t>(
-                process_.timeout_ns,
-                static_cast<uint64_t>(std::min<int64_t>(raw.timeout_ms, INT64_MAX / 1'000'000)) * 1'000'000);
+            constexpr int64_t kMostMs = INT64_MAX / 1'000'000;
+            const auto timeout_ms = static_cast<uint64_t>(std::clamp<int64_t>(raw.timeout_ms, 0, kMostMs));
+            process_.timeout_ns = std::max(process_.timeout_ns, timeout_ms * 1'000'000);
             timed_out_ |= raw.retired;
         }
     }

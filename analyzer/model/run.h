@@ -2,6 +2,7 @@
 // is a function of a Run. Entries are compact because a run has millions of them; images of rings are not kept.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -287,8 +288,8 @@ struct Coverage {
     bool host_calls = true;  // inside which calls its threads are
     bool streams = true;     // which stream a call runs on, and what else does
     bool moments = true;     // when a call ran on the GPU; otherwise only for how long
-    bool by_watchdog =
-        false;  // a watchdog looked which calls had ended, up to a second late, and dumped when one did not
+    // A watchdog looked which calls had ended, up to a second late, and dumped when one did not.
+    bool by_watchdog = false;
     uint8_t first_number = 0;  // sequence number of a communicator's first collective
 };
 inline constexpr Coverage kFlightRecorderCoverage{false, false, false, true, 1};
@@ -345,7 +346,7 @@ struct Process {
     Moment moment = Moment::kRecorded;
     int64_t started_ns = 0;  // the tracer's first anchor
     int64_t step = -1;
-    uint64_t timeout_ns = 0;
+    uint64_t timeout_ns = 0;  // as its record says
     bool gpu_progress = false;
     format::GpuProgressMethod gpu_method{};
     uint32_t gpu_sample = 1;         // every n-th launch is observed
@@ -398,6 +399,8 @@ struct Process {
     bool is_gone() const { return died() || liveness == Liveness::kExited; }
     // Newest thing that this process is known to have done.
     int64_t last_activity_ns() const;
+    // After which its watchdog calls a wait a hang, 0 never. Times to which it is added stay in range.
+    int64_t watchdog_ns() const { return static_cast<int64_t>(std::min<uint64_t>(timeout_ns, INT64_MAX / 4)); }
 };
 
 // Sizes are read from files: larger ones are damage, not jobs.

@@ -144,6 +144,8 @@ bool called_a_hang(const Process& process) {
     return process.source.reason == "timeout" || process.source.reason == "abort";
 }
 
+int64_t nearly_its_timeout_ns(const Process& process) { return process.watchdog_ns() / 10 * 9; }
+
 int64_t usual_wait_ns(const Run& run, const WaitNode& node) {
     const MemberRef first = node.waiting.front().member;
     const int64_t of_pairs = node.kind == WaitKind::kPointToPoint ? typical_p2p_ns(run, first) : 0;
@@ -167,8 +169,7 @@ int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOption
         const Process& process = run.process(waiter.member);
         if (process.source.reason == "timeout" && process.timeout_ns != 0) {
             // The tracer itself found it too long.
-            threshold =
-                std::min(threshold, static_cast<int64_t>(std::min<uint64_t>(process.timeout_ns, INT64_MAX) / 10 * 9));
+            threshold = std::min(threshold, nearly_its_timeout_ns(process));
         }
     }
     return threshold;
@@ -177,7 +178,7 @@ int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOption
 bool waited_for_its_timeout(const Run& run, const Waiter& waiter) {
     const Process& process = run.process(waiter.member);
     return !process.is_gone() && process.timeout_ns != 0 && waiter.age_ns > kLeastCreationHangNs &&
-           waiter.age_ns >= static_cast<int64_t>(std::min<uint64_t>(process.timeout_ns, INT64_MAX) / 10 * 9);
+           waiter.age_ns >= nearly_its_timeout_ns(process);
 }
 
 std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options) {

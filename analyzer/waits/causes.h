@@ -26,6 +26,9 @@ bool waits_for_others(const WaitNode& node);
 // A watchdog found it, or an abort ended it: a wait in this record is more than a slow call.
 bool called_a_hang(const Process& process);
 
+// A wait that has lasted so long will soon be called a hang by the watchdog of that process.
+int64_t nearly_its_timeout_ns(const Process& process);
+
 // It has waited for nearly as long as its recorder, or PyTorch, allows: it hangs, whatever the others' records say.
 bool waited_for_its_timeout(const Run& run, const Waiter& waiter);
 

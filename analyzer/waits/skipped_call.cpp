@@ -141,8 +141,6 @@ uint64_t messages_of_a_pair(const Process& process, OpKind kind, uint32_t place)
 
 }  // namespace
 
-bool moves_data(OpKind kind) { return format::is_collective(kind) || format::class_of(kind) == format::OpClass::p2p; }
-
 bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& node) {
     constexpr size_t kLookedAt = 64;
     if (node.waiting.empty() || node.waiting.front().entry == nullptr || absent.row == kNoIndex) {
@@ -159,7 +157,7 @@ bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& no
     // its place, or it may only have changed the order; and not be steps behind.
     // What ends communicators, a watchdog's abort above all, is no step of the program.
     uint32_t size = history.size();
-    while (size > 0 && !moves_data(history[size - 1].kind)) {
+    while (size > 0 && !format::moves_data(history[size - 1].kind)) {
         --size;
     }
     for (uint32_t i = size; i-- > 0 && size - i <= kLookedAt;) {

@@ -9,9 +9,6 @@
 
 namespace titan::analyzer {
 
-// A collective, a send or a receive; not what makes, ends or registers something.
-bool moves_data(format::OpKind kind);
-
 // Did the absent member make calls, on the thread that makes those of this communicator, that a waiter made only after the
 // one it waits in, and that do not merely queue behind that or another? Then it passed the place where the missing call
 // belongs. (A call that a waiter has not come to either tells nothing: the waiter may be the one that left something out.)

@@ -93,13 +93,21 @@ std::vector<std::string> ring_names(const PrivateDir& directory) {
     return names;
 }
 
-std::string unfinished_ring_text(const std::string& ring_name) {
+std::optional<RingOwner> owner_of_ring(const std::string& ring_name) {
     std::string_view rest = ring_name;
     const auto pid = take_number(rest);
-    rest.remove_prefix(rest.starts_with('-') ? 1 : 0);
+    if (!pid || !rest.starts_with('-')) {
+        return std::nullopt;
+    }
+    rest.remove_prefix(1);
     const auto start_ticks = take_number(rest);
-    return pid && start_ticks && process_alive(static_cast<pid_t>(*pid), *start_ticks)
-               ? "the ring is being made: process " + std::to_string(*pid) + " has just started to record"
+    return start_ticks ? std::optional(RingOwner{static_cast<pid_t>(*pid), *start_ticks}) : std::nullopt;
+}
+
+std::string unfinished_ring_text(const std::string& ring_name) {
+    const std::optional<RingOwner> owner = owner_of_ring(ring_name);
+    return owner && process_alive(owner->pid, owner->start_ticks)
+               ? "the ring is being made: process " + std::to_string(owner->pid) + " has just started to record"
                : "the ring was never finished: its process ended while it was being set up";
 }
 

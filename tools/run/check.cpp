@@ -20,6 +20,7 @@
 #include "host/words.h"
 #include "run/installed.h"
 #include "run/records.h"
+#include "run/settings.h"
 #include "run/target.h"
 
 namespace titan::tools {
@@ -37,11 +38,6 @@ struct Row {
 };
 
 constexpr uint64_t kRingBytes = 7u << 20;  // with the default settings; docs/settings.md
-
-std::string environment(const char* name) {
-    const char* const value = std::getenv(name);
-    return value != nullptr ? value : "";
-}
 
 std::string first_line_of(const std::string& path) {
     std::ifstream file(path);

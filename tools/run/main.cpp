@@ -53,16 +53,16 @@ struct Options {
 // One of several tasks that a launcher started on this node, and not the first: the first one speaks.
 bool is_a_later_task() {
     for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
-        if (const char* const value = std::getenv(name); value != nullptr && *value != '\0') {
-            return std::strcmp(value, "0") != 0;
+        if (const std::string task = environment(name); !task.empty()) {
+            return task != "0";
         }
     }
     return false;
 }
 
 std::string value_or(const std::string& chosen, const char* variable, const char* otherwise) {
-    const char* const value = std::getenv(variable);
-    return !chosen.empty() ? chosen : value != nullptr && *value != '\0' ? value : otherwise;
+    const std::string set = environment(variable);
+    return !chosen.empty() ? chosen : !set.empty() ? set : otherwise;
 }
 
 void complete(Options& options) {
@@ -155,7 +155,7 @@ void say_what_was(const Settings& settings, const Records& records, const Ended&
 int run_program_of(const Options& options, const std::vector<std::string>& command) {
     bool preload = false;
     const std::string obstacle = obstacle_for(options.settings, command.front(), preload);
-    const bool inside = std::getenv(kInside) != nullptr && is_preloaded_already();
+    const bool inside = !environment(kInside).empty() && is_preloaded_already();
     const bool speaks = !inside && !is_a_later_task();
     if (speaks && !find_program(command.front()).empty()) {
         say_what_will_be(options.settings, obstacle);

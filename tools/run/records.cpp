@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -102,9 +101,8 @@ std::string Records::run_with_new_dumps() const {
 bool Records::has_new_rings() const {
     for (const PrivateDir& directory : private_directories(ring_directories(rings_), Users::kThis)) {
         for (const std::string& name : is_trusted(directory) ? ring_names(directory) : std::vector<std::string>()) {
-            // "PID-START.ring"
-            const size_t dash = name.find('-');
-            if (dash != std::string::npos && std::strtoull(name.c_str() + dash + 1, nullptr, 10) >= started_ticks_) {
+            const auto owner = owner_of_ring(name);
+            if (owner && owner->start_ticks >= started_ticks_) {
                 return true;
             }
         }

@@ -16,13 +16,8 @@ namespace {
 
 constexpr std::string_view kLibraryName = "libtitantrace.so";
 
-std::string preloads() {
-    const char* const value = std::getenv("LD_PRELOAD");
-    return value != nullptr ? value : "";
-}
-
 std::vector<std::string> other_preloads() {
-    std::string text = preloads();
+    std::string text = environment("LD_PRELOAD");
     std::replace(text.begin(), text.end(), ':', ' ');
     std::istringstream words(text);
     std::vector<std::string> others;
@@ -48,7 +43,12 @@ std::vector<std::pair<std::string, std::string>> variables_of(const Settings& se
 
 }  // namespace
 
-bool is_preloaded_already() { return preloads().find(kLibraryName) != std::string::npos; }
+std::string environment(const char* name) {
+    const char* const value = std::getenv(name);
+    return value != nullptr ? value : "";
+}
+
+bool is_preloaded_already() { return environment("LD_PRELOAD").find(kLibraryName) != std::string::npos; }
 
 std::string preload_with(const std::string& library) {
     std::string list;

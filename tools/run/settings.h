@@ -5,6 +5,9 @@
 
 namespace titan::tools {
 
+// Of a variable that is not set: empty.
+std::string environment(const char* name);
+
 struct Settings {
     std::string library;
     std::string dumps;  // absolute

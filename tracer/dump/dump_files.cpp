@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "formats/dump_layout.h"
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1
@@ -31,10 +32,10 @@ constexpr char kReadme[] =
 
 // For whoever finds these files. Only the process that makes the directory writes it: the others ask nothing of the file system.
 void leave_readme(int run_dir) {
-    const Fd file(openat(run_dir, "README", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    const Fd file(openat(run_dir, format::kReadmeName, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     constexpr ssize_t kBytes = sizeof(kReadme) - 1;
     if (file.valid() && ::write(file.get(), kReadme, kBytes) != kBytes) {
-        unlinkat(run_dir, "README", 0);
+        unlinkat(run_dir, format::kReadmeName, 0);
     }
 }
 

@@ -17,6 +17,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "dump_files.h"
+#include "formats/dump_layout.h"
 #include "session/log.h"
 #include "session/own_thread.h"
 #include "session/session.h"
@@ -25,7 +26,6 @@
 namespace titan::tracer {
 namespace {
 
-constexpr const char* kFileName = "dump-request";
 constexpr const char* kFirstWord = "titantrace-dump-request 1";
 constexpr size_t kFileBytes = 512;
 
@@ -49,7 +49,8 @@ bool read_request(const Session& session, RemoteRequest& remote) {
     TextWriter writer(path, sizeof(path));
     writer.format("%s/%s/%d", session.config.dir, session.identity.run, session.identity.attempt);
     Fd dir(writer.cut() ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    Fd file(dir.valid() ? openat(dir.get(), kFileName, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK) : -1);
+    Fd file(dir.valid() ? openat(dir.get(), format::kDumpRequestName, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
+                        : -1);
     struct stat status {};
     if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid()) {
         return false;
@@ -83,12 +84,12 @@ void notify_others(const Session& session, const JobRequest& request) {
     Fd base = open_user_path(session.config.dir);
     Fd dir = base.valid() ? open_attempt_dir(base.get(), session.identity.run, session.identity.attempt) : Fd();
     char temporary[64];
-    format_text(temporary, sizeof(temporary), ".%s.%016lx.tmp", kFileName, remote.id);
+    format_text(temporary, sizeof(temporary), ".%s.%016lx.tmp", format::kDumpRequestName, remote.id);
     Fd file(dir.valid() ? openat(dir.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
                         : -1);
     learn_remote_id(remote.id);
     if (!file.valid() || write(file.get(), text, text_bytes) != static_cast<ssize_t>(text_bytes) || !file.close_now() ||
-        renameat(dir.get(), temporary, dir.get(), kFileName) != 0) {
+        renameat(dir.get(), temporary, dir.get(), format::kDumpRequestName) != 0) {
         warn_once("other nodes are not told of this dump: %s cannot be written (%s)", session.config.dir,
                   error_text(errno));
         if (dir.valid()) {

@@ -16,6 +16,10 @@ inline constexpr uint64_t kDumpMagic = 0x504D444E41544954;  // "TITANDMP"
 inline constexpr uint16_t kDumpMajor = 1;
 inline constexpr uint16_t kDumpMinor = 0;
 
+// What lies beside dumps: in the directory of a run, and of an attempt.
+inline constexpr const char* kReadmeName = "README";
+inline constexpr const char* kDumpRequestName = "dump-request";
+
 enum class SectionKind : uint32_t {
     kEnd = 0,     // last section, empty: a file without it is truncated
     kMeta = 1,    // JSON, UTF-8

@@ -262,6 +262,8 @@ constexpr OpClass class_of(OpKind kind) {
 constexpr bool is_collective(OpKind kind) {
     return class_of(kind) == OpClass::collective || class_of(kind) == OpClass::rooted;
 }
+// A collective, a send or a receive; not what makes, ends or registers something.
+constexpr bool moves_data(OpKind kind) { return is_collective(kind) || class_of(kind) == OpClass::p2p; }
 
 // Bytes per element, 0 for "none" and for numbers this build does not know.
 constexpr uint32_t datatype_size_bytes(Datatype datatype) {

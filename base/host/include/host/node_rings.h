@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +30,14 @@ bool is_trusted(const PrivateDir& directory);
 // Of all that is named like a ring there, in order.
 std::vector<std::string> ring_names(const PrivateDir& directory);
 
-// Of a ring without contents: whether its process lives, and is making it at this moment, by the name "PID-START[-N].ring".
+// Of the name "PID-START[-N].ring"; none where it is another.
+struct RingOwner {
+    pid_t pid = 0;
+    uint64_t start_ticks = 0;
+};
+std::optional<RingOwner> owner_of_ring(const std::string& ring_name);
+
+// Of a ring without contents: whether its process lives, and is making it at this moment.
 std::string unfinished_ring_text(const std::string& ring_name);
 
 }  // namespace titan
