@@ -318,8 +318,10 @@ int who_never_came(const Run& run, const Communicator& communicator, size_t comm
 SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent,
                               const WaitNode& node) {
     const Process& process = run.process(absent);
-    const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(),
-                                   [&](const Entry& entry) { return entry.row == absent.row; });
+    // A watchdog's thread, not the program's, makes the abort that may be last.
+    const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(), [&](const Entry& entry) {
+        return entry.row == absent.row && moves_data(entry.kind);
+    });
     for (const Waiter& waiter : node.waiting) {
         if (waiter.entry == nullptr || last == process.entries.rend()) {
             continue;

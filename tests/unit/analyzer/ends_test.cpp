@@ -209,11 +209,17 @@ TEST_CASE("a hang that was ended is a hang; the end is a note") {
 
 namespace {
 
-// As PyTorch's watchdog does it: the abort ends what waits, and the process crashes.
+// As PyTorch's watchdog does it in a thread of its own: the abort ends what waits, and the process crashes.
 void abort_communicators(Scenario& job, int rank) {
+    constexpr uint32_t kWatchdogThread = 999;
     auto& ring = job.ring(rank);
     const uint64_t aborted_ticks = job.now_ticks(rank) - 10 * kMs;
-    for (uint64_t ticket = 0; ticket < ring.next_ticket(); ++ticket) {
+    const uint64_t calls = ring.next_ticket();
+    auto& abort = ring.add_call(ring.call(calls - 1).communicator, format::OpKind::kCommAbort);
+    abort.thread = kWatchdogThread;
+    abort.entered_ticks = abort.returned_ticks = aborted_ticks;
+    abort.state = format::CallState::kReturned;
+    for (uint64_t ticket = 0; ticket < calls; ++ticket) {
         auto& call = ring.call(ticket);
         auto& communicator = ring.communicator(call.communicator);
         communicator.closed_ticks = aborted_ticks;
@@ -276,6 +282,42 @@ TEST_CASE("a hang whose watchdogs aborted the communicators is a hang, although 
     CHECK(played.head().kind == FindingKind::kSizeMismatch);
     CHECK(played.head().ranks == ranks({2}));
     CHECK(played.diagnosis.findings.size() == 1);
+}
+
+TEST_CASE("who skipped a step of a pipeline is named after all watchdogs aborted the communicators, too") {
+    constexpr uint64_t kStream = 0x61;
+    constexpr uint64_t kEvent = 0xe1;
+    Scenario job(4);
+    job.every_rank([](int rank, Program& program) {
+        for (int step = 0; step < 4; ++step) {
+            if (rank == 1 && step == 2) {
+                continue;
+            }
+            if (rank > 0) {
+                program.recv("world", rank - 1).on_stream(kStream);
+            }
+            if (rank < 3) {
+                program.send("world", rank + 1).on_stream(kStream);
+            }
+        }
+        program.record(kEvent, kStream).wait(kEvent, 0x51).all_reduce("world").sync();
+    });
+    job.play();
+    for (int rank = 0; rank < job.size(); ++rank) {
+        abort_communicators(job, rank);
+    }
+    Played played{run_of(job, {}, "crash"), {}};
+    for (Process& process : played.run.processes) {
+        process.liveness = Liveness::kCrashed;
+        for (analyzer::ThreadState& thread : process.threads) {
+            thread.call = 0;
+        }
+    }
+    analyzer::link(played.run);
+    played.diagnosis = analyzer::diagnose(played.run);
+    REQUIRE(!played.diagnosis.findings.empty());
+    CHECK(played.head().kind == FindingKind::kP2pUnmatched);
+    CHECK(played.head().ranks == ranks({1}));
 }
 
 namespace {
