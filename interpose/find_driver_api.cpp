@@ -14,7 +14,6 @@ static_assert(tracer::kCudaSuccess == CUDA_SUCCESS);
 static_assert(tracer::kCudaErrorNotReady == CUDA_ERROR_NOT_READY);
 static_assert(tracer::kCudaErrorNotSupported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(tracer::kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
-static_assert(tracer::kHostRegisterPortable == CU_MEMHOSTREGISTER_PORTABLE);
 static_assert(tracer::kHostRegisterDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
 static_assert(tracer::kCaptureStatusNone == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(tracer::kCaptureStatusActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);

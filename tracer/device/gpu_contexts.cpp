@@ -1,6 +1,7 @@
 #include "gpu_contexts.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "session/cold_lock.h"
 #include "session/session.h"
@@ -32,22 +33,40 @@ void clear(ContextRow& row, bool quiet) {
 }  // namespace
 
 bool GpuContexts::register_marks(void* marks, size_t bytes) {
-    marks_ = marks;
+    marks_ = static_cast<char*>(marks);
     marks_bytes_ = bytes;
-    if (!register_here()) {
+    void* context = nullptr;
+    driver_->ctx_get_current(&context);
+    const ContextRow* const row = row_of(context);
+    if (row == nullptr || row->marks_address == 0) {
         marks_ = nullptr;
     }
     return marks_ != nullptr;
 }
 
-bool GpuContexts::register_here() {
+// Each row has a mapping of its own: a registration ends with its context, and what another context has queued still needs its own.
+char* GpuContexts::marks_of(ContextRow& row) {
+    if (row.marks == nullptr && &row == rows_[0]) {
+        row.marks = marks_;
+    } else if (row.marks == nullptr) {
+        const size_t before = reinterpret_cast<uintptr_t>(marks_) % static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+        // An old size of zero: the pages of a shared mapping once more (mremap(2)).
+        void* const again = mremap(marks_ - before, 0, before + marks_bytes_, MREMAP_MAYMOVE);
+        row.marks = again == MAP_FAILED ? nullptr : static_cast<char*>(again) + before;
+    }
+    return row.marks;
+}
+
+uint64_t GpuContexts::register_in_current(ContextRow& row) {
+    char* const marks = marks_ == nullptr ? nullptr : marks_of(row);
+    if (marks == nullptr) {
+        return 0;
+    }
     const RelaxedCapture relaxed(*driver_);
-    registered_context_ = nullptr;
-    driver_->ctx_get_current(&registered_context_);
-    registered_device_ = current_device(*driver_);
-    registered_ = driver_->mem_host_register(marks_, marks_bytes_, kHostRegisterPortable | kHostRegisterDeviceMap) ==
-                  kCudaSuccess;
-    return registered_;
+    // A context that was forgotten and lives has them registered already, which is an error: the address alone tells.
+    driver_->mem_host_register(marks, marks_bytes_, kHostRegisterDeviceMap);
+    uint64_t address = 0;
+    return driver_->mem_host_get_device_pointer(&address, marks, 0) == kCudaSuccess ? address : 0;
 }
 
 ContextRow* GpuContexts::find(const void* context) {
@@ -101,10 +120,7 @@ ContextRow* GpuContexts::add(void* context) {
         return nullptr;
     }
     row->device = current_device(*driver_);
-    if (marks_ == nullptr || (!registered_ && !register_here()) ||
-        driver_->mem_host_get_device_pointer(&row->marks_address, marks_, 0) != kCudaSuccess) {
-        row->marks_address = 0;
-    }
+    row->marks_address = register_in_current(*row);
     row->tenancy.store(++tenancies_, std::memory_order_relaxed);
     row->context.store(context, std::memory_order_release);
     return row;
@@ -124,16 +140,13 @@ bool GpuContexts::has_ended(const EndingContexts& ending, const void* context, i
 }
 
 // The device's other contexts are forgotten with its primary one: which is which is not known, and forgetting one costs only
-// its pooled events. When the marks are no longer registered, no context has an address for them.
+// its pooled events, and its marks where they stay registered.
 void GpuContexts::forget(const EndingContexts& ending, bool quiet) {
     const ColdLock lock;
-    const bool unregistered = registered_ && has_ended(ending, registered_context_, registered_device_);
-    registered_ = registered_ && !unregistered;
     const uint32_t count = count_.load(std::memory_order_relaxed);
     for (uint32_t i = 0; i < count; ++i) {
         void* const context = rows_[i]->context.load(std::memory_order_relaxed);
-        if (context != nullptr && context != kAbandoned &&
-            (unregistered || has_ended(ending, context, rows_[i]->device))) {
+        if (context != nullptr && context != kAbandoned && has_ended(ending, context, rows_[i]->device)) {
             clear(*rows_[i], quiet);
         }
     }

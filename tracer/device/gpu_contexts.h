@@ -26,7 +26,8 @@ struct ContextRow {
     std::atomic<void*> context;     // null: free for another one
     std::atomic<uint32_t> tenancy;  // another one with each context, 0 while free
     int device;                     // -1 unknown
-    uint64_t marks_address;         // of the launch marks on the device, 0 none
+    char* marks;                    // the launch marks as mapped for this row, for good; null: not yet
+    uint64_t marks_address;         // of them on the device, 0 none
     BoundedQueue<void*, 2 * kQueuedLaunches> events;
     EventAnchor anchor;
 };
@@ -35,8 +36,7 @@ class GpuContexts {
   public:
     void start(const DriverApi& driver) { driver_ = &driver; }
 
-    // Registers memory whose address on the device each row learns. In the current context; when that ends, in the next one
-    // that gets a row.
+    // Memory of a shared mapping that each context gets registered, beginning with the current one. False: the driver refuses it.
     bool register_marks(void* marks, size_t bytes);
 
     // The row of a context, made at its first use while the context is current; null when there are too many. Rows stay
@@ -53,18 +53,16 @@ class GpuContexts {
     ContextRow* find(const void* context);
     ContextRow* add(void* context);
     ContextRow* free_row();
-    bool register_here();
+    char* marks_of(ContextRow& row);
+    uint64_t register_in_current(ContextRow& row);
     bool has_ended(const EndingContexts& ending, const void* context, int device) const;
 
     ContextRow* rows_[kMaxContexts];
     std::atomic<uint32_t> count_;
     uint32_t tenancies_;
     const DriverApi* driver_;
-    void* marks_;
+    char* marks_;
     size_t marks_bytes_;
-    bool registered_;  // in this context, of this device:
-    void* registered_context_;
-    int registered_device_;
 };
 
 // A thread's calls made for our own purposes must spoil no capture, its own or another thread's.

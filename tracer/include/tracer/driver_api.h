@@ -34,7 +34,6 @@ inline constexpr int kCudaSuccess = 0;
 inline constexpr int kCudaErrorNotReady = 600;
 inline constexpr int kCudaErrorNotSupported = 801;
 inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr unsigned kHostRegisterPortable = 1;
 inline constexpr unsigned kHostRegisterDeviceMap = 2;
 inline constexpr int kCaptureStatusNone = 0;
 inline constexpr int kCaptureStatusActive = 1;

@@ -1,5 +1,6 @@
 #include "fake_driver.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "fixture.h"
@@ -103,17 +104,21 @@ bool find_fake(tracer::DriverApi& driver) {
         .stream_get_capture_info = capture_info,
         .stream_write_value64 =
             [](void* stream, uint64_t address, uint64_t value, unsigned) {
-                fake.uses_after_end += fake.registered_in == nullptr ? 1 : 0;
                 return fake.refuse_writes_with != 0
                            ? fake.refuse_writes_with
                            : put(stream, {.word = reinterpret_cast<uint64_t*>(address), .value = value});
             },
-        .mem_host_register = [](void*, size_t,
-                                unsigned) { return fake.registered_in = fake.current, ++fake.registrations, 0; },
+        .mem_host_register =
+            [](void* memory, size_t bytes, unsigned) {
+                const std::scoped_lock held(lock);
+                const auto begin = reinterpret_cast<uint64_t>(memory);
+                fake.registered.push_back({begin, begin + bytes, fake.current});
+                return ++fake.registrations, 0;
+            },
         .mem_host_get_device_pointer =
             [](uint64_t* address, void* memory, unsigned) {
                 *address = reinterpret_cast<uint64_t>(memory);
-                return fake.refuse_addresses || fake.registered_in == nullptr ? 1 : 0;
+                return fake.refuse_addresses || !fake.is_registered(*address) ? 1 : 0;
             },
     };
     return true;
@@ -126,7 +131,12 @@ bool find_fake(tracer::DriverApi& driver) {
 void FakeDriver::end(FakeContext& context) {
     const std::scoped_lock held(lock);
     ++context.lives;
-    registered_in = registered_in == &context ? nullptr : registered_in;
+    std::erase_if(registered, [&](const FakeRegistration& one) { return one.context == &context; });
+}
+
+bool FakeDriver::is_registered(uint64_t address) const {
+    return std::any_of(registered.begin(), registered.end(),
+                       [&](const FakeRegistration& one) { return one.begin <= address && address < one.end; });
 }
 
 void FakeStream::begin_capture(void* into) {
@@ -150,6 +160,7 @@ void FakeStream::run(size_t count) {
             next.event->reached = true;
             next.event->at_ms = fake.device_ms;
         } else {
+            fake.uses_after_end += fake.is_registered(reinterpret_cast<uint64_t>(next.word)) ? 0 : 1;
             __atomic_store_n(next.word, next.value, __ATOMIC_RELEASE);
         }
     }

@@ -42,6 +42,13 @@ struct FakeStream {
     void end_capture();
 };
 
+// Host memory that a context has given the device an address of.
+struct FakeRegistration {
+    uint64_t begin;
+    uint64_t end;
+    const FakeContext* context;
+};
+
 struct FakeDriver {
     FakeContext first{.device = 0}, second{.device = 1}, third{.device = 2};
     FakeContext* current = &first;
@@ -50,13 +57,14 @@ struct FakeDriver {
     bool refuse_addresses = false;  // cuMemHostGetDevicePointer fails
     int refuse_writes_with = 0;     // CUresult of cuStreamWriteValue64
     double device_ms = 1000;
-    bool primary_active = true;            // of every device
-    FakeContext* registered_in = nullptr;  // the context that the marks are registered in
+    bool primary_active = true;  // of every device
+    std::vector<FakeRegistration> registered = {};
     int registrations = 0;
     std::atomic<int> uses_after_end = 0;  // of events and addresses whose context has ended
 
     // What the driver does at its end: its events and registrations are gone.
     void end(FakeContext& context);
+    bool is_registered(uint64_t address) const;
 };
 extern FakeDriver fake;
 

@@ -310,6 +310,26 @@ TEST_CASE("nothing of a context is used after its end") {
     CHECK(fake.registrations == registrations + (method() == "writes" ? 3 : 0));
 }
 
+// The context in which the tracer began may end while another one has work of ours queued.
+TEST_CASE("what one context has queued survives the end of another") {
+    FakeStream in_first{.context = &fake.first};
+    FakeStream in_second{.context = &fake.second};
+    all_reduce(in_first);
+    in_first.run(2);
+    const CollectiveEntry& queued = all_reduce(in_second);
+    {
+        const tracer::ContextEnd end(tracer::destroyed(&fake.first));
+        fake.end(fake.first);
+    }
+    const int uses_after_end = fake.uses_after_end;
+    in_second.run(2);
+    CHECK(fake.uses_after_end == uses_after_end);
+    CHECK(comes_true([&] { return state_of(queued) == CallState::kFinished; }));
+    const CollectiveEntry& next = all_reduce(in_second);
+    in_second.run(2);
+    CHECK(comes_true([&] { return state_of(next) == CallState::kFinished; }));
+}
+
 TEST_CASE("a release that is not the last one ends nothing") {
     FakeStream stream{.context = &fake.first};
     const CollectiveEntry& entry = all_reduce(stream);
