@@ -29,8 +29,8 @@ class FindHeaders(unittest.TestCase):
         self.home, self.system, self.venv = self.place / "home dir", self.place / "system", self.place / "venv"
         self.packages = self.venv / "nvidia-wheels"
 
-    def find(self, cuda_home=True):
-        environment = {k: v for k, v in os.environ.items() if k != "CUDA_HOME"}
+    def find(self, cuda_home=True, **settings):
+        environment = {k: v for k, v in os.environ.items() if k not in ("CUDA_HOME", "TITAN_HEADER_WHEELS")} | settings
         if cuda_home:
             environment["CUDA_HOME"] = str(self.home)
         result = subprocess.run([str(self.root / "scripts" / "find-headers"), "--system", str(self.system), "--venv",
@@ -75,8 +75,16 @@ class FindHeaders(unittest.TestCase):
         self.assertEqual((status, values["cuda_origin"]), (0, "wheel"))
         self.assertIn("crt/host_defines.h", errors)
 
+    def test_then_those_that_pip_installed_for_the_build(self):
+        site = self.place / "site-packages"
+        fill(site / "nvidia" / "cu13" / "include", CUDA)
+        fill(site / "nvidia" / "nccl" / "include", ["nccl.h"])
+        status, values, _ = self.find(cuda_home=False, TITAN_HEADER_WHEELS=str(site))
+        self.assertEqual((status, values["nccl_include"]), (0, str(site / "nvidia" / "nccl" / "include")))
+
     def test_nothing(self):
         status, values, _ = self.find()
+        self.assertRegex(values["nccl_wheels"], r"^nvidia-nccl-cu13==[\d.]+$")
         self.assertEqual((status, values["cuda_include"], values["nccl_include"]), (1, "", ""))
 
 
