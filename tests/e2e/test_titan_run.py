@@ -55,6 +55,24 @@ class Transparent(TitanRun):
             self.assertEqual(started.wait(), 5)
             self.assertIn("caught", started.stdout)
 
+    def test_a_signal_to_all_of_a_group_comes_once(self):
+        """As slurmstepd, mpirun and timeout send it; one to titan-run alone still comes."""
+        # A signal that queues, and a byte for each delivery: nothing makes one of two.
+        program = ("import os, signal, time\nread, write = os.pipe()\nos.set_blocking(read, False)\nos.set_blocking(write, False)\n"
+                   "signal.signal(signal.SIGRTMIN, lambda *_: None)\nsignal.set_wakeup_fd(write)\nprint('ready', flush=True)\nseen = 0\n"
+                   "while True:\n    time.sleep(0.05)\n    try: seen += len(os.read(read, 100))\n    except BlockingIOError: pass\n"
+                   "    print('seen', seen, flush=True)")
+        started = self.start("--", sys.executable, "-c", program)
+        started.wait_says("ready")
+        for expected in (1, 2):
+            os.killpg(started.pid, signal.SIGRTMIN)
+            started.wait_says(f"seen {expected}\n")
+            count = started.stdout.count("seen")
+            harness.wait_for(lambda: started.stdout.count("seen") > count + 1, 20, "it goes on")
+            self.assertTrue(started.stdout.endswith(f"seen {expected}\n"), started.stdout)
+        started.signal(signal.SIGRTMIN)
+        started.wait_says("seen 3\n")
+
     def test_what_kills_it_kills_the_program(self):
         started = self.start("--", "sh", "-c", "echo $$; while :; do sleep 0.05; done")
         harness.wait_for(lambda: started.stdout.endswith("\n"), 20, "the program starts")

@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "host/words.h"
+#include "run/bystander.h"
 
 namespace titan::tools {
 namespace {
@@ -51,7 +52,14 @@ sigset_t passed_signals() {
     ::_exit(told == sizeof(error) && error == ENOENT ? kNotFound : kCannotExecute);
 }
 
+// The terminal's own go to all of the foreground, and others send to all of a group or a Slurm step: to the program as well.
+bool sent_to_program(pid_t child, const siginfo_t& info, Bystander& bystander) {
+    return info.si_code == SI_KERNEL ||
+           (::getpgid(child) == ::getpgrp() && bystander.received(info.si_signo, info.si_pid));
+}
+
 Ended wait_for_end(pid_t child, const sigset_t& passed) {
+    Bystander bystander;
     while (true) {
         int status = 0;
         if (::waitpid(child, &status, WNOHANG) == child) {
@@ -59,8 +67,7 @@ Ended wait_for_end(pid_t child, const sigset_t& passed) {
         }
         siginfo_t info{};
         const int number = ::sigwaitinfo(&passed, &info);
-        // The terminal's own go to all of the foreground, to the program as well.
-        if (number > 0 && number != SIGCHLD && info.si_code != SI_KERNEL) {
+        if (number > 0 && number != SIGCHLD && !sent_to_program(child, info, bystander)) {
             ::kill(child, number);
         }
     }
