@@ -15,6 +15,7 @@ import unittest
 import zipfile
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("e2e", "")]
+import bare_roots  # noqa: E402
 import harness  # noqa: E402
 import pythons  # noqa: E402
 
@@ -39,9 +40,21 @@ assert dump("from the test") == (sys.argv[1] == "on")
 print(titantrace.__version__)
 """
 
+# The tests' simulated job: four ranks; when one ends, the others are told to end, as torchrun does.
+JOB = """
+import os, subprocess, sys
+command = [sys.executable, "/mnt/train.py", "--tp", "2", "--steps", "100000", "--step-ms", "2"]
+start = lambda rank: subprocess.Popen(command, env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "4"})
+ranks = [start(rank) for rank in range(4)]
+os.wait()
+for rank in ranks: rank.terminate()
+for rank in ranks: rank.wait()
+sys.exit(1)
+"""
+
 
 def run(*command, status=0, **options):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600, **options)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=1800, **options)
     if done.returncode != status:
         raise AssertionError(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
     return done
@@ -146,6 +159,51 @@ class Wheel(unittest.TestCase):
                               "--step-ms", "2", "--timeout-s", "20"], env=environment, capture_output=True, text=True, timeout=120)
         self.assertNotEqual(ran.returncode, 0)
         self.assertRegex(ran.stderr, r"VERDICT  rank_dead[\s\S]*rank 2")
+
+    def test_bare_roots(self):
+        """In roots with nothing but Python, the oldest and the newest: pip install, and a job that loses a rank ends with the verdict."""
+        if why := bare_roots.missing():
+            self.skipTest(why)
+        shared = self.new_place()
+        for name, text in (("use.py", USE), ("job.py", JOB), ("train.py", (harness.ROOT / "tests/simgpu/train.py").read_text())):
+            (shared / name).write_text(text)
+        shutil.copy(self.wheel, shared)
+        for suite in bare_roots.SUITES:
+            with self.subTest(root=suite):
+                root = bare_roots.Root(self.new_place() / suite, shared)
+                self.addCleanup(shutil.rmtree, root.path, ignore_errors=True)
+                if why := root.make(suite):
+                    print(f"skipped here: {why}", flush=True)
+                    continue
+                if not (shared / "libsimtrain.so").exists():
+                    headers = run(harness.ROOT / "scripts" / "find-headers").stdout
+                    root.build_stand_ins(harness.ROOT, *(re.search(rf"{kind}_include=(.*)", headers)[1] for kind in ("cuda", "nccl")))
+                self.check_root(root)
+
+    def check_root(self, root):
+        root.run("python3", "-m", "venv", "/opt/venv")
+        root.run("/opt/venv/bin/pip", "install", "--no-index", "--no-deps", f"/mnt/{self.wheel.name}")
+        settings = {"TITANTRACE_DIR": f"/mnt/dumps-{root.path.name}", "TITANTRACE_RUN_ID": "wheel"}
+        titan_run, python = "/opt/venv/bin/titan-run", "/opt/venv/bin/python"
+        self.assertEqual(root.run(python, "/mnt/use.py", "off", **settings).stdout.strip(), self.version)
+        self.assertEqual(root.run(titan_run, "--", python, "/mnt/use.py", "on", RANK="0", WORLD_SIZE="1", **settings).stdout.strip(),
+                         self.version)
+        job = root.run(titan_run, "--", python, "/mnt/job.py", status=1, LD_LIBRARY_PATH="/mnt", SIMGPU_DIR="/mnt", SIMTRAIN_STORE="/tmp/meet",
+                       SIMGPU_FAULTS="kill rank=2 step=40", **settings)
+        self.assertRegex(job.stderr, r"titan-run: the job ended[\s\S]*VERDICT  rank_dead[\s\S]*rank 2")
+        shown = root.run(python, "-c", "import os, sys; print(sys.version.split()[0], os.confstr('CS_GNU_LIBC_VERSION'))").stdout.strip()
+        print(f"{root.path.name}: CPython {shown}", flush=True)
+
+    def test_from_source(self):
+        """pip install . by itself, from a clean clone into an empty environment."""
+        place = self.new_place()
+        run("git", "clone", "-q", harness.ROOT, place / "clone")
+        run(sys.executable, "-m", "venv", place / "venv")
+        programs = place / "venv" / "bin"
+        run(programs / "python", "-m", "pip", "install", "--disable-pip-version-check", ".", cwd=place / "clone")
+        for name in PROGRAMS:
+            self.assertIn(self.version, run(programs / name, "--version").stdout)
+        self.use([programs / "python"], programs, plain_environment(place), place)
 
     def test_tarball(self):
         place = self.new_place()
