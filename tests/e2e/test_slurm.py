@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Batch jobs on a Slurm cluster of two nodes: a signal before the time limit, a requeue, a cancel, and two steps that share the nodes.
+
+The #SBATCH and srun lines are those of docs/launchers.md.
+"""
+
+import subprocess
+import sys
+import unittest
+
+import harness
+import slurm_cluster
+from test_launchers import AS_TORCHRUN
+
+NODES, RANKS = 2, 4
+TRAIN = '"$PYTHON" "$PROGRAM" --tp 2 --step-ms 2 --steps'
+
+
+@unittest.skipIf(slurm_cluster.missing(), slurm_cluster.missing())
+class Slurm(harness.Case):
+    def setUp(self):
+        super().setUp()
+        place = self.place
+        self.cluster = slurm_cluster.Cluster(place.path / "slurm", NODES)
+        self.addCleanup(self.cluster.stop)
+        if why := self.cluster.start():
+            self.fail(why)
+        program = place.path / "as_torchrun.py"
+        program.write_text(AS_TORCHRUN.replace("SLURM_LOCALID", "SLURM_PROCID"))  # the simulator has one set of GPUs for all
+        tools = f"{harness.BUILD}/tools:{harness.BUILD}/analyzer"
+        self.env = place.env(preload=False, SIMGPU_DIR=harness.stand_ins(), OMP_NUM_THREADS="1", TITANTRACE_RUN_ID=None, PYTHON=sys.executable,
+                             PROGRAM=program, MEET=place.meet, **self.cluster.env)
+        self.env["PATH"] = f"{tools}:{self.env['PATH']}"
+
+    def slurm(self, *words):
+        done = subprocess.run([str(word) for word in words], env=self.env, capture_output=True, text=True, timeout=60, cwd=self.place.path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def submit(self, *lines, **settings):
+        script = self.place.path / "job.sh"
+        script.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        self.env.update(settings)
+        return self.slurm("sbatch", "--parsable", "--output=job.out", script)
+
+    def output(self):
+        path = self.place.path / "job.out"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def state(self, job):
+        return self.slurm("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T")
+
+    def dumped(self, run, attempt=0):
+        return {path.name[:9] for path in (self.place.dumps / run / str(attempt)).glob("rank*.titan")}
+
+    def wait_for_dumps(self, run, attempt=0, limit_s=30):
+        harness.wait_for(lambda: len(self.dumped(run, attempt)) == RANKS, limit_s, f"all ranks of {run} attempt {attempt} dump: {self.output()}")
+
+    def verdict(self, *options):
+        return self.place.analyze(self.place.dumps, "--no-rings", *options)
+
+    def test_signal_before_the_time_limit_and_cancel(self):
+        job = self.submit("#SBATCH --nodes=2 --ntasks-per-node=2 --time=1", "#SBATCH --signal=USR1@50", "export SIMTRAIN_STORE=$MEET/store",
+                          f"titan-run --dir dumps -- srun --kill-on-bad-exit=1 {TRAIN} 1000000")
+        harness.wait_for(lambda: len(self.place.ring_files()) == RANKS, 30, "all ranks record")
+        self.wait_for_dumps(f"slurm-{job}.0", limit_s=60)
+        analysis = self.verdict()
+        self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []), analysis.stdout)
+        self.assertEqual(self.state(job), "RUNNING")
+        before = len(list(self.place.dumps.rglob("*.titan")))
+        self.slurm("scancel", job)
+        harness.wait_for(lambda: self.state(job) == "CANCELLED", 45, f"the job ends: {self.output()}")
+        self.assertEqual(len(list(self.place.dumps.rglob("*.titan"))), before, "a cancelled job writes no dumps")
+
+    def test_requeue(self):
+        """A hang, and after a requeue the same: two attempts of one run."""
+        job = self.submit("#SBATCH --nodes=2 --ntasks-per-node=2 --requeue", 'export SIMTRAIN_STORE="$MEET/store-${SLURM_RESTART_COUNT:-0}"',
+                          f"titan-run --dir dumps --timeout 3 -- srun --kill-on-bad-exit=1 {TRAIN} 1000000",
+                          SIMGPU_FAULTS="spin rank=3 step=40")
+        self.wait_for_dumps(f"slurm-{job}.0")
+        self.slurm("scontrol", "requeue", job)
+        harness.wait_for(lambda: self.state(job) == "PENDING", 45, "it waits for its turn again")
+        self.slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
+        self.wait_for_dumps(f"slurm-{job}.0", attempt=1, limit_s=60)
+        for attempt in (0, 1):
+            verdict = self.verdict("--attempt", str(attempt)).json["verdict"]
+            self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_not_arrived", [3]), attempt)
+
+    def test_two_steps_share_the_nodes(self):
+        """A rank is killed in one step; the other's record stays apart and healthy."""
+        step = f"--overlap --overcommit --nodes=2 --ntasks-per-node=2 --kill-on-bad-exit=1 {TRAIN}"
+        job = self.submit("#SBATCH --nodes=2 --ntasks-per-node=2",
+                          f"SIMTRAIN_STORE=$MEET/one titan-run --dir dumps -- srun {step} 300 & first=$!",
+                          f'SIMTRAIN_STORE=$MEET/two SIMGPU_FAULTS="kill rank=1 step=40" titan-run --dir dumps -- srun {step} 1000000',
+                          "wait $first")
+        harness.wait_for(lambda: self.state(job) in ("COMPLETED", "FAILED"), 60, f"both steps end: {self.output()}")
+        self.assertRegex(self.output(), r"VERDICT  rank_dead[\s\S]*rank 1")
+        runs = sorted(path.name for path in self.place.dumps.glob("slurm-*"))
+        self.assertEqual(len(runs), 1, "only the step that failed has dumps")
+        verdict = self.verdict("--run", runs[0]).json["verdict"]
+        self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_dead", [1]))
+
+
+if __name__ == "__main__":
+    harness.main()
