@@ -34,7 +34,7 @@ uint64_t most_issued(const Run& run, const Communicator& communicator) {
 // Where a process made that call, or the like of it on a sibling.
 class CallFinder {
   public:
-    CallFinder(const Run& run, CallPlace call) : run_(run), call_(call) {
+    CallFinder(const Run& run, CallPlace call) : call_(call) {
         const uint64_t issued = most_issued(run, run.communicators[call.communicator]);
         communicators_.push_back(call.communicator);
         for (uint32_t i = 0; i < run.communicators.size(); ++i) {
@@ -77,7 +77,6 @@ class CallFinder {
         return {made || !member.p2p_counted ? Made::kUnknown : Made::kNotYet, 0};
     }
 
-    const Run& run_;
     CallPlace call_;
     std::vector<uint32_t> communicators_;  // the wanted one first
 };

@@ -59,7 +59,7 @@ bool is_program_code(const std::string& part) { return part.starts_with("span") 
 class SlowPart {
   public:
     SlowPart(const Run& run, const Timing& timing, RankTiming& rank, const std::vector<uint32_t>& roles)
-        : run_(run), axis_(timing.axes[rank.axis]), rank_(rank), process_(run.processes[rank.process]) {
+        : axis_(timing.axes[rank.axis]), rank_(rank), process_(run.processes[rank.process]) {
         for (uint32_t p = 0; p < run.processes.size() && peers_.size() < kMaxPeers; ++p) {
             const bool late_too = std::any_of(timing.ranks.begin(), timing.ranks.end(), [&](const RankTiming& other) {
                 return other.process == p && other.shape.pattern != LatePattern::kNone;
@@ -224,7 +224,6 @@ class SlowPart {
         }
     }
 
-    const Run& run_;
     const TimeAxis& axis_;
     RankTiming& rank_;
     const Process& process_;
