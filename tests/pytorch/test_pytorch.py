@@ -2,7 +2,9 @@
 """PyTorch's own process groups under the preload: programs of users under real torchrun, each with mistakes on one rank, and the
 verdict. See README.md; `scripts/setup --pytorch` installs what this needs."""
 import pathlib
+import signal
 import sys
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -39,12 +41,22 @@ MISTAKES = (
     ("accelerate_ddp", "loader", {MISSING}, "hanging_loader at mistakes.py"),
 )
 
-# How PyTorch's watchdog ends a job: nccl2 aborts the communicators and then the process; ProcessGroupNCCL throws in a thread of its
-# own (asked to say which ranks are desynchronized, too).
-LEGACY = {"TORCH_DIST_USE_NCCL2": 0, "TORCH_NCCL_DESYNC_DEBUG": 1}
+# How PyTorch ends a job that hangs. nccl2's watchdog aborts the communicators and then the process; ProcessGroupNCCL's throws in a thread
+# of its own (asked to say which ranks are desynchronized, too), or is told to leave errors alone (0), or the communicators as they
+# are (3); then its heartbeat monitor ends the process.
+LEGACY = {"TORCH_DIST_USE_NCCL2": 0}
+MONITOR = {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": 2, "TORCH_FR_WAIT_TIMEOUT_DUMP_MILSEC": 1000}
 WATCHDOGS = {
     "nccl2": {},
-    "legacy": LEGACY,
+    "legacy": {**LEGACY, "TORCH_NCCL_DESYNC_DEBUG": 1},
+    "legacy_monitor": {**LEGACY, **MONITOR, "TORCH_NCCL_ASYNC_ERROR_HANDLING": 1},
+    "legacy_no_handling": {**LEGACY, **MONITOR, "TORCH_NCCL_ASYNC_ERROR_HANDLING": 0},
+    "legacy_no_cleanup": {**LEGACY, **MONITOR, "TORCH_NCCL_ASYNC_ERROR_HANDLING": 3},
+}
+# With these nobody but the user ends a job that hangs.
+LEFT_ALONE = {
+    "nccl2": {"TORCH_NCCL_ASYNC_ERROR_HANDLING": 0},
+    "legacy": {**LEGACY, "TORCH_NCCL_ASYNC_ERROR_HANDLING": 0},
 }
 
 
@@ -68,15 +80,64 @@ class PyTorch(harness.Case):
         self.assertEqual(verdict["ranks"], [CULPRIT], verdict)
         self.assertIn(words, verdict["summary"], verdict)
 
+    def check_verdict_on_skip(self):
+        """On the hang, not on how it ended."""
+        self.assertEqual(self.place.dumped_ranks(), set(range(RANKS)))
+        self.check_skip_in(self.place.dumps)
+
+    def check_skip_in(self, records):
+        verdict = self.place.analyze(records).json["verdict"]
+        self.assertEqual((verdict["kind"], verdict["ranks"]), ("size_mismatch", [CULPRIT]), verdict)
+        self.assertIn("skipped all_reduce", verdict["summary"])
+
     def check_watchdog(self, settings):
-        """PyTorch's watchdog has ended the job its own way: the verdict after that is on the hang, not on how it ended."""
+        """PyTorch's watchdog, or its monitor, has ended the job its own way."""
         ran = self.start("ddp", "--fault", "skip", "--rank", CULPRIT, DIST_TIMEOUT_S=12 * harness.SLOW,
                          TITANTRACE_TIMEOUT_S=6 * harness.SLOW, **settings)
         self.assertNotEqual(ran.wait(200), 0)
+        self.check_verdict_on_skip()
+
+    def check_left_alone(self, settings):
+        """PyTorch's watchdog saw the timeout and did nothing; then torchrun is told to end, and tells the ranks."""
+        ran = self.start("ddp", "--fault", "skip", "--rank", CULPRIT, DIST_TIMEOUT_S=8 * harness.SLOW,
+                         TITANTRACE_TIMEOUT_S=4 * harness.SLOW, **settings)
+        harness.wait_for(lambda: "timed out" in ran.stderr or "collective timeout" in ran.stderr, 100, "PyTorch's timeout")
+        self.assertIsNone(ran.status)
+        ran.signal(signal.SIGTERM)
+        self.assertNotEqual(ran.wait(60), 0)
+        self.check_verdict_on_skip()
+
+    def test_terminated_before_any_timeout(self):
+        """The user ends a job that hangs, by torchrun, before it counts as hung: no dump, and what the rings hold is enough."""
+        ran = self.start("ddp", "--fault", "skip", "--rank", CULPRIT)
+        ran.wait_says("makes a mistake", 100)
+        time.sleep(2 * harness.SLOW)  # of a hang
+        ran.signal(signal.SIGTERM)
+        self.assertNotEqual(ran.wait(60), 0)
+        self.assertEqual(self.place.dump_files(), [])
+        self.check_skip_in(self.place.rings)
+
+    def test_debug_detail(self):
+        """PyTorch compares the calls before it makes them, and raises on every rank: no hang. All dump, and none when nothing is wrong."""
+        healthy = self.start("ddp", TORCH_DISTRIBUTED_DEBUG="DETAIL")
+        self.assertEqual(healthy.wait(120), 0)
+        self.assertEqual(self.place.dump_files(), [])
+        ran = self.start("ddp", "--fault", "skip", "--rank", CULPRIT, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+        self.assertNotEqual(ran.wait(120), 0)
+        self.assertIn("Detected mismatch between collectives", ran.stderr)
         self.assertEqual(self.place.dumped_ranks(), set(range(RANKS)))
+        self.assertEqual(self.place.analyze(self.place.dumps).json["verdict"]["kind"], "rank_dead")
+
+    def test_restart(self):
+        """The second attempt has no dump, and the first one's are about the exception. Without the setting, torchrun of 2.15 keeps its
+        store over a restart: ranks then read the first attempt's ncclUniqueId, and wait for ever (with either backend)."""
+        ran = job.start(self.place, "ddp", "--fault", "exception", "--rank", CULPRIT, torchrun=("--max-restarts=1",),
+                        TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
+        self.assertEqual(ran.wait(120), 0)
+        self.assertEqual(len(self.place.dump_files(attempt=0)), RANKS)
+        self.assertEqual(self.place.dump_files(attempt=1), [])
         verdict = self.place.analyze(self.place.dumps).json["verdict"]
-        self.assertEqual((verdict["kind"], verdict["ranks"]), ("size_mismatch", [CULPRIT]), verdict)
-        self.assertIn("skipped all_reduce", verdict["summary"])
+        self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_dead", [CULPRIT]), verdict)
 
     def test_demo(self):
         """A skipped collective: the verdict, and the line that the others called it at."""
@@ -95,6 +156,8 @@ def add_cases():
         setattr(PyTorch, f"test_{row[0]}_{row[1]}", lambda self, row=row: self.check_mistake(*row))
     for name, settings in WATCHDOGS.items():
         setattr(PyTorch, f"test_watchdog_{name}", lambda self, settings=settings: self.check_watchdog(settings))
+    for name, settings in LEFT_ALONE.items():
+        setattr(PyTorch, f"test_left_alone_{name}", lambda self, settings=settings: self.check_left_alone(settings))
 
 
 add_cases()

@@ -14,8 +14,10 @@ def hanging_loader():
 
 def mistake(options, step):
     """The name of the mistake that this rank makes in this step, after those are made that need no help."""
-    if options.fault == "none" or dist.get_rank() != options.rank or step != options.at:
+    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    if options.fault == "none" or dist.get_rank() != options.rank or step != options.at or restarted:
         return "none"
+    print(f"rank {options.rank} makes a mistake: {options.fault}", flush=True)
     if options.fault == "exception":
         raise ValueError("a batch that cannot be read")
     if options.fault == "exit":
