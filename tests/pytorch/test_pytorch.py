@@ -39,7 +39,19 @@ MISTAKES = (
     ("groups", "peer", {"p2p_unmatched"}, "where it always sent to rank 2"),
     ("accelerate_ddp", "skip", {"size_mismatch"}, "skipped all_reduce"),
     ("accelerate_ddp", "loader", {MISSING}, "hanging_loader at mistakes.py"),
+    ("deepspeed_zero3", "skip", {"op_mismatch"}, "where ranks 0,2-3 called all_gather"),
+    ("megatron_pipeline", "loader", {MISSING}, "hanging_loader at mistakes.py"),
+    ("vllm_pynccl", "skip", {"op_mismatch"}, "skipped all_reduce"),
 )
+
+# Programs for packages that scripts/setup --pytorch does not install; see README.md.
+ON_REQUEST = {"deepspeed_zero3": "deepspeed", "megatron_pipeline": "megatron", "vllm_pynccl": "vllm"}
+
+
+def is_installed(program):
+    package = ON_REQUEST.get(program)
+    return package is None or any(job.TORCHRUN.parents[1].glob(f"lib/python3*/site-packages/{package}"))
+
 
 # How PyTorch ends a job that hangs. nccl2's watchdog aborts the communicators and then the process; ProcessGroupNCCL's throws in a thread
 # of its own (asked to say which ranks are desynchronized, too), or is told to leave errors alone (0), or the communicators as they
@@ -63,6 +75,8 @@ LEFT_ALONE = {
 @unittest.skipUnless(job.TORCHRUN.exists(), f"no PyTorch for CUDA: {job.TORCHRUN} is missing (scripts/setup --pytorch installs it)")
 class PyTorch(harness.Case):
     def start(self, program, *arguments, **settings):
+        if not is_installed(program):
+            self.skipTest(f"no {ON_REQUEST[program]} in .venv-pytorch (tests/pytorch/README.md says how to install it)")
         return job.start(self.place, program, *arguments, **settings)
 
     def check_healthy(self, program):
