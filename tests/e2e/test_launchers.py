@@ -2,6 +2,7 @@
 """A rank that ends under real mpirun and srun, which end the others: the right one is named by dumps, by rings, and by the launcher."""
 
 import shutil
+import signal
 import subprocess
 import sys
 import unittest
@@ -15,7 +16,7 @@ TRAIN = harness.ROOT / "tests" / "simgpu" / "train.py"
 # train.py wants torchrun's names. They are for Python alone: the tracer reads what the launcher itself set.
 AS_TORCHRUN = f"""import os, runpy, sys
 for names in (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-              ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")):
+              ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"), ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")):
     if names[0] in os.environ:
         os.environ = dict(os.environ, **dict(zip(("RANK", "WORLD_SIZE", "LOCAL_RANK"), map(os.environ.get, names))))
         break
@@ -70,6 +71,24 @@ class Launchers(harness.Case):
         if no_mpirun():
             self.skipTest(no_mpirun())
         self.each_end(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", 4], "mpirun")
+
+    def test_mpich(self):
+        """Beside Open MPI, whose mpirun goes first in Debian; MPICH's has a name of its own. It kills all ranks at once when one dies."""
+        if not shutil.which("mpirun.mpich"):
+            self.skipTest("no mpirun.mpich (Debian: mpich)")
+        program = self.place.path / "as_torchrun.py"
+        program.write_text(AS_TORCHRUN)
+        job = self.place.start([harness.BUILD / "tools" / "titan-run", "--dir", self.place.dumps, "--timeout", 3 * harness.SLOW, "--",
+                                "mpirun.mpich", "-n", 4, sys.executable, program, "--tp", "2", "--steps", "100000", "--step-ms", "2"],
+                               self.place.env(preload=False, SIMGPU_DIR=harness.stand_ins(), SIMTRAIN_STORE=self.place.meet, OMP_NUM_THREADS="1",
+                                              SIMGPU_FAULTS=f"spin rank={VICTIM} step=40"))
+        harness.wait_for(lambda: len(self.place.dumped_ranks()) == 4 or job.status is not None, 30, "all ranks dump")
+        analysis = self.place.analyze(self.place.dumps)
+        verdict = analysis.json["verdict"]
+        self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_not_arrived", [VICTIM]), analysis.stdout)
+        job.signal(signal.SIGTERM)
+        self.assertNotEqual(job.wait(30), 0)
+        self.assertIn("VERDICT  rank_not_arrived", job.stderr)
 
     def test_srun(self):
         if no_slurm():
