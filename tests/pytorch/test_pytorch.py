@@ -39,6 +39,7 @@ MISTAKES = (
     ("groups", "peer", {"p2p_unmatched"}, "where it always sent to rank 2"),
     ("accelerate_ddp", "skip", {"size_mismatch"}, "skipped all_reduce"),
     ("accelerate_ddp", "loader", {MISSING}, "hanging_loader at mistakes.py"),
+    ("graphed", "skip", {MISSING}, "never launched replay 8 of graph"),
     ("deepspeed_zero3", "skip", {"op_mismatch"}, "where ranks 0,2-3 called all_gather"),
     ("megatron_pipeline", "loader", {MISSING}, "hanging_loader at mistakes.py"),
     ("vllm_pynccl", "skip", {"op_mismatch"}, "skipped all_reduce"),
