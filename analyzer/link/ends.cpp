@@ -217,10 +217,20 @@ class EndJudge {
         }
         for (const uint32_t i : hung) {
             if (unasked_.contains(i)) {
-                hung_until_ns_ = std::max(hung_until_ns_, ended_ns(process(i)));
+                int64_t& of_host = hung_until_[process(i).host];
+                of_host = std::max(of_host, ended_ns(process(i)));
                 end(i);
             }
         }
+    }
+
+    // By the clock of its own host, where one of those that hung ran there.
+    bool ended_with_the_hang(const Process& one) const {
+        if (const auto own = hung_until_.find(one.host); own != hung_until_.end()) {
+            return ended_ns(one) + kHeartbeatNs > own->second;
+        }
+        return std::any_of(hung_until_.begin(), hung_until_.end(),
+                           [&](const auto& other) { return ended_ns(one) + kOtherHostNs > other.second; });
     }
 
     // Whoever shows life when the others were already being ended did not end first.
@@ -235,9 +245,7 @@ class EndJudge {
             const Process& one = process(i);
             const auto asked = first_asked_.find(one.host);
             const bool after_asked = asked != first_asked_.end() && ended_ns(one) > asked->second + kNoteNs;
-            const bool with_the_hang =
-                first_asked_.empty() && hung_until_ns_ != 0 && ended_ns(one) + kHeartbeatNs > hung_until_ns_;
-            if (after_asked || with_the_hang) {
+            if (after_asked || (first_asked_.empty() && ended_with_the_hang(one))) {
                 end(i);
             }
         }
@@ -424,7 +432,7 @@ class EndJudge {
     std::set<uint32_t> unasked_;                  // ended, and were not told to
     std::set<uint32_t> asked_;                    // Liveness::kEnded
     std::map<std::string, int64_t> first_asked_;  // of each host
-    int64_t hung_until_ns_ = 0;
+    std::map<std::string, int64_t> hung_until_;   // of each host
     int witnessed_first_ = -1;
 };
 

@@ -376,6 +376,37 @@ TEST_CASE("a rank that is killed when the job had long hung is not what it hung 
     }
 }
 
+TEST_CASE("those that were killed with a hang are not what it hung for where the clock of their host is behind") {
+    ScenarioOptions options;
+    options.hang_s = 20;
+    Scenario job(6, std::move(options));
+    job.communicator("pair:0", {0, 1});
+    job.communicator("pair:1", {2, 3});
+    job.communicator("pair:2", {4, 5});
+    job.every_rank([&](int rank, Program& program) {
+        for (int step = 0; step < 4; ++step) {
+            program.step(step).all_reduce("pair:" + std::to_string(rank / 2)).sync();
+        }
+    });
+    job.program(0).insert_before("pair:0", 2, Program().sleep());
+    job.program(2).insert_before("pair:1", 2, Program().sleep());
+    job.play();
+    Played played{run_of(job, {}, "timeout"), {}};
+    for (Process& process : played.run.processes) {
+        const bool is_behind = process.rank == 1 || process.rank == 4;
+        process.host = is_behind ? "behind" : "right";
+        process.liveness = Liveness::kKilled;
+        process.ending.seen_ns = process.now_ns - (is_behind ? 4000 * kMs : 0);
+    }
+    analyzer::link(played.run);
+    played.diagnosis = analyzer::diagnose(played.run);
+    REQUIRE_FALSE(played.diagnosis.findings.empty());
+    for (const auto& finding : played.diagnosis.findings) {
+        CAPTURE(finding.summary);
+        CHECK(finding.kind != FindingKind::kRankDead);
+    }
+}
+
 TEST_CASE("a rank that lived on after a watchdog had called the wait for it a hang did not end it by its death") {
     const auto tells_of_the_hang = [](const std::string& line) { return tells(line, "rank 2 hung before it ended"); };
     for (const auto& [reason, waited_s, life_ns, kind] :
