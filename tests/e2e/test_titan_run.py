@@ -6,6 +6,7 @@ import os
 import pathlib
 import platform
 import pty
+import re
 import shutil
 import signal
 import stat
@@ -90,7 +91,7 @@ class Transparent(TitanRun):
             os.execve(harness.BUILD / "tools" / "titan-run", ["titan-run", "--", sys.executable, "-c", program],
                       self.place.env(preload=False))
         output = b""
-        while b"caught" not in output:
+        while not re.search(rb"caught \d+\r\n", output):
             output += os.read(terminal, 1000)
             if output.endswith(b"ready True\r\n"):
                 os.write(terminal, b"\x03")
