@@ -186,33 +186,37 @@ class EndJudge {
     // A watchdog that aborts a waiting rank is no cause of what it waits for. One that is killed alone may be: the others wait for it as
     // soon as what was late has come. Only a wait that a watchdog has called a hang was one before. Whoever aborted its
     // communicator first had given up a wait, whatever for.
+    void add_hung(const WaitNode& node, std::set<uint32_t>& hung) {
+        // One that ended soon after it had come was not ended because of the wait.
+        const int64_t longest_ns = longest_wait_ns(node);
+        const bool confirmed = std::any_of(node.waiting.begin(), node.waiting.end(),
+                                           [&](const Waiter& waiter) { return is_confirmed(waiter); });
+        const bool for_others = waits_for_others(node);
+        for (const Waiter& waiter : node.waiting) {
+            const uint32_t index = waiter.member.process;
+            const bool gave_up =
+                waiter.member.row != kNoIndex && run_.member(waiter.member).state == format::CommState::kAborted;
+            if (waiter.age_ns <= longest_ns / 2 || !(for_others || gave_up)) {
+                continue;
+            }
+            if (!confirmed && process(index).liveness == Liveness::kKilled && ended_alone(index)) {
+                process(index).ending.waited_ns = std::max(process(index).ending.waited_ns, waiter.age_ns);
+            } else {
+                hung.insert(index);
+            }
+        }
+        for (const uint32_t index : awaited_in(node)) {
+            if (process(index).liveness == Liveness::kKilled && outlived_hang(index, node)) {
+                hung.insert(index);
+            }
+        }
+    }
+
     void end_those_in_a_hang() {
         std::set<uint32_t> hung;
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
             if (hangs_[node] == Hang::kByTime) {
-                // One that ended soon after it had come was not ended because of the wait.
-                const int64_t longest_ns = longest_wait_ns(graph_.nodes[node]);
-                const bool confirmed = std::any_of(graph_.nodes[node].waiting.begin(), graph_.nodes[node].waiting.end(),
-                                                   [&](const Waiter& waiter) { return is_confirmed(waiter); });
-                const bool for_others = waits_for_others(graph_.nodes[node]);
-                for (const Waiter& waiter : graph_.nodes[node].waiting) {
-                    const uint32_t index = waiter.member.process;
-                    const bool gave_up = waiter.member.row != kNoIndex &&
-                                         run_.member(waiter.member).state == format::CommState::kAborted;
-                    if (waiter.age_ns <= longest_ns / 2 || !(for_others || gave_up)) {
-                        continue;
-                    }
-                    if (!confirmed && process(index).liveness == Liveness::kKilled && ended_alone(index)) {
-                        process(index).ending.waited_ns = std::max(process(index).ending.waited_ns, waiter.age_ns);
-                    } else {
-                        hung.insert(index);
-                    }
-                }
-                for (const uint32_t index : awaited_in(graph_.nodes[node])) {
-                    if (process(index).liveness == Liveness::kKilled && outlived_hang(index, graph_.nodes[node])) {
-                        hung.insert(index);
-                    }
-                }
+                add_hung(graph_.nodes[node], hung);
             }
         }
         for (const uint32_t i : hung) {

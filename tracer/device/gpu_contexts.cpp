@@ -140,7 +140,7 @@ bool GpuContexts::has_ended(const EndingContexts& ending, const void* context, i
 }
 
 // The device's other contexts are forgotten with its primary one: which is which is not known, and forgetting one costs only
-// its pooled events, and its marks where they stay registered.
+// its pooled events.
 void GpuContexts::forget(const EndingContexts& ending, bool quiet) {
     const ColdLock lock;
     const uint32_t count = count_.load(std::memory_order_relaxed);

@@ -35,8 +35,7 @@ Played ended(End end, bool hung = false) {
         process.ending.seen_ns = process.last_activity_ns();
         end(process, process.rank == 2);
     }
-    analyzer::link(played.run);
-    played.diagnosis = analyzer::diagnose(played.run);
+    judge(played);
     return played;
 }
 
@@ -81,8 +80,7 @@ TEST_CASE("a death that nobody waited for yet is shown where the others stood") 
                 {.thread = process.pid, .name = 0, .why_none = 0, .frames = {place}, .libraries = {0}, .python = 1}};
         }
     }
-    analyzer::link(played.run);
-    played.diagnosis = analyzer::diagnose(played.run);
+    judge(played);
     REQUIRE(played.diagnosis.findings.size() == 1);
     CHECK(played.head().kind == FindingKind::kRankDead);
     CHECK(played.head().victims.empty());
@@ -158,8 +156,7 @@ TEST_CASE("one is gone without a note, another left no record: either may have e
             process.liveness = Liveness::kKilled;
         }
         played.run.warnings.clear();
-        analyzer::link(played.run);
-        played.diagnosis = analyzer::diagnose(played.run);
+        judge(played);
         REQUIRE(!played.diagnosis.findings.empty());
         CHECK(played.head().kind == FindingKind::kRankDead);
         CHECK(played.head().ranks == ranks({2}));
@@ -178,8 +175,7 @@ TEST_CASE("all on record were told to end, and one left no record: that one may 
         process.liveness = Liveness::kKilled;
         tell_to_end(process, newest_ns(process) + kMs);
     }
-    analyzer::link(played.run);
-    played.diagnosis = analyzer::diagnose(played.run);
+    judge(played);
     CHECK(played.diagnosis.findings.empty());
     CHECK(tells(played.diagnosis.cannot_tell, "rank 1 left no record, and nothing shows whether it ended first"));
 }
@@ -233,6 +229,22 @@ void abort_communicators(Scenario& job, int rank) {
     ring.header().state = format::ProcessState::kCrashed;
 }
 
+Played aborted_everywhere(Scenario& job) {
+    job.play();
+    for (int rank = 0; rank < job.size(); ++rank) {
+        abort_communicators(job, rank);
+    }
+    Played played{run_of(job, {}, "crash"), {}};
+    for (Process& process : played.run.processes) {
+        process.liveness = Liveness::kCrashed;
+        for (analyzer::ThreadState& thread : process.threads) {
+            thread.call = 0;  // the abort let it go
+        }
+    }
+    judge(played);
+    return played;
+}
+
 }  // namespace
 
 TEST_CASE("who aborted a communicator while it waited is not accused of the calls that it then did not make") {
@@ -255,8 +267,7 @@ TEST_CASE("who aborted a communicator while it waited is not accused of the call
     for (analyzer::ThreadState& thread : played.run.processes[2].threads) {
         thread.call = 0;  // the abort let it go
     }
-    analyzer::link(played.run);
-    played.diagnosis = analyzer::diagnose(played.run);
+    judge(played);
     REQUIRE(!played.diagnosis.findings.empty());
     CHECK(played.head().ranks == ranks({1}));
     for (const auto& finding : played.diagnosis.findings) {
@@ -268,16 +279,7 @@ TEST_CASE("a hang whose watchdogs aborted the communicators is a hang, although 
     Scenario job(4);
     write_training(job, 4);
     job.program(2).nth_call("world", 2).count = 7;
-    job.play();
-    for (int rank = 0; rank < job.size(); ++rank) {
-        abort_communicators(job, rank);
-    }
-    Played played{run_of(job, {}, "crash"), {}};
-    for (Process& process : played.run.processes) {
-        process.liveness = Liveness::kCrashed;
-    }
-    analyzer::link(played.run);
-    played.diagnosis = analyzer::diagnose(played.run);
+    const Played played = aborted_everywhere(job);
     REQUIRE(!played.diagnosis.findings.empty());
     CHECK(played.head().kind == FindingKind::kSizeMismatch);
     CHECK(played.head().ranks == ranks({2}));
@@ -302,19 +304,7 @@ TEST_CASE("who skipped a step of a pipeline is named after all watchdogs aborted
         }
         program.record(kEvent, kStream).wait(kEvent, 0x51).all_reduce("world").sync();
     });
-    job.play();
-    for (int rank = 0; rank < job.size(); ++rank) {
-        abort_communicators(job, rank);
-    }
-    Played played{run_of(job, {}, "crash"), {}};
-    for (Process& process : played.run.processes) {
-        process.liveness = Liveness::kCrashed;
-        for (analyzer::ThreadState& thread : process.threads) {
-            thread.call = 0;
-        }
-    }
-    analyzer::link(played.run);
-    played.diagnosis = analyzer::diagnose(played.run);
+    const Played played = aborted_everywhere(job);
     REQUIRE(!played.diagnosis.findings.empty());
     CHECK(played.head().kind == FindingKind::kP2pUnmatched);
     CHECK(played.head().ranks == ranks({1}));
@@ -356,8 +346,7 @@ Played killed_in_a_wait(int killed, const std::string& reason, double waited_s, 
             tell_to_end(process, process.now_ns);
         }
     }
-    analyzer::link(played.run);
-    played.diagnosis = analyzer::diagnose(played.run);
+    judge(played);
     return played;
 }
 
@@ -398,8 +387,7 @@ TEST_CASE("those that were killed with a hang are not what it hung for where the
         process.liveness = Liveness::kKilled;
         process.ending.seen_ns = process.now_ns - (is_behind ? 4000 * kMs : 0);
     }
-    analyzer::link(played.run);
-    played.diagnosis = analyzer::diagnose(played.run);
+    judge(played);
     REQUIRE_FALSE(played.diagnosis.findings.empty());
     for (const auto& finding : played.diagnosis.findings) {
         CAPTURE(finding.summary);

@@ -113,6 +113,12 @@ inline std::string digested_report(const Run& run, const analyzer::CondenseLimit
     return analyzer::json_report(read, analyzer::diagnose(read, options));
 }
 
+// A run that was changed by hand.
+inline void judge(Played& played) {
+    analyzer::link(played.run);
+    played.diagnosis = analyzer::diagnose(played.run);
+}
+
 // Whatever a test plays: condensing and digesting change no word of the report.
 inline void check_condensed(const Played& played, Scenario& job, const std::set<int>& without,
                             const std::string& reason, const analyzer::DiagnoseOptions& options) {

@@ -248,8 +248,7 @@ Played all_killed(const std::vector<Testimony>& testimony, int missing = -1) {
     }
     played.run.testimony = testimony;
     analyzer::keep_of_this_run(played.run);
-    analyzer::link(played.run);
-    played.diagnosis = analyzer::diagnose(played.run);
+    judge(played);
     return played;
 }
 
