@@ -1,9 +1,9 @@
-"""Files that outgrow one job: no own source file over 600 lines, no function over 120 (over 80 is reported)."""
+"""What outgrows its job: no own source file over 600 lines, no function over 120 (over 80 is reported), no README over 150."""
 import re
 
 from metalib import blank_comments_and_strings, run
 
-FILE_LIMIT, FUNCTION_LIMIT, FUNCTION_REPORT = 600, 120, 80
+FILE_LIMIT, FUNCTION_LIMIT, FUNCTION_REPORT, README_LIMIT = 600, 120, 80, 150
 SOURCES = {".cpp", ".c", ".h", ".hpp", ".def", ".py"}
 LONG_FILES = {}      # path: why it may be longer
 LONG_FUNCTIONS = {}  # "path:function": why it may be longer
@@ -57,6 +57,10 @@ def check(tree):
                     problems.append(f"{name}:{line}: {function} has {length} lines (limit {FUNCTION_LIMIT})")
                 elif length > FUNCTION_REPORT:
                     print(f"note: {name}:{line}: {function} has {length} lines")
+    readme = tree.root / "README.md"
+    readme_lines = tree.text(readme).count("\n") if readme.exists() else 0
+    if readme_lines > README_LIMIT:
+        problems.append(f"README.md: {readme_lines} lines: what can move to a page of its own? (limit {README_LIMIT})")
     problems += [f"{name} is listed as long but is gone" for name in LONG_FILES
                  if (tree.root / "tests/meta").is_dir() and not (tree.root / name).exists()]
     return problems
@@ -68,6 +72,7 @@ BAD = {
     "long function": ("f has 132 lines", {"tracer/a.cpp": "namespace a {\nint f(int b) noexcept {\n" + LONG_BODY + "}\n}\n"}),
     "long constructor": ("A has 132 lines", {"tracer/a.cpp": "struct A { int v;\n A(int q) : v(q) {\n" + LONG_BODY + "}\n};\n"}),
     "trailing return type": ("g has 132 lines", {"tracer/a.h": "inline auto g(int b) -> int {\n" + LONG_BODY + "}\n"}),
+    "long README": ("151 lines", {"README.md": "a line\n" * 151}),
 }
 GOOD = {"a long table": {"tracer/a.cpp": "int table[] = {\n" + "    1,\n" * 200 + "};\nvoid f() {\n}\n"}}
 
