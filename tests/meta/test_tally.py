@@ -59,6 +59,11 @@ class Tally(unittest.TestCase):
         self.assertEqual((status, [line.split() for line in lines[-3:-1]]), (0, [["10.0", "s", "t1"], ["0.0", "s", "t0"]]))
         self.assertEqual(lines[-1], "2 passed, 0 failed")
 
+    def test_times_say_what_a_test_counted(self):
+        printed = "seed 4\ncounted: 1000 kills, seed 4: 999 right\n"
+        self.assertIn("1000 kills, seed 4: 999 right", [line.strip() for line in self.tally([("OK", printed)], 0, "--times")[1]])
+        self.assertNotIn("kills", "".join(self.tally([("OK", printed)])[1]))
+
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()

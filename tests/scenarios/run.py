@@ -110,7 +110,9 @@ def floor(rows: list) -> int:
         met = met and right >= least_right and alarms <= max(1, most_alarms * len(fine))
         print("%s: %.1f %% right (%.0f %% needed), %d false alarms in %d" % (
             recorder, 100 * right, 100 * least_right, alarms, len(fine)))
-    print("floor %s: %d certain and wrong" % ("met" if met else "NOT met", sum(row["certain_wrong"] for row in rows)))
+    print("counted: %d cases, %d right, %d certain and wrong: floor %s" % (
+        len(rows), sum(row["result"] == "right" for row in rows), sum(row["certain_wrong"] for row in rows),
+        "met" if met else "NOT met"))
     return 0 if met else 1
 
 

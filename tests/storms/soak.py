@@ -36,8 +36,8 @@ class Soak(harness.Case):
         traced_s = time.monotonic() - started
         ring, = self.place.ring_files()
         losses = struct.unpack_from(f"<{LOSSES}Q", ring.read_bytes(), LOSSES_OFFSET)
-        print(f"{storm.ROUNDS} steps: {bare_s:.0f} s without the recorder, {traced_s:.0f} s with it; resident memory grew from "
-              f"{plain[0]} to {plain[1]} KiB without, from {traced[0]} to {traced[1]} KiB with it; losses {losses}")
+        print(f"counted: {storm.ROUNDS} steps, seed {storm.SEED}: {bare_s:.0f} s without the recorder, {traced_s:.0f} s with it; resident memory grew from "
+              f"{plain[0]} to {plain[1]} KiB without, from {traced[0]} to {traced[1]} KiB with it; {sum(losses)} lost")
         job.signal(signal.SIGUSR1)
         harness.wait_for(self.place.dump_files, 20, "a dump")
         self.place.go()

@@ -34,7 +34,7 @@ class Forks(harness.Case):
             self.assertNotIn("damaged_file", warnings, settings)
             done += rounds
             self.place = self.new_place()
-        print(f"{done} rounds on each of 3 threads, seed {storm.SEED}: every child and status as without the preload")
+        print(f"counted: {done} rounds on each of 3 threads, seed {storm.SEED}: every child and status as without the preload")
 
 
 if __name__ == "__main__":

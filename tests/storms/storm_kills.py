@@ -96,7 +96,7 @@ class Kills(harness.Case):
             for result, said in pool.map(self.one, [chance.randrange(1 << 30) for _ in range(storm.ROUNDS)]):
                 counts[result] += 1
                 told[result].append(said)
-        print(f"{storm.ROUNDS} kills, seed {storm.SEED}: " + ", ".join(f"{count} {result}" for result, count in counts.most_common()))
+        print(f"counted: {storm.ROUNDS} kills, seed {storm.SEED}: " + ", ".join(f"{count} {result}" for result, count in counts.most_common()))
         for result in ("unreadable", "wrong and certain", "right among others"):
             print(*told[result][:20], sep="\n")
         self.assertEqual((counts["unreadable"], counts["wrong and certain"]), (0, 0))
