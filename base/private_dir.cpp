@@ -14,21 +14,17 @@ namespace {
 
 constexpr int kOpenDir = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
-Fd make_and_open(int parent, const char* name, mode_t mode, bool* made = nullptr) {
+Fd open_or_make(int parent, const char* name, mode_t mode, bool* made = nullptr) {
+    // Mostly it is there already, and opening it changes nothing: a file server can answer thousands of those.
+    Fd existing(openat(parent, name, kOpenDir | O_NOFOLLOW));
+    if (existing.valid() || errno != ENOENT) {
+        return existing;
+    }
     const bool is_new = mkdirat(parent, name, mode) == 0;
     if (made != nullptr) {
         *made = is_new;
     }
-    if (!is_new && errno != EEXIST) {
-        // A read-only parent may still hold the directory.
-        int reason = errno;
-        Fd existing(openat(parent, name, kOpenDir | O_NOFOLLOW));
-        if (!existing.valid()) {
-            errno = reason;
-        }
-        return existing;
-    }
-    return Fd(openat(parent, name, kOpenDir | O_NOFOLLOW));
+    return is_new || errno == EEXIST ? Fd(openat(parent, name, kOpenDir | O_NOFOLLOW)) : Fd();
 }
 
 struct KernelDirent {
@@ -68,7 +64,7 @@ PrivateDirName private_dir_name(uid_t owner) {
 PrivateDirName private_dir_name() { return private_dir_name(geteuid()); }
 
 Fd open_private_dir(int parent, const char* name) {
-    Fd dir = make_and_open(parent, name, 0700);
+    Fd dir = open_or_make(parent, name, 0700);
     struct stat status {};
     if (dir.valid() && (fstat(dir.get(), &status) != 0 || !is_private_dir(status, geteuid()))) {
         dir.close_now();
@@ -77,7 +73,7 @@ Fd open_private_dir(int parent, const char* name) {
     return dir;
 }
 
-Fd open_plain_dir(int parent, const char* name, bool* made) { return make_and_open(parent, name, 0777, made); }
+Fd open_plain_dir(int parent, const char* name, bool* made) { return open_or_make(parent, name, 0777, made); }
 
 Fd open_user_path(const char* path) {
     char prefix[PATH_MAX];

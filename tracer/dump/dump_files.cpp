@@ -30,9 +30,13 @@ constexpr char kReadme[] =
     "and CUDA; no contents of tensors. Of each rank the newest few stay (TITANTRACE_KEEP). All may be deleted: "
     "titan-analyze clean.\n";
 
+Fd create_in(int dir, const char* name) {
+    return Fd(openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+}
+
 // For whoever finds these files. Only the process that makes the directory writes it: the others ask nothing of the file system.
 void leave_readme(int run_dir) {
-    const Fd file(openat(run_dir, format::kReadmeName, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    const Fd file = create_in(run_dir, format::kReadmeName);
     constexpr ssize_t kBytes = sizeof(kReadme) - 1;
     if (file.valid() && ::write(file.get(), kReadme, kBytes) != kBytes) {
         unlinkat(run_dir, format::kReadmeName, 0);
@@ -102,8 +106,11 @@ bool DumpFile::open_at(Fd base, const char* base_path, const DumpOwner& owner) {
         format_text(stem_, sizeof(stem_), "pid%d", owner.pid);
     }
     format_text(temporary_, sizeof(temporary_), ".%s.titan.%d.tmp", stem_, getpid());
-    unlinkat(dir_.get(), temporary_, 0);  // left by a process of this pid that died while writing
-    file_ = Fd(openat(dir_.get(), temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    file_ = create_in(dir_.get(), temporary_);
+    if (!file_.valid() && errno == EEXIST) {
+        unlinkat(dir_.get(), temporary_, 0);  // left by a process of this pid that died while writing
+        file_ = create_in(dir_.get(), temporary_);
+    }
     if (!file_.valid()) {
         temporary_[0] = '\0';
     }
@@ -180,7 +187,7 @@ bool DumpFile::rename_to(const char* name) {
     if (errno == EEXIST) {
         return false;
     }
-    Fd claimed(openat(dir_.get(), name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    const Fd claimed = create_in(dir_.get(), name);
     return claimed.valid() && renameat(dir_.get(), temporary_, dir_.get(), name) == 0;
 }
 

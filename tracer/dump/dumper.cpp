@@ -41,7 +41,6 @@ struct DumpMemory {
     uint64_t snapshot_realtime_ns;
     uint64_t snapshot_ticks;
     uint64_t next_number;
-    bool numbers_known;
     EvidenceNumbers evidence;  // of this process's own dumps
     char temporary[PATH_MAX];  // TMPDIR
 };
@@ -51,16 +50,6 @@ constinit DumpMemory memory{};
 std::span<const format::ThreadRecord> threads_in_copy(const Session& session) {
     const auto offset = reinterpret_cast<const char*>(session.threads) - reinterpret_cast<const char*>(session.header);
     return {reinterpret_cast<const format::ThreadRecord*>(memory.image + offset), session.thread_rows};
-}
-
-// The numbers of a process's own dumps go on without another look at the directory; for any other it is listed.
-bool write_file(DumpFile& file, bool opened, DumpContent& content, bool own, uint32_t keep) {
-    if (!opened) {
-        return false;
-    }
-    const uint64_t number = own && memory.numbers_known ? memory.next_number : file.next_number();
-    return write_dump_file(file, content, {memory.workspace, memory.workspace_bytes, memory.meta}, number, keep,
-                           own ? memory.evidence : EvidenceNumbers());
 }
 
 void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner& owner, int failure, const char* dir) {
@@ -83,29 +72,33 @@ void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner
              detail, why);
 }
 
-// `file` and `fallback`: the one that was written is the one with a path.
-bool write_somewhere(Session& session, DumpContent& content, const DumpOwner& owner, bool own, DumpFile& file,
-                     DumpFile& fallback) {
-    const Config& config = session.config;
-    int failure = 0;
-    if (!write_file(file, file.open_in(config.dir, owner), content, own, config.keep)) {
-        failure = errno;
-    } else {
-        if (own) {
-            memory.next_number = file.number() + 1;
-            memory.numbers_known = true;
-        }
+// From which number on a file is free, as far as is known without listing the directory, which holds names of all ranks; and the
+// numbers that stay.
+struct Numbers {
+    uint64_t first;
+    const EvidenceNumbers& evidence;
+};
+
+bool write_file(DumpFile& file, bool opened, DumpContent& content, const Numbers& numbers, uint32_t keep) {
+    return opened && write_dump_file(file, content, {memory.workspace, memory.workspace_bytes, memory.meta},
+                                     numbers.first, keep, numbers.evidence);
+}
+
+// The one of `file` and `fallback` that was written; null where neither could be.
+DumpFile* write_somewhere(const Config& config, DumpContent& content, const DumpOwner& owner, const Numbers& numbers,
+                          DumpFile& file, DumpFile& fallback) {
+    if (write_file(file, file.open_in(config.dir, owner), content, numbers, config.keep)) {
         say_where(file, content, owner, 0, config.dir);
-        return true;
+        return &file;
     }
-    if (!write_file(fallback, fallback.open_fallback(memory.temporary, owner), content, false, config.keep)) {
-        int second = errno;
-        log_line("dump could not be written: %s: %s; fallback: %s", config.dir, error_text(failure),
-                 error_text(second));
-        return false;
+    const int failure = errno;
+    if (write_file(fallback, fallback.open_fallback(memory.temporary, owner), content, numbers, config.keep)) {
+        say_where(fallback, content, owner, failure, config.dir);
+        return &fallback;
     }
-    say_where(fallback, content, owner, failure, config.dir);
-    return true;
+    const int second = errno;
+    log_line("dump could not be written: %s: %s; fallback: %s", config.dir, error_text(failure), error_text(second));
+    return nullptr;
 }
 
 }  // namespace
@@ -157,17 +150,17 @@ bool write_dump(Session& session, const DumpOrder& order) {
     DumpOwner owner{identity.run, identity.attempt, identity.rank, identity.pid};
     DumpFile file;
     DumpFile fallback;
-    const bool written = write_somewhere(session, content, owner, true, file, fallback);
-    note_dump_ended(*session.ring_file.header, !written                ? nullptr
-                                               : *fallback.path() != 0 ? fallback.path()
-                                                                       : file.path());
-    if (!written) {
+    DumpFile* const written =
+        write_somewhere(session.config, content, owner, {memory.next_number, memory.evidence}, file, fallback);
+    note_dump_ended(*session.ring_file.header, written == nullptr ? nullptr : written->path());
+    if (written == nullptr) {
         return false;
     }
-    if (order.is_evidence && *file.path() != 0) {
-        const uint64_t oldest = memory.evidence.add(file.number(), session.config.keep);
-        if (oldest != EvidenceNumbers::kNone && file.number() - oldest >= session.config.keep) {
-            file.remove(oldest);
+    memory.next_number = written->number() + 1;
+    if (order.is_evidence) {
+        const uint64_t oldest = memory.evidence.add(written->number(), session.config.keep);
+        if (oldest != EvidenceNumbers::kNone && written->number() - oldest >= session.config.keep) {
+            written->remove(oldest);
         }
     }
     std::atomic_ref(session.ring_file.header->dumps_written).fetch_add(1, std::memory_order_relaxed);
@@ -202,7 +195,8 @@ bool write_dump_of_gone(Session& session, const JobProcess& process) {
             DumpOwner owner{session.identity.run, session.identity.attempt, process.rank, process.pid};
             DumpFile target;
             DumpFile fallback;
-            written = write_somewhere(session, content, owner, false, target, fallback);
+            written = write_somewhere(session.config, content, owner, {header.dumps_written, EvidenceNumbers()}, target,
+                                      fallback) != nullptr;
         }
     }
     if (image != nullptr) {

@@ -21,6 +21,7 @@
 #include "session/log.h"
 #include "session/own_thread.h"
 #include "session/session.h"
+#include "turns.h"
 #include "watch.h"
 
 namespace titan::tracer {
@@ -102,6 +103,14 @@ bool spans_nodes(const Session& session) {
     return session.identity.world_size > 1 && ranks_here() < static_cast<uint32_t>(session.identity.world_size);
 }
 
+// Or until there is more to tell.
+void await_turn(const Session& session, const JobRequest& request, uint32_t word) {
+    if (request.reason == format::DumpReason::kTimeout) {
+        const timespec turn = timespec_of(turn_ns(session.identity.rank, session.identity.world_size, ranks_here()));
+        syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, word, &turn, nullptr, 0);
+    }
+}
+
 void run_remote(void* argument) {
     const Session& session = *static_cast<const Session*>(argument);
     uint64_t next_poll_ns = 0;
@@ -111,15 +120,16 @@ void run_remote(void* argument) {
             const JobRequest request = order;
             order_state.store(0, std::memory_order_release);
             if (spans_nodes(session)) {
+                await_turn(session, request, word);
                 notify_others(session, request);
             }
         }
         uint64_t now_ns = monotonic_now_ns();
         if (now_ns >= next_poll_ns && polling.load(std::memory_order_relaxed) && spans_nodes(session)) {
             poll_request(session);
-            next_poll_ns = now_ns + remote_pause_ns(static_cast<uint64_t>(session.identity.world_size), ranks_here());
+            next_poll_ns = now_ns + look_pause_ns(session.identity.world_size, ranks_here());
         }
-        const timespec pause{.tv_sec = kRemotePollNs / 1'000'000'000, .tv_nsec = 0};
+        const timespec pause = timespec_of(kLookPauseNs);
         syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, word, &pause, nullptr, 0);
     }
 }
@@ -148,11 +158,6 @@ bool parse_hex(const char* text, uint64_t& value) {
 }
 
 }  // namespace
-
-uint64_t remote_pause_ns(uint64_t world_size, uint64_t ranks_here) {
-    const uint64_t pause_ns = world_size / (ranks_here == 0 ? 1 : ranks_here) * kRemotePollOfEachNodeNs;
-    return pause_ns > kRemotePollNs ? pause_ns : kRemotePollNs;
-}
 
 size_t write_remote_request(const RemoteRequest& remote, char* out, size_t capacity_bytes) {
     std::string_view reason = format::name_of(remote.request.reason);

@@ -2,7 +2,9 @@
 //
 // Rates that a parallel file system can bear: one process per node (the lease holder of the job segment) looks every two
 // seconds, which is one open of the directory and one of the file, and none at all while all ranks of the job are on one
-// node. Of more than 400 nodes each looks less often, so that together they make 200 looks a second. A request is written once per node and five seconds at most, and only if no other node has just done so.
+// node. Of more than 400 nodes each looks less often, so that together they make 200 looks a second. A request is written
+// once per node and five seconds at most, and only if no other node has just done so; after a timeout, which all nodes see
+// at the same moment, each node looks for that in its turn (turns.h).
 //
 // All of it happens on a thread of its own ("titan-remote"): a file server that hangs is a reason for a dump, and must not
 // stop the thread that writes it.
@@ -15,12 +17,6 @@
 namespace titan::tracer {
 
 struct Session;
-
-inline constexpr uint64_t kRemotePollNs = 2'000'000'000;
-inline constexpr uint64_t kRemotePollOfEachNodeNs = 5'000'000;
-
-// How long to pause between two looks in a job of that many ranks, of which some are here.
-uint64_t remote_pause_ns(uint64_t world_size, uint64_t ranks_here);
 
 // Starts the thread; false when there is no one to ask (an unknown rank, a job of one) or no thread to be had.
 bool start_remote(Session& session);

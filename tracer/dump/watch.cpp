@@ -25,6 +25,7 @@
 #include "signals.h"
 #include "stacks/call_sites_setup.h"
 #include "stacks/capture_stacks.h"
+#include "turns.h"
 #include "watchdog.h"
 
 namespace titan::tracer {
@@ -58,8 +59,17 @@ constexpr uint64_t kStandstillNs = 10'000'000'000;
 // Who was told to end counts as dead when the others are not told to, in this time.
 constexpr uint64_t kAskedTogetherNs = 5'000'000'000;
 
+// A dump that is copied and not yet written: this node's turn has not come.
+struct HeldDump {
+    bool is;
+    PendingDump pending;
+    uint32_t covered;
+    uint64_t due_ns;  // monotonic
+};
+
 // The watch thread's own memory.
 struct WatchState {
+    HeldDump held;
     WatchdogState watchdog;
     SignalHistory signals;
     uint64_t last_dump_ns;  // monotonic, 0 none yet
@@ -186,7 +196,28 @@ void save_the_dead(Session& session) {
     dump_exited(session);
 }
 
-// Peers first, then the copy: all ranks should be seen at the same moment; the slow part, the files, comes last.
+void write_copied(Session& session, const PendingDump& pending, uint32_t covered) {
+    const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
+    const bool written = write_dump(session, {pending.reason, asked_by, pending.detail, is_evidence(pending.cause)});
+    const bool ends = pending.reason == DumpReason::kEnd;
+    if (written && (ends || crashed_itself(session))) {
+        note_last_dump();
+    }
+    if (ends) {
+        save_the_dead(session);
+    }
+    mark_complete(covered, written);
+}
+
+void write_held(Session& session) {
+    const DescriptorRoom room;
+    const HeldDump held = state.held;
+    state.held.is = false;
+    write_copied(session, held.pending, held.covered);
+}
+
+// Peers first, then the copy: all ranks should be seen at the same moment; the slow part, the files, comes last. A timeout comes on
+// all nodes at once, and those in a hang have time: they write in turn.
 void dump(Session& session, const PendingDump& pending, uint32_t covered, Notify notify) {
     format::RingHeader& header = *session.ring_file.header;
     const JobRequest request = request_of(session, pending);
@@ -207,16 +238,14 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Notify
     if (notify != Notify::kNobody) {
         ask_other_nodes(request);
     }
-    const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
-    const bool written = write_dump(session, {pending.reason, asked_by, pending.detail, is_evidence(pending.cause)});
-    const bool ends = pending.reason == DumpReason::kEnd;
-    if (written && (ends || crashed_itself(session))) {
-        note_last_dump();
+    const uint64_t wait_ns = pending.cause == DumpReason::kTimeout
+                                 ? turn_ns(session.identity.rank, session.identity.world_size, ranks_here())
+                                 : 0;
+    if (wait_ns == 0) {
+        write_copied(session, pending, covered);
+    } else {
+        state.held = {true, pending, covered, monotonic_now_ns() + wait_ns};
     }
-    if (ends) {
-        save_the_dead(session);
-    }
-    mark_complete(covered, written);
 }
 
 bool has_asked_one_died_alone(const Session& session) {
@@ -265,6 +294,15 @@ Answer answer_to(const Session& session, PendingDump& pending) {
     return exited && (session.config.dump_on & dump_bit(DumpReason::kExit)) != 0 ? Answer::kDump : Answer::kNothing;
 }
 
+// Its turn has come; or there is no time to wait for it: the process is about to end, or somebody waits for a file.
+bool must_write_held(const Session& session, Answer answer, DumpReason reason) {
+    const bool runs = std::atomic_ref(session.ring_file.header->state).load(std::memory_order_relaxed) ==
+                      format::ProcessState::kRunning;
+    const bool may_wait = reason == DumpReason::kTimeout || reason == DumpReason::kPeer;
+    return monotonic_now_ns() >= state.held.due_ns || !runs || answer == Answer::kNothing ||
+           (answer == Answer::kJoin && !may_wait);
+}
+
 void serve(Session& session) {
     PendingDump pending{};
     uint32_t covered = 0;
@@ -273,20 +311,28 @@ void serve(Session& session) {
     const Answer answer = take_requests(pending, covered) ? answer_to(session, pending) : Answer::kNone;
     const bool peer_asked = next_request(request);
     const bool asked_outside = take_outside_request(*session.ring_file.header, outside_request);
+    const bool follows_peer = peer_asked && !peer_joins_last_dump(request);
+    const bool copies = answer == Answer::kDump || asked_outside || follows_peer;
+    const bool writes_held = state.held.is && (copies || must_write_held(session, answer, pending.reason));
+    if (writes_held) {
+        write_held(session);
+    }
     if (answer == Answer::kDump) {
         dump(session, pending, covered, whom_to_notify(session, pending.reason));
     } else if (asked_outside) {
         dump_for_outside(session, outside_request, covered);
-    } else if (peer_asked && !peer_joins_last_dump(request)) {
+    } else if (follows_peer) {
         describe_peer(request, pending);
         dump(session, pending, covered, Notify::kNobody);
     } else if (answer != Answer::kNone) {
         mark_complete(covered, answer == Answer::kJoin);
     }
-    if (answer == Answer::kDump || answer == Answer::kJoin || peer_asked || asked_outside) {
+    if (writes_held || copies || answer == Answer::kJoin || peer_asked) {
         report_dead(session);
         dump_exited(session);
-        release_dump_memory();
+        if (!state.held.is) {
+            release_dump_memory();
+        }
     }
 }
 
@@ -316,6 +362,15 @@ bool tick(Session& session) {
     return soon;
 }
 
+uint64_t pause_ns(uint64_t usual_ns, bool soon) {
+    uint64_t pause_ns = soon ? std::min(kLooksApartNs, usual_ns) : usual_ns;
+    if (state.held.is) {
+        const uint64_t now_ns = monotonic_now_ns();
+        pause_ns = std::min(pause_ns, state.held.due_ns - std::min(state.held.due_ns, now_ns));
+    }
+    return pause_ns;
+}
+
 uint64_t tick_length_ns(const Config& config) {
     uint64_t length_ns = config.timeout_ns == 0 ? kTickNs : config.timeout_ns / 8;
     length_ns = length_ns < kShortestTickNs ? kShortestTickNs : length_ns;
@@ -334,7 +389,7 @@ void run_watch(void* argument) {
         const uint32_t before = word.load(std::memory_order_acquire);
         const bool soon = tick(session);
         serve(session);
-        const timespec pause = timespec_of(soon && kLooksApartNs < usual_pause_ns ? kLooksApartNs : usual_pause_ns);
+        const timespec pause = timespec_of(pause_ns(usual_pause_ns, soon));
         syscall(SYS_futex, &word, FUTEX_WAIT, before, &pause, nullptr, 0);
     }
 }

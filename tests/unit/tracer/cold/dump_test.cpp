@@ -101,14 +101,21 @@ TEST_CASE("numbers go on, the last three stay, nothing is overwritten") {
     other["TITANTRACE_RING_DIR"] = scratch.path("");  // of another node: on the same it would save the first one's ring
     CHECK(run_child(other, [] { return dump_times(1); }) == 0);
     CHECK(scratch.dump_names().size() == 4);
-    // A number that somebody else took meanwhile is passed over.
-    CHECK(run_child(environment, [&] {
+    // The directory is not listed: one that comes later takes the first number that is free, whatever those before it had.
+    CHECK(run_child(environment, [] { return dump_times(1); }) == 0);
+    CHECK(scratch.dump_names() == Names{"rank00000.0.titan", "rank00000.2.titan", "rank00000.3.titan",
+                                        "rank00000.4.titan", "rank00001.0.titan"});
+}
+
+TEST_CASE("a number that somebody else took meanwhile is passed over") {
+    Scratch scratch;
+    CHECK(run_child(rank_environment(scratch, 0), [&] {
               int status = dump_times(1);
-              close(open(scratch.dump_path("rank00000.6.titan").c_str(), O_CREAT | O_RDWR, 0600));
+              close(open(scratch.dump_path("rank00000.1.titan").c_str(), O_CREAT | O_RDWR, 0600));
               return status != 0 ? status : dump_times(1);
           }) == 0);
-    CHECK(fs::file_size(scratch.dump_path("rank00000.6.titan")) == 0);
-    CHECK(fs::exists(scratch.dump_path("rank00000.7.titan")));
+    CHECK(fs::file_size(scratch.dump_path("rank00000.1.titan")) == 0);
+    CHECK(fs::exists(scratch.dump_path("rank00000.2.titan")));
 }
 
 TEST_CASE("an unusable directory: the dump goes elsewhere and says where") {

@@ -10,6 +10,7 @@
 
 #include "dump/job.h"
 #include "dump/remote_request.h"
+#include "dump/turns.h"
 #include "dump/watch.h"
 #include "scratch.h"
 #include "session/session.h"
@@ -257,8 +258,23 @@ TEST_CASE("the request file is read as strictly as it is written") {
 
 TEST_CASE("thousands of nodes look less often than a few") {
     constexpr uint64_t kSecondNs = 1'000'000'000;
-    CHECK(remote_pause_ns(16, 8) == 2 * kSecondNs);
-    CHECK(remote_pause_ns(3200, 8) == 2 * kSecondNs);
-    CHECK(remote_pause_ns(16000, 8) == 10 * kSecondNs);
-    CHECK(remote_pause_ns(8, 0) == 2 * kSecondNs);
+    CHECK(look_pause_ns(16, 8) == 2 * kSecondNs);
+    CHECK(look_pause_ns(3200, 8) == 2 * kSecondNs);
+    CHECK(look_pause_ns(16000, 8) == 10 * kSecondNs);
+    CHECK(look_pause_ns(8, 0) == 2 * kSecondNs);
+    CHECK(look_pause_ns(-1, 1) == 2 * kSecondNs);
+}
+
+TEST_CASE("nodes write after a timeout one after another, the last within 15 s") {
+    constexpr uint64_t kMsNs = 1'000'000;
+    CHECK(turn_ns(7, 16, 8) == 0);
+    CHECK(turn_ns(8, 16, 8) == 5 * kMsNs);
+    CHECK(turn_ns(19'999, 20'000, 8) == 2499 * 5 * kMsNs);
+    CHECK(turn_ns(99'999, 100'000, 8) <= 15'000 * kMsNs);
+    CHECK(turn_ns(99'999, 100'000, 8) > 14'000 * kMsNs);
+    for (const int32_t unknown : {-1, 16, 17}) {
+        CHECK(turn_ns(unknown, 16, 8) == 0);
+    }
+    CHECK(turn_ns(1, 4, 0) == 5 * kMsNs);
+    CHECK(turn_ns(3, 4, 9) == 0);
 }

@@ -35,6 +35,10 @@ format::ThreadRecord& enter_stuck_call(Session& session, uint64_t row, const cha
     return record;
 }
 
+bool has_begun_a_dump(const Session& session) {
+    return eventually([&] { return std::atomic_ref(session.ring_file.header->dumps_begun).load() == 1; });
+}
+
 }  // namespace
 
 TEST_CASE("the heart beats and the anchor moves") {
@@ -73,6 +77,40 @@ TEST_CASE("a call past the timeout is dumped once, the next one again") {
           }) == 0);
     auto dump = read_dump(scratch.dump_path("rank00000.0.titan"));
     CHECK(has(dump.meta, "\"reason\":\"timeout\",\"detail\":\"thread 4711 inside ncclCommInitRank for "));
+}
+
+TEST_CASE("in a large job the dump of a timeout is copied at once, and written when it is this node's turn") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 400, 1000);  // each alone on its node: the turn comes after 2 s
+    environment["TITANTRACE_TIMEOUT_S"] = "0.4";
+    CHECK(run_child(environment, [&] {
+              Session* session = start_session();
+              enter_stuck_call(*session, 500, "ncclCommInitRank");
+              if (!has_begun_a_dump(*session)) {
+                  return 1;
+              }
+              const uint64_t begun_ns = monotonic_now_ns();
+              if (!eventually([&] { return scratch.dump_names().size() == 1; })) {
+                  return 2;
+              }
+              return monotonic_now_ns() - begun_ns > 1'000'000'000 ? 0 : 3;
+          }) == 0);
+}
+
+TEST_CASE("a dump that waits for its turn is written when the process is about to end") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 900'000, 1'000'000);  // after 13.5 s
+    environment["TITANTRACE_TIMEOUT_S"] = "0.4";
+    CHECK(run_child(environment, [&] {
+              Session* session = start_session();
+              enter_stuck_call(*session, 500, "ncclCommInitRank");
+              if (!has_begun_a_dump(*session) || !scratch.dump_names().empty()) {
+                  return 1;
+              }
+              session_exit(0);
+              return 0;
+          }) == 0);
+    CHECK(has(read_dump(scratch.dump_path("rank900000.0.titan")).meta, "\"reason\":\"timeout\""));
 }
 
 TEST_CASE("dumps on purpose do not push out the evidence of a hang") {
