@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -212,18 +211,18 @@ std::string newest_dump_of(const NodeProcess& process) {
     const files::path directory = files::path(format::fixed_text(process.header.dump_directory)) /
                                   safe_file_name(process.run()) / std::to_string(process.header.attempt);
     std::string newest;
-    uint64_t newest_number = 0;
+    files::file_time_type newest_time;
     std::error_code failed;
     for (files::directory_iterator item(directory, failed), end; !failed && item != end; item.increment(failed)) {
         const std::string name = item->path().filename().string();
-        uint64_t number = 0;
-        if (!name.starts_with(stem) || !name.ends_with(".titan") ||
-            std::from_chars(name.data() + stem.size(), name.data() + name.size(), number).ec != std::errc()) {
+        if (!name.starts_with(stem) || !name.ends_with(".titan")) {
             continue;
         }
-        if (newest.empty() || number > newest_number) {
+        std::error_code gone;
+        const files::file_time_type time = item->last_write_time(gone);
+        if (!gone && (newest.empty() || time > newest_time)) {
             newest = item->path().string();
-            newest_number = number;
+            newest_time = time;
         }
     }
     return newest;
