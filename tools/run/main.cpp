@@ -40,6 +40,9 @@ All settings: docs/settings.md. TITANTRACE=0 switches everything off.
 
 Exit status: the program's; 126 or 127 where it cannot be run, 2 where the arguments are wrong.)help";
 
+// Read within seconds. Each node's titan-run would read them all.
+constexpr size_t kMostDumps = 1000;
+
 constexpr const char* kInside = "TITAN_RUN_IS_OUTSIDE";
 
 struct Options {
@@ -138,7 +141,19 @@ void print_verdict(const Settings& settings, const std::string& run) {
 }
 
 void say_what_was(const Settings& settings, const Records& records, const Ended& ended) {
-    const std::string run = records.run_with_new_dumps();
+    if (!answers(settings.dumps)) {
+        fmt::print(stderr, "titan-run: the job ended; no verdict, as {} does not answer (later: titan-analyze {})\n",
+                   printable(settings.dumps), shell_quoted(settings.dumps));
+        return;
+    }
+    const auto [run, dumps] = records.new_dumps();
+    if (dumps > kMostDumps) {
+        fmt::print(stderr,
+                   "titan-run: the job ended; {} dumps are in {}: to be read once, not by each node "
+                   "(titan-analyze {}, or titan-analyze digest --help)\n",
+                   dumps, printable(settings.dumps), shell_quoted(settings.dumps));
+        return;
+    }
     const bool failed = ended.status != 0 || ended.signal != 0;
     if (!run.empty() || (failed && records.has_new_rings())) {
         print_verdict(settings, run);

@@ -1,5 +1,6 @@
 #include "run/records.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -8,12 +9,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
+#include <sstream>
 
+#include "base/fd.h"
 #include "base/process.h"
 #include "host/node_rings.h"
 #include "host/words.h"
+#include "run/patience.h"
 
 namespace titan::tools {
 namespace {
@@ -25,17 +28,11 @@ constexpr int64_t kNsPerSecond = 1'000'000'000;
 constexpr uint64_t kLeastRoomBytes = uint64_t{2} << 20;
 constexpr uint64_t kLeastDumpBytes = uint64_t{8} << 20;
 
-// 0: there is none.
+// Of a directory; 0: there is none. Opened first, because NFS looks at it afresh then.
 int64_t changed_ns(const files::path& path) {
+    const Fd opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct stat status {};
-    return ::stat(path.c_str(), &status) == 0 ? status.st_mtim.tv_sec * kNsPerSecond + status.st_mtim.tv_nsec : 0;
-}
-
-// File systems give times of a coarse clock.
-int64_t file_clock_ns() {
-    timespec now{};
-    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return now.tv_sec * kNsPerSecond + now.tv_nsec;
+    return ::fstat(opened.get(), &status) == 0 ? status.st_mtim.tv_sec * kNsPerSecond + status.st_mtim.tv_nsec : 0;
 }
 
 template <typename Visit>
@@ -44,6 +41,29 @@ void each_entry_of(const files::path& directory, Visit visit) {
     for (files::directory_iterator item(directory, failed), end; !failed && item != end; item.increment(failed)) {
         visit(item->path());
     }
+}
+
+// A line for each attempt of each run, with the time of its last change: that of the file server, which may not be ours.
+std::string list_attempts(const std::string& dumps) {
+    std::string lines;
+    each_entry_of(dumps, [&](const files::path& run) {
+        each_entry_of(run, [&](const files::path& attempt) {
+            if (const int64_t at = changed_ns(attempt); at != 0) {
+                lines += fmt::format("{:020} {}\n", at, attempt.string());
+            }
+        });
+    });
+    return lines;
+}
+
+std::optional<std::set<std::string>> attempts_in_time(const std::string& dumps) {
+    const std::optional<std::string> lines = answer_in_time([&] { return list_attempts(dumps); });
+    std::set<std::string> attempts;
+    std::istringstream rest(lines.value_or(""));
+    for (std::string line; std::getline(rest, line);) {
+        attempts.insert(line);
+    }
+    return lines ? std::optional(attempts) : std::nullopt;
 }
 
 std::string trouble_with(const std::string& directory, uint64_t least_bytes, const char* setting) {
@@ -70,7 +90,7 @@ std::string trouble_with(const std::string& directory, uint64_t least_bytes, con
 Records::Records(std::string dump_directory, std::string ring_directory)
     : dumps_(std::move(dump_directory)),
       rings_(std::move(ring_directory)),
-      started_ns_(file_clock_ns()),
+      attempts_(attempts_in_time(dumps_)),
       started_ticks_(process_start_ticks(::getpid())),
       rings_changed_(newest_change_of_rings()) {}
 
@@ -82,20 +102,21 @@ int64_t Records::newest_change_of_rings() const {
     return newest;
 }
 
-std::string Records::run_with_new_dumps() const {
-    std::string newest_run;
-    int64_t newest_ns = started_ns_ - 1;
-    each_entry_of(dumps_, [&](const files::path& run) {
-        each_entry_of(run, [&](const files::path& attempt) {
-            each_entry_of(attempt, [&](const files::path& file) {
-                if (const int64_t at = changed_ns(file); file.extension() == ".titan" && at > newest_ns) {
-                    newest_ns = at;
-                    newest_run = run.filename();
-                }
-            });
-        });
-    });
-    return newest_run;
+Records::NewDumps Records::new_dumps() const {
+    const std::set<std::string> now =
+        attempts_ ? attempts_in_time(dumps_).value_or(*attempts_) : std::set<std::string>();
+    for (auto line = now.rbegin(); line != now.rend(); ++line) {
+        if (attempts_->contains(*line)) {
+            continue;
+        }
+        const files::path attempt = line->substr(line->find(' ') + 1);
+        size_t count = 0;
+        each_entry_of(attempt, [&](const files::path& file) { count += file.extension() == ".titan" ? 1 : 0; });
+        if (count != 0) {
+            return {attempt.parent_path().filename(), count};
+        }
+    }
+    return {};
 }
 
 bool Records::has_new_rings() const {
@@ -112,8 +133,14 @@ bool Records::has_new_rings() const {
 
 bool Records::anything_recorded() const { return newest_change_of_rings() != rings_changed_; }
 
+bool answers(const std::string& directory) {
+    struct stat status {};
+    return answer_in_time([&] { return std::to_string(::stat(directory.c_str(), &status)); }).has_value();
+}
+
 std::string trouble_with_dumps(const std::string& directory) {
-    return trouble_with(directory, kLeastDumpBytes, "TITANTRACE_DIR");
+    return answer_in_time([&] { return trouble_with(directory, kLeastDumpBytes, "TITANTRACE_DIR"); })
+        .value_or(printable(directory) + " does not answer; dumps wait until it does");
 }
 std::string trouble_with_rings(const std::string& directory) {
     return trouble_with(directory, kLeastRoomBytes, "TITANTRACE_RING_DIR");

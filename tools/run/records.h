@@ -1,7 +1,10 @@
 // What a job left on this node.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 
 namespace titan::tools {
@@ -11,8 +14,12 @@ class Records {
   public:
     Records(std::string dump_directory, std::string ring_directory);
 
-    // The run with the newest dump that came since; empty: none came.
-    std::string run_with_new_dumps() const;
+    // Of the attempt whose directory changed last, and since: its run, and how many dumps are in it; 0: none came.
+    struct NewDumps {
+        std::string run;
+        size_t count = 0;
+    };
+    NewDumps new_dumps() const;
     // Whether a process that started since left its ring: it was killed, or is still there.
     bool has_new_rings() const;
     // Whether any process of this user began to record since.
@@ -23,10 +30,13 @@ class Records {
 
     std::string dumps_;
     std::string rings_;
-    int64_t started_ns_;
+    std::optional<std::set<std::string>> attempts_;  // nothing: the dump directory did not answer
     uint64_t started_ticks_;
     int64_t rings_changed_;
 };
+
+// False where its file server hangs.
+bool answers(const std::string& directory);
 
 // What would keep dumps from being written to that directory, or rings; empty: nothing.
 std::string trouble_with_dumps(const std::string& directory);

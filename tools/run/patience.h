@@ -1,0 +1,13 @@
+// Questions about a directory that may never be answered: its file server hangs.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace titan::tools {
+
+// Asks in a process of its own and waits a few seconds for it; nothing where no answer came.
+std::optional<std::string> answer_in_time(const std::function<std::string()>& question);
+
+}  // namespace titan::tools
