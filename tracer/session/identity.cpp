@@ -38,9 +38,14 @@ struct RunName {
     const char* second;
 };
 constexpr RunName kRunNames[] = {
-    {"TORCHELASTIC_RUN_ID", "", nullptr}, {"SLURM_JOB_ID", "slurm-", "SLURM_STEP_ID"},
-    {"PMIX_NAMESPACE", "mpi-", nullptr},  {"OMPI_MCA_ess_base_jobid", "mpi-", nullptr},
-    {"PMI_JOBID", "mpi-", nullptr},       {"JOBSET_NAME", "", nullptr},
+    {"TORCHELASTIC_RUN_ID", "", nullptr},
+    {"RAY_JOB_ID", "ray-",
+     "MASTER_PORT"},  // the job of one driver, which may train many times, each time with a new port
+    {"SLURM_JOB_ID", "slurm-", "SLURM_STEP_ID"},
+    {"PMIX_NAMESPACE", "mpi-", nullptr},
+    {"OMPI_MCA_ess_base_jobid", "mpi-", nullptr},
+    {"PMI_JOBID", "mpi-", nullptr},
+    {"JOBSET_NAME", "", nullptr},
     {"JOB_NAME", "", "MASTER_PORT"},  // of many things that are no jobs, too, and the same for all of them
 };
 
@@ -71,7 +76,12 @@ const char* meaningful(const char* variable) {
     return text == nullptr || text[0] == '\0' || strcasecmp(text, "none") == 0 ? nullptr : text;
 }
 
-// Nobody named the run: ranks on one node share a parent; ranks on several share the address of rank 0.
+bool is_loopback(const char* address) {
+    return same_text(address, "localhost") || same_text(address, "::1") || starts_with(address, "127.");
+}
+
+// Nobody named the run: ranks on one node share a parent; ranks on several share the address of rank 0. In its own pod
+// Kubeflow's PyTorchJob calls that one localhost, and by the pod's name, which is the host's, in the others.
 void invent_run_name(const Identity& identity, TextWriter& name) {
     int32_t local_size = -1;
     bool one_node = environment_number("LOCAL_WORLD_SIZE", local_size) && local_size == identity.world_size;
@@ -80,7 +90,7 @@ void invent_run_name(const Identity& identity, TextWriter& name) {
     if (identity.rank < 0) {
         name.format("process-%d-%lu", identity.pid, identity.pid_start_ticks);
     } else if (!one_node && address != nullptr && port != nullptr && identity.world_size > 1) {
-        name.format("%s-%s", address, port);
+        name.format("%s-%s", is_loopback(address) ? identity.host : address, port);
     } else {
         int parent = getppid();
         name.format("local-%d-%lu", parent, process_start_ticks(parent));
@@ -147,11 +157,11 @@ void read_identity(const Config& config, Identity& identity) {
             break;
         }
     }
-    read_run_name(config, identity);
     if (gethostname(identity.host, sizeof(identity.host)) != 0) {
         copy_text(identity.host, sizeof(identity.host), "unknown");
     }
     identity.host[sizeof(identity.host) - 1] = '\0';
+    read_run_name(config, identity);
     copy_text(identity.boot_id, sizeof(identity.boot_id), read_boot_id().text);
     read_executable(identity);
 }

@@ -18,7 +18,7 @@ namespace {
 Identity identify(const titan::test::Environment& environment) {
     for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "TITANTRACE_RUN_ID", "SLURM_PROCID", "SLURM_NTASKS",
                              "SLURM_JOB_ID", "SLURM_STEP_ID", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
-                             "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE", "JOB_NAME"}) {
+                             "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE", "JOB_NAME", "RAY_JOB_ID"}) {
         unsetenv(name);
     }
     titan::test::apply(environment);
@@ -68,6 +68,33 @@ TEST_CASE("the run is one harmless path component") {
                           .run)
               .starts_with("local-"));
     CHECK(std::string(identify({}).run).starts_with("process-"));
+}
+
+TEST_CASE("rank 0 may call its own host localhost, as in the pods of a PyTorchJob") {
+    char host[256] = {};
+    REQUIRE(gethostname(host, sizeof(host) - 1) == 0);
+    const auto run_at = [](const char* address) {
+        return std::string(
+            identify({{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", address}, {"MASTER_PORT", "23456"}}).run);
+    };
+    CHECK(run_at("localhost") == run_at(host));
+    CHECK(run_at("127.0.0.1") == run_at(host));
+    CHECK(run_at("other-master-0") == "other-master-0-23456");
+}
+
+TEST_CASE("each worker group of a Ray job is a run, also within a Slurm job and on one node") {
+    const auto run_of = [](const char* port) {
+        return std::string(identify({{"RANK", "0"},
+                                     {"WORLD_SIZE", "2"},
+                                     {"LOCAL_WORLD_SIZE", "2"},
+                                     {"MASTER_ADDR", "10.0.0.1"},
+                                     {"MASTER_PORT", port},
+                                     {"RAY_JOB_ID", "02000000"},
+                                     {"SLURM_JOB_ID", "77"}})
+                               .run);
+    };
+    CHECK(run_of("41237") == "ray-02000000.41237");
+    CHECK(run_of("41238") != run_of("41237"));
 }
 
 TEST_CASE("what tells this process from all others") {
