@@ -10,6 +10,7 @@
 #include <set>
 
 #include "host/words.h"
+#include "host_threads.h"
 #include "stack_tree.h"
 #include "thread_position.h"
 
@@ -24,8 +25,9 @@ bool is_absence(FindingKind kind) {
 }
 
 const ThreadPosition* main_thread(const Process& process) {
+    const int32_t working = working_thread(process);
     const auto found = std::find_if(process.positions.begin(), process.positions.end(),
-                                    [&](const ThreadPosition& position) { return position.thread == process.pid; });
+                                    [&](const ThreadPosition& position) { return position.thread == working; });
     return found == process.positions.end() || found->frames.empty() ? nullptr : &*found;
 }
 

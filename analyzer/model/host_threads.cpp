@@ -74,6 +74,14 @@ const ThreadState* most_informative_thread_state(const Process& process) {
     return best;
 }
 
+int32_t working_thread(const Process& process) {
+    const ThreadState* const best = most_informative_thread_state(process);
+    const bool main_is_seen =
+        std::any_of(process.threads.begin(), process.threads.end(),
+                    [&](const ThreadState& thread) { return static_cast<int32_t>(thread.thread) == process.pid; });
+    return best == nullptr || main_is_seen ? process.pid : static_cast<int32_t>(best->thread);
+}
+
 const Process* process_of_rank(const Run& run, int rank) {
     const Process* found = nullptr;
     for (const Process& process : run.processes) {

@@ -25,6 +25,9 @@ bool is_creation(OpKind kind);
 bool is_being_created(const Member& member);
 // The thread that tells most: one that is inside a call, else the one that was heard of last. Null: none is recorded.
 const ThreadState* most_informative_thread_state(const Process& process);
+// The thread that does the program's work: the main one, or the one that calls where the main one does nothing that is recorded (a worker
+// of Ray trains in a thread of its own).
+int32_t working_thread(const Process& process);
 const Process* process_of_rank(const Run& run, int rank);
 
 }  // namespace titan::analyzer

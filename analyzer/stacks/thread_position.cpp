@@ -62,7 +62,7 @@ int32_t most_informative_thread(const Process& process) {
         return static_cast<int32_t>(process.fatal_thread);
     }
     const ThreadState* const thread = most_informative_thread_state(process);
-    return thread != nullptr && thread->call != 0 ? static_cast<int32_t>(thread->thread) : process.pid;
+    return thread != nullptr && thread->call != 0 ? static_cast<int32_t>(thread->thread) : working_thread(process);
 }
 
 }  // namespace
@@ -72,7 +72,8 @@ void decode_positions(std::span<const std::byte> image, Symbols& symbols, Proces
         return;
     }
     const int32_t first = most_informative_thread(process);
-    const auto rank_of = [&](int32_t tid) { return tid == first ? 0 : tid == process.pid ? 1 : 2; };
+    const int32_t working = working_thread(process);
+    const auto rank_of = [&](int32_t tid) { return tid == first ? 0 : tid == working ? 1 : 2; };
     const auto calls_nccl = [&](int32_t tid) {
         return std::any_of(process.threads.begin(), process.threads.end(),
                            [&](const ThreadState& thread) { return static_cast<int32_t>(thread.thread) == tid; });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "diagnose.h"
+#include "host_threads.h"
 #include "played.h"
 #include "thread_position.h"
 #include "witnessed.h"
@@ -315,6 +316,19 @@ TEST_CASE("stacks of an earlier dump stay with the newer ring, but for threads t
     later.step = 3;
     analyzer::keep_positions(dumped, later);
     CHECK(later.positions.empty());
+}
+
+TEST_CASE("the work of a program is its main thread's, unless only another one is ever seen to call") {
+    analyzer::Process process;
+    process.pid = 10;
+    process.callers = {12};
+    process.threads = {{.thread = 11, .last_call_ns = 900, .spans = {}},
+                       {.thread = 12, .last_call_ns = 500, .spans = {}}};
+    CHECK(analyzer::working_thread(process) == 12);
+    process.threads.push_back({.thread = 10, .last_call_ns = 100, .spans = {}});
+    CHECK(analyzer::working_thread(process) == 10);
+    process.threads.clear();
+    CHECK(analyzer::working_thread(process) == 10);
 }
 
 TEST_CASE("statements about another job are not used") {
