@@ -1,17 +1,18 @@
-/* Fills every collective slot of the ring with varied calls, then dumps: prints the dump's duration in milliseconds, waits
- * for a line on its input (so that the caller can look at the ring's memory), and ends. */
+/* Fills every collective slot of the ring with varied calls, says "filled", and does what the lines of its input say: "dump" prints
+ * titan_dump's result and its duration in milliseconds, "cpu" the processor time of this process in milliseconds. */
 #define _POSIX_C_SOURCE 200809L
 #include <nccl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "titantrace.h"
 
-static double now_ms(void) {
+static double now_ms(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
@@ -34,10 +35,16 @@ int main(int argc, char** argv) {
         titan_span_begin(bucket % 2 ? "forward" : "backward");
         titan_span_end();
     }
-    const double before = now_ms();
-    const int status = titan_dump("benchmark");
-    printf("%d %.3f\n", status, now_ms() - before);
+    puts("filled");
     fflush(stdout);
-    (void)getchar();
+    for (char line[16]; fgets(line, sizeof(line), stdin) != NULL; fflush(stdout)) {
+        if (strcmp(line, "dump\n") == 0) {
+            const double before = now_ms(CLOCK_MONOTONIC);
+            const int status = titan_dump("benchmark");
+            printf("%d %.3f\n", status, now_ms(CLOCK_MONOTONIC) - before);
+        } else {
+            printf("%.3f\n", now_ms(CLOCK_PROCESS_CPUTIME_ID));
+        }
+    }
     return 0;
 }

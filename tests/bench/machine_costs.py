@@ -144,10 +144,13 @@ def dump_costs(program, library, collectives=20000):
         env = {**environment(directory, library), "TITANTRACE_RING_DIR": str(rings), "TITANTRACE_DIR": str(dumps)}
         process = subprocess.Popen([str(program), str(collectives)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                    env=env)
+        process.stdout.readline()
+        process.stdin.write("dump\n")
+        process.stdin.flush()
         status, milliseconds = process.stdout.readline().split()
         ring_bytes = bytes_on_disk(rings.rglob("*"))
         dump_bytes = sum(path.stat().st_size for path in dumps.rglob("*.titan"))
-        process.communicate("\n")
+        process.communicate()
         if status != "0":
             raise RuntimeError(f"titan_dump returned {status}")
     return [row("dump of a full ring: time", float(milliseconds), 300.0, "ms"),
