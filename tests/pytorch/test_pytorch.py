@@ -43,6 +43,8 @@ MISTAKES = (
     ("deepspeed_zero3", "skip", {"op_mismatch"}, "where ranks 0,2-3 called all_gather"),
     ("megatron_pipeline", "loader", {MISSING}, "hanging_loader at mistakes.py"),
     ("vllm_pynccl", "skip", {"op_mismatch"}, "skipped all_reduce"),
+    ("objects", "skip", {"op_mismatch"}, "rank 1"),
+    ("objects", "loader", {MISSING}, "hanging_loader at mistakes.py"),
 )
 
 # Programs for packages that scripts/setup --pytorch does not install; see README.md.

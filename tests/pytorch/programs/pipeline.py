@@ -12,8 +12,7 @@ def main():
     rank, stages = dist.get_rank(), dist.get_world_size()
     batch = torch.zeros(8, 32, device=device)
     network = model(device)
-    part = batch[:2].clone().requires_grad_(rank > 0)
-    stage = PipelineStage(network, rank, stages, device, input_args=(part,), output_args=(network(part),))
+    stage = PipelineStage(network, rank, stages, device)  # learns its shapes from its neighbours in the first step
     schedule = Schedule1F1B(stage, n_microbatches=4, loss_fn=lambda output, target: (output - target).pow(2).mean())
     for step in range(options.steps):
         if mistake(options, step) == "skip":

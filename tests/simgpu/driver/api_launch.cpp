@@ -1,6 +1,8 @@
 // Driver API: modules, functions and launches.
+#include <array>
 #include <cstring>
 
+#include "foreign.h"
 #include "impl.h"
 
 namespace simgpu::impl {
@@ -10,12 +12,16 @@ namespace {
 // What nvcc's output and compilers at run time bring: wrapped fat binaries, bare ones, ELF files.
 bool is_foreign(uint32_t magic) { return magic == 0x466243b1 || magic == 0xba55ed50 || magic == 0x464c457f; }
 
+using Grid = std::array<uint32_t, 3>;
+
 // Arguments live from the launch until the kernel has run (in a graph: until the graph is destroyed).
 struct Arguments {
     std::vector<std::vector<char>> values;
     std::shared_ptr<int32_t> cancelled;
+    Grid grid;
 
-    Arguments(const SimgpuKernel& kernel, void** params, std::shared_ptr<int32_t> flag) : cancelled(std::move(flag)) {
+    Arguments(const SimgpuKernel& kernel, void** params, std::shared_ptr<int32_t> flag, const Grid& blocks)
+        : cancelled(std::move(flag)), grid(blocks) {
         for (uint32_t i = 0; i < kernel.arg_count; ++i) {
             const char* from = static_cast<const char*>(params[i]);
             values.emplace_back(from, from + kernel.arg_bytes[i]);
@@ -23,17 +29,18 @@ struct Arguments {
     }
 
     void run(SimgpuKernelBody body) {
-        void* pointers[kSimgpuMaxArgs + 1] = {};
+        void* pointers[kSimgpuMaxArgs + 2] = {};
         size_t i = 0;
         for (auto& value : values) {
             pointers[i++] = value.data();
         }
         pointers[i] = cancelled.get();
+        pointers[i + 1] = grid.data();
         body(pointers);
     }
 };
 
-CUresult launch(CUfunction function, CUstream handle, void** params) {
+CUresult launch(CUfunction function, CUstream handle, void** params, const Grid& grid) {
     StreamRef stream;
     if (const CUresult result = find_stream(handle, &stream); result != CUDA_SUCCESS) {
         return result;
@@ -47,7 +54,7 @@ CUresult launch(CUfunction function, CUstream handle, void** params) {
     if (function->kernel.arg_count && !params) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    auto arguments = std::make_shared<Arguments>(function->kernel, params, stream->context->cancelled);
+    auto arguments = std::make_shared<Arguments>(function->kernel, params, stream->context->cancelled, grid);
     const SimgpuKernelBody body = function->kernel.body;
     return submit(
         stream, CU_GRAPH_NODE_TYPE_KERNEL, [arguments, body] { arguments->run(body); }, function->name);
@@ -112,7 +119,10 @@ CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name)
     if (!module->foreign) {
         return CUDA_ERROR_NOT_FOUND;
     }
-    const SimgpuKernel kernel{name, [](void**) {}, 0, {}};
+    SimgpuKernel kernel = foreign::find(name);
+    if (!kernel.body) {
+        kernel.body = [](void**) {};
+    }
     module->functions.push_back(std::make_unique<CUfunc_st>(CUfunc_st{kernel, name, module}));
     *out = module->functions.back().get();
     driver().functions.insert(*out);
@@ -137,18 +147,19 @@ CUresult cuFuncGetModule(CUmodule* out, CUfunction function) {
     return CUDA_SUCCESS;
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned, unsigned, unsigned, unsigned,
                         CUstream stream, void** params, void**) {
-    return launch(function, stream, params);
+    return launch(function, stream, params, {x, y, z});
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void**) {
-    return config ? launch(function, config->hStream, params) : CUDA_ERROR_INVALID_VALUE;
+    return config ? launch(function, config->hStream, params, {config->gridDimX, config->gridDimY, config->gridDimZ})
+                  : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                   unsigned, CUstream stream, void** params) {
-    return launch(function, stream, params);
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned, unsigned,
+                                   unsigned, unsigned, CUstream stream, void** params) {
+    return launch(function, stream, params, {x, y, z});
 }
 
 }  // namespace simgpu::impl

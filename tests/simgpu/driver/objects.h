@@ -92,7 +92,7 @@ struct CUfunc_st {
 };
 
 struct CUmod_st {
-    bool foreign = false;  // a real GPU's code: every function is there, and computes nothing
+    bool foreign = false;  // a real GPU's code: every function is there; see foreign.h for those that compute
     std::vector<std::unique_ptr<CUfunc_st>> functions;
 };
 

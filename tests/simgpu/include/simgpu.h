@@ -18,6 +18,7 @@ extern "C" {
 
 // args[i] points to a private copy of argument i, taken at the launch. args[arg_count] points to an int32_t that
 // becomes non-zero when the device is reset: a kernel that waits has to poll it, nothing else can stop it.
+// args[arg_count + 1] points to the grid, three uint32_t.
 typedef void (*SimgpuKernelBody)(void** args);
 
 enum { kSimgpuMaxArgs = 8 };
