@@ -94,23 +94,22 @@ class Cleaner {
         }
     }
 
-    // With what else we write into the directories of an attempt and of its run; what others put there keeps them.
+    // With what else we write into the directory of a run; what others put there keeps it.
     static void remove_empty(const files::path& attempt) {
         std::error_code failed;
-        if (holds_only(attempt, format::kDumpRequestName)) {
-            files::remove(attempt / format::kDumpRequestName, failed);
-            files::remove(attempt, failed);
-        }
-        if (const files::path run = attempt.parent_path(); holds_only(run, format::kReadmeName)) {
+        files::remove(attempt, failed);
+        if (const files::path run = attempt.parent_path(); holds_only_ours(run)) {
             files::remove(run / format::kReadmeName, failed);
+            files::remove(run / format::kDumpRequestName, failed);
             files::remove(run, failed);
         }
     }
 
-    static bool holds_only(const files::path& directory, const char* name) {
+    static bool holds_only_ours(const files::path& run) {
         std::error_code failed;
-        for (files::directory_iterator item(directory, failed), end; !failed && item != end; item.increment(failed)) {
-            if (item->path().filename() != name) {
+        for (files::directory_iterator item(run, failed), end; !failed && item != end; item.increment(failed)) {
+            const files::path name = item->path().filename();
+            if (name != format::kReadmeName && name != format::kDumpRequestName) {
                 return false;
             }
         }

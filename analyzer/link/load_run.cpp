@@ -111,6 +111,29 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
     return kept;
 }
 
+// What it is called from here on: the highest of the attempts that its processes count.
+void join_attempts(Run& run) {
+    run.attempt = run.processes.front().attempt;
+    for (const Process& process : run.processes) {
+        run.attempt = std::max(run.attempt, process.attempt);
+    }
+    std::vector<int> others;
+    for (Process& process : run.processes) {
+        if (process.attempt != run.attempt) {
+            others.push_back(process.rank);
+            process.attempt = run.attempt;
+        }
+    }
+    if (!others.empty()) {
+        std::sort(others.begin(), others.end());
+        run.warnings.push_back(
+            {"attempts_differ", others,
+             fmt::format("{} and the others count different attempts ({} here), and ran at the same time: taken "
+                         "together. torchrun counts a restart only on the node that lost a rank",
+                         ranks_text(others), run.attempt)});
+    }
+}
+
 }  // namespace
 
 Result<Run> load_run(const LoadOptions& options) {
@@ -134,7 +157,7 @@ Result<Run> load_run(const LoadOptions& options) {
         return nothing_usable(*loaded);
     }
     run.id = run.processes.front().run;
-    run.attempt = run.processes.front().attempt;
+    join_attempts(run);
     complete_flight_recorder(run, group_ranks);
     for (Process& process : run.processes) {
         if (!process.condensed) {

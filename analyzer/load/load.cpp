@@ -231,7 +231,35 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
 
 RunKey key_of(const Process& process) { return {process.run, process.attempt}; }
 
-// One run and attempt, by what the records themselves say.
+// When the first of them started, INT64_MAX unknown.
+int64_t start_of(const std::vector<Process>& processes, const std::optional<RunKey>& only = std::nullopt) {
+    int64_t started_ns = INT64_MAX;
+    for (const Process& process : processes) {
+        if (process.started_ns > 0 && (!only || key_of(process) == *only)) {
+            started_ns = std::min(started_ns, process.started_ns);
+        }
+    }
+    return started_ns;
+}
+
+// torchrun counts a restart only on the node that lost a rank: one start of a job can lie in the directories of several attempts.
+// Those in which something was written since the first of `processes`, which are of `chosen`, started.
+std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const CandidateGroup& chosen,
+                                            const std::vector<Process>& processes, const LoadOptions& options) {
+    constexpr int64_t kClocksApartNs = 60'000'000'000;  // a file server's and the ranks'
+    std::vector<CandidateGroup> beside;
+    const bool of_other_hosts = processes.empty() && !options.only_host.empty();
+    const int64_t started_ns = of_other_hosts ? 0 : start_of(processes) - kClocksApartNs;
+    for (CandidateGroup& group : discovery.groups) {
+        if (!options.attempt && !chosen.attempt.empty() && group.run == chosen.run && !group.files.empty() &&
+            group.newest_ns >= started_ns) {
+            beside.push_back(std::move(group));
+        }
+    }
+    return beside;
+}
+
+// One start of one run, by what the records themselves say.
 std::vector<Process> choose_run(std::vector<Process> processes, const LoadOptions& options,
                                 std::vector<Warning>& warnings) {
     std::map<RunKey, int64_t> newest;
@@ -255,8 +283,14 @@ std::vector<Process> choose_run(std::vector<Process> processes, const LoadOption
         return best == nullptr ? std::vector<Process>() : std::move(processes);
     }
     const RunKey wanted = *best;
-    const auto rest = std::partition(processes.begin(), processes.end(),
-                                     [&](const Process& process) { return key_of(process) == wanted; });
+    const int64_t started_ns = start_of(processes, wanted);
+    const auto rest = std::partition(processes.begin(), processes.end(), [&](const Process& process) {
+        const bool beside = !options.attempt && process.run == wanted.first && process.now_ns >= started_ns;
+        return key_of(process) == wanted || beside;
+    });
+    if (rest == processes.end()) {
+        return processes;
+    }
     warnings.push_back(
         {"other_run",
          {},
@@ -310,14 +344,12 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         return;
     }
     constexpr int64_t kLaterNs = 2'000'000'000;
-    int64_t started_ns = INT64_MAX;
-    for (const Process& process : processes) {
-        started_ns = process.started_ns > 0 ? std::min(started_ns, process.started_ns) : started_ns;
-    }
+    const int64_t started_ns = start_of(processes);
     ImageBuffer memory;
     Symbols symbols(Symbols::Search::kNearby);
     for (const NodeRing& ring : list_rings(options.ring_directories)) {
-        if (!ring.problem.empty() || RunKey(ring.run, ring.attempt) != *key ||
+        const bool of_attempt = ring.attempt == key->second || (!options.attempt && started_ns != INT64_MAX);
+        if (!ring.problem.empty() || ring.run != key->first || !of_attempt ||
             (started_ns != INT64_MAX && ring.newest_ns < started_ns)) {
             continue;
         }
@@ -381,12 +413,16 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
                                          fmt::format("run {} is alive on this node and has not dumped: {}",
                                                      ring_run->run, ask_for_dumps(*ring_run))});
     }
-    std::vector<LoadJob> jobs = jobs_of(*groups);
     std::vector<Process> processes;
-    for (LoadOutcome& outcome : load_all(jobs, options, group_ranks)) {
-        std::move(outcome.problems.begin(), outcome.problems.end(), std::back_inserter(loaded.found.problems));
-        std::move(outcome.processes.begin(), outcome.processes.end(), std::back_inserter(processes));
-    }
+    const auto load = [&](const std::vector<CandidateGroup>& some) {
+        std::vector<LoadJob> jobs = jobs_of(some);
+        for (LoadOutcome& outcome : load_all(jobs, options, group_ranks)) {
+            std::move(outcome.problems.begin(), outcome.problems.end(), std::back_inserter(loaded.found.problems));
+            std::move(outcome.processes.begin(), outcome.processes.end(), std::back_inserter(processes));
+        }
+    };
+    load(*groups);
+    load(attempts_beside(*discovery, groups->front(), processes, options));
     // The same whether the files were read here, or node by node into digests.
     std::sort(loaded.found.problems.begin(), loaded.found.problems.end());
     warn_of_damage(loaded.found.problems, loaded.found.warnings);

@@ -442,7 +442,7 @@ struct Communicator {
 
 struct Warning {
     std::string kind;  // missing_dump, lost_entries, or damaged_file, stale_dump, other_run, flight_recorder,
-                       // overcommitted_host, not_recorded
+                       // overcommitted_host, not_recorded, attempts_differ
     std::vector<int> ranks;
     std::string summary;
 };

@@ -48,7 +48,7 @@ OtherNodes::OtherNodes(const std::vector<NodeProcess>& local) {
         const std::string own(format::fixed_text(process.header.dump_directory));
         if (directory_.empty() && own.starts_with('/')) {
             owner_ = process.directory.owner;
-            directory_ = files::path(own) / safe_file_name(process.run()) / std::to_string(process.header.attempt);
+            directory_ = files::path(own) / safe_file_name(process.run());
         }
     }
     for (int32_t rank = 0; rank < world_size && !has_unknown_ranks_; ++rank) {
@@ -67,23 +67,24 @@ OtherNodes::Dumps OtherNodes::dumps() const {
     }
     const AsUser as_owner(owner_);
     std::error_code failed;
-    for (files::directory_iterator item(directory_, failed), end; !failed && item != end; item.increment(failed)) {
+    for (files::recursive_directory_iterator item(directory_, failed), end; !failed && item != end;
+         item.increment(failed)) {
         std::error_code ignored;
-        const std::string name = item->path().filename().string();
-        if (rank_of_dump(name) >= 0) {
-            found[name] = item->last_write_time(ignored);
+        if (rank_of_dump(item->path().filename().string()) >= 0) {
+            found[item->path().string()] = item->last_write_time(ignored);
         }
     }
     return found;
 }
 
 void OtherNodes::look() {
-    for (const auto& [name, written] : dumps()) {
-        const auto known = before_.find(name);
-        const auto rank = std::lower_bound(missing_.begin(), missing_.end(), rank_of_dump(name));
+    for (const auto& [path, written] : dumps()) {
+        const auto known = before_.find(path);
+        const int32_t whose = rank_of_dump(files::path(path).filename().string());
+        const auto rank = std::lower_bound(missing_.begin(), missing_.end(), whose);
         const bool is_new = known == before_.end() || known->second != written || written > newest_old_;
-        if (is_new && rank != missing_.end() && *rank == rank_of_dump(name)) {
-            answers_[*rank] = directory_ / name;
+        if (is_new && rank != missing_.end() && *rank == whose) {
+            answers_[whose] = path;
             missing_.erase(rank);
         }
     }

@@ -1,5 +1,5 @@
-// The ranks of a job that are not on this node. Their answers are seen where they write them: in the job's dump directory, where
-// it is shared.
+// The ranks of a job that are not on this node. Their answers are seen where they write them: in the dump directory of the
+// run, where it is shared, whichever attempt their nodes count.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class OtherNodes {
     bool has_unknown_ranks() const { return has_unknown_ranks_; }
 
   private:
-    using Dumps = std::map<std::string, std::filesystem::file_time_type>;  // file names and when they were written
+    using Dumps = std::map<std::string, std::filesystem::file_time_type>;  // paths and when they were written
     Dumps dumps() const;
 
     uint32_t owner_ = 0;

@@ -56,15 +56,13 @@ bool dump_number(const char* name, const char* stem, uint64_t& number) {
 
 }  // namespace
 
-Fd open_attempt_dir(int base, const char* run, int32_t attempt) {
+Fd open_run_dir(int base, const char* run) {
     bool is_new = false;
     Fd run_dir = open_plain_dir(base, run, &is_new);
     if (is_new && run_dir.valid()) {
         leave_readme(run_dir.get());
     }
-    char name[16];
-    format_text(name, sizeof(name), "%d", attempt);
-    return run_dir.valid() ? open_plain_dir(run_dir.get(), name) : Fd();
+    return run_dir;
 }
 
 const char* temporary_directory() {
@@ -95,11 +93,14 @@ bool DumpFile::open_at(Fd base, const char* base_path, const DumpOwner& owner) {
     if (!base.valid()) {
         return false;
     }
-    dir_ = open_attempt_dir(base.get(), owner.run, owner.attempt);
+    char attempt[16];
+    format_text(attempt, sizeof(attempt), "%d", owner.attempt);
+    const Fd run_dir = open_run_dir(base.get(), owner.run);
+    dir_ = run_dir.valid() ? open_plain_dir(run_dir.get(), attempt) : Fd();
     if (!dir_.valid()) {
         return false;
     }
-    format_text(directory_, sizeof(directory_), "%s/%s/%d", base_path, owner.run, owner.attempt);
+    format_text(directory_, sizeof(directory_), "%s/%s/%s", base_path, owner.run, attempt);
     if (owner.rank >= 0) {
         format_text(stem_, sizeof(stem_), "rank%05d", owner.rank);
     } else {

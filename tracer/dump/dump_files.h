@@ -80,7 +80,7 @@ class DumpFile {
     int error_number_ = 0;
 };
 
-// Opens (and makes) <base>/<run>/<attempt>; also the place of the dump-request file.
-Fd open_attempt_dir(int base, const char* run, int32_t attempt);
+// Opens (and makes) <base>/<run>: the directories of its attempts are there, and the dump-request file.
+Fd open_run_dir(int base, const char* run);
 
 }  // namespace titan::tracer

@@ -48,7 +48,7 @@ uint64_t random_id() {
 bool read_request(const Session& session, RemoteRequest& remote) {
     char path[PATH_MAX];
     TextWriter writer(path, sizeof(path));
-    writer.format("%s/%s/%d", session.config.dir, session.identity.run, session.identity.attempt);
+    writer.format("%s/%s", session.config.dir, session.identity.run);
     Fd dir(writer.cut() ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     Fd file(dir.valid() ? openat(dir.get(), format::kDumpRequestName, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
                         : -1);
@@ -83,7 +83,7 @@ void notify_others(const Session& session, const JobRequest& request) {
     char text[kFileBytes];
     const size_t text_bytes = write_remote_request(remote, text, sizeof(text));
     Fd base = open_user_path(session.config.dir);
-    Fd dir = base.valid() ? open_attempt_dir(base.get(), session.identity.run, session.identity.attempt) : Fd();
+    Fd dir = base.valid() ? open_run_dir(base.get(), session.identity.run) : Fd();
     char temporary[64];
     format_text(temporary, sizeof(temporary), ".%s.%016lx.tmp", format::kDumpRequestName, remote.id);
     Fd file(dir.valid() ? openat(dir.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)

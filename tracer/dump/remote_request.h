@@ -1,4 +1,5 @@
-// Asking the job's other nodes for a dump: a small file in the dump directory, `<run>/<attempt>/dump-request`.
+// Asking the job's other nodes for a dump: a small file in the dump directory, `<run>/dump-request`. Not of an attempt: nodes of one
+// start of the job can count different ones (torchrun counts a restart only on the node that lost a rank).
 //
 // Rates that a parallel file system can bear: one process per node (the lease holder of the job segment) looks every two
 // seconds, which is one open of the directory and one of the file, and none at all while all ranks of the job are on one

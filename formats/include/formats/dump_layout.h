@@ -16,7 +16,7 @@ inline constexpr uint64_t kDumpMagic = 0x504D444E41544954;  // "TITANDMP"
 inline constexpr uint16_t kDumpMajor = 1;
 inline constexpr uint16_t kDumpMinor = 0;
 
-// What lies beside dumps: in the directory of a run, and of an attempt.
+// What lies in the directory of a run, beside those of its attempts.
 inline constexpr const char* kReadmeName = "README";
 inline constexpr const char* kDumpRequestName = "dump-request";
 

@@ -171,6 +171,63 @@ TEST_CASE("two jobs with one run id in one directory are told apart") {
     CHECK(diagnose(*run).findings[0].ranks == ranks({0}));
 }
 
+// Of a job of two nodes that lost a rank of the second one and started again: only the second node counts an attempt more.
+struct Restarted {
+    TemporaryDirectory place;
+    explicit Restarted(const std::set<int>& no_second_dump = {}) {
+        sleeping_job({}, 1).write(place.path);
+        ScenarioOptions again;
+        again.first_pid = 5000;
+        again.id_salt = 0xfeed00;
+        again.start_s = 1000;
+        std::set<int> of_first = no_second_dump, of_second = no_second_dump;
+        of_first.insert({2, 3});
+        of_second.insert({0, 1});
+        sleeping_job(again, 3).write(place.path, of_first, 1);
+        again.attempt = 1;
+        sleeping_job(again, 3).write(place.path, of_second);
+        const auto then = std::chrono::seconds(titan::synth::kEpochRealtimeNs / titan::synth::kSecond + 2000);
+        for (const auto& item : files::recursive_directory_iterator(place.path)) {
+            files::last_write_time(item.path(), files::file_time_type::clock::from_sys(std::chrono::sys_seconds(then)));
+        }
+    }
+};
+
+TEST_CASE("nodes that count different attempts of one start of the job are taken together") {
+    const Restarted job;
+    const auto run = load_run(options_for(job.place.path));
+    REQUIRE(run);
+    CHECK(run->ranks == ranks({0, 1, 2, 3}));
+    CHECK(run->attempt == 1);
+    CHECK(warns(*run, "attempts_differ", "ranks 0-1"));
+    const Diagnosis diagnosis = diagnose(*run);
+    REQUIRE(diagnosis.findings.size() == 1);
+    CHECK(diagnosis.findings[0].ranks == ranks({3}));
+    CHECK(diagnosis.findings[0].confidence == Confidence::kCertain);
+}
+
+TEST_CASE("of a start that counts different attempts a rank without a dump is missing, and not there from before") {
+    for (const int missing : {0, 2, 3}) {
+        CAPTURE(missing);
+        const Restarted job({missing});
+        const auto run = load_run(options_for(job.place.path));
+        REQUIRE(run);
+        CHECK(run->ranks.size() == 3);
+        CHECK(run->missing_ranks == ranks({missing}));
+        CHECK(warns(*run, "attempts_differ"));
+    }
+}
+
+TEST_CASE("an attempt that is asked for is read alone") {
+    const Restarted job;
+    LoadOptions options = options_for(job.place.path);
+    options.attempt = 1;
+    const auto run = load_run(options);
+    REQUIRE(run);
+    CHECK(run->ranks == ranks({2, 3}));
+    CHECK_FALSE(warns(*run, "attempts_differ"));
+}
+
 TEST_CASE("rings are read directly, and those of missing ranks are found on the node") {
     TemporaryDirectory dumps;
     TemporaryDirectory rings;

@@ -94,7 +94,7 @@ TEST_CASE("one rank of the node is asked, all dump once") {
     CHECK(has(meta(scratch, "rank00000.0.titan"),
               "\"reason\":\"peer\",\"detail\":\"asked by rank 2, signal: SIGUSR1 from pid "));
     CHECK(has(meta(scratch, "rank00000.0.titan"), "\"requested_by_rank\":2,"));
-    CHECK_FALSE(fs::exists(scratch.dumps() + "/test/0/dump-request"));  // all on one node
+    CHECK_FALSE(fs::exists(scratch.dumps() + "/test/dump-request"));  // all on one node
 
     // The whole group is asked at once, later: no echoes.
     usleep(2'200'000);
@@ -213,26 +213,28 @@ TEST_CASE("another node hears of a dump through the dump directory") {
     Scratch scratch;
     fs::create_directories(scratch.path("node0"));
     fs::create_directories(scratch.path("node1"));
-    fs::create_directories(scratch.dumps() + "/test/0");
+    fs::create_directories(scratch.dumps() + "/test");
     // A request from before this job is history.
-    FILE* old = fopen((scratch.dumps() + "/test/0/dump-request").c_str(), "w");
+    FILE* old = fopen((scratch.dumps() + "/test/dump-request").c_str(), "w");
     fputs("titantrace-dump-request 1 00000000deadbeef 7 signal 1000 old\n", old);
     fclose(old);
     Ranks ranks;
     for (int rank = 0; rank < 4; ++rank) {
         auto environment = rank_environment(scratch, rank, 4);
         environment["TITANTRACE_RING_DIR"] = scratch.path(rank < 2 ? "node0" : "node1");
+        environment["TORCHELASTIC_RESTART_COUNT"] = rank < 2 ? "0" : "1";  // only its node lost a rank
         ranks.add(scratch, environment);
     }
     ranks.wait_until_all_record(scratch);
     usleep(2'500'000);
     CHECK(scratch.dump_names().empty());
     kill(ranks.pids[0], SIGUSR1);
-    CHECK(eventually([&] { return scratch.dump_names().size() == 4; }));
+    CHECK(eventually([&] { return scratch.dump_names(0).size() == 2 && scratch.dump_names(1).size() == 2; }));
     CHECK(has(meta(scratch, "rank00001.0.titan"), "asked by rank 0, signal"));
-    CHECK(has(meta(scratch, "rank00003.0.titan"), "asked by rank 0, signal: SIGUSR1 from pid "));
+    CHECK(has(read_dump(scratch.dumps() + "/test/1/rank00003.0.titan").meta,
+              "asked by rank 0, signal: SIGUSR1 from pid "));
     usleep(2'500'000);
-    CHECK(scratch.dump_names().size() == 4);
+    CHECK(scratch.dump_names(0).size() + scratch.dump_names(1).size() == 4);
 }
 
 TEST_CASE("the request file is read as strictly as it is written") {
