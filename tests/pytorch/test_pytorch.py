@@ -45,10 +45,12 @@ MISTAKES = (
     ("vllm_pynccl", "skip", {"op_mismatch"}, "skipped all_reduce"),
     ("objects", "skip", {"op_mismatch"}, "rank 1"),
     ("objects", "loader", {MISSING}, "hanging_loader at mistakes.py"),
+    ("torchtitan_llama3", "loader", {MISSING}, "hanging_loader at mistakes.py"),
+    ("torchtitan_llama3", "skip", {MISSING, "op_mismatch"}, "rank 1"),
 )
 
 # Programs for packages that scripts/setup --pytorch does not install; see README.md.
-ON_REQUEST = {"deepspeed_zero3": "deepspeed", "megatron_pipeline": "megatron", "vllm_pynccl": "vllm"}
+ON_REQUEST = {"deepspeed_zero3": "deepspeed", "megatron_pipeline": "megatron", "vllm_pynccl": "vllm", "torchtitan_llama3": "torchtitan"}
 
 
 def is_installed(program):
@@ -144,6 +146,15 @@ class PyTorch(harness.Case):
         self.assertIn("Detected mismatch between collectives", ran.stderr)
         self.assertEqual(self.place.dumped_ranks(), set(range(RANKS)))
         self.assertEqual(self.place.analyze(self.place.dumps).json["verdict"]["kind"], "rank_dead")
+
+    def test_debug_server(self):
+        """torch.distributed.debug's server, a process that rank 0 forks, fetches stacks and Flight Recorder from all ranks each second."""
+        files = self.place.path / "debug-server"
+        healthy = self.start("ddp", DEBUG_SERVER_FILES=files)
+        self.assertEqual(healthy.wait(120), 0)
+        self.assertEqual(self.place.dump_files(), [])
+        self.check_watchdog({"DEBUG_SERVER_FILES": files})
+        self.assertNotEqual(list(files.glob("stacks*")), [], "the server has asked")
 
     def test_restart(self):
         """The second attempt has no dump, and the first one's are about the exception. Without the setting, torchrun of 2.15 keeps its

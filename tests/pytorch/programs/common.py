@@ -23,6 +23,9 @@ def start(lazily=False):
     if "DIST_TIMEOUT_S" in os.environ:  # for all groups, also those of a device mesh, which are given none
         dist.distributed_c10d.default_pg_nccl_timeout = datetime.timedelta(seconds=float(os.environ["DIST_TIMEOUT_S"]))
     dist.init_process_group("nccl", device_id=None if lazily else device)
+    if "DEBUG_SERVER_FILES" in os.environ:  # PyTorch's own: a process beside rank 0 that asks all ranks each second
+        from torch.distributed.debug import start_debug_server
+        start_debug_server(port=0, dump_dir=os.environ["DEBUG_SERVER_FILES"], dump_interval=1)
     return device
 
 
