@@ -13,6 +13,7 @@
 #include "causes.h"
 #include "explain.h"
 #include "host/words.h"
+#include "ids_apart.h"
 #include "match.h"
 #include "skipped_call.h"
 #include "uncertainty.h"
@@ -268,6 +269,9 @@ void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Findi
     if (!break_tie_by_vote(evidence, cycle, finding)) {
         break_tie(evidence, nodes, finding);
     }
+    finding.doubt(
+        finding.confidence == Confidence::kCertain && may_be_one_communicator(evidence, nodes),
+        "the names of these communicators: one that its ranks make from different ncclUniqueIds looks the same");
     for (const Edge& edge : cycle) {
         const bool guessed =
             edge.via.row == kNoIndex &&

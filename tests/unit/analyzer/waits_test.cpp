@@ -18,6 +18,20 @@ Program only(Program& (Program::*what)()) {
     return program;
 }
 
+// Ranks 0 and 1 to 3 are in two creations of four members, which wait for each other.
+Diagnosis two_creations(const std::string& name) {
+    Scenario job(4);
+    job.communicator("first", {0, 1, 2, 3}, true);
+    job.communicator("second", {0, 1, 2, 3}, true);
+    job.every_rank([](int rank, Program& program) { program.init(rank == 0 ? "first" : "second"); });
+    job.play();
+    Run run = run_of(job);
+    for (titan::analyzer::Communicator& communicator : run.communicators) {
+        communicator.name = communicator.name == "world" ? "world" : name;
+    }
+    return titan::analyzer::diagnose(run);
+}
+
 }  // namespace
 
 TEST_CASE("a rank asleep in program code is named, with the call that the others wait in") {
@@ -376,6 +390,24 @@ TEST_CASE("creation of a communicator that a member never enters") {
     CHECK(played.head().ranks == ranks({3}));
     CHECK(played.head().victims == ranks({0, 1, 2}));
     CHECK(played.communicator() == "late");
+}
+
+TEST_CASE("one communicator that its ranks make from different unique ids is no inversion of orders") {
+    const Diagnosis diagnosis = two_creations("0");
+    REQUIRE(diagnosis.findings.size() == 1);
+    const Finding& head = diagnosis.findings[0];
+    CHECK(head.kind == FindingKind::kCommInitStuck);
+    CHECK(head.confidence == Confidence::kLikely);
+    CHECK(head.ranks == ranks({1, 2, 3}));  // rank 0 makes the id, as a rule
+    CHECK(head.victims == ranks({0}));
+    CHECK(head.summary.find("rank 0 with one ncclUniqueId, ranks 1-3 with another") != std::string::npos);
+}
+
+TEST_CASE("creations without names that wait for each other may be one: their order is not certain") {
+    const Diagnosis diagnosis = two_creations("");
+    REQUIRE(diagnosis.findings.size() == 1);
+    CHECK(diagnosis.findings[0].kind == FindingKind::kOrderInversion);
+    CHECK(diagnosis.findings[0].confidence == Confidence::kLikely);
 }
 
 TEST_CASE("a split that a member of the parent never enters") {

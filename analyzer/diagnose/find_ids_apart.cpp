@@ -1,0 +1,83 @@
+// One communicator, made from several ncclUniqueIds: its ranks wait for each other in creations that never meet.
+#include "finders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "explain.h"
+#include "host/words.h"
+#include "ids_apart.h"
+
+namespace titan::analyzer {
+
+bool may_be_one_communicator(const Evidence& evidence, const std::vector<uint32_t>& nodes) {
+    const Run& run = evidence.run;
+    const Communicator& first = run.communicators[evidence.graph.nodes[nodes.front()].communicator];
+    std::set<int32_t> places;
+    return nodes.size() > 1 && std::all_of(nodes.begin(), nodes.end(), [&](uint32_t index) {
+               const WaitNode& node = evidence.graph.nodes[index];
+               const Communicator& here = run.communicators[node.communicator];
+               return node.kind == WaitKind::kCreation && node.sequence == kNoSequence && node.finished.empty() &&
+                      here.name == first.name && here.size == first.size && here.size > 0 &&
+                      std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+                          return waiter.member.row != kNoIndex && places.insert(run.member(waiter.member).rank).second;
+                      });
+           });
+}
+
+namespace {
+
+bool has_rank_0(const Run& run, const WaitNode& node) {
+    return std::any_of(node.waiting.begin(), node.waiting.end(),
+                       [&](const Waiter& waiter) { return run.member(waiter.member).rank == 0; });
+}
+
+void add_ids_apart(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
+                   const std::vector<uint32_t>& nodes) {
+    const Run& run = evidence.run;
+    const auto maker = std::find_if(nodes.begin(), nodes.end(),
+                                    [&](uint32_t node) { return has_rank_0(run, evidence.graph.nodes[node]); });
+    Finding finding = evidence.finding_at(FindingKind::kCommInitStuck, maker != nodes.end() ? *maker : nodes.front());
+    std::string sides;
+    for (const uint32_t index : nodes) {
+        const WaitNode& node = evidence.graph.nodes[index];
+        const std::vector<int> ranks = waiting_ranks(run, node);
+        sides += fmt::format("{} {} with {}", sides.empty() ? "" : ",", ranks_text(ranks),
+                             sides.empty() ? "one ncclUniqueId" : "another");
+        if (maker == nodes.end() || index != *maker) {
+            finding.ranks.insert(finding.ranks.end(), ranks.begin(), ranks.end());
+        }
+        finding.evidence.push_back(waiting_text(run, node));
+        explained.nodes[index] = explained.is_cause[index] = true;
+    }
+    sort_unique(finding.ranks);
+    finding.summary =
+        fmt::format("{} never ends: it is made by{}", node_text(run, evidence.graph.nodes[nodes.front()]), sides);
+    finding.doubt(true,
+                  "where each rank has its ncclUniqueId from: a store that outlives a restart may hand out that of the "
+                  "attempt before; two groups of one name, made in opposite orders, would look the same");
+    evidence.add_victims(nodes, finding);
+    findings.push_back(std::move(finding));
+}
+
+}  // namespace
+
+void find_ids_apart(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    std::map<uint32_t, std::vector<uint32_t>> components;
+    for (uint32_t node = 0; node < evidence.graph.nodes.size(); ++node) {
+        if (evidence.hang_of[node] == Hang::kByTime && !explained.nodes[node]) {
+            components[evidence.components[node]].push_back(node);
+        }
+    }
+    for (const auto& [component, nodes] : components) {
+        const Communicator& communicator = evidence.run.communicators[evidence.graph.nodes[nodes.front()].communicator];
+        if (!communicator.name.empty() && may_be_one_communicator(evidence, nodes)) {
+            add_ids_apart(evidence, explained, findings, nodes);
+        }
+    }
+}
+
+}  // namespace titan::analyzer
