@@ -46,10 +46,12 @@ void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::
     finding.kind = FindingKind::kRankDead;
     finding.since_ns = INT64_MAX;
     const Process* unsure = nullptr;
+    bool failed = false;  // by itself, which an error of another rank may bring about, too
     for (const Process& process : evidence.run.processes) {
         if (process.died() && !named.contains(process.rank)) {
             finding.ranks.push_back(process.rank);
             unsure = process.ending.guessed || process.ending.waited_ns != 0 ? &process : unsure;
+            failed |= process.liveness == Liveness::kExited;
             finding.since_ns = std::min(finding.since_ns, process.now_ns);
             finding.evidence.push_back(fmt::format("rank {}: {}", process.rank, rank_state(evidence.run, process)));
         }
@@ -63,6 +65,10 @@ void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::
         if (unsure != nullptr) {
             doubt_end(*unsure, finding);
         }
+        finding.doubt(failed,
+                      fmt::format("the error that {} ended with, in {} own stderr: a check that compares the calls of "
+                                  "all ranks (TORCH_DISTRIBUTED_DEBUG=DETAIL) fails on each of them, whoever is wrong",
+                                  ranks_text(finding.ranks), one ? "its" : "their"));
         findings.push_back(std::move(finding));
     }
     for (const int rank : evidence.run.missing_ranks) {

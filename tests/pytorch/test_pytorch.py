@@ -145,7 +145,8 @@ class PyTorch(harness.Case):
         self.assertNotEqual(ran.wait(120), 0)
         self.assertIn("Detected mismatch between collectives", ran.stderr)
         self.assertEqual(self.place.dumped_ranks(), set(range(RANKS)))
-        self.assertEqual(self.place.analyze(self.place.dumps).json["verdict"]["kind"], "rank_dead")
+        verdict = self.place.analyze(self.place.dumps).json["verdict"]
+        self.assertEqual((verdict["kind"], verdict["confidence"]), ("rank_dead", "likely"), verdict)
 
     def test_debug_server(self):
         """torch.distributed.debug's server, a process that rank 0 forks, fetches stacks and Flight Recorder from all ranks each second."""

@@ -88,6 +88,32 @@ TEST_CASE("a death that nobody waited for yet is shown where the others stood") 
                      "ranks 0-1,3 stood in step at train.py:7, not yet waiting for it") == 1);
 }
 
+TEST_CASE("who fails first where nobody waits may have been told of another's mistake: that is no certainty") {
+    // As with TORCH_DISTRIBUTED_DEBUG=DETAIL: all ranks compare their calls before they make them, and all raise.
+    for (const Liveness how : {Liveness::kExited, Liveness::kKilled}) {
+        Scenario job(4);
+        write_training(job, 4);
+        job.play();
+        Played played{run_of(job), {}};
+        for (Process& process : played.run.processes) {
+            process.liveness = Liveness::kKilled;
+            process.ending.seen_ns = newest_ns(process);
+            if (process.rank != 2) {
+                tell_to_end(process, newest_ns(process) + 100 * kMs);
+            } else if (how == Liveness::kExited) {
+                process.liveness = how;
+                process.ending.exit_status = 1;
+                process.ending.left_ns = newest_ns(process);
+            }
+        }
+        judge(played);
+        REQUIRE(played.diagnosis.findings.size() == 1);
+        CHECK(played.head().kind == FindingKind::kRankDead);
+        CHECK(played.head().ranks == ranks({2}));
+        CHECK((played.head().confidence == Confidence::kCertain) == (how == Liveness::kKilled));
+    }
+}
+
 TEST_CASE("a status other than 0 is a failure, one of 0 is not") {
     for (const int status : {0, 3}) {
         const Played played = ended([&](Process& process, bool culprit) {
