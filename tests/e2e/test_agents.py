@@ -13,12 +13,12 @@ NODES, RANKS = 2, 4
 
 # The simulator has one set of GPUs for both nodes.
 PROGRAM = f"""import os, pathlib, runpy, sys
-os.environ = dict(os.environ, LOCAL_RANK=os.environ["RANK"])
 started = pathlib.Path(os.environ["E2E_MEET"], "started-" + os.environ["RANK"])
 again = started.exists()
 started.touch()
 os.environ["SIMTRAIN_STORE"] += "-again" if again else ""
 os.environ["SIMGPU_FAULTS"] = os.environ["SECOND_FAULT" if again else "FIRST_FAULT"]
+os.environ = dict(os.environ, LOCAL_RANK=os.environ["RANK"])
 sys.argv[0] = {str(harness.ROOT / "tests" / "simgpu" / "train.py")!r}
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
@@ -47,13 +47,14 @@ class TwoAgents(harness.Case):
         return {path.name[:9] for path in (self.place.dumps / "two-agents").glob(f"{attempt}/rank*.titan")}
 
     def verdict(self):
-        analysis = self.place.analyze(self.place.dumps, "--no-rings")
-        return analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]
+        """With the ranks that were read."""
+        said = self.place.analyze(self.place.dumps, "--no-rings").json
+        return said["verdict"]["kind"], said["verdict"]["ranks"], said["run"]["ranks"]
 
     def test_a_hang_on_one_node_dumps_on_both(self):
         agents = self.start("spin rank=3 step=40")
         harness.wait_for(lambda: len(self.dumped()) == RANKS, 60, "the ranks of both nodes dump")
-        self.assertEqual(self.verdict(), ("rank_not_arrived", [3]))
+        self.assertEqual(self.verdict(), ("rank_not_arrived", [3], [0, 1, 2, 3]))
         for agent in agents:
             self.assertIsNone(agent.status, agent.stderr[-2000:])
 
@@ -64,7 +65,7 @@ class TwoAgents(harness.Case):
         again = lambda: [path for path in (self.place.dumps / "two-agents" / "0").glob("rank*.titan")
                          if path.stat().st_mtime > min(p.stat().st_mtime for p in self.place.dumps.glob("two-agents/1/*.titan")) - 2]
         harness.wait_for(lambda: len(again()) == RANKS // NODES, 60, "those of the other node dump, too")
-        self.assertEqual(self.verdict(), ("rank_not_arrived", [1]))
+        self.assertEqual(self.verdict(), ("rank_not_arrived", [1], [0, 1, 2, 3]))
 
 
 if __name__ == "__main__":
