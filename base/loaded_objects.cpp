@@ -91,7 +91,8 @@ void* function_behind_us(const char* name) {
             passed = true;
             continue;
         }
-        void* const found = function_in({map->l_addr, map->l_ld, 0, 0}, name);
+        const ObjectSymbols symbols({map->l_addr, map->l_ld, 0, 0});
+        void* const found = symbols.is_called(kOurSoname) ? nullptr : symbols.function(SymbolName(name));
         if (found != nullptr && passed) {
             return found;
         }

@@ -28,6 +28,13 @@ void start_ways_in(bool cupti) {
     }
 }
 
+// Preloaded twice, by different paths (a system's installation and a virtual environment's): the first, which all calls reach first,
+// records, and the others record nothing. One path that comes twice is loaded once.
+bool is_behind_another_copy() {
+    const LoadedObject first = object_called(kOurSoname);
+    return first && !is_ours(first.dynamic);
+}
+
 // What stands behind us, so that another tool's ways out stay in the chain. Found before they are needed: who leaves at once
 // (a watchdog, a child of vfork) may do so because a thread hangs in dlopen, with the loader's lock held.
 using WayOut = std::atomic<void*>;
@@ -45,8 +52,11 @@ __attribute__((constructor)) void enter_process() {
                           .kernel_name = kernel_name,
                           .find_driver = find_driver_api,
                           .nccl_version = nccl_version,
-                          .session_started = start_ways_in});
-    offer_plugins();
+                          .session_started = start_ways_in,
+                          .other_copy_records = is_behind_another_copy});
+    if (!is_behind_another_copy()) {
+        offer_plugins();
+    }
 }
 
 __attribute__((destructor)) void leave_process() { tracer::on_process_exit(-1); }

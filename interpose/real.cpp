@@ -138,6 +138,9 @@ void find_definitions(const void* return_address, Lookup& lookup) {
             return false;
         }
         const ObjectSymbols symbols(object);
+        if (symbols.is_called(kOurSoname)) {
+            return false;  // another copy of us, which is preloaded as well, is no library that a caller means
+        }
         for (size_t id = lookup.ids.first; id < lookup.ids.end; ++id) {
             const size_t row = id - lookup.ids.first;
             void* const function =

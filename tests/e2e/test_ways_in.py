@@ -3,6 +3,7 @@
 library whose own calls find its own dependencies first."""
 
 import collections
+import shutil
 import sys
 import textwrap
 
@@ -55,6 +56,9 @@ class WaysIn(harness.Case):
     def traced(self, argv, **settings):
         """Runs it with and without the preload; returns (operations recorded, records) of the traced one."""
         self.ran = self.same_but_for_the_tracer(argv, RANK="0", WORLD_SIZE="1", TITANTRACE_DUMP_ON="exit", **settings)
+        return self.recorded()
+
+    def recorded(self):
         self.assertEqual(self.ran.status, 0, self.ran.stdout)
         dump, = self.place.dump_files()
         self.calls = self.place.show(self.place.dumps)
@@ -129,9 +133,25 @@ class WaysIn(harness.Case):
     def test_static_runtime(self):
         """Nothing of the runtime is exported: its calls are seen in the driver, whose functions it looks up."""
         print("static runtime: simgpu's archive (with NVIDIA's the stand-in driver lacks functions: error 36)")
-        operations, records = self.traced([harness.client("e2e-ways-in-static")])
-        self.assert_seen(operations, records, "cuStreamSynchronize")
-        self.assertLessEqual({work.call for work in records.work() if work.kind == "event_wait"}, {"cuStreamWaitEvent"})
+        extension = [harness.client("e2e-ways-in"), "local", harness.client("libways_in_static.so")]
+        for argv in ([harness.client("e2e-ways-in-static")], extension):
+            with self.subTest(argv=argv[-1].name):
+                self.place = self.new_place()
+                operations, records = self.traced(argv)
+                self.assert_seen(operations, records, "cuStreamSynchronize")
+                self.assertLessEqual({work.call for work in records.work() if work.kind == "event_wait"}, {"cuStreamWaitEvent"})
+
+    def test_preloaded_twice(self):
+        """The same file, and a copy of it (say, of the system's and of a virtual environment's installation)."""
+        copy = self.place.path / "libtitantrace.so"
+        shutil.copy(harness.tracer(), copy)
+        for second in (harness.tracer(), copy):
+            with self.subTest(second=second):
+                self.place = self.new_place()
+                self.ran = self.place.run([harness.client("e2e-ways-in"), "local", *self.libraries()],
+                                          self.place.env(RANK="0", WORLD_SIZE="1", TITANTRACE_DUMP_ON="exit",
+                                                         LD_PRELOAD=f"{harness.tracer()}:{second}"))
+                self.assert_seen(*self.recorded())
 
     def test_two_copies_by_dlsym(self):
         copies = [harness.client(f"libtiny_nccl{number}.so") for number in (1, 2)]

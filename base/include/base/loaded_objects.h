@@ -49,10 +49,13 @@ inline void* function_in(const LoadedObject& object, const char* name) {
 LoadedObject object_of(const void* address);
 LoadedObject object_called(const char* soname);
 
+// A process may have several objects of this name: copies of us, preloaded by different paths.
+inline constexpr const char* kOurSoname = "libtitantrace.so";
 // Does this library hold it?
 bool is_ours(const void* address);
 
-// What dlsym(RTLD_NEXT, name) finds for this library, of what was loaded with the program; before any constructor has run, too.
+// What dlsym(RTLD_NEXT, name) finds for this library, of what was loaded with the program, copies of us left out; before any constructor has
+// run, too.
 // Takes no lock at all.
 void* function_behind_us(const char* name);
 

@@ -104,6 +104,7 @@ struct Bindings {
     int (*nccl_version)();            // ncclGetVersion, 0 unknown
     void (*session_started)(
         bool cupti);  // once per session, on the thread that started it; `cupti`: the mode is asked for
+    bool (*other_copy_records)() = nullptr;  // another libtitantrace.so of this process, in front of this one
 };
 void set_bindings(const Bindings& bindings);
 
