@@ -26,6 +26,14 @@ constexpr int kSpins = 64;
 constexpr int kYields = 2;
 constexpr long kSleepNs = 20'000'000;  // bounds how late a wait sees that it shall stop
 
+void relax_processor() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
 void futex_wait(std::atomic<uint32_t>& word, uint32_t seen) {
     const timespec timeout{0, kSleepNs};
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, seen, &timeout, nullptr, 0);
@@ -59,7 +67,7 @@ bool wait_on(Bell& bell, const std::function<bool()>& done, const Stop& stop) {
             return false;
         }
         if (tries < kSpins) {
-            __builtin_ia32_pause();
+            relax_processor();
         } else if (tries < kSpins + kYields) {
             sched_yield();
         } else {

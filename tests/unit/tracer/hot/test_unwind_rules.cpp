@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/own_memory.h"
 #include "hot/unwind_rules.h"
 #include "stacks/call_frame_info.h"
 #include "stacks/modules.h"
@@ -24,6 +25,7 @@ struct Learner {
     std::vector<tracer::Module> modules = std::vector<tracer::Module>(1024);
     std::vector<char> maps = std::vector<char>(64 << 10);
     tracer::ModuleList list{modules.data(), modules.size(), 0};
+    OwnMemory memory;  // by a file where process_vm_readv is refused, or missing (qemu-user)
     UnwindRules rules;
     int learned = 0;
 
