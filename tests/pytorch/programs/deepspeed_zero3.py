@@ -12,6 +12,10 @@ SETTINGS = {
 }
 
 
+# DeepSpeed makes a text of all parameters, which it drops; how many of their numbers are to be shown is not computed here.
+torch.nn.Parameter.__repr__ = object.__repr__
+
+
 def main():
     options = parsed()
     device = start()
