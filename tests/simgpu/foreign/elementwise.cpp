@@ -122,13 +122,6 @@ struct SecondBound {
 };
 
 template <class T>
-T load(const char* from) {
-    T value;
-    std::memcpy(&value, from, sizeof(value));
-    return value;
-}
-
-template <class T>
 void store(char* to, T value) {
     std::memcpy(to, &value, sizeof(value));
 }

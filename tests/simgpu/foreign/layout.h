@@ -3,8 +3,16 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 namespace simgpu::foreign {
+
+template <class T>
+T load(const char* from) {
+    T value;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+}
 
 // From the number of an element to its offset in bytes, in each operand.
 template <int kOperands>

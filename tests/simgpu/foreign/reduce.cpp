@@ -35,13 +35,6 @@ struct ReduceOp {
 };
 
 template <class T>
-T load(const char* from) {
-    T value;
-    std::memcpy(&value, from, sizeof(value));
-    return value;
-}
-
-template <class T>
 struct Sum {
     static T combine(T a, T b) { return static_cast<T>(a + b); }
 };

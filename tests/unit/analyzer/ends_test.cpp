@@ -49,6 +49,25 @@ void tell_to_end(Process& process, int64_t at_ns, int sender = 77) {
 
 int64_t newest_ns(const Process& process) { return process.last_activity_ns(); }
 
+// Rank 2 of four ends when nobody waits for it; the others are told to end after that.
+template <typename End>
+Played ended_unawaited(End end) {
+    Scenario job(4);
+    write_training(job, 4);
+    job.play();
+    Played played{run_of(job), {}};
+    for (Process& process : played.run.processes) {
+        process.liveness = Liveness::kKilled;
+        process.ending.seen_ns = newest_ns(process);
+        if (process.rank != 2) {
+            tell_to_end(process, newest_ns(process) + 100 * kMs);
+        }
+        end(process, process.rank == 2);
+    }
+    judge(played);
+    return played;
+}
+
 }  // namespace
 
 TEST_CASE("a rank that died first is dead, those that the launcher told to end are not") {
@@ -65,22 +84,14 @@ TEST_CASE("a rank that died first is dead, those that the launcher told to end a
 }
 
 TEST_CASE("a death that nobody waited for yet is shown where the others stood") {
-    Scenario job(4);
-    write_training(job, 4);
-    job.play();
-    Played played{run_of(job), {}};
-    for (Process& process : played.run.processes) {
-        process.liveness = Liveness::kKilled;
-        process.ending.seen_ns = newest_ns(process);
-        if (process.rank != 2) {
-            tell_to_end(process, newest_ns(process) + 100 * kMs);
+    const Played played = ended_unawaited([](Process& process, bool culprit) {
+        if (!culprit) {
             process.texts.push_back("step at train.py:7");
             const auto place = static_cast<uint32_t>(process.texts.size() - 1);
             process.positions = {
                 {.thread = process.pid, .name = 0, .why_none = 0, .frames = {place}, .libraries = {0}, .python = 1}};
         }
-    }
-    judge(played);
+    });
     REQUIRE(played.diagnosis.findings.size() == 1);
     CHECK(played.head().kind == FindingKind::kRankDead);
     CHECK(played.head().victims.empty());
@@ -91,22 +102,13 @@ TEST_CASE("a death that nobody waited for yet is shown where the others stood") 
 TEST_CASE("who fails first where nobody waits may have been told of another's mistake: that is no certainty") {
     // As with TORCH_DISTRIBUTED_DEBUG=DETAIL: all ranks compare their calls before they make them, and all raise.
     for (const Liveness how : {Liveness::kExited, Liveness::kKilled}) {
-        Scenario job(4);
-        write_training(job, 4);
-        job.play();
-        Played played{run_of(job), {}};
-        for (Process& process : played.run.processes) {
-            process.liveness = Liveness::kKilled;
-            process.ending.seen_ns = newest_ns(process);
-            if (process.rank != 2) {
-                tell_to_end(process, newest_ns(process) + 100 * kMs);
-            } else if (how == Liveness::kExited) {
+        const Played played = ended_unawaited([how](Process& process, bool culprit) {
+            if (culprit && how == Liveness::kExited) {
                 process.liveness = how;
                 process.ending.exit_status = 1;
                 process.ending.left_ns = newest_ns(process);
             }
-        }
-        judge(played);
+        });
         REQUIRE(played.diagnosis.findings.size() == 1);
         CHECK(played.head().kind == FindingKind::kRankDead);
         CHECK(played.head().ranks == ranks({2}));
