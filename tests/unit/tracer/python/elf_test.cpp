@@ -27,6 +27,12 @@ using namespace titan::tracer::python;
 
 namespace {
 
+#if defined(SYS_open)
+constexpr uint32_t kOldOpen = SYS_open;
+#else
+constexpr uint32_t kOldOpen = SYS_openat;  // aarch64 has no other
+#endif
+
 // Refuses system calls with EPERM, as a container's seccomp filter does.
 void refuse(std::initializer_list<uint32_t> calls) {
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -105,10 +111,7 @@ TEST_CASE("where process_vm_readv is refused, /proc/PID/mem serves; where both a
               return read ? 0 : 1;
           }) == 0);
     CHECK(in_child([] {
-#if defined(SYS_open)  // not on aarch64
-              refuse({SYS_open});
-#endif
-              refuse({SYS_process_vm_readv, SYS_openat});
+              refuse({SYS_process_vm_readv, SYS_openat, kOldOpen});
               Memory memory;
               return open_memory(getpid(), memory) == EPERM ? 0 : 1;
           }) == 0);
