@@ -4,6 +4,7 @@
 The #SBATCH and srun lines are those of docs/launchers.md.
 """
 
+import re
 import subprocess
 import sys
 import unittest
@@ -55,6 +56,20 @@ class Slurm(harness.Case):
         subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], env=self.env, capture_output=True, timeout=60)
         return self.state(job) in ("RUNNING", "CONFIGURING")
 
+    def requeue(self, job):
+        """
+        Starts the job once more; which attempt that is. Slurm may take the status with which the old attempt's script ends for the
+        job's, and then calls it failed: it is asked again.
+        """
+        def starts():
+            if self.state(job) == "FAILED":
+                self.slurm("scontrol", "requeue", job)
+            return self.starts_now(job)
+        self.slurm("scontrol", "requeue", job)
+        harness.wait_for(lambda: self.state(job) in ("PENDING", "FAILED"), 45, "it waits for its turn again")
+        harness.wait_for(starts, 90, "it starts")
+        return int(re.search(r"Restarts=(\d+)", self.slurm("scontrol", "show", "job", job))[1])
+
     def dumped(self, run, attempt=0):
         return {path.name[:9] for path in (self.place.dumps / run / str(attempt)).glob("rank*.titan")}
 
@@ -83,11 +98,9 @@ class Slurm(harness.Case):
                           f"titan-run --dir dumps --timeout 3 -- srun --kill-on-bad-exit=1 {TRAIN} 1000000",
                           SIMGPU_FAULTS="spin rank=3 step=40")
         self.wait_for_dumps(f"slurm-{job}.0")
-        self.slurm("scontrol", "requeue", job)
-        harness.wait_for(lambda: self.state(job) == "PENDING", 45, "it waits for its turn again")
-        harness.wait_for(lambda: self.starts_now(job), 90, "it starts")
-        self.wait_for_dumps(f"slurm-{job}.0", attempt=1, limit_s=60)
-        for attempt in (0, 1):
+        again = self.requeue(job)
+        self.wait_for_dumps(f"slurm-{job}.0", attempt=again, limit_s=60)
+        for attempt in (0, again):
             verdict = self.verdict("--attempt", str(attempt)).json["verdict"]
             self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_not_arrived", [3]), attempt)
 
