@@ -48,13 +48,14 @@ __attribute__((constructor)) void enter_process() {
     real_exit = function_behind_us("_exit");
     real_Exit = function_behind_us("_Exit");
     real_quick_exit = function_behind_us("quick_exit");
+    const bool behind_another_copy = is_behind_another_copy();
     tracer::set_bindings({.apis = {api_names, kApiIds},
                           .kernel_name = kernel_name,
                           .find_driver = find_driver_api,
                           .nccl_version = nccl_version,
                           .session_started = start_ways_in,
-                          .other_copy_records = is_behind_another_copy});
-    if (!is_behind_another_copy()) {
+                          .other_copy_records = behind_another_copy});
+    if (!behind_another_copy) {
         offer_plugins();
     }
 }

@@ -248,11 +248,13 @@ std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const Candidat
                                             const std::vector<Process>& processes, const LoadOptions& options) {
     constexpr int64_t kClocksApartNs = 60'000'000'000;  // a file server's and the ranks'
     std::vector<CandidateGroup> beside;
+    if (options.attempt || chosen.attempt.empty()) {
+        return beside;
+    }
     const bool of_other_hosts = processes.empty() && !options.only_host.empty();
     const int64_t started_ns = of_other_hosts ? 0 : start_of(processes) - kClocksApartNs;
     for (CandidateGroup& group : discovery.groups) {
-        if (!options.attempt && !chosen.attempt.empty() && group.run == chosen.run && !group.files.empty() &&
-            group.newest_ns >= started_ns) {
+        if (group.run == chosen.run && !group.files.empty() && group.newest_ns >= started_ns) {
             beside.push_back(std::move(group));
         }
     }

@@ -122,11 +122,8 @@ Session* open_session() {
     read_identity(session->config, session->identity);
     disown_rank_of_parent(session->identity);
     set_log_rank(session->identity.rank);
-    if (bindings().other_copy_records != nullptr && bindings().other_copy_records()) {
-        munmap(session, sizeof(Session));
-        return nullptr;
-    }
-    if (!session->config.enabled || !rank_selected(session->config, session->identity.rank)) {
+    if (bindings().other_copy_records || !session->config.enabled ||
+        !rank_selected(session->config, session->identity.rank)) {
         munmap(session, sizeof(Session));
         return nullptr;
     }

@@ -103,8 +103,8 @@ struct Bindings {
     bool (*find_driver)(DriverApi&);  // fills in libcuda's functions; false when no libcuda is loaded
     int (*nccl_version)();            // ncclGetVersion, 0 unknown
     void (*session_started)(
-        bool cupti);  // once per session, on the thread that started it; `cupti`: the mode is asked for
-    bool (*other_copy_records)() = nullptr;  // another libtitantrace.so of this process, in front of this one
+        bool cupti);                  // once per session, on the thread that started it; `cupti`: the mode is asked for
+    bool other_copy_records = false;  // another libtitantrace.so of this process, in front of this one
 };
 void set_bindings(const Bindings& bindings);
 
