@@ -5,13 +5,29 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <utility>
+
 #include "base/loaded_objects.h"
 #include "kept_libraries.h"
 #include "tracer/warn.h"
 
 namespace titan::interpose {
 
-constinit CallerCache callers[kApiIds][kCachedCallersPerApi]{};
+namespace {
+
+constexpr uint32_t kCallersPerApi = 16;
+constinit Caller callers[kApiIds][kCallersPerApi]{};
+constinit const Caller nobody{};
+
+template <size_t... Ids>
+constexpr std::array<std::atomic<const Caller*>, sizeof...(Ids)> nobody_each(std::index_sequence<Ids...>) {
+    return {(static_cast<void>(Ids), &nobody)...};
+}
+
+}  // namespace
+
+constinit std::array<std::atomic<const Caller*>, kApiIds> last_callers =
+    nobody_each(std::make_index_sequence<kApiIds>());
 
 namespace {
 
@@ -157,26 +173,17 @@ void find_definitions(const void* return_address, Lookup& lookup) {
 
 // A process with more ranges than places looks the rest up at every call.
 void remember(size_t id, const Range& range, void* real) {
-    for (CallerCache& place : callers[id]) {
+    for (Caller& place : callers[id]) {
         uintptr_t begin = 0;
-        if (place.begin.compare_exchange_strong(begin, range.begin, std::memory_order_relaxed)) {
+        if (std::atomic_ref(place.begin).compare_exchange_strong(begin, range.begin, std::memory_order_relaxed)) {
             place.real = real;
-            place.bytes.store(range.bytes, std::memory_order_release);
+            std::atomic_ref(place.bytes).store(range.bytes, std::memory_order_release);
             return;
         }
         if (begin == range.begin) {
             return;  // another thread was quicker
         }
     }
-}
-
-void* find_remembered(Api api, const void* return_address) {
-    for (const CallerCache& range : callers[number_of(api)]) {
-        if (is_within(range, return_address)) {
-            return range.real;
-        }
-    }
-    return nullptr;
 }
 
 // The function of `api` that the caller means, with those of the other names of its table remembered on the way.
@@ -210,18 +217,27 @@ void* find_table(Api api, const void* return_address) {
     return asked_for;
 }
 
-}  // namespace
-
-void* find_real_slow(Api api, const void* return_address) {
-    if (void* const known = find_remembered(api, return_address); known != nullptr) {
-        return known;
-    }
+// Apart, so that a caller that is known, but was not the last, is found without a stack frame.
+[[gnu::noinline]] void* find_unknown(Api api, const void* return_address) {
     void* const real = find_table(api, return_address);
     if (real == nullptr) {
         tracer::warn_once("%s was called, but no loaded library has it; it returns an error",
                           api_names[number_of(api)]);
     }
     return real;
+}
+
+}  // namespace
+
+void* find_real_slow(Api api, const void* return_address) {
+    const size_t id = number_of(api);
+    for (Caller& place : callers[id]) {
+        if (std::atomic_ref(place.bytes).load(std::memory_order_acquire) != 0 && is_within(place, return_address)) {
+            last_callers[id].store(&place, std::memory_order_release);
+            return place.real;
+        }
+    }
+    return find_unknown(api, return_address);
 }
 
 }  // namespace titan::interpose

@@ -3,10 +3,12 @@
 // The answer depends on the caller: one process may hold several NCCL copies, each with its own users. It is what the dynamic
 // linker would have found. An object's first call finds all functions of the table, and remembers them by the object's code
 // range: a library may launch from thousands of places, and a call that is to save the job (ncclCommAbort) must not wait for the
-// loader, which a thread may hold up for ever. Ranges are only ever added, so a reader needs no lock. hot after an object's first
-// call; any-thread.
+// loader, which a thread may hold up for ever. Ranges are only ever added, so a reader needs no lock. Whoever called last is
+// asked first: in PyTorch several libraries make the first calls, and then one launches all kernels. hot after an object's
+// first call; any-thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -14,28 +16,27 @@
 
 namespace titan::interpose {
 
-struct CallerCache {
-    std::atomic<uintptr_t> begin;  // 0 free; written first
-    std::atomic<uintptr_t> bytes;  // written last; 0 holds nobody
+// Code that calls, and the function that it means. Never changes once last_callers or a reader has seen its `bytes`.
+struct Caller {
+    uintptr_t begin;
+    uintptr_t bytes;  // 0 holds nobody
     void* real;
 };
 
-inline constexpr uint32_t kCachedCallersPerApi = 16;
+// By API: who called last, nobody at first.
+[[gnu::visibility("hidden")]] extern std::array<std::atomic<const Caller*>, kApiIds> last_callers;
 
-[[gnu::visibility("hidden")]] extern CallerCache callers[kApiIds][kCachedCallersPerApi];
-
-// Looks up and remembers; null when no loaded library has the function (not remembered: one may be loaded later). cold.
+// Looks up and remembers; null when no loaded library has the function (not remembered: one may be loaded later).
 void* find_real_slow(Api api, const void* return_address);
 
-inline bool is_within(const CallerCache& range, const void* return_address) {
-    const uintptr_t bytes = range.bytes.load(std::memory_order_acquire);
-    return reinterpret_cast<uintptr_t>(return_address) - range.begin.load(std::memory_order_relaxed) < bytes;
+inline bool is_within(const Caller& caller, const void* return_address) {
+    return reinterpret_cast<uintptr_t>(return_address) - caller.begin < caller.bytes;
 }
 
 inline void* find_real(Api api, const void* return_address) {
-    const CallerCache& first = callers[number_of(api)][0];
-    if (is_within(first, return_address)) [[likely]] {
-        void* const real = first.real;
+    const Caller& last = *last_callers[number_of(api)].load(std::memory_order_acquire);
+    if (is_within(last, return_address)) [[likely]] {
+        void* const real = last.real;
         if (real == nullptr) {
             __builtin_unreachable();
         }

@@ -13,6 +13,8 @@
 
 #include "titantrace.h"
 
+int calls_cuda_first(void); /* first_caller.c */
+
 static ncclComm_t comm;
 static float buffer[4];
 
@@ -142,6 +144,9 @@ int main(int argc, char** argv) {
     if (argc != 3 && argc != 5) {
         fprintf(stderr, "usage: count_calls WHAT[,WHAT...] N [DEPTH REPEATS]\n");
         return 2;
+    }
+    if (!calls_cuda_first()) {
+        return 1;
     }
     ncclUniqueId id;
     ncclGetUniqueId(&id);

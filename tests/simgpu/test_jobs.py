@@ -195,6 +195,10 @@ def test_elf(build):
     relocations = subprocess.run(["readelf", "-rW", build / "libnccl.so.2"], capture_output=True, text=True).stdout
     for name in ("ncclBroadcast", "ncclGetUniqueId"):
         check(re.search(rf"JUMP_SLO.*\b{name}\b", relocations), f"{name} is not called through the PLT")
+    # NVIDIA's runtime calls its own functions without the dynamic linker: __cudaLaunchKernel jumps into cudaLaunchKernel.
+    for library in ("libcudart.so.12", "libcudart.so.13"):
+        relocations = subprocess.run(["readelf", "-rW", build / library], capture_output=True, text=True, check=True).stdout
+        check(not re.search(r"JUMP_SLO.*\b_*cuda[A-Z]", relocations), f"{library} calls itself through the PLT")
 
 
 def main():
