@@ -88,14 +88,23 @@ const void* graph_or_null(bool success, const Handle* graph) {
     }                                                                              \
     const int result = static_cast<int>(real args);                                \
     return static_cast<TITAN_RESULT>(LEAVE_UNNAMED);
+// Who asked for a pointer is mostly the runtime: its call of the driver, inside a recorded one, needs no stack frame.
 #define TITAN_LAUNCH(name, params, args, ENTER, LEAVE_UNNAMED)                                                 \
     extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                             \
     extern "C" TITAN_RESULT exported_##name params {                                                           \
         TITAN_LAUNCH_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), ENTER, LEAVE_UNNAMED) \
     }                                                                                                          \
     template <unsigned Thunk>                                                                                  \
-    TITAN_RESULT thunk_##name params {                                                                         \
+    [[gnu::noinline]] TITAN_RESULT outer_thunk_##name params {                                                 \
         TITAN_LAUNCH_BODY(name, args, real_behind<Thunk>(Api::name), ENTER, LEAVE_UNNAMED)                     \
+    }                                                                                                          \
+    template <unsigned Thunk>                                                                                  \
+    TITAN_RESULT thunk_##name params {                                                                         \
+        auto* const real = reinterpret_cast<decltype(&exported_##name)>(real_behind<Thunk>(Api::name));        \
+        if (is_nested() && real != nullptr) {                                                                  \
+            return real args;                                                                                  \
+        }                                                                                                      \
+        return outer_thunk_##name<Thunk> args;                                                                 \
     }
 #define TITAN_WORK(name, params, args, kind, on_stream, about, how_much)                                         \
     TITAN_LAUNCH(name, params, args,                                                                             \

@@ -42,7 +42,7 @@ bool ask_driver(Session& session, const void* stream, int& status, Graphs::Captu
 // because the legacy stream cannot be.
 uintptr_t Graphs::key_of(const void* stream) {
     const auto handle = reinterpret_cast<uintptr_t>(stream);
-    return handle == 0 || handle == kPerThreadStream ? reinterpret_cast<uintptr_t>(&this_thread) : handle;
+    return handle == 0 || handle == kPerThreadStream ? reinterpret_cast<uintptr_t>(&this_nesting) : handle;
 }
 
 bool Graphs::knows_captured(const void* stream) const {

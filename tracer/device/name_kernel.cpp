@@ -12,7 +12,7 @@ namespace titan::tracer {
 namespace {
 
 void name_kernel(FunctionKind kind, const void* function, const void* real) {
-    const Thread* const thread = this_thread;
+    const Thread* const thread = this_thread();
     Session& session = *thread->session;
     char text[kMaxStringBytes + 1];
     std::optional<RelaxedCapture> relaxed;

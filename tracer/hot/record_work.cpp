@@ -123,7 +123,7 @@ template <bool kIsKernel>
 template <bool kIsKernel>
 [[gnu::always_inline]] inline WorkState enter(const void* stream, const void* object, uint64_t api, uint64_t amount,
                                               WorkKind kind) {
-    Thread* const thread = this_thread;
+    Thread* const thread = this_thread();
     Session* const session = thread->session;
     if (session == nullptr || launches_are_usual.load(std::memory_order_relaxed) == 0 || session->graphs.any_capture())
         [[unlikely]] {
@@ -162,7 +162,7 @@ WorkState enter_kernel(const void* stream, const void* function, uint64_t api, u
 }
 
 int leave_work(int result) {
-    Thread& thread = *this_thread;
+    Thread& thread = *this_thread();
     mark_launched(thread);
     thread.nested = 0;
     return result;

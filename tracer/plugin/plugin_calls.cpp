@@ -54,7 +54,7 @@ bool all_launched(Thread& thread, const OpenCalls& open) {
 // other we do not know.
 void close_calls(OpenCalls& open) {
     Thread* const thread = open.thread;
-    if (thread == nullptr || thread != this_thread || thread->session == nullptr) {
+    if (thread == nullptr || thread != this_thread() || thread->session == nullptr) {
         open = {};  // a forked child, or a thread whose state was given back
         return;
     }
@@ -290,7 +290,7 @@ PluginHandle plugin_call_launched(PluginHandle comm, const PluginCall& call) {
 void plugin_group_state(PluginHandle group, int state) {
     OpenCalls& open = open_calls;
     if (state == kGroupEndStarts && value_of(group) == open.groups && open.in_group && open.is_explicit &&
-        !open.ending && open.thread != nullptr && open.thread == this_thread) {
+        !open.ending && open.thread != nullptr && open.thread == this_thread()) {
         open.ending = enter_group_end(open.end, open.group_end_api, false);
     }
 }

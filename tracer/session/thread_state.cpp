@@ -11,7 +11,7 @@ constinit Thread nobody{};
 
 }  // namespace
 
-constinit __attribute__((tls_model("initial-exec"))) thread_local Thread* this_thread = &nobody;
+constinit __attribute__((tls_model("initial-exec"))) thread_local Nesting* this_nesting = &nobody;
 
 namespace {
 
@@ -35,15 +35,15 @@ Thread* attach_thread(MayStart may_start) {
     if (current == nullptr) {
         return nullptr;
     }
-    if (this_thread->session != current) {
+    if (this_thread()->session != current) {
         Thread* const taken = take_thread(*current);
-        this_thread = taken != nullptr ? taken : &nobody;
+        this_nesting = taken != nullptr ? taken : &nobody;
     }
-    return this_thread != &nobody ? this_thread : nullptr;
+    return this_thread() != &nobody ? this_thread() : nullptr;
 }
 
 void mark_thread_as_ours() { thread_is_ours = true; }
 
-void forget_this_thread() { this_thread = &nobody; }
+void forget_this_thread() { this_nesting = &nobody; }
 
 }  // namespace titan::tracer

@@ -18,12 +18,11 @@ struct PendingCreate {
 };
 
 // owner-thread, except `record`, which readers see. Trivial, so that the thread-local needs no constructor.
-struct Thread {
+struct Thread : Nesting {
     Session* session;  // the one that the fields below belong to
     format::ThreadRecord* record;
     uint32_t tid;
-    uint32_t nested;  // inside a recorded call, or one of the tracer's own threads
-    uint32_t span;    // innermost open span
+    uint32_t span;  // innermost open span
     uint32_t group_depth;
     uint32_t group_calls;
     uint32_t pending_creates;
@@ -37,9 +36,9 @@ struct Thread {
     Launch launches[kMaxGroupStreams];
 };
 
-// A thread that has recorded nothing has the state of nobody, which has no session: never null, so that the hot path need not
-// look. initial-exec: the library is in the process from its start, so the access is one instruction and never allocates.
-extern constinit __attribute__((tls_model("initial-exec"), visibility("hidden"))) thread_local Thread* this_thread;
+// Of the calling thread: nobody's, which has no session, when it has recorded nothing. Never null, so that the hot path need not
+// look.
+inline Thread* this_thread() { return static_cast<Thread*>(this_nesting); }
 
 // Who may start a session: NCCL's calls always, markers only in a rank's process, CUDA's calls never.
 enum class MayStart : uint8_t { kAlways, kRank, kNever };
@@ -49,7 +48,7 @@ Thread* attach_thread(MayStart may_start);
 
 // The calling thread's state; null when nothing may be recorded. hot once attached.
 inline Thread* attached_thread(MayStart may_start) {
-    Thread* const thread = this_thread;
+    Thread* const thread = this_thread();
     // The kernel wipes the states in a forked child: no session there either.
     if (thread->session == nullptr) [[unlikely]] {
         return attach_thread(may_start);

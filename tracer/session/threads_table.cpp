@@ -15,10 +15,9 @@ namespace {
 
 constexpr uint32_t kMaxThreads = 4096;
 
-struct State {
+struct State : Thread {
     std::atomic<bool> taken;
     bool has_row;
-    Thread thread;
     format::ThreadRecord spare;  // stands in when the ring's table is full
 };
 
@@ -97,7 +96,7 @@ Thread* take_thread(Session& session) {
         if (state.taken.load(std::memory_order_relaxed) || !state.taken.compare_exchange_strong(expected, true)) {
             continue;
         }
-        Thread& thread = state.thread;
+        Thread& thread = state;
         thread = Thread{};
         thread.session = &session;
         thread.tid = static_cast<uint32_t>(gettid());
@@ -123,7 +122,7 @@ void give_back_thread(Thread& thread) {
         return;  // of the process that we were forked from
     }
     forget_this_thread();
-    State& state = *reinterpret_cast<State*>(reinterpret_cast<char*>(&thread) - offsetof(State, thread));
+    State& state = static_cast<State&>(thread);
     clear_row(*thread.record);
     if (state.has_row) {
         std::atomic_ref(thread.record->thread).store(0, std::memory_order_release);

@@ -165,6 +165,15 @@ struct StreamWork {
 
 enum class WorkState : uint32_t { kNotRecorded = 0, kEntered, kUnnamed };
 
+// What a wrapper may look at itself: is the calling thread inside a recorded call? Never null: a thread that has recorded nothing
+// has the state of nobody. initial-exec: the library is in the process from its start, so the access is one instruction and
+// never allocates.
+struct Nesting {
+    uint32_t nested;  // inside a recorded call, or one of the tracer's own threads
+};
+extern constinit __attribute__((tls_model("initial-exec"), visibility("hidden"))) thread_local Nesting* this_nesting;
+inline bool is_nested() { return this_nesting->nested != 0; }
+
 // Words, not halves of them: a constant is one instruction, and so is its use.
 WorkState enter_work(const void* stream, const void* object, uint64_t api, uint64_t amount, uint64_t kind);
 WorkState enter_kernel(const void* stream, const void* function, uint64_t api, uint64_t blocks);

@@ -110,11 +110,11 @@ TEST_CASE("a synchronisation is recorded once, with what it waits for, though th
     CHECK(entry.object == reinterpret_cast<uint64_t>(kStream));
     CHECK(text_of(entry.name) == "cudaStreamSynchronize");
     CHECK(entry.returned_ticks == 0);
-    CHECK(text_of(tracer::this_thread->record->call) == "cudaStreamSynchronize");
+    CHECK(text_of(tracer::this_thread()->record->call) == "cudaStreamSynchronize");
     CHECK(tell(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020, CUPTI_API_EXIT, &outer, 1, 719));
     CHECK(entry.returned_ticks != 0);
     CHECK(entry.result == 719);
-    CHECK(tracer::this_thread->nested == 0);
+    CHECK(tracer::this_thread()->nested == 0);
 }
 
 TEST_CASE("launches tell their kernel, grid and stream, in the runtime and in the driver") {
@@ -137,7 +137,7 @@ TEST_CASE("launches tell their kernel, grid and stream, in the runtime and in th
     CHECK(newest_work().amount == 5);
     CHECK(newest_work().object == 0x5400);
     CHECK(text_of(newest_work().name) == "cuLaunchKernel");  // nobody told its name
-    CHECK(tracer::this_thread->nested == 0);
+    CHECK(tracer::this_thread()->nested == 0);
 }
 
 TEST_CASE("events, copies and queries") {
@@ -153,10 +153,10 @@ TEST_CASE("events, copies and queries") {
                                             static_cast<cudaStream_t>(kStream)};
     CHECK(call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, copy, 6));
     CHECK(newest_work().amount == 4096);
-    const uint64_t queries = tracer::this_thread->record->queries;
+    const uint64_t queries = tracer::this_thread()->record->queries;
     const cudaEventQuery_v3020_params query{static_cast<cudaEvent_t>(kEvent)};
     CHECK(call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020, query, 7));
-    CHECK(tracer::this_thread->record->queries == queries + 1);
+    CHECK(tracer::this_thread()->record->queries == queries + 1);
 }
 
 TEST_CASE("only what a row records is enabled") {
@@ -170,5 +170,5 @@ TEST_CASE("an exit without its enter does no harm") {
     begin();
     const cudaStreamSynchronize_v3020_params parameters{};
     CHECK(tell(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020, CUPTI_API_EXIT, &parameters, 9));
-    CHECK(tracer::this_thread->nested == 0);
+    CHECK(tracer::this_thread()->nested == 0);
 }

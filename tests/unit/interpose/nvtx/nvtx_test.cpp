@@ -77,7 +77,7 @@ TEST_CASE("ranges become spans, in any spelling") {
     const uint64_t from = now();
     CHECK(nvtxRangePushA("outer") == 0);
     CHECK(nvtxRangePushW(L"gr\u00FC\u00DFe \U0001F680") == 1);
-    CHECK(tracer::this_thread->record->span_depth == 2);
+    CHECK(tracer::this_thread()->record->span_depth == 2);
     CHECK(nvtxRangePop() == 1);
     const auto attributes = event("with attributes");
     nvtxRangePushEx(&attributes);
@@ -91,7 +91,7 @@ TEST_CASE("ranges become spans, in any spelling") {
                                      {MarkerKind::kSpanEnd, "with attributes", 1},
                                      {MarkerKind::kSpanEnd, "outer", 0}};
     CHECK(seen_since(from) == expected);
-    CHECK(tracer::this_thread->record->span_depth == 0);
+    CHECK(tracer::this_thread()->record->span_depth == 0);
 }
 
 TEST_CASE("marks, and ranges that end on another thread, become events") {
@@ -140,10 +140,10 @@ TEST_CASE("ranges of two domains that overlap end when they can") {
     CHECK(nvtxDomainRangePushEx(one, &attributes) == 0);
     CHECK(nvtxDomainRangePushEx(other, &attributes) == 0);
     CHECK(nvtxDomainRangePop(one) == 0);
-    CHECK(tracer::this_thread->record->span_depth == 2);
+    CHECK(tracer::this_thread()->record->span_depth == 2);
     CHECK(nvtxDomainRangePop(one) == -1);
     CHECK(nvtxDomainRangePop(other) == 0);
-    CHECK(tracer::this_thread->record->span_depth == 0);
+    CHECK(tracer::this_thread()->record->span_depth == 0);
     CHECK(seen_since(from).size() == 4);
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("more than the limit is counted and dropped, and a dropped begin has n
         nvtxMarkA("too many");
         CHECK(nvtxRangePop() == 1);
     }
-    CHECK(tracer::this_thread->record->span_depth == 1);
+    CHECK(tracer::this_thread()->record->span_depth == 1);
     CHECK(seen_since(from).size() <= 4);  // the window may turn over
     CHECK(dropped() >= dropped_before + 196);
     config.nvtx_per_second = 0;
@@ -168,7 +168,7 @@ TEST_CASE("more than the limit is counted and dropped, and a dropped begin has n
     CHECK(dropped() == dropped_now);  // nobody asked for it, so nothing is missing
     config.nvtx_per_second = before;
     nvtxRangePop();
-    CHECK(tracer::this_thread->record->span_depth == 0);
+    CHECK(tracer::this_thread()->record->span_depth == 0);
 }
 
 TEST_CASE("ranges nested without end are followed as far as there is room") {
@@ -180,7 +180,7 @@ TEST_CASE("ranges nested without end are followed as far as there is room") {
         CHECK(nvtxRangePop() >= 0);
     }
     CHECK(nvtxRangePop() == -1);
-    CHECK(tracer::this_thread->record->span_depth == 0);
+    CHECK(tracer::this_thread()->record->span_depth == 0);
 }
 
 TEST_CASE("an NVTX that offers less than we know is served as far as it goes") {
