@@ -31,6 +31,13 @@ const ThreadPosition* main_thread(const Process& process) {
     return found == process.positions.end() || found->frames.empty() ? nullptr : &*found;
 }
 
+// A thread that ends the process for its hang, as PyTorch's monitors do, shows how it ended and not where the program hung.
+const ThreadPosition& telling_position(const Finding& finding, const Process& process) {
+    const ThreadPosition* const main = main_thread(process);
+    const bool crashed_in_hang = finding.kind != FindingKind::kRankDead && process.fatal_thread != 0;
+    return crashed_in_hang && main != nullptr ? *main : process.positions.front();
+}
+
 std::vector<StackFrame> frames_of(const Process& process, const ThreadPosition& position) {
     std::vector<StackFrame> frames;
     for (size_t i = 0; i < position.frames.size(); ++i) {
@@ -107,18 +114,50 @@ void note_where_stacks_part(const Evidence& evidence, const StackNode& tree, Fin
                                            way(*parting->others), way(*parting->culprits)));
 }
 
+// The thread has left the program's main function, not because a signal asked for that.
+bool is_exiting(const Process& process, const ThreadPosition& position) {
+    return !process.ending.asked() && std::any_of(position.frames.begin(), position.frames.end(), [&](uint32_t frame) {
+        const std::string& text = process.text(frame);
+        const bool of_libc = text.find("(libc.so") != std::string::npos;
+        return text.starts_with("Py_FinalizeEx") ||
+               (of_libc && (text.starts_with("exit ") || text.starts_with("__run_exit_handlers ")));
+    });
+}
+
+// An error that several ranks end with at once, a timeout of their common wait above all, need not be the fault of the first.
+void note_who_exits_too(const std::vector<int>& exiting, Finding& finding) {
+    const bool one = exiting.size() == 1;
+    finding.evidence.push_back(fmt::format("{} {} exiting, too, when {} dumped", ranks_text(exiting),
+                                           one ? "was" : "were", one ? "it" : "they"));
+    std::vector<int> all = finding.ranks;
+    all.insert(all.end(), exiting.begin(), exiting.end());
+    std::sort(all.begin(), all.end());
+    finding.doubt(true, fmt::format("the errors that {} ended with: if they are the same, such as a timeout over Gloo, "
+                                    "the cause may be a rank that did not end",
+                                    ranks_text(all)));
+}
+
 // The stack of a dead rank went with it. Where those stand that wait for it is the place in the program that it was going to. A
 // launcher may end them before they get there.
 void note_where_others_are(const Evidence& evidence, Finding& finding) {
     std::map<std::string, std::vector<int>> ranks_at;
+    std::vector<int> exiting;
     const bool nobody_waits = finding.victims.empty();
     const std::vector<int>& asked = nobody_waits ? finding.ranks : finding.victims;
     for (const auto& [rank, process] : evidence.process_of_rank.by_rank) {
         const bool named = std::find(asked.begin(), asked.end(), rank) != asked.end();
         const ThreadPosition* const position = main_thread(*process);
-        if (position != nullptr && rank >= 0 && named != nobody_waits) {
+        if (position == nullptr || rank < 0 || named == nobody_waits) {
+            continue;
+        }
+        if (nobody_waits && is_exiting(*process, *position)) {
+            exiting.push_back(rank);
+        } else {
             ranks_at[place_text(*process, *position)].push_back(rank);
         }
+    }
+    if (!exiting.empty()) {
+        note_who_exits_too(exiting, finding);
     }
     constexpr size_t kShownPlaces = 3;
     size_t shown = 0;
@@ -147,7 +186,7 @@ void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
                 (process->is_gone() && process->fatal_signal == 0)) {
                 continue;
             }
-            const ThreadPosition& position = process->positions.front();
+            const ThreadPosition& position = telling_position(finding, *process);
             const std::string place = place_text(*process, position);
             const std::string text = place.empty()        ? process->text(position.why_none)
                                      : process->is_gone() ? "it was in " + place

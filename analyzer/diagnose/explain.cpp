@@ -60,6 +60,9 @@ std::string call_of_waiter(const Run& run, const WaitNode& node, const Waiter& w
                : call_text(run.communicators[node.communicator], waiter.entry->kind, node.sequence);
 }
 
+// Members may rightly pass different counts.
+bool has_own_sizes(OpKind kind) { return kind == OpKind::kAllToAll || kind == OpKind::kOtherCollective; }
+
 // Ranks that wait in equal calls.
 struct WaitingSide {
     std::string call;
@@ -82,10 +85,13 @@ std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
             continue;
         }
         const std::string call = call_of_waiter(run, node, waiter);
-        auto side =
-            std::find_if(sides.begin(), sides.end(), [&](const WaitingSide& known) { return known.call == call; });
+        const std::string arguments = arguments_text(*waiter.entry);
+        const bool may_differ = waiter.entry->arguments_lost || has_own_sizes(waiter.entry->kind);
+        auto side = std::find_if(sides.begin(), sides.end(), [&](const WaitingSide& known) {
+            return known.call == call && (may_differ || known.arguments == arguments);
+        });
         if (side == sides.end()) {
-            side = sides.insert(side, {call, arguments_text(*waiter.entry), site_text(process, *waiter.entry), {}});
+            side = sides.insert(side, {call, arguments, site_text(process, *waiter.entry), {}});
         }
         side->ranks.push_back(rank);
     }

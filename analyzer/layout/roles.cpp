@@ -27,6 +27,7 @@ struct Family {
     size_t calls = 0;
     size_t p2p = 0;
     size_t all_to_all = 0;
+    std::map<OpKind, std::set<uint64_t>> counts;  // elements that were passed
 };
 
 void count_operations(const Run& run, Family& family) {
@@ -35,6 +36,11 @@ void count_operations(const Run& run, Family& family) {
         for (const MemberRef ref : run.communicators[index].members) {
             if (looked_at++ == kLookedAtMembers) {
                 return;
+            }
+            for (const CallSignature& call : run.process(ref).history.signatures) {
+                if (call.row == ref.row && !call.arguments_lost) {
+                    family.counts[call.kind].insert(call.count);
+                }
             }
             const std::vector<Entry>& entries = run.process(ref).entries;
             size_t seen = 0;
@@ -79,6 +85,23 @@ std::vector<Family> families_of(const Run& run, const std::vector<Group>& groups
     }
     std::sort(families.begin(), families.end(), [](const Family& a, const Family& b) { return a.stride < b.stride; });
     return families;
+}
+
+// What is reduced, but for the norms and flags that any group agrees on.
+std::set<uint64_t> reduced_counts(const Family& family, OpKind kind) {
+    constexpr uint64_t kFewElements = 64;
+    const auto counts = family.counts.find(kind);
+    return counts == family.counts.end()
+               ? std::set<uint64_t>()
+               : std::set<uint64_t>(counts->second.upper_bound(kFewElements), counts->second.end());
+}
+
+// Hybrid sharding: what one family reduces and scatters the other adds up as it is, and nothing else.
+bool sums_the_shards_of(const Family& outer, const Family& inner) {
+    const std::set<uint64_t> scattered = reduced_counts(inner, OpKind::kReduceScatter);
+    const std::set<uint64_t> summed = reduced_counts(outer, OpKind::kAllReduce);
+    return !summed.empty() && reduced_counts(inner, OpKind::kAllReduce).empty() &&
+           std::includes(scattered.begin(), scattered.end(), summed.begin(), summed.end());
 }
 
 class RoleFinder {
@@ -182,6 +205,11 @@ class RoleFinder {
         // Frameworks number tensor parallel ranks first. Neighbours alone may as well be a node's share of the data parallel
         // ranks; neighbours beside one family that crosses them are not.
         if (rest.size() == 2 && rest[0]->stride == 1 && is_free(Role::kTensor) && is_free(Role::kData)) {
+            if (sums_the_shards_of(*rest[1], *rest[0])) {
+                assign(*rest[0], Role::kDataShard, "what they reduce and scatter the others add up");
+                assign(*rest[1], Role::kDataReplicate, "they add up what the others reduce and scatter");
+                return;
+            }
             assign(*rest[0], Role::kTensor, "the other communicators cross them");
             assign(*rest[1], Role::kData, "they cross the tensor parallel ones");
         } else if (rest.size() == 1 && rest[0]->stride > 1 && taken_.contains(Role::kTensor)) {

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <set>
 
 #include "causes.h"
 #include "host/words.h"
+#include "host_threads.h"
 #include "wait_graph.h"
 #include "witnessed.h"
 
@@ -183,6 +185,12 @@ class EndJudge {
         return true;
     }
 
+    // A thread that does not work for the program ended the process: PyTorch's watchdog and heartbeat monitor do so after a hang.
+    static bool ended_by_monitor(const Process& one) {
+        return one.liveness == Liveness::kCrashed && one.fatal_signal == SIGABRT && one.fatal_thread != 0 &&
+               static_cast<int32_t>(one.fatal_thread) != working_thread(one);
+    }
+
     // A watchdog that aborts a waiting rank is no cause of what it waits for. One that is killed alone may be: the others wait for it as
     // soon as what was late has come. Only a wait that a watchdog has called a hang was one before. Whoever aborted its
     // communicator first had given up a wait, whatever for.
@@ -196,7 +204,8 @@ class EndJudge {
             const uint32_t index = waiter.member.process;
             const bool gave_up =
                 waiter.member.row != kNoIndex && run_.member(waiter.member).state == format::CommState::kAborted;
-            if (waiter.age_ns <= longest_ns / 2 || !(for_others || gave_up)) {
+            const bool by_monitor = confirmed && ended_by_monitor(process(index));
+            if (waiter.age_ns <= longest_ns / 2 || !(for_others || gave_up || by_monitor)) {
                 continue;
             }
             if (!confirmed && process(index).liveness == Liveness::kKilled && ended_alone(index)) {
@@ -397,11 +406,13 @@ class EndJudge {
             by_signal[process(i).ending.signal].push_back(process(i).rank);
         }
         for (const auto& [signal, ranks] : by_signal) {
-            const char* were = ranks.size() == 1 ? "was" : "were";
-            const std::string how = signal == 0 ? "ended after that" : "told to end by " + signal_text(signal);
+            const bool one = ranks.size() == 1;
+            const std::string how =
+                signal == 0 ? "ended with the job"
+                            : fmt::format("{} told to end by {}", one ? "was" : "were", signal_text(signal));
             run_.warnings.push_back({"job_ended", ranks,
-                                     fmt::format("{} {} {}: what they did in their last moment is analyzed",
-                                                 ranks_text(ranks), were, how)});
+                                     fmt::format("{} {}: the report shows {} as {} before that", ranks_text(ranks), how,
+                                                 one ? "it" : "them", one ? "it was" : "they were")});
         }
     }
 

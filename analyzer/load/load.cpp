@@ -12,6 +12,7 @@
 #include <span>
 #include <thread>
 
+#include "before_abort.h"
 #include "condense.h"
 #include "damage_warnings.h"
 #include "digest.h"
@@ -106,15 +107,22 @@ void load_files_in(const Candidate& candidate, Loader& with, LoadOutcome& outcom
     load_archive(candidate.path, *archive, with, outcome);
 }
 
+bool is_plain(const Candidate& candidate) {
+    return !candidate.is_archive && !candidate.is_flight_recorder && !candidate.is_digest;
+}
+
+bool is_of(const OpenedSource& opened, const Process& process) {
+    return opened.image.header().pid == process.pid && opened.image.header().pid_start_ticks == process.pid_start_ticks;
+}
+
 // A dump from the ring of a process that is gone has no stacks. One that the process wrote itself may have: the newest of `older`.
 void add_earlier_positions(std::span<const Candidate> older, Loader& with, Process& process) {
     for (const Candidate& candidate : older) {
-        if (candidate.is_archive || candidate.is_flight_recorder || candidate.is_digest) {
+        if (!is_plain(candidate)) {
             continue;
         }
         const Result<OpenedSource> opened = open_source(candidate.path, with.memory);
-        if (!opened || opened->stacks.empty() || opened->image.header().pid != process.pid ||
-            opened->image.header().pid_start_ticks != process.pid_start_ticks) {
+        if (!opened || opened->stacks.empty() || !is_of(*opened, process)) {
             continue;
         }
         Process earlier = decode_process(*opened);
@@ -122,6 +130,34 @@ void add_earlier_positions(std::span<const Candidate> older, Loader& with, Proce
         keep_positions(earlier, process);
         return;
     }
+}
+
+// The newest of its dumps that shows the process where it was when it aborted its communicators. `last`: what `process` was read
+// from. A dump that the abort itself asked for is made between the call and what it does.
+std::optional<Process> dump_before_abort(std::span<const Candidate> older, const OpenedSource& last,
+                                         const Process& process, const Loader& with) {
+    const int64_t abort_ns = first_abort_ns(process);
+    if (older.empty() || abort_ns == 0) {
+        return std::nullopt;
+    }
+    const int64_t since_ns = still_since_ns(last, abort_ns);
+    Loader own{with.symbols, with.groups, with.only_host};
+    for (const Candidate& candidate : older) {
+        const auto dumped_ns = is_plain(candidate) ? static_cast<int64_t>(dump_time_ns(candidate)) : 0;
+        if (dumped_ns == 0 || dumped_ns < since_ns) {
+            continue;
+        }
+        const Result<OpenedSource> opened = open_source(candidate.path, own.memory);
+        LoadOutcome outcome;
+        if (opened && is_of(*opened, process)) {
+            take_opened(*opened, own, outcome);
+        }
+        if (!outcome.processes.empty() && is_before_abort(outcome.processes.front(), process)) {
+            hold_until_abort(outcome.processes.front(), process, abort_ns);
+            return std::move(outcome.processes.front());
+        }
+    }
+    return std::nullopt;
 }
 
 LoadOutcome load_one(LoadJob& job, const LoadOptions& options, Loader& with) {
@@ -161,8 +197,15 @@ LoadOutcome load_one(LoadJob& job, const LoadOptions& options, Loader& with) {
         }
         const bool has_stacks = !opened->stacks.empty();
         take_opened(*opened, with, outcome);
-        if (!has_stacks && !outcome.processes.empty()) {
-            add_earlier_positions(std::span(job.files).subspan(i + 1), with, outcome.processes.back());
+        if (outcome.processes.empty()) {
+            break;
+        }
+        Process& process = outcome.processes.back();
+        const auto older = std::span<const Candidate>(job.files).subspan(i + 1);
+        if (auto hung = dump_before_abort(older, *opened, process, with)) {
+            process = std::move(*hung);
+        } else if (!has_stacks) {
+            add_earlier_positions(older, with, process);
         }
         break;
     }
@@ -369,7 +412,10 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         }
         Process process = decode_process(*opened, &symbols);
         condense(process);
-        if (died_later) {
+        const int64_t abort_ns = died_later && is_of(*opened, *same) ? first_abort_ns(process) : 0;
+        if (abort_ns != 0 && is_before_abort(*same, process) && same->now_ns >= still_since_ns(*opened, abort_ns)) {
+            hold_until_abort(*same, process, abort_ns);
+        } else if (died_later) {
             keep_positions(*same, process);
             *same = std::move(process);
         } else {

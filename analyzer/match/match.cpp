@@ -240,7 +240,8 @@ std::string difference_text(FindingKind kind, const Entry& entry) {
     switch (kind) {
         case FindingKind::kRootMismatch: return fmt::format("root {}", entry.peer);
         case FindingKind::kDtypeMismatch: return datatype_text(entry.datatype);
-        case FindingKind::kSizeMismatch: return grouped_digits(entry.count) + " elements";
+        case FindingKind::kSizeMismatch:
+            return grouped_digits(entry.count) + (entry.count == 1 ? " element" : " elements");
         case FindingKind::kRedopMismatch: return reduction_text(entry.reduction);
         default: return op_text(entry.kind);
     }

@@ -29,7 +29,7 @@ class Advice {
     Advice(const Run& run, const Finding& head, const std::string& input) : run_(run), head_(head), input_(input) {}
 
     std::vector<std::string> write() {
-        steps_.emplace_back(row_of(head_.kind).remedy);
+        steps_.push_back(remedy());
         std::vector<int> with_stacks;
         for (size_t i = 0; i < std::min(head_.ranks.size(), kAdvisedRanks); ++i) {
             if (const Process* process = process_of_rank(run_, head_.ranks[i])) {
@@ -55,6 +55,26 @@ class Advice {
     }
 
   private:
+    // The system ends a process without a word; one that exits by itself says why.
+    std::string remedy() const {
+        const auto left = [&](int rank) {
+            const Process* const process = process_of_rank(run_, rank);
+            return process != nullptr && process->liveness == Liveness::kExited ? process : nullptr;
+        };
+        const std::vector<int>& ranks = head_.ranks;
+        if (ranks.empty() || !std::all_of(ranks.begin(), ranks.end(), left)) {
+            return std::string(row_of(head_.kind).remedy);
+        }
+        const std::string whom = ranks_text(ranks);
+        if (head_.kind == FindingKind::kRankDead) {
+            return fmt::format("read what {} wrote to stderr: {} exited with an error, an exception most likely", whom,
+                               ranks.size() == 1 ? "it" : "they");
+        }
+        return head_.kind == FindingKind::kRankNotArrived
+                   ? fmt::format("find out why {} left before the others: fewer batches, a break, a call of exit", whom)
+                   : std::string(row_of(head_.kind).remedy);
+    }
+
     void by_pid(int rank, const Process& process) {
         if (process.liveness != Liveness::kAlive || process.pid == 0) {
             return;

@@ -72,7 +72,7 @@ class SlowPart {
 
     void find() {
         if (!process_.sees.host_calls) {
-            rank_.why.emplace_back("whether its host or its GPU is slow is not recorded");
+            rank_.why.emplace_back("whether its program or its GPU is slow is not recorded");
             return;
         }
         const double host_share = host_part();
@@ -98,19 +98,19 @@ class SlowPart {
         if (rank_.by_device && host_share < 0.5) {
             rank_.slow_part = "its GPU: kernels or copies between the collectives";
             rank_.why.push_back(
-                "its host makes the calls in time, but its GPU comes to them late: what runs there before them is "
+                "its program makes the calls in time, but its GPU comes to them late: what runs there before them is "
                 "slow");
             return;
         }
         if (!parts.empty() && rank_.by_device) {
             rank_.slow_part = "blocked in a synchronisation";
             rank_.why.push_back(
-                "its host makes the calls late, but is not busy for longer than its peers in any span, copy or "
+                "its program makes the calls late, but is not busy for longer than its peers in any span, copy or "
                 "allocation: it is blocked in a synchronisation while they wait in theirs");
         } else if (rank_.by_device) {
-            rank_.slow_part = "its host";
+            rank_.slow_part = "its program on the CPU";
             rank_.why.push_back(
-                "its host makes the calls late; what it does before is not marked (no steps and spans)");
+                "its program makes the calls late; what it does before is not marked (no steps and spans)");
         }
     }
 

@@ -129,7 +129,7 @@ Finding straggler(const Run& run, const Timing& timing, const std::vector<const 
                     time(head.shape.typical_ns), group.size() > 1 ? "them" : "it",
                     head.shape.pattern == LatePattern::kOneOff ? "" : " each time", time(head.shape.cost_ns), share);
     if (!head.slow_part.empty()) {
-        finding.summary += "; slow is " + head.slow_part;
+        finding.summary += "; the slow part is " + head.slow_part;
     }
     const bool by_durations = !run.processes[head.process].sees.moments;
     finding.evidence.push_back(fmt::format(

@@ -9,6 +9,7 @@
 #include "diagnose.h"
 #include "ends.h"
 #include "host/presence.h"
+#include "host_threads.h"
 #include "link_run.h"
 
 using namespace titan;
@@ -97,6 +98,36 @@ TEST_CASE("a death that nobody waited for yet is shown where the others stood") 
     CHECK(played.head().victims.empty());
     CHECK(std::count(played.head().evidence.begin(), played.head().evidence.end(),
                      "ranks 0-1,3 stood in step at train.py:7, not yet waiting for it") == 1);
+}
+
+TEST_CASE("of several ranks that exit at once the first need not be at fault, and one that did not is shown") {
+    const auto job = [](const std::string& frame) {
+        return ended_unawaited([&](Process& process, bool culprit) {
+            if (!culprit) {
+                process.liveness = Liveness::kAlive;
+                process.ending = {};
+                process.texts.push_back(process.rank == 3 ? "poll at train.py:7" : frame);
+                const auto place = static_cast<uint32_t>(process.texts.size() - 1);
+                process.positions = {{.thread = process.pid,
+                                      .name = 0,
+                                      .why_none = 0,
+                                      .frames = {place},
+                                      .libraries = {0},
+                                      .native = 0}};
+            }
+        });
+    };
+    const Played exiting = job("exit at exit.c:146 (libc.so.6)");
+    REQUIRE(exiting.diagnosis.findings.size() == 1);
+    const Played elsewhere = job("exit at train.py:9");
+    CHECK(elsewhere.head().confidence > exiting.head().confidence);
+    const auto says = [](const Played& played, const std::string& text) {
+        const auto& lines = played.head().evidence;
+        return std::count(lines.begin(), lines.end(), text) == 1;
+    };
+    CHECK(says(exiting, "ranks 0-1 were exiting, too, when they dumped"));
+    CHECK(says(exiting, "rank 3 stood in poll at train.py:7, not yet waiting for it"));
+    CHECK(says(elsewhere, "ranks 0-1 stood in exit at train.py:9, not yet waiting for it"));
 }
 
 TEST_CASE("who fails first where nobody waits may have been told of another's mistake: that is no certainty") {
@@ -274,6 +305,30 @@ Played aborted_everywhere(Scenario& job) {
 }
 
 }  // namespace
+
+TEST_CASE("ranks that a monitor in them ended after a hang are no deaths of their own") {
+    const auto findings = [](bool by_monitor, uint64_t timeout_s) {
+        Scenario job(4);
+        write_training(job, 4);
+        job.program(2).nth_call("world", 3).count = 7;
+        job.play();
+        Played played{run_of(job, {}, "crash"), {}};
+        for (Process& process : played.run.processes) {
+            process.liveness = Liveness::kCrashed;
+            process.fatal_signal = SIGABRT;
+            process.fatal_thread = by_monitor ? 999 : static_cast<uint32_t>(analyzer::working_thread(process));
+            process.timeout_ns = timeout_s * 1'000'000'000;
+        }
+        judge(played);
+        REQUIRE(!played.diagnosis.findings.empty());
+        CHECK(played.head().kind == FindingKind::kSizeMismatch);
+        CHECK(played.head().ranks == ranks({2}));
+        return played.diagnosis.findings.size();
+    };
+    CHECK(findings(true, 10) == 1);
+    CHECK(findings(false, 10) == 2);   // the program itself
+    CHECK(findings(true, 1000) == 2);  // nothing had called it a hang
+}
 
 TEST_CASE("who aborted a communicator while it waited is not accused of the calls that it then did not make") {
     Scenario job(4);

@@ -129,6 +129,26 @@ TEST_CASE("communicators without names are told apart by their structure and wha
     }
 }
 
+TEST_CASE("neighbours whose scattered sums the others add up are shards of data parallel ranks, not tensor parallel") {
+    const auto place = [](uint64_t summed, uint64_t inner_sum) {
+        Scenario job(4);
+        const Grid grid{2, 2, 1};
+        add_groups(job, "a", grid.groups(1, 2));
+        add_groups(job, "b", grid.groups(2, 2));
+        job.every_rank([&](int rank, Program& program) {
+            const std::string inner = "a" + std::to_string(rank / 2);
+            const std::string outer = "b" + std::to_string(rank % 2);
+            program.all_gather(inner, 2080).reduce_scatter(inner, 2080).all_reduce(outer, summed);
+            program.reduce_scatter(inner, 520).all_reduce(outer, 520);
+            program.all_reduce(inner, inner_sum).all_reduce(outer, 1).sync();
+        });
+        return layout(play(job).run).place_text(3);
+    };
+    CHECK(place(2080, 1) == "dp replica 1, dp shard 1");
+    CHECK(place(4096, 1) == "dp rank 1, tp rank 1");  // sums of their own: gradients of what tensor parallel ranks hold
+    CHECK(place(2080, 1024) == "dp rank 1, tp rank 1");  // sums of activations
+}
+
 TEST_CASE("what is inferred never contradicts a name, and what could be two things is neither") {
     SUBCASE("neighbours alone may be tensor or data parallel") {
         Scenario job(8);

@@ -58,6 +58,17 @@ TEST_CASE("one rank that calls another operation is named by the majority, also 
     }
 }
 
+TEST_CASE("who waits with what is told for each side of a mismatch") {
+    Scenario job = simple_job(4);
+    job.program(2).nth_call("world", 7).count = 1;
+    const Played played = play(job);
+    REQUIRE_FALSE(played.healthy());
+    CHECK(played.head().summary.find("with 1 element,") != std::string::npos);
+    CHECK(mentions(played.head(),
+                   "ranks 0-1,3 wait in all_reduce #7 on world (float32 x 1,000, sum), "
+                   "rank 2 waits in all_reduce #7 on world (float32 x 1, sum)"));
+}
+
 TEST_CASE("size, datatype and root mismatches have their own kinds") {
     const auto kind_of = [](auto&& change, size_t at) {
         Scenario job = simple_job(5);

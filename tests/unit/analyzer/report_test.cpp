@@ -6,6 +6,7 @@
 #include "diagnose.h"
 #include "fold_frames.h"
 #include "host/words.h"
+#include "host_threads.h"
 #include "hosts.h"
 #include "layout.h"
 #include "listing.h"
@@ -246,6 +247,38 @@ TEST_CASE("what is next can be pasted, and counts of dumps accuse nobody") {
     CHECK(shell_quoted("it's") == "'it'\\''s'");
     CHECK(shell_quoted("dumps/a,b") == "dumps/a,b");
     CHECK(shell_quoted("") == "''");
+}
+
+TEST_CASE("a rank that a thread of its framework ended for its hang is where the program was") {
+    Played played = sleeping();
+    Process& process = played.run.processes[3];
+    process.fatal_thread = 77;
+    process.fatal_signal = 6;
+    process.texts.insert(process.texts.end(), {"monitor (libtorch.so)", "load at data.py:3"});
+    const auto place = static_cast<uint32_t>(process.texts.size() - 1);
+    const int32_t main = working_thread(process);
+    process.positions = {{.thread = 77, .name = 0, .why_none = 0, .frames = {place - 1}, .libraries = {0}, .native = 0},
+                         {.thread = main, .name = 0, .why_none = 0, .frames = {place}, .libraries = {0}, .python = 0}};
+    const Diagnosis diagnosis = diagnose(played.run);
+    REQUIRE_FALSE(diagnosis.findings.empty());
+    CAPTURE(diagnosis.findings[0].summary);
+    CHECK(contains(diagnosis.findings[0].summary, "rank 3 is in load at data.py:3"));
+    REQUIRE(diagnosis.findings[0].stacks.contains(3));
+    CHECK(diagnosis.findings[0].stacks.at(3).front().text == "load at data.py:3");
+}
+
+TEST_CASE("advice fits how a rank ended: one that exits by itself has said why") {
+    Played played = sleeping();
+    const auto first = [&](FindingKind kind, Liveness how) {
+        Finding finding = played.head();
+        finding.kind = kind;
+        played.run.processes[3].liveness = how;
+        return next_steps(played.run, finding, "dumps/").front();
+    };
+    CHECK(contains(first(FindingKind::kRankDead, Liveness::kKilled), "kernel log (OOM killer, Xid)"));
+    CHECK(contains(first(FindingKind::kRankDead, Liveness::kExited), "read what rank 3 wrote to stderr"));
+    CHECK(contains(first(FindingKind::kRankNotArrived, Liveness::kExited), "why rank 3 left before the others"));
+    CHECK(contains(first(FindingKind::kRankNotArrived, Liveness::kAlive), "instead of making the call"));
 }
 
 TEST_CASE("advice fits the recorder: a Flight Recorder dump has no pid, no stacks and no variables of ours") {
