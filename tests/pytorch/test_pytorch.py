@@ -91,9 +91,13 @@ class PyTorch(harness.Case):
         self.assertEqual(self.place.dump_files(), [])
 
     def check_mistake(self, program, fault, kinds, words):
-        ran = self.start(program, "--fault", fault, "--rank", CULPRIT, TITANTRACE_TIMEOUT_S=5 * harness.SLOW)
-        alive = set(range(RANKS)) - ({CULPRIT} if "rank_dead" in kinds else set())
-        harness.wait_for(lambda: alive <= self.place.dumped_ranks() or ran.status is not None, 200, "the others dump")
+        timeout_s = 10 if program in ON_REQUEST else 5  # large programs make long pauses of their own while they start
+        ran = self.start(program, "--fault", fault, "--rank", CULPRIT, TITANTRACE_TIMEOUT_S=timeout_s * harness.SLOW)
+        if kinds == {"rank_dead"}:
+            ran.wait(200)  # a process may take seconds to end, and is not dead before
+        else:
+            alive = set(range(RANKS)) - ({CULPRIT} if "rank_dead" in kinds else set())
+            harness.wait_for(lambda: alive <= self.place.dumped_ranks() or ran.status is not None, 200, "the others dump")
         verdict = self.place.analyze(self.place.dumps).json["verdict"]
         self.assertIn(verdict["kind"], kinds, verdict)
         self.assertEqual(verdict["ranks"], [CULPRIT], verdict)
@@ -115,6 +119,8 @@ class PyTorch(harness.Case):
                          TITANTRACE_TIMEOUT_S=6 * harness.SLOW, **settings)
         self.assertNotEqual(ran.wait(200), 0)
         self.check_verdict_on_skip()
+        stack = self.place.analyze(self.place.dumps).json["findings"][0]["stacks"][str(CULPRIT)]
+        self.assertTrue(any(" at ddp.py:" in str(frame) for frame in stack), "where the program hung, not how PyTorch ended it")
 
     def check_left_alone(self, settings):
         """PyTorch's watchdog saw the timeout and did nothing; then torchrun is told to end, and tells the ranks."""
@@ -146,7 +152,8 @@ class PyTorch(harness.Case):
         self.assertIn("Detected mismatch between collectives", ran.stderr)
         self.assertEqual(self.place.dumped_ranks(), set(range(RANKS)))
         verdict = self.place.analyze(self.place.dumps).json["verdict"]
-        self.assertEqual((verdict["kind"], verdict["confidence"]), ("rank_dead", "likely"), verdict)
+        self.assertEqual(verdict["kind"], "rank_dead", verdict)
+        self.assertIn(verdict["confidence"], ("likely", "possible"), verdict)  # whether others were exiting, too, is chance
 
     def test_debug_server(self):
         """torch.distributed.debug's server, a process that rank 0 forks, fetches stacks and Flight Recorder from all ranks each second."""

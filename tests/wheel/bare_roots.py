@@ -24,12 +24,12 @@ STAND_INS = """
 set -e
 cd /mnt/source/tests/simgpu
 build() {
-    g++ -std=c++20 -O1 -fPIC -shared -fvisibility=hidden -pthread -w -I/mnt/source -Iinclude -Ilink -Ifaults -Isim -Itrain \\
-        -I/mnt/source/tracer/include -isystem /mnt/nccl -isystem /mnt/cuda "$@" -ldl -lrt
+    g++ -std=c++20 -O1 -fPIC -shared -fvisibility=hidden -pthread -w -I/mnt/source -Iinclude -Iforeign -Ilink -Ifaults -Isim \\
+        -Itrain -I/mnt/source/tracer/include -isystem /mnt/nccl -isystem /mnt/cuda "$@" -ldl -lrt
 }
-build driver/*.cpp -o /mnt/libcuda.so.1 -Wl,-Bsymbolic,-soname,libcuda.so.1,--version-script=driver/libcuda.map
+build driver/*.cpp foreign/*.cpp -o /mnt/libcuda.so.1 -Wl,-Bsymbolic,-soname,libcuda.so.1,--version-script=driver/libcuda.map
 build -DSIMGPU_CUDART_MAJOR=12 runtime/*.cpp link/driver_table.cpp -o /mnt/libcudart.so.12 \\
-    -Wl,-soname,libcudart.so.12,--version-script=runtime/libcudart.so.12.map
+    -Wl,-Bsymbolic,-soname,libcudart.so.12,--version-script=runtime/libcudart.so.12.map
 build nccl/*.cpp link/driver_table.cpp -o /mnt/libnccl.so.2 -Wl,-soname,libnccl.so.2,--version-script=nccl/libnccl.map
 build train/simtrain.cpp sim/check.cpp sim/rank_comm.cpp sim/trainer*.cpp faults/*.cpp kernels/*.cpp -o /mnt/libsimtrain.so \\
     /mnt/libnccl.so.2 /mnt/libcudart.so.12
@@ -75,8 +75,8 @@ class Root:
         shutil.copy("/etc/resolv.conf", workshop.path / "etc/resolv.conf")
         workshop.run("apt-get", "-q", "-y", "install", "--no-install-recommends", "g++", DEBIAN_FRONTEND="noninteractive")
         for name, folder in (("cuda", cuda_include), ("nccl", nccl_include)):
-            shutil.copytree(folder, self.shared / name)
+            shutil.copytree(folder, self.shared / name, dirs_exist_ok=True)
         for name in ("tests/simgpu", "tracer/include", "interpose"):
-            shutil.copytree(source / name, self.shared / "source" / name)
+            shutil.copytree(source / name, self.shared / "source" / name, dirs_exist_ok=True)
         workshop.run("sh", "-c", STAND_INS)
         shutil.rmtree(workshop.path)

@@ -73,9 +73,9 @@ class Wheel(unittest.TestCase):
         if DIST is None:
             run(harness.ROOT / "scripts" / "wheel", "--tarball", "--out", dist)
         machine = os.uname().machine
-        cls.wheel, = dist.glob(f"titantrace-*-py3-none-*_{machine}.whl")
-        cls.tarball, = dist.glob(f"titantrace-*-{machine}.tar.gz")
         cls.version = re.search(r"version: '([\d.]+)'", (harness.ROOT / "meson.build").read_text())[1]
+        cls.wheel, = dist.glob(f"titantrace-{cls.version}-py3-none-*_{machine}.whl")
+        cls.tarball = dist / f"titantrace-{cls.version}-{machine}.tar.gz"
 
     @classmethod
     def tearDownClass(cls):
