@@ -3,6 +3,7 @@
 #include <nccl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 
@@ -11,6 +12,7 @@ namespace simgpu {
 namespace {
 
 thread_local int t_rank = -1;
+std::atomic<pid_t> g_ending{0};  // the thread that ends the process
 
 void speak(const char* format, va_list args) {
     char text[512];
@@ -30,7 +32,17 @@ void say(const char* format, ...) {
     va_end(args);
 }
 
+void begin_end() {
+    pid_t nobody = 0;
+    if (!g_ending.compare_exchange_strong(nobody, gettid()) && nobody != gettid()) {
+        while (true) {
+            pause();
+        }
+    }
+}
+
 void die(ExitCode code, const char* format, ...) {
+    begin_end();
     va_list args;
     va_start(args, format);
     speak(format, args);

@@ -140,6 +140,7 @@ void Trainer::watch() {
         if (over_ || (error == ncclSuccess && !late)) {
             continue;
         }
+        begin_end();  // an abort lets the training thread go on, with data that never arrived
         for (const auto& made : comms_) {
             if (made->get()) {
                 ncclCommAbort(made->get());
