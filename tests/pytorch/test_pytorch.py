@@ -84,6 +84,24 @@ class PyTorch(harness.Case):
             self.skipTest(f"no {ON_REQUEST[program]} in .venv-pytorch (tests/pytorch/README.md says how to install it)")
         return job.start(self.place, program, *arguments, **settings)
 
+    def verdict(self):
+        return self.place.analyze(self.place.dumps).json["verdict"]
+
+    def wait_for_verdict(self, ran, dumping):
+        """Or for the end. Ranks that pause for too long while they start dump, too: those dumps have no verdict."""
+        analyzed = []
+
+        def is_found():
+            files = self.place.dump_files()
+            if ran.status is not None:
+                return True
+            if files == analyzed or not dumping <= self.place.dumped_ranks():
+                return False
+            analyzed[:] = files
+            return self.verdict() is not None
+
+        harness.wait_for(is_found, 200, "dumps with a verdict")
+
     def check_healthy(self, program):
         """It ends by itself, leaves no dump, and prints what it prints without us."""
         ran = self.start(program)
@@ -96,9 +114,9 @@ class PyTorch(harness.Case):
         if kinds == {"rank_dead"}:
             ran.wait(200)  # a process may take seconds to end, and is not dead before
         else:
-            alive = set(range(RANKS)) - ({CULPRIT} if "rank_dead" in kinds else set())
-            harness.wait_for(lambda: alive <= self.place.dumped_ranks() or ran.status is not None, 200, "the others dump")
-        verdict = self.place.analyze(self.place.dumps).json["verdict"]
+            self.wait_for_verdict(ran, set(range(RANKS)) - ({CULPRIT} if "rank_dead" in kinds else set()))
+        verdict = self.verdict()
+        self.assertIsNotNone(verdict, self.place.dump_files())
         self.assertIn(verdict["kind"], kinds, verdict)
         self.assertEqual(verdict["ranks"], [CULPRIT], verdict)
         self.assertIn(words, verdict["summary"], verdict)
@@ -151,7 +169,7 @@ class PyTorch(harness.Case):
         self.assertNotEqual(ran.wait(120), 0)
         self.assertIn("Detected mismatch between collectives", ran.stderr)
         self.assertEqual(self.place.dumped_ranks(), set(range(RANKS)))
-        verdict = self.place.analyze(self.place.dumps).json["verdict"]
+        verdict = self.verdict()
         self.assertEqual(verdict["kind"], "rank_dead", verdict)
         self.assertIn(verdict["confidence"], ("likely", "possible"), verdict)  # whether others were exiting, too, is chance
 
