@@ -10,12 +10,12 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-// Of one kind of entry in a ring: since when none of them moved.
+// Since when no entry of one kind in a ring has changed.
 class Stillness {
   public:
     Stillness(const format::RingClock& clock, int64_t until_ns) : clock_(clock), until_ns_(until_ns) {}
 
-    // When it was entered, then its other times.
+    // The times of an entry, the first of which is when it was entered.
     void see(std::initializer_list<uint64_t> ticks) {
         for (const uint64_t tick : ticks) {
             const int64_t time_ns = clock_.realtime_ns(tick);

@@ -132,8 +132,8 @@ void add_earlier_positions(std::span<const Candidate> older, Loader& with, Proce
     }
 }
 
-// The newest of its dumps that shows the process where it was when it aborted its communicators. `last`: what `process` was read
-// from. A dump that the abort itself asked for is made between the call and what it does.
+// The process at the moment when it aborted its communicators, from the newest dump that still shows it. `last` is what `process` was
+// read from. An abort may ask for that dump itself: it is then made before the abort does anything.
 std::optional<Process> dump_before_abort(std::span<const Candidate> older, const OpenedSource& last,
                                          const Process& process, const Loader& with) {
     const int64_t abort_ns = first_abort_ns(process);
