@@ -1,7 +1,9 @@
 """What the tests of titan-dump and titan-top share: jobs of this node, and the tools on their rings."""
 
 import json
+import os
 import pathlib
+import signal
 import time
 
 import harness
@@ -11,6 +13,12 @@ from test_healthy import pids_of
 def state_of(pid):
     """As /proc tells it: R, S, T, Z, ..."""
     return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def stop(pid):
+    """Returns when it has stopped, not when it has been told to."""
+    os.kill(pid, signal.SIGSTOP)
+    harness.wait_for(lambda: state_of(pid) == "T", 5, f"process {pid} stops")
 
 
 class NodeCase(harness.Case):

@@ -15,7 +15,7 @@ import unittest
 
 import harness
 import node_jobs
-from node_jobs import state_of
+from node_jobs import state_of, stop
 
 DUMP_ANSWERS = 1280  # offsets in the ring's header, from formats/FORMAT.md
 PID, START_TICKS = 64, 72
@@ -94,14 +94,14 @@ class Dump(node_jobs.NodeCase):
 
     def test_ranks_of_other_nodes_that_do_not_answer_are_named(self):
         ranks, rings = self.two_nodes()
-        os.kill(ranks[1].pid, signal.SIGSTOP)
+        stop(ranks[1].pid)
         done = self.titan_dump("--job", "e2e", "--ring-dir", rings[0], "--nodes-timeout", 3, "--json")
         said = json.loads(done.stdout)
         self.assertEqual((done.status, said["unanswered_ranks"], [o["how"] for o in said["dumps"]]),
                          (OTHERS_MISSING, [1], ["answered"]), done.stderr)
         self.assertIn(f"rank 1 of other nodes did not write to {self.place.dumps}/e2e within 3 s", done.stderr)
         os.kill(ranks[1].pid, signal.SIGCONT)
-        os.kill(ranks[0].pid, signal.SIGSTOP)
+        stop(ranks[0].pid)
         done = self.titan_dump("--job", "e2e", "--ring-dir", rings[0])
         self.assertEqual(done.status, OTHERS_MISSING, done.stderr)
         self.assertIn("rank 1 of the job's other nodes was not asked", done.stderr)
@@ -132,7 +132,7 @@ class Dump(node_jobs.NodeCase):
 
     def test_list(self):
         ranks = self.lingering_ranks(2)
-        os.kill(ranks[1].pid, signal.SIGSTOP)
+        stop(ranks[1].pid)
         processes = {p["pid"]: p for p in json.loads(self.titan_dump("--list", "--json").stdout)["processes"]}
         self.assertEqual([(processes[r.pid]["rank"], processes[r.pid]["state"], processes[r.pid]["answers"]) for r in ranks],
                          [(0, "running", True), (1, "stopped", True)])
@@ -156,7 +156,7 @@ class Dump(node_jobs.NodeCase):
 
     def test_stopped(self):
         pids = self.hung_job()
-        os.kill(pids[3], signal.SIGSTOP)
+        stop(pids[3])
         status, outcomes, stderr = self.outcomes("--job", "e2e")
         self.assertEqual(status, FROM_OUTSIDE)
         stopped, = [o for o in outcomes if o["how"] != "answered"]
@@ -240,8 +240,7 @@ class Dump(node_jobs.NodeCase):
                            "stands_here()\n")
         ran = self.place.start([sys.executable, program], self.place.env(RANK=0, WORLD_SIZE=1))
         ran.wait_says("ready")
-        os.kill(ran.pid, signal.SIGSTOP)
-        harness.wait_for(lambda: state_of(ran.pid) == "T", 5, "it stops")
+        stop(ran.pid)
         status, (outcome,), stderr = self.outcomes(ran.pid)
         self.assertEqual((status, outcome["how"]), (FROM_OUTSIDE, "outside"), stderr)
         process, = self.place.stacks()
@@ -314,7 +313,7 @@ class Dump(node_jobs.NodeCase):
 
     def test_another_directory_for_outside_dumps(self):
         rank, = self.lingering_ranks(1)
-        os.kill(rank.pid, signal.SIGSTOP)
+        stop(rank.pid)
         into = self.place.path / "elsewhere"
         done = self.titan_dump(rank.pid, "--dir", into)
         self.assertEqual((done.status, done.stdout), (FROM_OUTSIDE, f"{into}/e2e/0/rank00000.0.titan\n"), done.stderr)
@@ -332,8 +331,7 @@ class Dump(node_jobs.NodeCase):
             self.skipTest("another user may not read the build directory")
         rank.wait_says("done")
         self.assertEqual(self.titan_dump(rank.pid).status, ALL_ANSWERED)
-        os.kill(rank.pid, signal.SIGSTOP)
-        harness.wait_for(lambda: state_of(rank.pid) == "T", 5, "it is stopped")
+        stop(rank.pid)
         self.assertEqual(self.titan_dump(rank.pid).status, FROM_OUTSIDE)
         owners = [(path.stat().st_uid, path.stat().st_mode & 0o777) for path in self.place.dump_files()]
         self.assertEqual(owners, [(nobody, 0o600)] * 2)
@@ -407,7 +405,7 @@ class Dump(node_jobs.NodeCase):
 
     def test_directory_that_others_can_enter(self):
         rank, = self.lingering_ranks(1)
-        os.kill(rank.pid, signal.SIGSTOP)
+        stop(rank.pid)
         self.ring_of(rank.pid).parent.chmod(0o755)
         done = self.titan_dump("--list")
         self.assertIn("not a private directory", done.stderr)

@@ -138,12 +138,11 @@ class Top(node_jobs.NodeCase):
 
     def test_processes_that_do_not_run(self):
         ranks = self.lingering_ranks(4, TITANTRACE_DUMP_ON="none")
-        os.kill(ranks[0].pid, signal.SIGSTOP)
+        node_jobs.stop(ranks[0].pid)
         os.kill(ranks[1].pid, signal.SIGKILL)
         harness.wait_for(lambda: node_jobs.state_of(ranks[1].pid) == "Z", 5, "it is a zombie")
         os.kill(ranks[2].pid, signal.SIGKILL)
         ranks[2].wait()
-        harness.wait_for(lambda: node_jobs.state_of(ranks[0].pid) == "T", 5, "it is stopped")
         _, rows = self.job()
         self.assertEqual([rows[rank]["state"] for rank in range(4)], ["stopped", "zombie", "dead", "running"])
         for rank in (0, 3):
@@ -167,9 +166,7 @@ class Top(node_jobs.NodeCase):
     def test_leaves_everything_as_it_is(self):
         ranks = self.lingering_ranks(3)
         for rank in ranks:
-            os.kill(rank.pid, signal.SIGSTOP)
-        for rank in ranks:
-            harness.wait_for(lambda pid=rank.pid: node_jobs.state_of(pid) == "T", 5, "it is stopped")
+            node_jobs.stop(rank.pid)
         state = lambda: {str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns, path.stat().st_ctime_ns,
                                      path.stat().st_blocks) for path in self.place.rings.rglob("*") if path.is_file()}
         before = state()
