@@ -35,6 +35,7 @@ constinit std::atomic<uint32_t> asked{0};
 constinit std::atomic<uint32_t> copied{0};
 constinit std::atomic<uint32_t> completed{0};
 constinit std::atomic<uint32_t> written{0};  // completed with a file to show for it
+constinit bool last_has_file = false;        // the watch thread's
 
 bool reached(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now - wanted) >= 0; }
 
@@ -83,13 +84,16 @@ void leave_request_of_peer(int32_t rank, DumpReason cause, const char* detail) {
     leave(DumpReason::kPeer, rank, cause, detail);
 }
 
-bool take_requests(PendingDump& pending, uint32_t& covered) {
-    // Read before the places: whoever has a number up to this one has filled its place, or joined a filled one.
+Requests take_requests(PendingDump& pending, uint32_t& covered) {
+    // Read before the places: whoever has a number up to this one has filled its place before, or joined one.
     covered = asked.load(std::memory_order_acquire);
     bool found = false;
+    bool is_one_being_filled = false;
     for (DumpReason reason : kByGravity) {
         RequestPlace& place = places[static_cast<unsigned>(reason)];
-        if (place.state.load(std::memory_order_acquire) != kReady) {
+        const uint32_t place_state = place.state.load(std::memory_order_acquire);
+        is_one_being_filled |= place_state == kWriting;
+        if (place_state != kReady) {
             continue;
         }
         if (!found) {
@@ -101,17 +105,25 @@ bool take_requests(PendingDump& pending, uint32_t& covered) {
         }
         place.state.store(kFree, std::memory_order_release);
     }
-    return found;
+    if (found) {
+        return Requests::kTaken;
+    }
+    const bool all_answered = reached(completed.load(std::memory_order_relaxed), covered);
+    return all_answered || is_one_being_filled ? Requests::kNone : Requests::kLate;
 }
 
 void mark_snapshot(uint32_t covered) { publish(copied, covered); }
+
 void mark_complete(uint32_t covered, bool has_file) {
+    last_has_file = has_file;
     publish(copied, covered);
     if (has_file) {
         publish(written, covered);
     }
     publish(completed, covered);
 }
+
+void mark_late(uint32_t covered) { mark_complete(covered, last_has_file); }
 
 bool await_snapshot(uint64_t timeout_ns) { return await(copied, asked.load(std::memory_order_acquire), timeout_ns); }
 

@@ -20,11 +20,14 @@ struct PendingDump {
 void leave_request(format::DumpReason reason, const char* detail);
 void leave_request_of_peer(int32_t rank, format::DumpReason cause, const char* detail);
 
-// Watch thread: takes all waiting requests, false when there are none. `covered` is the number that they are answered
-// under.
-bool take_requests(PendingDump& pending, uint32_t& covered);
+// kLate: somebody's number came after the request had been taken. What was made of those taken last answers it, too.
+enum class Requests { kNone, kTaken, kLate };
+
+// Watch thread: takes all waiting requests. `covered` is the number that they are answered under.
+Requests take_requests(PendingDump& pending, uint32_t& covered);
 void mark_snapshot(uint32_t covered);
 void mark_complete(uint32_t covered, bool has_file);
+void mark_late(uint32_t covered);  // as complete, as those taken last
 
 bool await_snapshot(uint64_t timeout_ns);
 // False too when the dump was made and could not be written anywhere.

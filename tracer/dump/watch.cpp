@@ -294,6 +294,15 @@ Answer answer_to(const Session& session, PendingDump& pending) {
     return exited && (session.config.dump_on & dump_bit(DumpReason::kExit)) != 0 ? Answer::kDump : Answer::kNothing;
 }
 
+void answer_late(uint32_t covered) {
+    if (state.held.is) {
+        state.held.covered = covered;
+        mark_snapshot(covered);
+    } else {
+        mark_late(covered);
+    }
+}
+
 // Its turn has come; or there is no time to wait for it: the process is about to end, or somebody waits for a file.
 bool must_write_held(const Session& session, Answer answer, DumpReason reason) {
     const bool runs = std::atomic_ref(session.ring_file.header->state).load(std::memory_order_relaxed) ==
@@ -308,7 +317,11 @@ void serve(Session& session) {
     uint32_t covered = 0;
     JobRequest request{};
     uint64_t outside_request = 0;
-    const Answer answer = take_requests(pending, covered) ? answer_to(session, pending) : Answer::kNone;
+    const Requests requests = take_requests(pending, covered);
+    if (requests == Requests::kLate) {
+        answer_late(covered);
+    }
+    const Answer answer = requests == Requests::kTaken ? answer_to(session, pending) : Answer::kNone;
     const bool peer_asked = next_request(request);
     const bool asked_outside = take_outside_request(*session.ring_file.header, outside_request);
     const bool follows_peer = peer_asked && !peer_joins_last_dump(request);
