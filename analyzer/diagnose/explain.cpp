@@ -441,15 +441,19 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
 void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const std::vector<int> waiting = waiting_ranks(run, node);
     const std::string what = node_text(run, node);
+    const bool some_lost = std::any_of(node.waiting.begin(), node.waiting.end(), [](const Waiter& waiter) {
+        return waiter.entry != nullptr && waiter.entry->arguments_lost;
+    });
+    const char* const equal = some_lost ? "arguments that are equal as far as recorded" : "equal arguments";
     if (node.kind == WaitKind::kCreation) {
         finding.summary = fmt::format("{}, all members, are inside {}, which does not end", ranks_text(waiting), what);
     } else if (node.finished.empty() && !node.lost && members_started(node, node.waiting.size())) {
-        finding.summary = fmt::format(
-            "{}, all members, have started {} on the GPU with equal arguments, and it does not finish: fabric or GPU",
-            ranks_text(waiting), what);
+        finding.summary =
+            fmt::format("{}, all members, have started {} on the GPU with {}, and it does not finish: fabric or GPU",
+                        ranks_text(waiting), what, equal);
     } else if (node.finished.empty()) {
-        finding.summary = fmt::format("{}, all members, called {} with equal arguments, and it does not finish",
-                                      ranks_text(waiting), what);
+        finding.summary =
+            fmt::format("{}, all members, called {} with {}, and it does not finish", ranks_text(waiting), what, equal);
     } else {
         finding.summary = fmt::format("{} does not finish on {}; it finished on {}", what, ranks_text(run, waiting),
                                       ranks_text(run, node.finished));

@@ -125,6 +125,26 @@ TEST_CASE("unseen, hosts that wait for their GPUs after calls of several groups 
     CHECK(played.head().ranks == ranks({0, 1, 2, 3}));
 }
 
+TEST_CASE("arguments that are overwritten are not called equal for certain") {
+    Scenario job(4, watched(true));
+    for (int rank = 0; rank < 4; ++rank) {
+        job.program(rank).all_reduce("world").sync().all_reduce("world").sync();
+        job.program(rank).nth_call("world", 1).never_finishes = true;
+    }
+    job.play();
+    for (const bool lost : {false, true}) {
+        Run run = run_of(job);
+        run.processes[1].entries.back().arguments_lost = lost;
+        const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+        REQUIRE(!diagnosis.findings.empty());
+        const Finding& head = diagnosis.findings.front();
+        CAPTURE(head.summary);
+        CHECK(head.kind == FindingKind::kStuckInFlight);
+        CHECK(head.confidence == (lost ? Confidence::kLikely : Confidence::kCertain));
+        CHECK((head.summary.find("equal as far as recorded") != std::string::npos) == lost);
+    }
+}
+
 TEST_CASE(
     "a rank alone in a creation that nobody comes to is named, where others wait for the call it always made there") {
     Scenario job(4);
