@@ -538,27 +538,6 @@ TEST_CASE(
     CHECK(tells(at_once.diagnosis.cannot_tell, "nothing shows which was first"));
 }
 
-TEST_CASE("a rank that was killed in a call with one that ended is not for certain the first") {
-    Scenario job(2);
-    for (int rank = 0; rank < 2; ++rank) {
-        job.program(rank).all_reduce("world").sync();
-    }
-    job.program(1).send("world", 0);
-    job.play();
-    Run run = run_of(job);
-    for (Process& process : run.processes) {
-        process.liveness = process.rank == 0 ? Liveness::kExited : Liveness::kKilled;
-        process.now_ns = process.ending.seen_ns = newest_ns(process) + 100 * kMs;
-    }
-    analyzer::link(run);
-    const Diagnosis diagnosis = analyzer::diagnose(run);
-    const auto death = std::find_if(diagnosis.findings.begin(), diagnosis.findings.end(),
-                                    [](const Finding& finding) { return finding.kind == FindingKind::kRankDead; });
-    REQUIRE(death != diagnosis.findings.end());
-    CHECK(death->ranks == ranks({1}));
-    CHECK(death->confidence == Confidence::kLikely);
-}
-
 TEST_CASE("a process that is frozen is told by its control group, of either version") {
     const TemporaryDirectory directory;
     const std::filesystem::path root = directory.path;

@@ -1,9 +1,13 @@
-// Several causes in one job.
+// Several causes in one job, or several ranks that may be it.
 #include <doctest/doctest.h>
 
+#include "diagnose.h"
+#include "link_run.h"
 #include "played.h"
 
 using namespace titan::test;
+using titan::analyzer::Liveness;
+using titan::analyzer::Process;
 
 TEST_CASE("a rank that stands still before a call that is queued behind the cause is named, too") {
     // Nobody waits in what rank 1 has not called: rank 3 hangs in an earlier call, because rank 0 holds up rank 1's stream.
@@ -93,4 +97,25 @@ TEST_CASE("three independent causes in separate communicators are three findings
     REQUIRE(one.diagnosis.findings.size() == 1);
     CHECK(one.head().ranks == ranks({3}));
     CHECK(one.head().victims == ranks({0, 1, 2}));
+}
+
+TEST_CASE("a rank that was killed in a call with one that ended is not for certain the first") {
+    Scenario job(2);
+    for (int rank = 0; rank < 2; ++rank) {
+        job.program(rank).all_reduce("world").sync();
+    }
+    job.program(1).send("world", 0);
+    job.play();
+    Run run = run_of(job);
+    for (Process& process : run.processes) {
+        process.liveness = process.rank == 0 ? Liveness::kExited : Liveness::kKilled;
+        process.now_ns = process.ending.seen_ns = process.last_activity_ns() + 100'000'000;
+    }
+    titan::analyzer::link(run);
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+    const auto death = std::find_if(diagnosis.findings.begin(), diagnosis.findings.end(),
+                                    [](const Finding& finding) { return finding.kind == FindingKind::kRankDead; });
+    REQUIRE(death != diagnosis.findings.end());
+    CHECK(death->ranks == ranks({1}));
+    CHECK(death->confidence == Confidence::kLikely);
 }
