@@ -438,13 +438,18 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
     }
 }
 
+const Waiter* waiter_with_lost_arguments(const WaitNode& node) {
+    const auto found = std::find_if(node.waiting.begin(), node.waiting.end(), [](const Waiter& waiter) {
+        return waiter.entry != nullptr && waiter.entry->arguments_lost;
+    });
+    return found == node.waiting.end() ? nullptr : &*found;
+}
+
 void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const std::vector<int> waiting = waiting_ranks(run, node);
     const std::string what = node_text(run, node);
-    const bool some_lost = std::any_of(node.waiting.begin(), node.waiting.end(), [](const Waiter& waiter) {
-        return waiter.entry != nullptr && waiter.entry->arguments_lost;
-    });
-    const char* const equal = some_lost ? "arguments that are equal as far as recorded" : "equal arguments";
+    const char* const equal =
+        waiter_with_lost_arguments(node) != nullptr ? "arguments that are equal as far as recorded" : "equal arguments";
     if (node.kind == WaitKind::kCreation) {
         finding.summary = fmt::format("{}, all members, are inside {}, which does not end", ranks_text(waiting), what);
     } else if (node.finished.empty() && !node.lost && members_started(node, node.waiting.size())) {

@@ -35,6 +35,8 @@ void explain_blocked(const Run& run, const WaitNode& node, const std::vector<con
 
 // Have at least that many members started the call itself on the GPU?
 bool members_started(const WaitNode& node, size_t least);
+// The first whose arguments are overwritten, null when all are known.
+const Waiter* waiter_with_lost_arguments(const WaitNode& node);
 // How far the members are on the GPU, as evidence; empty where nobody knows. And what NCCL's channels do.
 void add_device_evidence(const Run& run, const WaitNode& node, Finding& finding);
 

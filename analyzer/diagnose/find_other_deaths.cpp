@@ -33,15 +33,10 @@ void add_unrecorded_death(const Evidence& evidence, std::vector<Finding>& findin
     findings.push_back(std::move(finding));
 }
 
-// It was in a call that others make with it, and others have ended, too: a launcher may have ended it for them.
-bool may_have_waited_for_another_end(const Run& run, const Process& process) {
-    return std::any_of(process.entries.begin(), process.entries.end(),
-                       [](const Entry& entry) {
-                           return format::moves_data(entry.kind) && entry.state != format::CallState::kFinished;
-                       }) &&
-           std::any_of(run.processes.begin(), run.processes.end(), [&](const Process& other) {
-               return other.rank != process.rank && other.is_gone() && !other.died();
-           });
+bool is_in_a_call(const Process& process) {
+    return std::any_of(process.entries.begin(), process.entries.end(), [](const Entry& entry) {
+        return format::moves_data(entry.kind) && entry.state != format::CallState::kFinished;
+    });
 }
 
 }  // namespace
@@ -57,13 +52,16 @@ void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::
     finding.kind = FindingKind::kRankDead;
     finding.since_ns = INT64_MAX;
     const Process* unsure = nullptr;
+    // A launcher may have ended those in a call with one that ended, too.
+    const bool one_left = std::any_of(evidence.run.processes.begin(), evidence.run.processes.end(),
+                                      [](const Process& process) { return process.is_gone() && !process.died(); });
     bool waited = false;
     bool failed = false;  // by itself, which an error of another rank may bring about, too
     for (const Process& process : evidence.run.processes) {
         if (process.died() && !named.contains(process.rank)) {
             finding.ranks.push_back(process.rank);
             unsure = process.ending.guessed || process.ending.waited_ns != 0 ? &process : unsure;
-            waited |= may_have_waited_for_another_end(evidence.run, process);
+            waited |= one_left && is_in_a_call(process);
             failed |= process.liveness == Liveness::kExited;
             finding.since_ns = std::min(finding.since_ns, process.now_ns);
             finding.evidence.push_back(fmt::format("rank {}: {}", process.rank, rank_state(evidence.run, process)));

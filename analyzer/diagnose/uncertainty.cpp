@@ -268,13 +268,10 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
             break;
         }
     }
-    for (const Waiter& waiter : node.waiting) {
-        if (waiter.entry != nullptr && waiter.entry->arguments_lost) {
-            lower_to(Confidence::kLikely,
-                     fmt::format("the arguments of rank {}'s call, which are overwritten and may differ",
-                                 run.process(waiter.member).rank));
-            break;
-        }
+    if (const Waiter* const waiter = waiter_with_lost_arguments(node)) {
+        lower_to(Confidence::kLikely,
+                 fmt::format("the arguments of rank {}'s call, which are overwritten and may differ",
+                             run.process(waiter->member).rank));
     }
     doubt_short_wait(run, node, finding);
     for (const Waiter& waiter : node.waiting) {

@@ -35,7 +35,6 @@ constinit std::atomic<uint32_t> asked{0};
 constinit std::atomic<uint32_t> copied{0};
 constinit std::atomic<uint32_t> completed{0};
 constinit std::atomic<uint32_t> written{0};  // completed with a file to show for it
-constinit bool last_has_file = false;        // the watch thread's
 
 bool reached(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now - wanted) >= 0; }
 
@@ -115,7 +114,6 @@ Requests take_requests(PendingDump& pending, uint32_t& covered) {
 void mark_snapshot(uint32_t covered) { publish(copied, covered); }
 
 void mark_complete(uint32_t covered, bool has_file) {
-    last_has_file = has_file;
     publish(copied, covered);
     if (has_file) {
         publish(written, covered);
@@ -123,7 +121,10 @@ void mark_complete(uint32_t covered, bool has_file) {
     publish(completed, covered);
 }
 
-void mark_late(uint32_t covered) { mark_complete(covered, last_has_file); }
+// Those taken last have a file when as many are written as completed.
+void mark_late(uint32_t covered) {
+    mark_complete(covered, written.load(std::memory_order_relaxed) == completed.load(std::memory_order_relaxed));
+}
 
 bool await_snapshot(uint64_t timeout_ns) { return await(copied, asked.load(std::memory_order_acquire), timeout_ns); }
 
