@@ -20,6 +20,9 @@ namespace titan::interpose {
 
 namespace {
 
+// The hot path takes a function's name from a table of this size without looking.
+static_assert(kApiIds <= tracer::kMaxApis, "a row more than there is room for: raise kMaxApis in tracer/record.h");
+
 // What waits for the first session, because most processes have none.
 void start_ways_in(bool cupti) {
     report_plugins_of_others();

@@ -23,8 +23,6 @@
 
 namespace titan::tracer {
 
-inline constexpr size_t kMaxApis = 512;
-
 struct Session {
     Config config;
     Identity identity;

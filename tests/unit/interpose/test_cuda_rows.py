@@ -93,6 +93,19 @@ def compile_wrappers(api, *includes, source=None):
                 root / "interpose" / (source or f"{api}_wrappers.cpp")])
 
 
+def compile_preload_with(rows):
+    """The whole of interpose/ with that many more rows of the driver."""
+    root = options.root
+    with tempfile.TemporaryDirectory() as place:
+        for path in (root / "interpose").iterdir():
+            pathlib.Path(place, path.name).write_bytes(path.read_bytes())
+        with open(pathlib.Path(place, "cuda_driver.def"), "a", encoding="utf-8") as table:
+            table.writelines(f"COUNT(cuOneMore{i}, cuOneMore{i}, 2000, (void), ())\n" for i in range(rows))
+        return run([options.compiler, "-std=c++20", "-fsyntax-only", f"-I{place}", f"-I{root}/tracer/include",
+                    f"-I{root}/base/include", f"-I{root}/formats/include", "-isystem", options.toolkit_include,
+                    pathlib.Path(place, "preload.cpp")])
+
+
 def older_headers(version, place):
     """The installed headers as they would be at `version`: without later types, and the functions that need them."""
     for name in HEADERS:
@@ -139,6 +152,19 @@ class Complete(unittest.TestCase):
         names = set().union(*(declared(api) - rows(api) for api in APIS))
         unused = [pattern for pattern in NOT_WRAPPED if not any(re.fullmatch(pattern, name) for name in names)]
         self.assertFalse(unused)
+
+
+class Room(unittest.TestCase):
+    """The table of names by id, which the hot path reads without looking at its size."""
+
+    def test_the_next_rows_have_room(self):
+        result = compile_preload_with(100)
+        self.assertEqual(result.returncode, 0, result.stderr[:3000])
+
+    def test_a_row_without_room_does_not_compile(self):
+        result = compile_preload_with(1024)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("raise kMaxApis", result.stderr)
 
 
 class Compiles(unittest.TestCase):

@@ -25,7 +25,9 @@ struct Session;
 struct Thread;
 struct Communicator;
 
-// Functions that the interposed calls are about. Names are interned once per session; ids are not on disk.
+// Functions that the interposed calls are about: at most kMaxApis, by ids below it. Names are interned once per session; ids are
+// not on disk.
+inline constexpr size_t kMaxApis = 1024;
 struct ApiNames {
     const char* const* names;
     size_t count;
