@@ -227,6 +227,9 @@ void Communicators::take_from_closed(uint64_t begin, uint64_t end) {
 
 uint64_t* Communicators::take_p2p_counters(Communicator& communicator) {
     const ColdLock lock;
+    if (!lock) {
+        return nullptr;
+    }
     format::CommunicatorRecord& record = *communicator.record;
     uint64_t* const found = communicator.p2p.load(std::memory_order_relaxed);
     if (found != nullptr || record.size <= 0 || is_closed(record) || communicator.p2p_refused_at == closed_ + 1) {
@@ -306,14 +309,14 @@ void Communicators::bind(Communicator& communicator, const void* handle) {
 
 Communicator* Communicators::find_created(const void* handle) {
     for (uint32_t i = 0; i < used_rows_; ++i) {
-        if (rows_[i].pending_result == nullptr) {
+        void** const pending = rows_[i].pending_result;
+        if (pending == nullptr) {
             continue;
         }
         // The program owns that memory and may have given it up: read it through the kernel, which says so.
         const void* stored = nullptr;
         Memory own;
-        const bool there =
-            open_memory(getpid(), own) == 0 && own.get(reinterpret_cast<uint64_t>(rows_[i].pending_result), stored);
+        const bool there = open_memory(getpid(), own) == 0 && own.get(reinterpret_cast<uint64_t>(pending), stored);
         close_memory(own);
         if (there && stored == handle) {
             return &rows_[i];
@@ -327,10 +330,12 @@ void Communicators::forget(Communicator& communicator) {
     const void* const handle = reinterpret_cast<const void*>(communicator.record->pointer);
     uint32_t slot = first_slot(handle);
     for (uint32_t probes = 0; probes < kSlots; ++probes, slot = (slot + 1) % kSlots) {
-        const void* const found = slots_[slot].handle.load(std::memory_order_relaxed);
+        const void* found = slots_[slot].handle.load(std::memory_order_relaxed);
         if (found == handle) {
-            slots_[slot].handle.store(kTombstone, std::memory_order_relaxed);
-            clear_tombstones(slot);
+            slots_[slot].handle.compare_exchange_strong(found, kTombstone, std::memory_order_relaxed);
+            if (const ColdLock lock(ColdLock::Wait::kNone); lock) {
+                clear_tombstones(slot);
+            }
             return;
         }
         if (found == nullptr) {
@@ -340,7 +345,7 @@ void Communicators::forget(Communicator& communicator) {
 }
 
 // Tombstones at the end of a chain keep nobody's place: without this the table would fill with them, and each look for an
-// unknown handle walk all of it.
+// unknown handle walk all of it. Those that are left here go with the next.
 void Communicators::clear_tombstones(uint32_t slot) {
     if (slots_[(slot + 1) % kSlots].handle.load(std::memory_order_relaxed) != nullptr) {
         return;
@@ -365,6 +370,9 @@ void complete_communicator(Communicator& communicator) {
     }
     queries->device(handle, &device);
     const ColdLock lock;
+    if (!lock) {
+        return;
+    }
     format::CommunicatorRecord& record = *communicator.record;
     store_field(record.device, device);
     if (!communicator.incomplete.load(std::memory_order_relaxed)) {

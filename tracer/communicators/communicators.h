@@ -1,6 +1,7 @@
 // Which communicators this process is a member of: from NCCL's handle to an identity that all members agree on.
 //
-// find() is hot and lock-free; everything else is cold and expects the caller to hold a ColdLock, except where noted.
+// find() is hot and lock-free; everything else is cold and expects the caller to hold a ColdLock, except where noted. What takes one
+// itself and does not get it loses what it wanted to note.
 #pragma once
 
 #include <atomic>
@@ -18,14 +19,14 @@ struct Communicator {
     uint32_t index;
     // p2p counters by peer: sent[size], received[size]. Null before the first send or receive, and where the heap is full.
     std::atomic<uint64_t*> p2p;
-    uint32_t p2p_refused_at;  // Communicators::given_back() when the heap was full
+    uint32_t p2p_refused_at;  // how many had ever been closed when the heap was full, plus one
     const CommQueries* queries;
     std::atomic<bool> incomplete;  // size or rank must still be asked of NCCL
     uint16_t call_flags;           // format::CollectiveFlags of every call on it
     // As the device's marks told at that look (GpuProgress::unfinished): since when calls of it were unfinished.
     std::atomic<uint32_t> unfinished_look;
     std::atomic<uint64_t> unfinished_since_ticks;
-    void** pending_result;  // where NCCL will store the handle, null once it is known
+    std::atomic<void**> pending_result;  // where NCCL will store the handle, null once it is known
     uint32_t splits;
     uint32_t grows;
     uint64_t grow_alias;      // identity that the next grow's new ranks will compute, 0 none
@@ -62,10 +63,12 @@ class Communicators {
     // NCCL has handed out the handle: from now on find() knows it.
     void bind(Communicator& communicator, const void* handle);
 
-    // The communicator whose creation is under way and whose handle NCCL has just stored, or null.
+    // The communicator whose creation is under way and whose handle NCCL has just stored, or null. Reads the program's memory, so
+    // no lock is held.
     Communicator* find_created(const void* handle);
 
-    void forget(Communicator& communicator);  // the handle may be reused from now on
+    // The handle may be reused from now on. Waits for nobody and needs no lock: an abort calls it.
+    void forget(Communicator& communicator);
 
     // Gives a living communicator its p2p counters: most never send, and those of closed ones are given again. Null where there is
     // no room for them; its p2p calls are then not counted.
@@ -102,13 +105,13 @@ class Communicators {
 
     format::CommunicatorRecord* records_;
     uint32_t row_count_;
-    uint32_t used_rows_;
+    std::atomic<uint32_t> used_rows_;
     format::RegionCursor* cursor_;
     uint64_t* p2p_heap_;
     uint64_t p2p_counters_;
     format::RegionCursor* p2p_cursor_;
-    uint64_t p2p_next_;  // counter behind those that were given last
-    uint32_t closed_;    // communicators, ever
+    uint64_t p2p_next_;             // counter behind those that were given last
+    std::atomic<uint32_t> closed_;  // communicators, ever
     Slot slots_[kSlots];
     Communicator rows_[kMaxRows];
 };

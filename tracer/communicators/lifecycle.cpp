@@ -14,17 +14,22 @@ using format::OpKind;
 
 constexpr uint64_t kAbortSnapshotWaitNs = 1'000'000'000;
 
-constexpr bool ends_communicator(OpKind kind) { return kind == OpKind::kCommDestroy || kind == OpKind::kCommAbort; }
-
 }  // namespace
 
-Communicator* learn_communicator(Session& session, const void* handle, uint64_t now) {
+Communicator* learn_communicator(Session& session, const void* handle, OpKind kind, uint64_t now) {
+    if (ends_communicator(kind)) {
+        return nullptr;
+    }
+    Communicator* const created = session.communicators.find_created(handle);
     const ColdLock lock;
+    if (!lock) {
+        return nullptr;
+    }
     Communicator* communicator = session.communicators.find(handle);
     if (communicator != nullptr) {
         return communicator;
     }
-    communicator = session.communicators.find_created(handle);
+    communicator = created != nullptr && created->pending_result.load() != nullptr ? created : nullptr;
     if (communicator == nullptr) {
         count_loss(session, format::Loss::kUnknownCommunicators);
         communicator = session.communicators.add(session, CreateArgs{.kind = OpKind::kCommInit},
@@ -49,7 +54,6 @@ void note_lifecycle_entered(Session& session, Communicator& communicator, OpKind
         request_dump(format::DumpReason::kAbort, detail);
         wait_for_snapshot(kAbortSnapshotWaitNs);  // the abort itself will change what we want to show
     }
-    const ColdLock lock;
     session.communicators.forget(communicator);
     store_field(communicator.record->closed_ticks, now);
 }

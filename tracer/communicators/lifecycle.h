@@ -7,9 +7,13 @@
 
 namespace titan::tracer {
 
+constexpr bool ends_communicator(format::OpKind kind) {
+    return kind == format::OpKind::kCommDestroy || kind == format::OpKind::kCommAbort;
+}
+
 // The first call on a handle that enter_create did not learn (a group, a non-blocking split, or out of our sight). Null
-// when there are too many communicators.
-[[gnu::cold]] Communicator* learn_communicator(Session& session, const void* handle, uint64_t now);
+// when there are too many communicators, and for a call that ends one, which waits for nobody.
+[[gnu::cold]] Communicator* learn_communicator(Session& session, const void* handle, format::OpKind kind, uint64_t now);
 
 // Before the real call: after a destroy NCCL may hand the same address out again at once.
 [[gnu::cold]] void note_lifecycle_entered(Session& session, Communicator& communicator, format::OpKind kind,

@@ -83,7 +83,6 @@ void fail_creation(Communicator& communicator, int result, uint64_t now) {
 // `handle` is what NCCL stored, null while it has not.
 void settle_creation(Session& session, Communicator& communicator, const void* handle, int result, uint64_t now) {
     if (is_error(result)) {
-        const ColdLock lock;
         fail_creation(communicator, result, now);
         return;
     }
@@ -91,15 +90,13 @@ void settle_creation(Session& session, Communicator& communicator, const void* h
     if (handle == nullptr) {
         // A split without a colour: this rank took part and is no member.
         if (result == kSuccess) {
-            const ColdLock lock;
             communicator.pending_result = nullptr;
             store_field(communicator.record->closed_ticks, now);
             store_field(communicator.record->state, CommState::kDestroyed);
         }
         return;
     }
-    {
-        const ColdLock lock;
+    if (const ColdLock lock; lock) {
         session.communicators.bind(communicator, handle);
     }
     if (result == kSuccess) {
@@ -139,8 +136,7 @@ bool enter_create(Call& call, uint16_t api, const CreateArgs& args) {
     const uint64_t now = now_ticks();
     ++thread->nested;
     Communicator* communicator = nullptr;
-    {
-        const ColdLock lock;
+    if (const ColdLock lock; lock) {
         communicator = session.communicators.add(session, args, now, now);
     }
     if (communicator == nullptr) {
@@ -190,7 +186,7 @@ bool enter_create_all(Call& call, uint16_t api, int count, const int* devices, c
         args.rank = rank;
         const ColdLock lock;
         // One salt for all members: they share one identity.
-        Communicator* const communicator = session.communicators.add(session, args, now, now);
+        Communicator* const communicator = lock ? session.communicators.add(session, args, now, now) : nullptr;
         if (communicator == nullptr) {
             count_loss(session, format::Loss::kCommunicatorsUntracked);
             continue;
@@ -251,8 +247,10 @@ void note_async_error(const void* comm, int call_result, int async_error) {
 void note_grow_id(const void* comm, const void* unique_id) {
     Session* const current = session();
     Communicator* const parent = current != nullptr ? current->communicators.find(comm) : nullptr;
-    if (parent != nullptr) {
-        const ColdLock lock;
+    if (parent == nullptr) {
+        return;
+    }
+    if (const ColdLock lock; lock) {
         note_grow_alias(*parent, unique_id);
     }
 }

@@ -92,11 +92,8 @@ ContextRow* GpuContexts::row_of(const Launch& launch) {
     return row != nullptr && row->tenancy.load(std::memory_order_acquire) == launch.tenancy ? row : nullptr;
 }
 
-ContextRow* GpuContexts::free_row() {
+ContextRow* GpuContexts::new_row() {
     const uint32_t count = count_.load(std::memory_order_relaxed);
-    if (ContextRow* const row = find(nullptr); row != nullptr) {
-        return row;
-    }
     if (count == kMaxContexts) {
         return nullptr;
     }
@@ -110,19 +107,42 @@ ContextRow* GpuContexts::free_row() {
     return rows_[count];
 }
 
-ContextRow* GpuContexts::add(void* context) {
+// Null where the context has a row, or is about to.
+ContextRow* GpuContexts::reserve_row(void* context) {
     const ColdLock lock;
-    if (ContextRow* const row = find(context); row != nullptr) {
-        return row;
-    }
-    ContextRow* const row = free_row();
-    if (row == nullptr) {
+    if (!lock) {
         return nullptr;
+    }
+    ContextRow* free = nullptr;
+    const uint32_t count = count_.load(std::memory_order_relaxed);
+    for (uint32_t i = 0; i < count; ++i) {
+        const void* const registering = rows_[i]->registering;  // before the context, as add() stores them
+        const void* const owner = rows_[i]->context;
+        if (registering == context || owner == context) {
+            return nullptr;
+        }
+        if (free == nullptr && registering == nullptr && owner == nullptr) {
+            free = rows_[i];
+        }
+    }
+    free = free != nullptr ? free : new_row();
+    if (free != nullptr) {
+        free->registering = context;
+    }
+    return free;
+}
+
+// The driver is called without a lock: it may block, for as long as it likes.
+ContextRow* GpuContexts::add(void* context) {
+    ContextRow* const row = reserve_row(context);
+    if (row == nullptr) {
+        return find(context);
     }
     row->device = current_device(*driver_);
     row->marks_address = register_in_current(*row);
-    row->tenancy.store(++tenancies_, std::memory_order_relaxed);
+    row->tenancy.store(tenancies_.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     row->context.store(context, std::memory_order_release);
+    row->registering.store(nullptr, std::memory_order_release);
     return row;
 }
 
@@ -139,11 +159,12 @@ bool GpuContexts::has_ended(const EndingContexts& ending, const void* context, i
            driver_->primary_ctx_get_state(device, &flags, &active) != kCudaSuccess || active == 0;
 }
 
+// Without a lock, as it asks the driver: what one thread ends no other one uses.
+//
 // The device's other contexts are forgotten with its primary one: which is which is not known, and forgetting one costs only
 // its pooled events.
 void GpuContexts::forget(const EndingContexts& ending, bool quiet) {
-    const ColdLock lock;
-    const uint32_t count = count_.load(std::memory_order_relaxed);
+    const uint32_t count = count_.load(std::memory_order_acquire);
     for (uint32_t i = 0; i < count; ++i) {
         void* const context = rows_[i]->context.load(std::memory_order_relaxed);
         if (context != nullptr && context != kAbandoned && has_ended(ending, context, rows_[i]->device)) {

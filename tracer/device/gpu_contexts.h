@@ -23,11 +23,12 @@ struct EventAnchor {
 };
 
 struct ContextRow {
-    std::atomic<void*> context;     // null: free for another one
-    std::atomic<uint32_t> tenancy;  // another one with each context, 0 while free
-    int device;                     // -1 unknown
-    char* marks;                    // the launch marks as mapped for this row, for good; null: not yet
-    uint64_t marks_address;         // of them on the device, 0 none
+    std::atomic<void*> context;      // null: free for another one
+    std::atomic<void*> registering;  // the context that a thread is making this row for, null none
+    std::atomic<uint32_t> tenancy;   // another one with each context, 0 while free
+    int device;                      // -1 unknown
+    char* marks;                     // the launch marks as mapped for this row, for good; null: not yet
+    uint64_t marks_address;          // of them on the device, 0 none
     BoundedQueue<void*, 2 * kQueuedLaunches> events;
     EventAnchor anchor;
 };
@@ -39,8 +40,9 @@ class GpuContexts {
     // Memory of a shared mapping that each context gets registered, beginning with the current one. False: the driver refuses it.
     bool register_marks(void* marks, size_t bytes);
 
-    // The row of a context, made at its first use while the context is current; null when there are too many. Rows stay
-    // where they are, so a reader needs no lock. hot after a context's first use, any-thread.
+    // The row of a context, made at its first use while the context is current; null when there are too many, and while another
+    // thread makes it: nobody waits for the driver. Rows stay where they are, so a reader needs no lock. hot after a context's
+    // first use, any-thread.
     ContextRow* row_of(void* context);
 
     // The row that a launch began with; null once its context has ended.
@@ -52,14 +54,15 @@ class GpuContexts {
   private:
     ContextRow* find(const void* context);
     ContextRow* add(void* context);
-    ContextRow* free_row();
+    ContextRow* reserve_row(void* context);
+    ContextRow* new_row();
     char* marks_of(ContextRow& row);
     uint64_t register_in_current(ContextRow& row);
     bool has_ended(const EndingContexts& ending, const void* context, int device) const;
 
     ContextRow* rows_[kMaxContexts];
     std::atomic<uint32_t> count_;
-    uint32_t tenancies_;
+    std::atomic<uint32_t> tenancies_;
     const DriverApi* driver_;
     char* marks_;
     size_t marks_bytes_;

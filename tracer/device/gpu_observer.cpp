@@ -1,12 +1,10 @@
 // The thread that reads the marks of launches and tells the entries: the other half of gpu_progress.h.
-#include <linux/futex.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <utility>
 
 #include "base/clock.h"
+#include "base/futex.h"
 #include "gpu_progress.h"
 #include "session/session.h"
 
@@ -33,15 +31,6 @@ constexpr uint64_t kDriftParts = 20'000;  // 50 ppm
 void pause_ns(uint64_t nanoseconds) {
     const timespec pause = timespec_of(nanoseconds);
     nanosleep(&pause, nullptr);
-}
-
-void wait_while(std::atomic<uint32_t>& word, uint32_t value, uint64_t limit_ns) {
-    const timespec limit = timespec_of(limit_ns);
-    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &limit, nullptr, 0);
-}
-
-void wake(std::atomic<uint32_t>& word) {
-    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
 }
 
 bool reached(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now - wanted) >= 0; }
@@ -71,9 +60,9 @@ void GpuProgress::run() {
         if (asked != looked_.load(std::memory_order_relaxed)) {
             report_unfinished(asked);
             looked_.store(asked, std::memory_order_release);
-            wake(looked_);
+            futex_wake_all(looked_);
         }
-        wait_while(asked_, asked, outstanding_count_ > 0 ? kBusyPauseNs : kIdlePauseNs);
+        futex_wait(asked_, asked, outstanding_count_ > 0 ? kBusyPauseNs : kIdlePauseNs);
     }
     stopped_.store(true, std::memory_order_release);
 }
@@ -93,7 +82,7 @@ bool GpuProgress::look_now(uint64_t limit_ns, uint32_t* look) {
         return false;
     }
     const uint32_t wanted = asked_.fetch_add(1, std::memory_order_acq_rel) + 1;
-    wake(asked_);
+    futex_wake_all(asked_);
     const uint64_t deadline_ns = monotonic_now_ns() + limit_ns;
     for (;;) {
         const uint32_t looked = looked_.load(std::memory_order_acquire);
@@ -107,7 +96,7 @@ bool GpuProgress::look_now(uint64_t limit_ns, uint32_t* look) {
         if (now_ns >= deadline_ns || stopping_.load(std::memory_order_acquire)) {
             return false;
         }
-        wait_while(looked_, looked, deadline_ns - now_ns);
+        futex_wait(looked_, looked, deadline_ns - now_ns);
     }
 }
 

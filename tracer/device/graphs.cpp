@@ -196,8 +196,10 @@ namespace {
 template <typename Change>
 void change_graphs(Change change) {
     Session* const current = session();
-    if (current != nullptr) {
-        const ColdLock lock;
+    if (current == nullptr) {
+        return;
+    }
+    if (const ColdLock lock; lock) {
         change(current->graphs, *current);
     }
 }

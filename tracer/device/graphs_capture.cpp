@@ -287,12 +287,12 @@ uint32_t ask_capture(Session& session, const void* stream) {
         return kUnknownCapture;  // invalidated: whatever is captured now is lost
     }
     const ColdLock lock;
-    return session.graphs.join_capture(session, stream, capture);
+    return lock ? session.graphs.join_capture(session, stream, capture) : kUnknownCapture;
 }
 
 void remember_captured(Session& session, uint64_t first_ticket, uint64_t last_ticket, uint64_t group) {
     const ColdLock lock;
-    for (uint64_t ticket = first_ticket; ticket <= last_ticket; ++ticket) {
+    for (uint64_t ticket = first_ticket; lock && ticket <= last_ticket; ++ticket) {
         const format::CollectiveEntry* const entry = session.collectives.find(ticket);
         if (entry == nullptr) {
             count_loss(session, format::Loss::kLateUpdates);
@@ -304,8 +304,10 @@ void remember_captured(Session& session, uint64_t first_ticket, uint64_t last_ti
 
 void note_launch_captured(Session& session, const void* exec, const void* stream) {
     const uint32_t capture = ask_capture(session, stream);
-    if (capture != kNotCaptured && capture != kUnknownCapture) {
-        const ColdLock lock;
+    if (capture == kNotCaptured || capture == kUnknownCapture) {
+        return;
+    }
+    if (const ColdLock lock; lock) {
         session.graphs.remember_launch(session, capture, exec);
     }
 }
@@ -326,13 +328,17 @@ void note_capture_begun(const void* stream, const void* into) {
     if (!ask_driver(*current, asked, status, capture) || status != kCaptureStatusActive) {
         capture = {};
     }
-    const ColdLock lock;
-    current->graphs.begin_capture(stream, into, capture);
+    if (const ColdLock lock; lock) {
+        current->graphs.begin_capture(stream, into, capture);
+    }
 }
 
 void note_capture_ended(const void* stream, const void* graph) {
-    if (Session* const current = session(); current != nullptr) {
-        const ColdLock lock;
+    Session* const current = session();
+    if (current == nullptr) {
+        return;
+    }
+    if (const ColdLock lock; lock) {
         current->graphs.end_capture(*current, stream, graph);
     }
 }

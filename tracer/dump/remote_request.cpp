@@ -2,17 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/hash.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -106,8 +104,7 @@ bool spans_nodes(const Session& session) {
 // Or until there is more to tell.
 void await_turn(const Session& session, const JobRequest& request, uint32_t word) {
     if (request.reason == format::DumpReason::kTimeout) {
-        const timespec turn = timespec_of(turn_ns(session.identity.rank, session.identity.world_size, ranks_here()));
-        syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, word, &turn, nullptr, 0);
+        futex_wait(wake, word, turn_ns(session.identity.rank, session.identity.world_size, ranks_here()));
     }
 }
 
@@ -129,8 +126,7 @@ void run_remote(void* argument) {
             poll_request(session);
             next_poll_ns = now_ns + look_pause_ns(session.identity.world_size, ranks_here());
         }
-        const timespec pause = timespec_of(kLookPauseNs);
-        syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, word, &pause, nullptr, 0);
+        futex_wait(wake, word, kLookPauseNs);
     }
 }
 
@@ -215,7 +211,7 @@ void ask_other_nodes(const JobRequest& request) {
     order = request;
     order_state.store(2, std::memory_order_release);
     wake.fetch_add(1, std::memory_order_release);
-    syscall(SYS_futex, &wake, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    futex_wake_all(wake);
 }
 
 void set_remote_polling(bool on) { polling.store(on, std::memory_order_relaxed); }

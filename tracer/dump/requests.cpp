@@ -1,14 +1,9 @@
 #include "requests.h"
 
-#include <errno.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <atomic>
 
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/process.h"
 #include "base/text.h"
 
@@ -33,6 +28,7 @@ constexpr DumpReason kByGravity[] = {DumpReason::kCrash,   DumpReason::kAbort,  
 constinit RequestPlace places[16]{};  // by number of the reason
 constinit std::atomic<uint32_t> asked{0};
 constinit std::atomic<uint32_t> copied{0};
+constinit std::atomic<uint64_t> silent_at_plus_one{0};  // where `copied` stood when somebody had waited for it in vain
 constinit std::atomic<uint32_t> completed{0};
 constinit std::atomic<uint32_t> written{0};  // completed with a file to show for it
 
@@ -42,25 +38,19 @@ void publish(std::atomic<uint32_t>& word, uint32_t covered) {
     if (!reached(word.load(std::memory_order_relaxed), covered)) {
         word.store(covered, std::memory_order_release);
     }
-    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+    futex_wake_all(word);
 }
 
 bool await(std::atomic<uint32_t>& word, uint32_t wanted, uint64_t timeout_ns) {
-    const int saved_errno = errno;
     const uint64_t deadline_ns = monotonic_now_ns() + timeout_ns;
-    bool done = false;
     for (;;) {
         const uint32_t now = word.load(std::memory_order_acquire);
         const uint64_t now_ns = monotonic_now_ns();
-        done = reached(now, wanted);
-        if (done || now_ns >= deadline_ns) {
-            break;
+        if (reached(now, wanted) || now_ns >= deadline_ns) {
+            return reached(now, wanted);
         }
-        const timespec left = timespec_of(deadline_ns - now_ns);
-        syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, now, &left, nullptr, 0);
+        futex_wait(word, now, deadline_ns - now_ns);
     }
-    errno = saved_errno;
-    return done;
 }
 
 void leave(DumpReason reason, int32_t rank, DumpReason cause, const char* detail) {
@@ -126,7 +116,16 @@ void mark_late(uint32_t covered) {
     mark_complete(covered, written.load(std::memory_order_relaxed) == completed.load(std::memory_order_relaxed));
 }
 
-bool await_snapshot(uint64_t timeout_ns) { return await(copied, asked.load(std::memory_order_acquire), timeout_ns); }
+// Whoever aborts ten communicators waits once for a thread that does not answer.
+bool await_snapshot(uint64_t timeout_ns) {
+    const uint64_t at_plus_one = uint64_t{copied.load(std::memory_order_acquire)} + 1;
+    const bool is_silent = silent_at_plus_one.load(std::memory_order_relaxed) == at_plus_one;
+    const bool is_copied = await(copied, asked.load(std::memory_order_acquire), is_silent ? 0 : timeout_ns);
+    if (!is_copied) {
+        silent_at_plus_one.store(at_plus_one, std::memory_order_relaxed);
+    }
+    return is_copied;
+}
 
 bool await_complete(uint64_t timeout_ns) {
     const uint32_t wanted = asked.load(std::memory_order_acquire);

@@ -29,6 +29,7 @@ void mark_snapshot(uint32_t covered);
 void mark_complete(uint32_t covered, bool has_file);
 void mark_late(uint32_t covered);  // as complete, as those taken last
 
+// Returns at once where somebody has waited in vain before and nothing was copied since.
 bool await_snapshot(uint64_t timeout_ns);
 // False too when the dump was made and could not be written anywhere.
 bool await_complete(uint64_t timeout_ns);

@@ -22,12 +22,12 @@ using format::OpKind;
 
 constexpr unsigned kFirstUserReduction = 5;  // ncclNumOps: from here on handles are private to a rank
 
-Communicator* communicator_of(Session& session, const void* handle, uint64_t now) {
-    if (handle == nullptr) {
+Communicator* communicator_of(Session& session, const CallArgs& args, uint64_t now) {
+    if (args.comm == nullptr) {
         return nullptr;
     }
-    Communicator* const communicator = session.communicators.find(handle);
-    return communicator != nullptr ? communicator : learn_communicator(session, handle, now);
+    Communicator* const communicator = session.communicators.find(args.comm);
+    return communicator != nullptr ? communicator : learn_communicator(session, args.comm, args.kind, now);
 }
 
 // Whose call it is. A captured one takes no number: it does not run now.
@@ -193,14 +193,15 @@ void set_state_on_return(CollectiveEntry& entry, const Call& call, int result) {
 }  // namespace
 
 bool enter_call(Call& call, uint16_t api, const CallArgs& args, uint8_t traits) {
-    Thread* const thread = outermost_thread(MayStart::kAlways);
+    // Whoever ends a communicator that nobody has recorded has nothing to start a session for.
+    Thread* const thread = outermost_thread((traits & kLifecycle) != 0 ? MayStart::kNever : MayStart::kAlways);
     if (thread == nullptr) {
         return false;
     }
     const uint64_t now = now_ticks();
     Session& session = *thread->session;
     ++thread->nested;
-    Communicator* const communicator = communicator_of(session, args.comm, now);
+    Communicator* const communicator = communicator_of(session, args, now);
     call.thread = thread;
     call.communicator = communicator;
     call.traits = traits;
@@ -208,7 +209,9 @@ bool enter_call(Call& call, uint16_t api, const CallArgs& args, uint8_t traits) 
         return enter_without_communicator(call, *thread, api, args, traits, now);
     }
     if (communicator->incomplete.load(std::memory_order_relaxed)) [[unlikely]] {
-        complete_communicator(*communicator);
+        if (!ends_communicator(args.kind)) {
+            complete_communicator(*communicator);
+        }
     }
     enter_on(call, *thread, session, communicator, api, args, traits, now);
     if ((traits & kLifecycle) != 0) [[unlikely]] {

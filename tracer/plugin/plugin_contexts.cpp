@@ -154,12 +154,12 @@ bool may_be(const PluginContext& context, const format::CommunicatorRecord& reco
 
 bool is_joined(const Session& session, const Communicator& communicator) {
     const ColdLock lock;
-    return is_joined_locked(session, communicator);
+    return lock && is_joined_locked(session, communicator);
 }
 
 void join_context(Session& session, PluginContext& context, Communicator& communicator) {
     const ColdLock lock;
-    if (context.communicator.load(std::memory_order_relaxed) == nullptr) {
+    if (lock && context.communicator.load(std::memory_order_relaxed) == nullptr) {
         join_locked(session, context, communicator);
     }
 }
@@ -178,7 +178,7 @@ Communicator* own_communicator(Session& session, PluginContext& context, const P
                               .rank = context.facts.rank >= 0 ? context.facts.rank : call.rank,
                               .known_id = identity_of(hash, context.facts.size),
                               .nccl_hash = hash};
-        made = session.communicators.add(session, args, now, now);
+        made = lock ? session.communicators.add(session, args, now, now) : nullptr;
         if (made == nullptr) {
             count_loss(session, format::Loss::kCommunicatorsUntracked);
             return nullptr;
@@ -217,7 +217,7 @@ PluginHandle plugin_comm_opened(const PluginComm& comm) {
     bool nobody = false;  // no wrapper can have seen it
     {
         const ColdLock lock;
-        context = take_context(session, comm);
+        context = lock ? take_context(session, comm) : nullptr;
         if (context == nullptr) {
             count_loss(session, format::Loss::kChannelsDropped);
             return 0;
@@ -243,15 +243,18 @@ void plugin_comm_closed(PluginHandle handle) {
     if (context == nullptr) {
         return;
     }
-    const ColdLock lock;
     Communicator* const communicator = context->communicator.load(std::memory_order_relaxed);
     if (communicator != nullptr && context->own.load(std::memory_order_relaxed)) {
         current->communicators.forget(*communicator);
         store_field(communicator->record->closed_ticks, now_ticks());
         store_field(communicator->record->state, CommState::kDestroyed);
     }
+    int* const mask = context->facts.mask;
     context->generation.fetch_add(1, std::memory_order_release);
-    settle_mask(*current, context->facts.mask);
+    // NCCL closes its plugin in an abort, too, which waits for nobody: the mask is then settled with the next communicator.
+    if (const ColdLock lock(ColdLock::Wait::kNone); lock) {
+        settle_mask(*current, mask);
+    }
 }
 
 }  // namespace titan::tracer

@@ -1,6 +1,5 @@
 #include "bindings.h"
 
-#include "cold_lock.h"
 #include "session.h"
 
 namespace titan::tracer {
@@ -16,16 +15,21 @@ void set_bindings(const Bindings& given) { set = given; }
 const Bindings& bindings() { return set; }
 
 bool learn_driver(Session& session) {
-    const ColdLock lock;
-    if (!session.driver_known.load(std::memory_order_relaxed) && set.find_driver != nullptr &&
-        set.find_driver(session.driver)) {
-        int version = 0;
-        if (session.driver.driver_version(&version) == kCudaSuccess) {
-            store_field(session.header->driver_version, version);
-        }
-        session.driver_known.store(true, std::memory_order_release);
+    // One thread asks, and nobody waits for it: what it calls may block.
+    if (session.driver_known.load(std::memory_order_acquire) ||
+        session.driver_asked.exchange(true, std::memory_order_acquire)) {
+        return session.driver_known.load(std::memory_order_acquire);
     }
-    return session.driver_known.load(std::memory_order_relaxed);
+    if (set.find_driver == nullptr || !set.find_driver(session.driver)) {
+        session.driver_asked.store(false, std::memory_order_release);  // libcuda may be loaded later
+        return false;
+    }
+    int version = 0;
+    if (session.driver.driver_version(&version) == kCudaSuccess) {
+        store_field(session.header->driver_version, version);
+    }
+    session.driver_known.store(true, std::memory_order_release);
+    return true;
 }
 
 bool find_kernel_name(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes) {

@@ -16,8 +16,10 @@ struct ForkPage {
     std::atomic<Session*> session;
     std::atomic<Phase> phase;
     std::atomic<int> starter;  // thread id
+    std::atomic<uintptr_t> starter_frame;
     std::atomic<uint32_t> cold_lock;
-    std::atomic<uint32_t> signal_lock;  // of the table in signals.cpp
+    std::atomic<const void*> cold_lock_holder;  // the thread, by the address of its nesting
+    std::atomic<uint32_t> signal_lock;          // of the table in signals.cpp
 };
 [[gnu::visibility("hidden")]] extern constinit std::atomic<ForkPage*> fork_page;
 

@@ -1,13 +1,16 @@
 #include "session.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/map_private.h"
+#include "base/uninterrupted.h"
 #include "bindings.h"
 #include "dump/signals.h"
 #include "dump/watch.h"
@@ -142,17 +145,56 @@ Session* open_session() {
     return session;
 }
 
+// For good: nobody waits for this start any more. Should it end well all the same, then it is recorded from there on.
+void give_up_start(ForkPage& page) {
+    Phase phase = Phase::kStarting;
+    page.phase.compare_exchange_strong(phase, Phase::kOff, std::memory_order_acq_rel);
+}
+
+// The start is kept from being cut off (start_protected); where it was all the same, nobody may pay for that but the record.
+bool is_start_abandoned(const ForkPage& page) {
+    const int starter = page.starter.load(std::memory_order_relaxed);
+    if (starter == gettid()) {
+        const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+        return here > page.starter_frame.load(std::memory_order_relaxed);  // left by a longjmp
+    }
+    return starter != 0 && syscall(SYS_tgkill, getpid(), starter, 0) != 0 && errno == ESRCH;
+}
+
 // Waits for the thread that is starting the session: what this thread is about to do must not be missing in it.
 Session* wait_for_start(ForkPage& page) {
-    constexpr int kMaxRounds = 20'000;  // of 0.5 ms
-    if (page.starter.load(std::memory_order_relaxed) == gettid()) {
-        return nullptr;  // a signal handler interrupted the start
+    constexpr uint64_t kLongestStartNs = 2'000'000'000;
+    constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 500'000};
+    const int saved_errno = errno;
+    const NotCancelled not_cancelled;
+    const uint64_t deadline_ns = monotonic_now_ns() + kLongestStartNs;
+    while (page.phase.load(std::memory_order_acquire) == Phase::kStarting) {
+        if (is_start_abandoned(page) || monotonic_now_ns() > deadline_ns) {
+            give_up_start(page);
+        } else if (page.starter.load(std::memory_order_relaxed) == gettid()) {
+            break;  // the handler of a fault interrupted the start
+        } else {
+            nanosleep(&kPause, nullptr);
+        }
     }
-    for (int round = 0; round < kMaxRounds && page.phase.load(std::memory_order_acquire) == Phase::kStarting; ++round) {
-        const timespec pause{.tv_sec = 0, .tv_nsec = 500'000};
-        nanosleep(&pause, nullptr);
-    }
+    errno = saved_errno;
     return page.session.load(std::memory_order_acquire);
+}
+
+// A signal's handler may never return here, and a thread that is cancelled certainly not: both wait until the session is there.
+Session* start_protected(ForkPage& page) {
+    const NotCancelled not_cancelled;
+    const Uninterrupted uninterrupted;
+    page.starter_frame.store(reinterpret_cast<uintptr_t>(__builtin_frame_address(0)), std::memory_order_relaxed);
+    Session* const opened = open_session();
+    page.session.store(opened, std::memory_order_release);
+    if (opened != nullptr) {
+        set_cuda_interposed(opened->config.cuda == CudaMode::kInterpose);
+        start_watch();
+        install_signals(opened->config);
+    }
+    page.phase.store(opened != nullptr ? Phase::kRunning : Phase::kOff, std::memory_order_release);
+    return opened;
 }
 
 }  // namespace
@@ -165,19 +207,13 @@ Session* start_session() {
             return nullptr;
         }
     }
+    const int self = gettid();
     Phase phase = Phase::kAsleep;
     if (!page->phase.compare_exchange_strong(phase, Phase::kStarting, std::memory_order_acq_rel)) {
         return phase == Phase::kStarting ? wait_for_start(*page) : page->session.load(std::memory_order_acquire);
     }
-    page->starter.store(gettid(), std::memory_order_relaxed);
-    Session* const opened = open_session();
-    page->session.store(opened, std::memory_order_release);
-    if (opened != nullptr) {
-        set_cuda_interposed(opened->config.cuda == CudaMode::kInterpose);
-        start_watch();
-        install_signals(opened->config);
-    }
-    page->phase.store(opened != nullptr ? Phase::kRunning : Phase::kOff, std::memory_order_release);
+    page->starter.store(self, std::memory_order_relaxed);
+    Session* const opened = start_protected(*page);
     if (opened != nullptr && bindings().session_started != nullptr) {
         bindings().session_started(opened->config.cuda == CudaMode::kCupti);
     }

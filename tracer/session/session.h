@@ -42,6 +42,7 @@ struct Session {
     Communicators communicators;
     DriverApi driver;                // see learn_driver
     std::atomic<bool> driver_known;  // `driver` is filled in
+    std::atomic<bool> driver_asked;  // a thread is filling it in, or has
     GpuProgress gpu_progress;
     Graphs graphs;
     uint32_t api_names[kMaxApis];  // string id of each function's name

@@ -122,6 +122,9 @@ void list_native_modules(CallSites& sites) {
     list_modules(of.lists[next], of.maps, sizeof(of.maps));
     const bool changed = keep_new_modules(sites, of.lists[of.current], of.lists[next]);
     const ColdLock lock;
+    if (!lock) {
+        return;  // listed again when the next unknown address is met
+    }
     of.current = next;
     if (changed) {
         of.native.generation.fetch_add(1, std::memory_order_relaxed);
@@ -130,16 +133,24 @@ void list_native_modules(CallSites& sites) {
 
 // On the thread that met the address, once for each.
 bool learn_unwind_rule(uint64_t address) {
-    const ColdLock lock;
     Setup& of = *setup;
-    const Module* const module = of.lists[of.current].find(address);
-    if (module != nullptr) {
-        return of.native.rules.set(address, read_unwind_rule(*module, address));
+    Module module{};
+    UnwindRule rule{UnwindRule::kUnknown};
+    {
+        const ColdLock lock;
+        const Module* const found = lock ? of.lists[of.current].find(address) : nullptr;
+        if (found != nullptr) {
+            module = *found;
+        } else {
+            of.unknown_code.store(true, std::memory_order_relaxed);
+            rule.frame_words = of.native.generation.load(std::memory_order_relaxed);
+        }
     }
-    of.unknown_code.store(true, std::memory_order_relaxed);
-    UnwindRule unknown{UnwindRule::kUnknown};
-    unknown.frame_words = of.native.generation.load(std::memory_order_relaxed);
-    return of.native.rules.set(address, unknown);
+    if (module.begin != module.end) {
+        rule = read_unwind_rule(module, address);  // from the module's file: it may take long
+    }
+    const ColdLock lock;
+    return lock && of.native.rules.set(address, rule);
 }
 
 void start_native(CallSites& sites) {
