@@ -11,6 +11,8 @@
 namespace titan {
 namespace {
 
+constexpr size_t kStatusBytes = 8192;  // masks of thousands of processors
+
 void write_task_dir(pid_t process, TextWriter& path) {
     if (process == kThisProcess) {
         path.text("/proc/self/task");
@@ -58,20 +60,28 @@ void read_system_call(Thread place, ProcThread& thread) {
     if (read_of_thread(place, "syscall", text, sizeof(text)) == 0) {
         return;
     }
-    if (text[0] < '0' || text[0] > '9') {
-        thread.system_call = -1;
-        return;
-    }
-    thread.system_call = static_cast<int64_t>(decimal_at(text));
+    const bool inside = text[0] >= '0' && text[0] <= '9';
+    thread.system_call = inside ? static_cast<int64_t>(decimal_at(text)) : -1;
     const char* at = text;
-    for (uint64_t& argument : thread.arguments) {
+    const auto take = [&at] {
         at = strstr(at, " 0x");
-        if (at == nullptr) {
-            return;
-        }
-        at += 3;
-        argument = hex_at(at);
+        at += at == nullptr ? 0 : 3;
+        return at == nullptr ? 0 : hex_at(at);
+    };
+    for (uint64_t& argument : thread.arguments) {
+        argument = inside && at != nullptr ? take() : 0;
     }
+    thread.stack_pointer = at == nullptr ? 0 : take();
+    thread.instruction = at == nullptr ? 0 : take();
+}
+
+uint64_t switches_in(const char* status) {
+    uint64_t sum = 0;
+    for (const char* const name : {"\nvoluntary_ctxt_switches:", "\nnonvoluntary_ctxt_switches:"}) {
+        const char* const count = proc_field(status, name);
+        sum += count == nullptr ? 0 : decimal_at(count);
+    }
+    return sum;
 }
 
 }  // namespace
@@ -79,7 +89,7 @@ void read_system_call(Thread place, ProcThread& thread) {
 bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process) {
     const Thread place{process, tid};
     thread = ProcThread{};
-    char status[4096];
+    char status[kStatusBytes];
     if (read_of_thread(place, "status", status, sizeof(status)) == 0) {
         return false;
     }
@@ -90,6 +100,7 @@ bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process) {
     thread.state = state == nullptr ? '?' : *state;
     const char* const blocked = proc_field(status, "\nSigBlk:");
     thread.blocked_signals = blocked == nullptr ? 0 : hex_at(blocked);
+    thread.switches = switches_in(status);
     char text[128];
     if (read_of_thread(place, "wchan", text, sizeof(text)) != 0 && !same_text(text, "0")) {
         copy_text(thread.wait_channel, sizeof(thread.wait_channel), text);
@@ -99,6 +110,17 @@ bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process) {
     }
     read_system_call(place, thread);
     return true;
+}
+
+bool waits_since(pid_t tid, const ProcThread& seen) {
+    const Thread place{kThisProcess, tid};
+    ProcThread now{};
+    char status[kStatusBytes];
+    // In this order: a thread that ran when it was seen has left a processor by the time that it is found waiting.
+    read_system_call(place, now);
+    return now.instruction == seen.instruction && now.stack_pointer == seen.stack_pointer && now.instruction != 0 &&
+           seen.switches != 0 && read_of_thread(place, "status", status, sizeof(status)) != 0 &&
+           switches_in(status) == seen.switches;
 }
 
 size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out, pid_t process) {

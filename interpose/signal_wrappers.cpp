@@ -1,9 +1,11 @@
 // sigaction and its relatives: for a signal that the tracer owns the program's action is changed in the tracer's table,
-// for every other the real function is called. Before the session no signal is owned.
+// for every other the real function is called. Before the session no signal is owned. sigaltstack is only noted.
 //
 // signal-safe, before our constructor, too: looking the real functions up takes no lock.
 #include <errno.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -104,6 +106,15 @@ int wrap_ignore(SignalApi api, const char* name, int flags, int number) {
     return change_handler(number, SIG_IGN, flags, old);
 }
 
+int wrap_stack(SignalApi api, const char* name, int, const stack_t* stack, stack_t* old) {
+    auto* const real = reinterpret_cast<decltype(&::sigaltstack)>(real_function(api, name));
+    const int result = real != nullptr ? real(stack, old) : static_cast<int>(syscall(SYS_sigaltstack, stack, old));
+    if (result == 0 && stack != nullptr) {
+        tracer::note_alternative_stack();
+    }
+    return result;
+}
+
 }  // namespace
 
 void find_signal_functions() {
@@ -123,6 +134,8 @@ void find_signal_functions() {
 #define TITAN_ARGUMENTS_set number, handler
 #define TITAN_SIGNATURE_ignore(name) int name(int number) noexcept
 #define TITAN_ARGUMENTS_ignore number
+#define TITAN_SIGNATURE_stack(name) int name(const stack_t* stack, stack_t* old) noexcept
+#define TITAN_ARGUMENTS_stack stack, old
 
 #define SIGNAL(name, shape, flags)                                                                   \
     extern "C" __attribute__((visibility("default"))) TITAN_SIGNATURE_##shape(name) {                \

@@ -52,28 +52,20 @@ void give_answer(int, siginfo_t* info, void* context) {
     errno = saved_errno;
 }
 
-bool is_ours(const struct sigaction& action) {
-    return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == give_answer;
+bool is_ours(const struct sigaction& action, int flags) {
+    return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == give_answer &&
+           (action.sa_flags & SA_ONSTACK) == flags;
 }
 
 bool is_free(const struct sigaction& action) {
     return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL;
 }
 
-}  // namespace
-
-bool prepare_asking() {
-    if (slots == nullptr) {
-        slots.store(map_private<Slot>(kAskedAtOnce), std::memory_order_release);
-    }
-    return slots != nullptr;
-}
-
-int stack_signal() {
+// 0: there is none. From above: the low ones are what programs and libraries take first.
+int take_signal(int flags) {
     struct sigaction action {};
-    // From above: the low ones are what programs and libraries take first.
     for (int number = SIGRTMAX - 1; number > SIGRTMIN; --number) {
-        if (__sigaction(number, nullptr, &action) == 0 && is_ours(action)) {
+        if (__sigaction(number, nullptr, &action) == 0 && is_ours(action, flags)) {
             return number;
         }
     }
@@ -81,7 +73,7 @@ int stack_signal() {
         if (__sigaction(number, nullptr, &action) == 0 && is_free(action)) {
             struct sigaction ours {};
             ours.sa_sigaction = give_answer;
-            ours.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+            ours.sa_flags = SA_SIGINFO | SA_RESTART | flags;
             sigemptyset(&ours.sa_mask);
             return __sigaction(number, &ours, nullptr) == 0 ? number : 0;
         }
@@ -89,18 +81,49 @@ int stack_signal() {
     return 0;
 }
 
-void ask_thread(int signal_number, size_t slot, pid_t tid, uint64_t python_state) {
+// Threads that have set an alternative stack up, by their ids. Two may share a bit, and a bit outlives its thread: then one is asked
+// on the stack that it is on for nothing.
+constexpr size_t kThreadBits = 64 << 10;
+constinit std::atomic<uint64_t> with_alternative_stack[kThreadBits / 64]{};
+
+bool has_set_alternative_stack(pid_t tid) {
+    const size_t bit = static_cast<size_t>(tid) % kThreadBits;
+    return (with_alternative_stack[bit / 64].load(std::memory_order_relaxed) >> (bit % 64) & 1) != 0;
+}
+
+}  // namespace
+
+bool prepare_asking() {
+    if (slots == nullptr) {
+        slots.store(map_private<Slot>(kAskedAtOnce + 1),
+                    std::memory_order_release);  // the last: of nobody who is asked
+    }
+    return slots != nullptr;
+}
+
+void note_alternative_stack() {
+    const size_t bit = static_cast<size_t>(gettid()) % kThreadBits;
+    with_alternative_stack[bit / 64].fetch_or(uint64_t{1} << (bit % 64), std::memory_order_relaxed);
+}
+
+bool take_stack_signals(StackSignals& signals) {
+    signals = {take_signal(SA_ONSTACK), take_signal(0)};
+    return signals.alternative != 0 && signals.plain != 0;
+}
+
+void ask_thread(const StackSignals& signals, size_t slot, pid_t tid, uint64_t python_state) {
+    const int number = has_set_alternative_stack(tid) ? signals.plain : signals.alternative;
     const uint64_t question = ++questions;
     Slot& of = slots.load(std::memory_order_relaxed)[slot];
     of.python_state = python_state;
     of.state.store(word(question, State::kAsked), std::memory_order_release);
     siginfo_t info{};
-    info.si_signo = signal_number;
+    info.si_signo = number;
     info.si_code = SI_QUEUE;
     info.si_pid = getpid();
     info.si_uid = getuid();
     info.si_value.sival_ptr = reinterpret_cast<void*>(question * kAskedAtOnce + slot);
-    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signal_number, &info) != 0) {
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info) != 0) {
         of.state.store(0, std::memory_order_relaxed);
     }
 }
@@ -148,9 +171,11 @@ const Answer* take_answer(size_t slot) {
     }
 }
 
+Answer& room_for_waiting() { return slots.load(std::memory_order_relaxed)[kAskedAtOnce].answer; }
+
 void release_asking_memory() {
     if (Slot* const all = slots.load(std::memory_order_relaxed)) {
-        for (size_t i = 0; i < kAskedAtOnce; ++i) {
+        for (size_t i = 0; i <= kAskedAtOnce; ++i) {
             const auto begin = (reinterpret_cast<uintptr_t>(all[i].answer.thread.stack) + 4095) / 4096 * 4096;
             const auto end = reinterpret_cast<uintptr_t>(all[i].answer.thread.stack + kStackCopyBytes) / 4096 * 4096;
             madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);

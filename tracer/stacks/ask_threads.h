@@ -1,4 +1,4 @@
-// Asks threads of this process where they stand: a real-time signal to each, whose handler copies its registers and stack
+// Asks threads of this process that run where they stand: a real-time signal to each, whose handler copies its registers and stack
 // into a slot, walks its Python frames and returns. The handler takes no lock and calls nothing but the kernel, so it does not matter what it
 // interrupts. Ask and answer are for the watch thread.
 #pragma once
@@ -18,12 +18,19 @@ inline constexpr size_t kAskedAtOnce = 32;
 // Maps the slots. False: no memory.
 bool prepare_asking();
 
-// Finds a real-time signal that the program has no action for, and takes it (again, where the program took it since).
-// 0: there is none.
-int stack_signal();
+// Real-time signals that the program has no action for, taken (again, where the program took one since). Two, as the kernel knows
+// nothing of a thread's alternative stack but its range: one that a program set up may be too small for a handler that the
+// program does not have, or gone. Threads that did so are asked where they stand. Those of runtimes that set it up without
+// libc (Go) stand on stacks that have no room for handlers.
+struct StackSignals {
+    int alternative;  // on the alternative stack, where there is one
+    int plain;        // on the stack that the thread is on
+};
+// False: there are none.
+bool take_stack_signals(StackSignals& signals);
 
-// Asks with that signal; a thread that is gone meanwhile does not answer. `python_state`: the thread's own, 0 none.
-void ask_thread(int signal_number, size_t slot, pid_t tid, uint64_t python_state);
+// Asks with one of them; a thread that is gone meanwhile does not answer. `python_state`: the thread's own, 0 none.
+void ask_thread(const StackSignals& signals, size_t slot, pid_t tid, uint64_t python_state);
 // Waits until all slots that were asked have answered, or until that moment (CLOCK_MONOTONIC).
 void await_answers(uint64_t deadline_ns);
 struct Answer {
@@ -32,6 +39,9 @@ struct Answer {
 };
 // What a slot's thread answered, null if it did not. Afterwards the slot is free; an answer that comes later finds nobody.
 const Answer* take_answer(size_t slot);
+
+// Like take_answer, of a thread that waits and is not asked: its stack is read from here.
+Answer& room_for_waiting();
 
 void release_asking_memory();
 

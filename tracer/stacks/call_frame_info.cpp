@@ -404,38 +404,57 @@ UnwindRule rule_of(const State& state) {
     return rule;
 }
 
-}  // namespace
+// What the tables say about the function around an address, up to its instructions.
+struct Entry {
+    Cursor shared;
+    Cursor function;
+    Common common;
+    uint64_t begin;
+};
 
-UnwindRule read_unwind_rule(const Module& module, uint64_t return_address) {
-    constexpr UnwindRule kStop{UnwindRule::kStop};
-    const uint64_t call = return_address - 1;  // a call may be the last instruction of its function
-    const uint64_t entry = find_entry(module, call);
+bool open_entry(const Module& module, uint64_t address, Entry& opened) {
+    const uint64_t entry = find_entry(module, address);
     if (entry == 0) {
-        return kStop;
+        return false;
     }
     Cursor function(entry, entry + kMaxProgramBytes);
     uint32_t distance = 0;
     if (!begin_entry(function, distance) || distance == 0) {
-        return kStop;
+        return false;
     }
     const uint64_t common_at = entry + sizeof(uint32_t) - distance;
     Cursor shared(common_at, common_at + kMaxProgramBytes);
     Common common;
-    if (!read_common(shared, common) || common.of_signal) {
-        return kStop;
+    if (!read_common(shared, common)) {
+        return false;
     }
     const uint64_t begin = function.encoded(common.pointers);
     const uint64_t bytes = function.encoded(common.pointers & 0x0f);
     if (common.has_augmentation) {
         function.skip(function.unsigned_leb());
     }
-    if (!function.good() || call < begin || call - begin >= bytes) {
+    opened = {shared, function, common, begin};
+    return function.good() && address >= begin && address - begin < bytes;
+}
+
+}  // namespace
+
+uint64_t function_begin(const Module& module, uint64_t address) {
+    Entry entry{Cursor(0, 0), Cursor(0, 0), {}, 0};
+    return open_entry(module, address, entry) ? entry.begin : 0;
+}
+
+UnwindRule read_unwind_rule(const Module& module, uint64_t return_address) {
+    constexpr UnwindRule kStop{UnwindRule::kStop};
+    const uint64_t call = return_address - 1;  // a call may be the last instruction of its function
+    Entry entry{Cursor(0, 0), Cursor(0, 0), {}, 0};
+    if (!open_entry(module, call, entry) || entry.common.of_signal) {
         return kStop;
     }
-    Program program(common, begin, call);
-    program.run(shared);
+    Program program(entry.common, entry.begin, call);
+    program.run(entry.shared);
     program.begin_function();
-    program.run(function);
+    program.run(entry.function);
     return program.good() ? rule_of(program.state()) : kStop;
 }
 

@@ -1,8 +1,13 @@
 #include "capture_stacks.h"
 
+#include <linux/futex.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "ask_threads.h"
 #include "base/clock.h"
@@ -15,6 +20,7 @@
 #include "modules.h"
 #include "python_reader.h"
 #include "stack_image.h"
+#include "tracer/signal_actions.h"
 #include "unwinder.h"
 
 namespace titan::tracer {
@@ -29,6 +35,9 @@ constexpr uint64_t kAllNs = 500'000'000;     // that all of them get
 constexpr uint64_t kHurriedNs = 10'000'000;  // that it gets once that is over
 // After that the rest is left out: where thousands of threads fight for the processors, reading /proc alone takes seconds.
 constexpr uint64_t kEndNs = 2'000'000'000;
+// A thread that runs may wait at the next look. One that is asked ran each time: it hardly ever begins to wait just then.
+constexpr int kLooks = 10;
+constexpr timespec kBetweenLooks{0, 1'000'000};
 constexpr uint64_t kNamingNs = 100'000'000;  // that looking for names of exported functions gets
 
 // Threads of a program often stand in the same lines.
@@ -39,6 +48,26 @@ struct KnownPlace {
 };
 constexpr size_t kKnownPlaces = 4096;
 
+constexpr int64_t kUnknownCall = -2;  // of ProcThread
+
+bool blocks_signal(const ProcThread& proc, int number) { return (proc.blocked_signals >> (number - 1) & 1) != 0; }
+
+bool is_ours(pid_t tid, const ProcThread& proc) {
+    return tid == gettid() || (blocks_signal(proc, SIGRTMAX - 1) && starts_with(proc.name, "titan-"));
+}
+
+// A signal ends no wait of this kind: the kernel begins it again, and nobody notices. Not so a read or a write, which may end
+// with a part, and whatever has a time limit (signal(7)).
+bool is_restarted(const ProcThread& proc) {
+    constexpr int64_t kNoCall = -1;
+    if (proc.system_call != SYS_futex) {
+        return proc.system_call == kNoCall || proc.system_call == SYS_wait4 || proc.system_call == SYS_waitid;
+    }
+    const uint64_t operation = proc.arguments[1] & static_cast<uint64_t>(FUTEX_CMD_MASK);
+    const bool no_limit = proc.arguments[3] == 0;
+    return no_limit && (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET || operation == FUTEX_LOCK_PI);
+}
+
 struct StackMemory {
     char* image;
     char* maps;
@@ -46,6 +75,7 @@ struct StackMemory {
     uint32_t* known_texts;
     KnownPlace* known_places;
     pid_t* tids;
+    format::StackThread** open;
     NamedAddress* named;
 };
 constinit StackMemory memory{};
@@ -61,20 +91,24 @@ class Collector {
         for (size_t i = 0; i < modules_.count; ++i) {
             image_.add_module(modules_.modules[i]);
         }
-        signal_ = stack_signal();
-        new_unwind_round(signal_);
-        note_what_is_missing();
+        has_signals_ = take_stack_signals(signals_);
+        new_unwind_round(signals_.plain);
         image_.header().python = image_.text(find_python());
         size_t left_out = 0;
         const size_t count = list_threads(memory.tids, StackImage::kMaxThreads, left_out);
-        size_t asked = 0;
-        while (asked < count && monotonic_now_ns() - began_ns_ < kEndNs) {
-            const size_t rest = count - asked;
-            const size_t now = rest < kAskedAtOnce ? rest : kAskedAtOnce;
-            ask(memory.tids + asked, now);
-            asked += now;
+        size_t seen = 0;
+        while (seen < count && !is_over()) {
+            note(memory.tids[seen++]);
         }
-        image_.header().threads_left_out = static_cast<uint32_t>(left_out + count - asked);
+        image_.header().threads_left_out = static_cast<uint32_t>(left_out + count - seen);
+        for (int looks = 1; looks < kLooks && open_ != 0 && !is_over(); ++looks) {
+            syscall(SYS_nanosleep, &kBetweenLooks, nullptr);
+            look_again();
+        }
+        for (size_t asked = 0; asked < open_ && !is_over(); asked += kAskedAtOnce) {
+            ask(memory.open + asked, std::min(open_ - asked, kAskedAtOnce));
+        }
+        note_what_is_missing();
         forget_python();
         image_.header().took_ns = monotonic_now_ns() - began_ns_;
         add_exported_names(image_, modules_, {memory.named, memory.maps, kMapsBytes}, monotonic_now_ns() + kNamingNs);
@@ -86,59 +120,120 @@ class Collector {
             image_.header().note = image_.text(
                 "this process may not read its own memory (process_vm_readv and /proc/self/mem are "
                 "denied): stacks are their first frame");
-        } else if (signal_ == 0) {
-            image_.header().note = image_.text("the program uses all real-time signals: no thread could be asked");
+        } else if (!has_signals_) {
+            image_.header().note =
+                image_.text("the program uses all real-time signals: threads that run could not be asked");
+        } else if (any_hidden_) {
+            image_.header().note = image_.text(
+                "the system does not tell where threads wait (/proc/self/task/*/syscall): they were not asked, as a "
+                "signal may end their wait");
         } else if (!has_unwinder()) {
             image_.header().note =
                 image_.text("libunwind is not installed: stacks follow frame pointers, and end where code has none");
         }
     }
 
-    void ask(const pid_t* tids, size_t count) {
-        format::StackThread* threads[kAskedAtOnce] = {};
-        for (size_t i = 0; i < count; ++i) {
+    bool is_over() const { return monotonic_now_ns() - began_ns_ >= kEndNs; }
+
+    void note(pid_t tid) {
+        ProcThread proc;
+        format::StackThread* thread = nullptr;
+        if (!read_proc_thread(tid, proc) || (thread = image_.add_thread()) == nullptr) {
+            return;
+        }
+        image_.describe(*thread, tid, proc);
+        if (!look(proc, *thread)) {
+            memory.open[open_++] = thread;
+        }
+    }
+
+    void look_again() {
+        size_t kept = 0;
+        for (size_t i = 0; i < open_; ++i) {
+            format::StackThread* const thread = memory.open[i];
             ProcThread proc;
-            if (read_proc_thread(tids[i], proc) && (threads[i] = image_.add_thread()) != nullptr) {
-                describe(tids[i], proc, *threads[i]);
+            if (!read_proc_thread(thread->tid, proc)) {
+                continue;
+            }
+            image_.describe(*thread, thread->tid, proc);
+            if (!look(proc, *thread)) {
+                memory.open[kept++] = thread;
             }
         }
+        open_ = kept;
+    }
+
+    // True when all that can be had of the thread is there. It has the outcome then that it keeps if it is not heard from.
+    bool look(const ProcThread& proc, format::StackThread& thread) {
+        const bool blocks =
+            has_signals_ && (blocks_signal(proc, signals_.plain) || blocks_signal(proc, signals_.alternative));
+        const bool hidden = proc.system_call == kUnknownCall && proc.state != 'R';
+        any_hidden_ = any_hidden_ || hidden;
+        thread.outcome = is_ours(thread.tid, proc) ? StackOutcome::kOurs
+                         : hidden || !has_signals_ ? StackOutcome::kNotAsked
+                         : blocks                  ? StackOutcome::kBlocksSignal
+                                                   : StackOutcome::kNoAnswer;
+        if (thread.outcome == StackOutcome::kOurs) {
+            return true;
+        }
+        if (proc.instruction == 0) {
+            return hidden;
+        }
+        const bool may_ask = thread.outcome == StackOutcome::kNoAnswer && is_restarted(proc);
+        return read_waiting(proc, thread, may_ask);
+    }
+
+    // False: it has run meanwhile, or a signal is better: that tells all registers.
+    bool read_waiting(const ProcThread& proc, format::StackThread& thread, bool may_ask) {
+        Answer& answer = room_for_waiting();
+        capture_waiting(answer.thread, proc);
+        walk_python(python_state_of(thread.tid), answer.python);
+        return waits_since(thread.tid, proc) && write(answer, thread, may_ask);
+    }
+
+    void ask(format::StackThread* const* threads, size_t count) {
         const uint64_t now_ns = monotonic_now_ns();
         const uint64_t deadline_ns = now_ns + (now_ns - began_ns_ < kAllNs ? kAnswerNs : kHurriedNs);
         for (size_t i = 0; i < count; ++i) {
-            if (threads[i] != nullptr && threads[i]->outcome == StackOutcome::kNoAnswer) {
-                ask_thread(signal_, i, tids[i], python_state_of(tids[i]));
+            if (threads[i]->outcome == StackOutcome::kNoAnswer) {
+                ask_thread(signals_, i, threads[i]->tid, python_state_of(threads[i]->tid));
             }
         }
         await_answers(deadline_ns);
         for (size_t i = 0; i < count; ++i) {
-            if (threads[i] == nullptr || threads[i]->outcome != StackOutcome::kNoAnswer) {
+            if (threads[i]->outcome != StackOutcome::kNoAnswer) {
                 continue;
             }
+            ProcThread proc;
             if (const Answer* answer = take_answer(i)) {
-                write(answer->thread, *threads[i]);
-                write(answer->python, *threads[i]);
+                write(*answer, *threads[i], false);
+            } else if (read_proc_thread(threads[i]->tid, proc) && proc.instruction != 0) {
+                read_waiting(proc, *threads[i], false);
             }
         }
     }
 
-    // The outcome that the thread has if it is not heard from.
-    void describe(pid_t tid, const ProcThread& proc, format::StackThread& thread) {
-        image_.describe(thread, tid, proc);
-        const bool blocks = signal_ != 0 && (proc.blocked_signals >> (signal_ - 1) & 1) != 0;
-        thread.outcome = tid == gettid() || (blocks && starts_with(proc.name, "titan-")) ? StackOutcome::kOurs
-                         : signal_ == 0                                                  ? StackOutcome::kNotAsked
-                         : blocks                                                        ? StackOutcome::kBlocksSignal
-                                                                                         : StackOutcome::kNoAnswer;
+    // False: frames are missing, and `whole` was asked for.
+    bool write(const Answer& answer, format::StackThread& thread, bool whole) {
+        if (!write(answer.thread, thread, whole)) {
+            return false;
+        }
+        write(answer.python, thread);
+        return true;
     }
 
-    void write(const CapturedThread& captured, format::StackThread& thread) {
+    bool write(const CapturedThread& captured, format::StackThread& thread, bool whole) {
         size_t room = 0;
         uint64_t* const addresses = image_.frame_room(room);
         const Unwound unwound = unwind(captured, thread.tid == crashing_thread(), modules_, addresses, tops_,
                                        room < kMaxFramesOfThread ? room : kMaxFramesOfThread);
+        if (whole && !unwound.whole) {
+            return false;
+        }
         frames_seen_ = unwound.count;
         image_.add_frames(thread, unwound.count);
         thread.outcome = unwound.whole ? StackOutcome::kUnwound : StackOutcome::kCut;
+        return true;
     }
 
     void write(const PythonWalk& walked, format::StackThread& thread) {
@@ -182,7 +277,10 @@ class Collector {
     StackImage image_;
     ModuleList modules_;
     uint64_t began_ns_ = 0;
-    int signal_ = 0;
+    StackSignals signals_{};
+    bool has_signals_ = false;
+    bool any_hidden_ = false;
+    size_t open_ = 0;  // threads of memory.open: not read yet
     uint64_t tops_[kMaxFramesOfThread] = {};
     size_t frames_seen_ = 0;
 };
@@ -202,16 +300,22 @@ bool prepare_stacks() {
         memory.known_texts = map_private<uint32_t>(StackImage::kKnownTexts);
         memory.known_places = map_private<KnownPlace>(kKnownPlaces);
         memory.tids = map_private<pid_t>(StackImage::kMaxThreads);
+        memory.open = map_private<format::StackThread*>(StackImage::kMaxThreads);
         memory.named = map_private<NamedAddress>(StackImage::kMaxFrames);
     }
     if (memory.image == nullptr || memory.maps == nullptr || memory.modules == nullptr || memory.tids == nullptr ||
-        memory.named == nullptr || memory.known_texts == nullptr || memory.known_places == nullptr ||
-        !prepare_asking() || !prepare_python()) {
+        memory.open == nullptr || memory.named == nullptr || memory.known_texts == nullptr ||
+        memory.known_places == nullptr || !prepare_asking() || !prepare_python()) {
         memory = StackMemory{};
         return false;
     }
     prepare_unwinder();
-    stack_signal();  // taken early, before the program's threads know it as one that kills
+    StackSignals signals{};
+    take_stack_signals(signals);  // early, before the program's threads know them as ones that kill
+    stack_t alternative{};
+    if (sigaltstack(nullptr, &alternative) == 0 && (alternative.ss_flags & SS_DISABLE) == 0) {
+        note_alternative_stack();  // over a fork
+    }
     return true;
 }
 

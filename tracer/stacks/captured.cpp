@@ -2,9 +2,19 @@
 
 #include <ucontext.h>
 
+#include <iterator>
+
 #include "base/own_memory.h"
 
 namespace titan::tracer {
+namespace {
+
+void copy_stack(CapturedThread& thread) {
+    thread.stack_begin = thread.registers[kStackPointer];
+    thread.stack_bytes = read_memory(thread.stack_begin, thread.stack, sizeof(thread.stack));
+}
+
+}  // namespace
 
 void capture(CapturedThread& thread, const void* signal_context) {
     const mcontext_t& machine = static_cast<const ucontext_t*>(signal_context)->uc_mcontext;
@@ -21,8 +31,27 @@ void capture(CapturedThread& thread, const void* signal_context) {
     thread.registers[kStackPointer] = machine.sp;
     thread.registers[kInstruction] = machine.pc;
 #endif
-    thread.stack_begin = thread.registers[kStackPointer];
-    thread.stack_bytes = read_memory(thread.stack_begin, thread.stack, sizeof(thread.stack));
+    thread.known_registers = ~uint64_t{0};
+    copy_stack(thread);
+}
+
+void capture_waiting(CapturedThread& thread, const ProcThread& proc) {
+#if defined(__x86_64__)
+    constexpr size_t kArguments[] = {5, 4, 1, 10, 8, 9};  // rdi, rsi, rdx, r10, r8, r9
+#elif defined(__aarch64__)
+    constexpr size_t kArguments[] = {0, 1, 2, 3, 4, 5};
+#endif
+    thread.known_registers = 0;
+    const auto set = [&thread](size_t number, uint64_t value) {
+        thread.registers[number] = value;
+        thread.known_registers |= uint64_t{1} << number;
+    };
+    set(kInstruction, proc.instruction);
+    set(kStackPointer, proc.stack_pointer);
+    for (size_t i = 0; proc.system_call >= 0 && i < std::size(kArguments); ++i) {
+        set(kArguments[i], proc.arguments[i]);
+    }
+    copy_stack(thread);
 }
 
 }  // namespace titan::tracer

@@ -1,10 +1,12 @@
-// Where a thread stood: its registers and the part of its stack above its stack pointer, copied while it was held.
+// Where a thread stood: its registers and the part of its stack above its stack pointer, copied while it was held or waited.
 #pragma once
 
 #include <signal.h>
 
 #include <cstddef>
 #include <cstdint>
+
+#include "base/proc_thread.h"
 
 namespace titan::tracer {
 
@@ -24,6 +26,7 @@ inline constexpr size_t kInstruction = 32;
 
 struct CapturedThread {
     uint64_t registers[kRegisters];
+    uint64_t known_registers;  // bit n: register n
     uint64_t stack_begin;
     size_t stack_bytes;
     char stack[kStackCopyBytes];
@@ -31,5 +34,7 @@ struct CapturedThread {
 
 // Fills in the registers of what a signal interrupted, and copies its stack. signal-safe.
 void capture(CapturedThread& thread, const void* signal_context);
+// The same of a thread that waits in the kernel, as far as that tells.
+void capture_waiting(CapturedThread& thread, const ProcThread& proc);
 
 }  // namespace titan::tracer

@@ -69,7 +69,7 @@ void StackImage::describe(format::StackThread& thread, pid_t tid, const ProcThre
     thread.state = proc.state;
     thread.wait_channel = text(proc.wait_channel);
     thread.system_call = proc.system_call;
-    memcpy(thread.system_call_arguments, proc.arguments, sizeof(proc.arguments));
+    memcpy(thread.system_call_arguments, proc.arguments, sizeof(thread.system_call_arguments));
     thread.cpu_ns = proc.cpu_ns;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/own_memory.h"
 #include "formats/stacks_layout.h"
+#include "lost_frame.h"
 
 namespace titan::tracer {
 namespace {
@@ -61,6 +62,8 @@ struct Context {
     const CapturedThread& thread;
     bool steady;
     const ModuleList& modules;
+    uint64_t registers[kRegisters];
+    uint64_t known_registers;
 };
 
 int access_memory(unw_addr_space_t, unw_word_t address, unw_word_t* value, int write, void* argument) {
@@ -81,10 +84,12 @@ int access_memory(unw_addr_space_t, unw_word_t address, unw_word_t* value, int w
 }
 
 int access_register(unw_addr_space_t, unw_regnum_t number, unw_word_t* value, int write, void* argument) {
-    if (write != 0 || number < 0 || static_cast<size_t>(number) >= kRegisters) {
+    const Context& context = *static_cast<const Context*>(argument);
+    if (write != 0 || number < 0 || static_cast<size_t>(number) >= kRegisters ||
+        (context.known_registers >> number & 1) == 0) {
         return -UNW_EBADREG;
     }
-    *value = static_cast<const Context*>(argument)->thread.registers[number];
+    *value = context.registers[number];
     return 0;
 }
 
@@ -127,6 +132,9 @@ unw_accessors_t accessors() {
 Unwound follow_frame_pointers(const CapturedThread& thread, uint64_t* addresses, size_t capacity) {
     size_t count = 0;
     addresses[count++] = thread.registers[kInstruction];
+    if ((thread.known_registers >> kFramePointer & 1) == 0) {
+        return {count, false};
+    }
     uint64_t frame = thread.registers[kFramePointer];
     while (count < capacity) {
         uint64_t pair[2];
@@ -192,32 +200,85 @@ void new_unwind_round(int signal) {
 #endif
 }
 
+namespace {
+
+// A cursor that goes on where a frame is lost.
+class Walk {
+  public:
+    explicit Walk(Context& context) : context_(context) {}
+
+    bool begin() { return library.init_remote(&cursor_, library.space, &context_) == 0; }
+    // Of the frame that it stands in: where its code goes on, 0 at the end.
+    bool get(unw_word_t& address, uint64_t& top) {
+        unw_word_t stack_pointer = 0;
+        top = library.get_reg(&cursor_, UNW_REG_SP, &stack_pointer) == 0 ? stack_pointer : 0;
+        if (library.get_reg(&cursor_, UNW_REG_IP, &address) != 0) {
+            return false;
+        }
+        address += resumed_ ? 1 : 0;
+        return true;
+    }
+    // As unw_step: more than 0 where there is another frame, less where it is not found.
+    int step(unw_word_t address, uint64_t top) {
+        const int more = library.step(&cursor_);
+        resumed_ = false;
+        if (more >= 0 || (context_.known_registers >> kFramePointer & 1) != 0) {
+            return more;
+        }
+        CallerFrame caller{};
+        const Found found = find_lost_frame(context_.thread, context_.modules, address, top, caller);
+        if (found == Found::kNone) {
+            return more;
+        }
+        resumed_ = true;
+        guessed_ = found == Found::kLikely;
+        context_.registers[kInstruction] = caller.return_address - 1;  // a call may be the last of its function
+        context_.registers[kStackPointer] = caller.stack_pointer;
+        context_.registers[kFramePointer] = caller.frame_pointer;
+        context_.known_registers |= uint64_t{1} << kFramePointer;
+        return begin() ? 1 : -UNW_EBADFRAME;
+    }
+
+    // The frames from here on are right only if they lead to the stack's end.
+    bool guessed() const { return guessed_; }
+
+  private:
+    Context& context_;
+    unw_cursor_t cursor_{};
+    bool resumed_ = false;
+    bool guessed_ = false;
+};
+
+}  // namespace
+
 Unwound unwind(const CapturedThread& thread, bool steady, const ModuleList& modules, uint64_t* addresses,
                uint64_t* tops, size_t capacity) {
     if (capacity == 0) {
         return {0, false};
     }
-    Context context{thread, steady, modules};
-    unw_cursor_t cursor;
-    if (!has_unwinder() || library.init_remote(&cursor, library.space, &context) != 0) {
+    Context context{thread, steady, modules, {}, thread.known_registers};
+    memcpy(context.registers, thread.registers, sizeof(context.registers));
+    Walk walk(context);
+    if (!has_unwinder() || !walk.begin()) {
         memset(tops, 0, capacity * sizeof(*tops));
         return follow_frame_pointers(thread, addresses, capacity);
     }
     size_t count = 0;
+    size_t certain = 0;
     int more = 1;
     while (more > 0 && count < capacity) {
         unw_word_t address = 0;
-        if (library.get_reg(&cursor, UNW_REG_IP, &address) != 0 || address == 0) {
-            return {count, address == 0};
+        if (!walk.get(address, tops[count]) || address == 0) {
+            more = address == 0 ? 0 : -UNW_EBADFRAME;
+            break;
         }
-        if (library.get_reg(&cursor, UNW_REG_SP, &tops[count]) != 0) {
-            tops[count] = 0;
-        }
+        const uint64_t top = tops[count];
         const bool interrupted = count != 0 && signal_return != 0 && addresses[count - 1] == signal_return;
         addresses[count++] = interrupted ? address | format::kInterrupted : address;
-        more = library.step(&cursor);
+        more = walk.step(address, top);
+        certain = walk.guessed() ? certain : count;
     }
-    return {count, more == 0};
+    return {more == 0 ? count : certain, more == 0};
 }
 
 }  // namespace titan::tracer

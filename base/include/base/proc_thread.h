@@ -14,7 +14,10 @@ struct ProcThread {
     uint64_t blocked_signals;  // bit n - 1: signal n
     char wait_channel[48];     // empty: unknown
     int64_t system_call;       // -1 none, -2 unknown
-    uint64_t arguments[3];
+    uint64_t arguments[6];
+    uint64_t instruction;    // where it goes on when its wait is over; 0: it runs, or the system does not tell
+    uint64_t stack_pointer;  // there
+    uint64_t switches;       // how often it left a processor
     uint64_t cpu_ns;
 };
 
@@ -22,6 +25,9 @@ inline constexpr pid_t kThisProcess = 0;
 
 // False: there is no such thread any more.
 bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process = kThisProcess);
+
+// A thread that read_proc_thread found waiting: it has not run since, so that what was read of its stack meanwhile is right.
+bool waits_since(pid_t tid, const ProcThread& seen);
 
 // Thread ids of the process, at most `capacity`; `left_out`: how many more there are.
 size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out, pid_t process = kThisProcess);

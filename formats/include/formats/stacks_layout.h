@@ -42,9 +42,9 @@ static_assert(sizeof(StacksHeader) == 184);
 enum class StackOutcome : uint8_t {
     kUnwound = 0,       // to its end
     kCut = 1,           // the frames that are there are right, more would follow
-    kNoAnswer = 2,      // it took no signal in time: an uninterruptible wait, or it was stopped
-    kBlocksSignal = 3,  // its signal mask keeps everything out
-    kNotAsked = 4,      // no time left, or no signal to ask with
+    kNoAnswer = 2,      // it ran, and took no signal in time
+    kBlocksSignal = 3,  // it ran, and its signal mask keeps everything out
+    kNotAsked = 4,      // no time left, no signal to ask with, or the system does not tell where it waits
     kOurs = 5,          // a thread of the tracer
 };
 

@@ -82,6 +82,38 @@ A_FRAME int in_the_linker() {
     return opened;
 }
 
+// Functions that are found by their frame pointers, around a wait that no signal may end: nobody has saved that register.
+#define WITH_FRAME_POINTER A_FRAME __attribute__((optimize("no-omit-frame-pointer")))
+WITH_FRAME_POINTER int polls(size_t bytes) {
+    char* const memory = static_cast<char*>(__builtin_alloca(bytes));
+    memory[0] = 0;
+    ++ready;
+    while (!over) {
+        poll(nullptr, 0, 10);
+    }
+    return memory[0];
+}
+WITH_FRAME_POINTER int calls_polls(size_t bytes) {
+    const volatile int below = polls(bytes);
+    return below + 1;
+}
+WITH_FRAME_POINTER int calls_through_pointer() {
+    int (*volatile function)(size_t) = polls;
+    return function(16) + 1;
+}
+WITH_FRAME_POINTER int polls_realigned() {
+    alignas(64) volatile char wide[64] = {};
+    ++ready;
+    while (!over) {
+        poll(nullptr, 0, 10);
+    }
+    return wide[1];
+}
+WITH_FRAME_POINTER int calls_realigned() {
+    const volatile int below = polls_realigned();
+    return below + 1;
+}
+
 A_FRAME int throws(int depth) {
     if (depth == 0) {
         throw std::runtime_error("for the unwinder");
@@ -102,12 +134,22 @@ A_FRAME int in_the_unwinder() {
     return caught;
 }
 
-A_FRAME int blocking_signals() {
+void block_signals() {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
+}
+
+A_FRAME int deaf_and_waiting() {
+    block_signals();
+    const volatile int result = asleep(0);
+    return result;
+}
+
+A_FRAME int deaf_and_spinning() {
+    block_signals();
     pthread_setname_np(pthread_self(), "deaf");
-    return asleep(0);
+    return spinning();
 }
 
 // Code without unwind tables and of no file, as a JIT makes it.
@@ -162,8 +204,8 @@ int start_and_dump(const std::vector<int (*)()>& bodies, int dumps = 1) {
 // --- scenarios -------------------------------------------------------------------------------------------------------
 
 int kinds() {
-    return start_and_dump({[] { return asleep(20); }, spinning, in_the_heap, in_the_linker, blocking_signals,
-                           around_an_inlined_function});
+    return start_and_dump({[] { return asleep(20); }, spinning, in_the_heap, in_the_linker, deaf_and_waiting,
+                           deaf_and_spinning, around_an_inlined_function});
 }
 
 int uninterruptible() {
@@ -171,6 +213,11 @@ int uninterruptible() {
 }
 
 int generated() { return start_and_dump({in_generated_code}); }
+
+int frame_pointers() {
+    return start_and_dump(
+        {[] { return calls_polls(16); }, [] { return calls_polls(20'000); }, calls_through_pointer, calls_realigned});
+}
 
 int many() {
     return start_and_dump(
@@ -187,7 +234,7 @@ int no_signal_left() {
         mine.sa_handler = [](int) { _exit(77); };
         REQUIRE(sigaction(number, &mine, nullptr) == 0);
     }
-    return start_and_dump({[] { return asleep(1); }});
+    return start_and_dump({[] { return asleep(1); }, spinning});
 }
 
 // Waits that the kernel does not restart after a signal. Their thread tells whether one was cut short.
@@ -210,9 +257,14 @@ int waits() {
     return result;
 }
 
-constexpr client::Scenario kScenarios[] = {
-    {"waits", waits}, {"kinds", kinds}, {"uninterruptible", uninterruptible}, {"generated", generated},
-    {"many", many},   {"busy", busy},   {"no-signal-left", no_signal_left}};
+constexpr client::Scenario kScenarios[] = {{"waits", waits},
+                                           {"kinds", kinds},
+                                           {"uninterruptible", uninterruptible},
+                                           {"generated", generated},
+                                           {"frame-pointers", frame_pointers},
+                                           {"many", many},
+                                           {"busy", busy},
+                                           {"no-signal-left", no_signal_left}};
 
 }  // namespace
 

@@ -14,4 +14,7 @@ bool owns_signal(int number);
 // sigaction(2) on the program's action of an owned signal.
 int change_action(int number, const struct sigaction* action, struct sigaction* old);
 
+// The calling thread has set up an alternative stack.
+void note_alternative_stack();
+
 }  // namespace titan::tracer
