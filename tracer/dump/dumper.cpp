@@ -164,7 +164,9 @@ bool write_dump(Session& session, const DumpOrder& order) {
         }
     }
     std::atomic_ref(session.ring_file.header->dumps_written).fetch_add(1, std::memory_order_relaxed);
-    note_dump_written();
+    if (order.keeps_rings) {
+        note_dump_written();
+    }
     return true;
 }
 

@@ -19,6 +19,7 @@ struct DumpOrder {
     int32_t requested_by_rank;
     const char* detail;
     bool is_evidence;  // of a hang, a crash or an end, on whichever rank
+    bool keeps_rings;  // of this node, when all have ended in order
 };
 
 // Maps the memory and remembers the environment, which is not safe to walk once the program runs on.

@@ -49,6 +49,7 @@ inline constexpr uint64_t kAskOthersPauseMs = 5000;
 
 uint32_t ranks_here();  // that ever joined on this node, at least 1
 
+// The rings of this node stay when all have ended in order.
 void note_dump_written();
 
 // Marks processes that are gone as dead, those that were told to end if `asked_too`. The first newly dead one is described; false

@@ -8,6 +8,7 @@
 
 #include <atomic>
 
+#include "aborting.h"
 #include "base/text.h"
 #include "ending.h"
 #include "session/log.h"
@@ -38,9 +39,12 @@ constinit Action actions[kSignals]{};
 
 // The thread that is dying, 0 none.
 constinit std::atomic<int> crashing_tid{0};
+// The thread that waits for the dump of its crash: one that happens there is ours.
+constinit std::atomic<int> dumping_tid{0};
 // The newest call of the program's own handler of a fatal signal: where its frame lies, and on which thread.
 constinit std::atomic<int> handled_tid{0};
 constinit std::atomic<int> handled_number{0};
+constinit std::atomic<bool> handled_blocks{false};  // the signal is blocked while its handler runs
 constinit std::atomic<uintptr_t> handled_frame{0};
 
 template <size_t N>
@@ -77,8 +81,9 @@ const char* signal_name(int number) {
     }
 }
 
+// Whatever the flags say: the kernel looks at the address alone.
 bool has_handler(const struct sigaction& action) {
-    return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+    return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
 }
 
 // A vfork child shares our memory but not our signals.
@@ -144,9 +149,7 @@ bool is_ours(const struct sigaction& action) {
 }
 
 // What is ignored interrupts no system call, and stays ignored in programs that this one executes: handlers do not.
-bool is_ignored(const struct sigaction& program) {
-    return (program.sa_flags & SA_SIGINFO) == 0 && program.sa_handler == SIG_IGN;
-}
+bool is_ignored(const struct sigaction& program) { return program.sa_handler == SIG_IGN; }
 
 void report_ignored(int number, const struct sigaction& program) {
     if (number == dump_signal.load(std::memory_order_relaxed) && is_ignored(program)) {
@@ -185,18 +188,28 @@ void take_default(int number, siginfo_t* info) {
     }
 }
 
-void call_program(int number, const struct sigaction& program, siginfo_t* info, void* context) {
+// A signal as it reached this thread, and what errno is to be when it goes on.
+struct Delivered {
+    int number;
+    siginfo_t* info;
+    void* context;
+    int error;
+};
+
+void call_program(Delivered& signal, const struct sigaction& program) {
     if ((program.sa_flags & static_cast<int>(SA_RESETHAND)) != 0) {
-        struct sigaction standard {};
+        struct sigaction standard = program;  // flags and mask stay, as the kernel has it
         standard.sa_handler = SIG_DFL;
         const WriteLock lock;
-        store_action(number, standard);
+        store_action(signal.number, standard);
     }
+    errno = signal.error;
     if ((program.sa_flags & SA_SIGINFO) != 0) {
-        program.sa_sigaction(number, info, context);
+        program.sa_sigaction(signal.number, signal.info, signal.context);
     } else {
-        program.sa_handler(number);
+        program.sa_handler(signal.number);
     }
+    signal.error = errno;  // what the handler made of it
 }
 
 void dump_crash(int number, const siginfo_t* info) {
@@ -221,33 +234,70 @@ void dump_crash(int number, const siginfo_t* info) {
         }
         request_dump(format::DumpReason::kCrash, detail);
     }
+    dumping_tid.store(gettid(), std::memory_order_relaxed);
     wait_for_dump(kCrashWaitNs);
+    dumping_tid.store(0, std::memory_order_relaxed);
 }
 
-void handle_fatal(int number, siginfo_t* info, void* context) {
+// A word in the frame that has called the program's handler. Handlers are left by siglongjmp, too: then other frames overwrite it.
+struct HandledFrame {
+    std::atomic<uint64_t> mark;
+};
+constexpr uint64_t kHandledMark = 0x7469'7461'6e5f'6672;
+
+void begin_handling(int number, const struct sigaction& program, HandledFrame& frame) {
+    frame.mark.store(kHandledMark, std::memory_order_relaxed);
+    handled_number.store(number, std::memory_order_relaxed);
+    handled_blocks.store((program.sa_flags & SA_NODEFER) == 0, std::memory_order_relaxed);
+    handled_frame.store(reinterpret_cast<uintptr_t>(&frame), std::memory_order_relaxed);
+    handled_tid.store(gettid(), std::memory_order_release);
+}
+
+void end_handling(HandledFrame& frame) {
+    handled_tid.store(0, std::memory_order_release);
+    frame.mark.store(0, std::memory_order_relaxed);
+}
+
+// This thread is inside such a handler: its frame is above us on this stack, and the signal is as blocked as the kernel left it.
+bool is_handling() {
+    HandledFrame here;
+    const uintptr_t frame = handled_frame.load(std::memory_order_relaxed);
+    const auto now = reinterpret_cast<uintptr_t>(&here);
+    if (handled_tid.load(std::memory_order_acquire) != gettid() || frame <= now || frame - now > kNearbyStackBytes) {
+        return false;
+    }
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    return (!handled_blocks.load(std::memory_order_relaxed) ||
+            sigismember(&blocked, handled_number.load(std::memory_order_relaxed)) == 1) &&
+           reinterpret_cast<HandledFrame*>(frame)->mark.load(std::memory_order_relaxed) == kHandledMark;
+}
+
+void handle_fatal(Delivered& signal) {
     struct sigaction program {};
-    read_action(number, program);
-    if (has_handler(program) && crashing_tid.load(std::memory_order_relaxed) != gettid()) {
-        handled_number.store(number, std::memory_order_relaxed);
-        handled_frame.store(reinterpret_cast<uintptr_t>(&program), std::memory_order_relaxed);
-        handled_tid.store(gettid(), std::memory_order_release);
-        call_program(number, program, info, context);
-        handled_tid.store(0, std::memory_order_release);
-        // abort() kills for certain, and without asking us again, once the handler has returned.
-        if (number == SIGABRT && info != nullptr && info->si_code == SI_TKILL && info->si_pid == getpid()) {
-            dump_crash(number, info);
+    read_action(signal.number, program);
+    if (has_handler(program) && dumping_tid.load(std::memory_order_relaxed) != gettid()) {
+        HandledFrame frame;
+        begin_handling(signal.number, program, frame);
+        call_program(signal, program);
+        end_handling(frame);
+        // abort() kills for certain, and without asking us again, once the handler has returned. raise() does not.
+        if (signal.number == SIGABRT && is_sent_by_abort(signal.info, signal.context)) {
+            dump_crash(signal.number, signal.info);
         }
         return;
     }
-    const bool sent = info != nullptr && info->si_code <= 0;
-    if (!has_handler(program) && program.sa_handler == SIG_IGN && sent && number != SIGABRT) {
+    const bool sent = signal.info != nullptr && signal.info->si_code <= 0;
+    if (is_ignored(program) && sent && signal.number != SIGABRT) {
         return;  // a fault cannot be ignored, a kill can
     }
-    dump_crash(number, info);
-    take_default(number, info);
+    dump_crash(signal.number, signal.info);
+    take_default(signal.number, signal.info);
 }
 
-void handle_dump_signal(int number, siginfo_t* info, void* context) {
+void handle_dump_signal(Delivered& signal) {
+    const int number = signal.number;
+    const siginfo_t* const info = signal.info;
     const bool ours = session() != nullptr && !in_vfork_child();
     if (ours) {
         char detail[96];
@@ -261,15 +311,17 @@ void handle_dump_signal(int number, siginfo_t* info, void* context) {
     struct sigaction program {};
     read_action(number, program);
     if (has_handler(program)) {
-        call_program(number, program, info, context);
+        call_program(signal, program);
     } else if (program.sa_handler == SIG_DFL && !ours) {
-        take_default(number, info);
+        take_default(number, signal.info);
     }
 }
 
 // Asked to end: where that is worth a dump (watch.cpp) it shows what every thread does now. A handler of the program goes on only when its thread's stack is
 // taken, as it may be the place where the program hangs; without one the process ends when its dump is written.
-void handle_end_signal(int number, siginfo_t* info, void* context) {
+void handle_end_signal(Delivered& signal) {
+    const int number = signal.number;
+    const siginfo_t* const info = signal.info;
     struct sigaction program {};
     read_action(number, program);
     Session* current = session();
@@ -294,22 +346,22 @@ void handle_end_signal(int number, siginfo_t* info, void* context) {
         }
     }
     if (handled) {
-        call_program(number, program, info, context);
+        call_program(signal, program);
     } else {
-        take_default(number, info);
+        take_default(number, signal.info);
     }
 }
 
 void handle(int number, siginfo_t* info, void* context) {
-    const int saved_errno = errno;
+    Delivered signal{number, info, context, errno};
     if (is_ending(number)) {
-        handle_end_signal(number, info, context);
+        handle_end_signal(signal);
     } else if (is_fatal(number)) {
-        handle_fatal(number, info, context);
+        handle_fatal(signal);
     } else {
-        handle_dump_signal(number, info, context);
+        handle_dump_signal(signal);
     }
-    errno = saved_errno;
+    errno = signal.error;
 }
 
 void own(int number) {
@@ -369,16 +421,19 @@ int32_t crashing_thread() { return crashing_tid.load(std::memory_order_acquire);
 
 void install_signals(const Config& config) {
     crashing_tid.store(0, std::memory_order_relaxed);
+    dumping_tid.store(0, std::memory_order_relaxed);
     handled_tid.store(0, std::memory_order_relaxed);
-    if ((config.dump_on & dump_bit(format::DumpReason::kSignal)) != 0 && config.dump_signal != 0) {
+    if (config.dump_signal == 0) {
+        return;
+    }
+    find_abort();
+    if ((config.dump_on & dump_bit(format::DumpReason::kSignal)) != 0) {
         dump_signal.store(config.dump_signal, std::memory_order_relaxed);
         own(config.dump_signal);
     }
-    if (config.dump_signal != 0) {  // also where they cause no dump: that they came is noted
-        for (int number : kEnding) {
-            if (is_ending(number)) {
-                own(number);
-            }
+    for (int number : kEnding) {  // also where they cause no dump: that they came is noted
+        if (is_ending(number)) {
+            own(number);
         }
     }
     if ((config.dump_on & dump_bit(format::DumpReason::kCrash)) != 0) {
@@ -389,11 +444,7 @@ void install_signals(const Config& config) {
 }
 
 bool exiting_from_crash() {
-    int here = 0;
-    const uintptr_t frame = handled_frame.load(std::memory_order_relaxed);
-    const auto now = reinterpret_cast<uintptr_t>(&here);
-    // Frames are left by longjmp too: only one that is still above us on this stack has not ended.
-    if (handled_tid.load(std::memory_order_acquire) != gettid() || frame <= now || frame - now > kNearbyStackBytes) {
+    if (!is_handling()) {
         return false;
     }
     dump_crash(handled_number.load(std::memory_order_relaxed), nullptr);

@@ -115,6 +115,9 @@ bool is_evidence(DumpReason reason) {
            reason == DumpReason::kEnd;
 }
 
+// A signal that the program handles was for the program: a request of a launcher to save and leave, say.
+bool keeps_rings(DumpReason cause) { return cause != DumpReason::kSignal || !program_handles_dump_signal(); }
+
 bool crashed_itself(const Session& session) {
     return std::atomic_ref(session.ring_file.header->state).load(std::memory_order_relaxed) ==
            format::ProcessState::kCrashed;
@@ -198,7 +201,8 @@ void save_the_dead(Session& session) {
 
 void write_copied(Session& session, const PendingDump& pending, uint32_t covered) {
     const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
-    const bool written = write_dump(session, {pending.reason, asked_by, pending.detail, is_evidence(pending.cause)});
+    const bool written = write_dump(
+        session, {pending.reason, asked_by, pending.detail, is_evidence(pending.cause), keeps_rings(pending.cause)});
     const bool ends = pending.reason == DumpReason::kEnd;
     if (written && (ends || crashed_itself(session))) {
         note_last_dump();
@@ -427,7 +431,7 @@ bool start_watch() {
     prepare_dumper(*current);
     keep_spare_descriptors(current->ring_file);
     watch_exit_status();
-    if (current->config.stacks.dump && !prepare_stacks()) {
+    if (current->config.stacks.dump && !prepare_stacks(current->config.dump_signal != 0)) {
         warn_once("no memory for stacks: dumps go without");
     }
     start_call_sites(*current);

@@ -79,6 +79,7 @@ struct StackMemory {
     NamedAddress* named;
 };
 constinit StackMemory memory{};
+constinit bool signals_allowed = false;
 
 class Collector {
   public:
@@ -91,7 +92,7 @@ class Collector {
         for (size_t i = 0; i < modules_.count; ++i) {
             image_.add_module(modules_.modules[i]);
         }
-        has_signals_ = take_stack_signals(signals_);
+        has_signals_ = signals_allowed && take_stack_signals(signals_);
         new_unwind_round(signals_.plain);
         image_.header().python = image_.text(find_python());
         size_t left_out = 0;
@@ -121,8 +122,9 @@ class Collector {
                 "this process may not read its own memory (process_vm_readv and /proc/self/mem are "
                 "denied): stacks are their first frame");
         } else if (!has_signals_) {
-            image_.header().note =
-                image_.text("the program uses all real-time signals: threads that run could not be asked");
+            image_.header().note = image_.text(
+                signals_allowed ? "the program uses all real-time signals: threads that run could not be asked"
+                                : "TITANTRACE_SIGNAL=off: threads that run were not asked");
         } else if (any_hidden_) {
             image_.header().note = image_.text(
                 "the system does not tell where threads wait (/proc/self/task/*/syscall): they were not asked, as a "
@@ -287,7 +289,7 @@ class Collector {
 
 }  // namespace
 
-bool prepare_stacks() {
+bool prepare_stacks([[maybe_unused]] bool may_signal) {
 #if defined(__SANITIZE_THREAD__)
     // ThreadSanitizer's runtime is not made for a handler that it did not install: where that interrupts the runtime
     // itself, it waits for ever. Dumps of such builds go without.
@@ -310,8 +312,11 @@ bool prepare_stacks() {
         return false;
     }
     prepare_unwinder();
+    signals_allowed = may_signal;
     StackSignals signals{};
-    take_stack_signals(signals);  // early, before the program's threads know them as ones that kill
+    if (may_signal) {
+        take_stack_signals(signals);  // early, before the program's threads know them as ones that kill
+    }
     stack_t alternative{};
     if (sigaltstack(nullptr, &alternative) == 0 && (alternative.ss_flags & SS_DISABLE) == 0) {
         note_alternative_stack();  // over a fork

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""What the program survives is no crash, and its handlers work as if they were alone."""
+import signal
+
+import guest
+import harness
+
+
+class Survived(guest.Case):
+    def survive(self, scenario, **settings):
+        both = self.both([guest.program("survives"), scenario], **settings)
+        self.assertEqual(both.plain.status, 0)
+        self.assertEqual(self.rings(), [], "the process ended in order")
+        return both
+
+    def rings(self):
+        return [path.name for path in self.place.rings.rglob("*.ring")]
+
+    def test_raised_abort_twice(self):
+        self.survive("raise-abort-twice")
+
+    def test_raised_abort_then_fault(self):
+        self.survive("raise-abort-then-fault")
+
+    def test_probed_memory(self):
+        self.survive("probe")
+
+    def test_what_handlers_see(self):
+        self.survive("inside-handlers")
+
+    def test_no_handlers_with_signals_off(self):
+        self.survive("handled-signals", TITANTRACE_SIGNAL="off")
+
+    def test_signal_of_the_program(self):
+        """A dump is made of it, as of every one; at the good end nothing else stays."""
+        for preload in (False, True):
+            self.place = self.new_place()
+            ran = self.place.start([guest.program("survives"), "told-by-usr1"], self.place.env(preload=preload, **guest.IDENTITY))
+            ran.wait_says("ready")
+            ran.signal(signal.SIGUSR1)
+            if preload:
+                harness.wait_for(self.place.dump_files, 10, "a dump")
+            self.place.go()
+            self.assertEqual((ran.wait(), ran.stdout), (0, "ready\nhandled 1\n"))
+        self.assertEqual(self.rings(), [])
+
+    def test_abort_is_a_crash(self):
+        argv = [guest.program("survives"), "aborts"]
+        plain = self.host(argv, False, 0)
+        traced = self.host(argv, True, 0)
+        self.assertEqual((plain.status, plain.stdout), (-signal.SIGABRT, "own handler\n"))
+        self.assertEqual((traced.status, traced.stdout), (plain.status, plain.stdout))
+        self.assertEqual(len(self.place.dump_files()), 1, traced.stderr)
+        self.assertIn("crash: SIGABRT", traced.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
