@@ -70,5 +70,21 @@ class AlternativeStacks(guest.Case):
         self.stack("coroutine", "work")
 
 
+class LockedMemory(guest.Case):
+    """mlockall(MCL_CURRENT | MCL_FUTURE): the third dump is as good as the first."""
+
+    def locked(self, scenario):
+        argv = [guest.program("memory_locks"), scenario]
+        self.both(argv, dumps=3)
+        names = [frame["function"] for thread in self.place.stacks()[-1]["threads"] for frame in thread["frames"]]
+        self.assertTrue(any("waiting_for_go" in name for name in names), names)
+
+    def test_before_the_session(self):
+        self.locked("before")
+
+    def test_after_the_session(self):
+        self.locked("after")
+
+
 if __name__ == "__main__":
     harness.main()

@@ -209,8 +209,8 @@ bool write_dump_of_gone(Session& session, const JobProcess& process) {
 
 void release_dump_memory() {
     if (memory.image != nullptr) {
-        madvise(memory.image, memory.image_bytes, MADV_DONTNEED);
-        madvise(memory.workspace, memory.workspace_bytes, MADV_DONTNEED);
+        release_pages(memory.image, memory.image_bytes);
+        release_pages(memory.workspace, memory.workspace_bytes);
         release_stacks_memory();
         memory.stacks = {};
     }

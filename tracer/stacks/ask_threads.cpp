@@ -178,7 +178,7 @@ void release_asking_memory() {
         for (size_t i = 0; i <= kAskedAtOnce; ++i) {
             const auto begin = (reinterpret_cast<uintptr_t>(all[i].answer.thread.stack) + 4095) / 4096 * 4096;
             const auto end = reinterpret_cast<uintptr_t>(all[i].answer.thread.stack + kStackCopyBytes) / 4096 * 4096;
-            madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+            release_pages(reinterpret_cast<void*>(begin), end - begin);
         }
     }
 }

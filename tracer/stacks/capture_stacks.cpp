@@ -335,11 +335,11 @@ std::span<const char> collect_stacks() {
 
 void release_stacks_memory() {
     if (memory.image != nullptr) {
-        madvise(memory.image, StackImage::bytes(), MADV_DONTNEED);
-        madvise(memory.modules, StackImage::kMaxModules * sizeof(Module), MADV_DONTNEED);
-        madvise(memory.named, StackImage::kMaxFrames * sizeof(NamedAddress), MADV_DONTNEED);
-        madvise(memory.known_texts, StackImage::kKnownTexts * sizeof(uint32_t), MADV_DONTNEED);
-        madvise(memory.known_places, kKnownPlaces * sizeof(KnownPlace), MADV_DONTNEED);
+        release_pages(memory.image, StackImage::bytes());
+        release_pages(memory.modules, StackImage::kMaxModules * sizeof(Module));
+        release_pages(memory.named, StackImage::kMaxFrames * sizeof(NamedAddress));
+        release_pages(memory.known_texts, StackImage::kKnownTexts * sizeof(uint32_t));
+        release_pages(memory.known_places, kKnownPlaces * sizeof(KnownPlace));
         release_python_memory();
         release_asking_memory();
     }

@@ -113,7 +113,7 @@ void release_python_memory() {
         const uintptr_t begin = reinterpret_cast<uintptr_t>(seen->states);
         const uintptr_t first = (begin + 4095) / 4096 * 4096;
         const uintptr_t end = (begin + sizeof(seen->states)) / 4096 * 4096;
-        madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+        release_pages(reinterpret_cast<void*>(first), end - first);
     }
 }
 
