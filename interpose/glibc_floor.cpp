@@ -18,8 +18,10 @@
 
 #if defined(__aarch64__)
 #define TITAN_OLDEST "GLIBC_2.17"
+#define TITAN_OLDEST_AFFINITY TITAN_OLDEST
 #else
 #define TITAN_OLDEST "GLIBC_2.2.5"
+#define TITAN_OLDEST_AFFINITY "GLIBC_2.3.4"  // before that without a size
 #endif
 
 namespace {
@@ -39,8 +41,9 @@ void* opened_later(const char* name) {
 }  // namespace
 
 // A function that calls the one of that name in whichever library has it, `missing` where none has.
-#define MOVED(result, name, params, args, missing)                                                             \
-    __asm__(".symver old_" #name "," #name "@" TITAN_OLDEST);                                                  \
+#define MOVED(result, name, params, args, missing) MOVED_AT(TITAN_OLDEST, result, name, params, args, missing)
+#define MOVED_AT(version, result, name, params, args, missing)                                                 \
+    __asm__(".symver old_" #name "," #name "@" version);                                                       \
     extern "C" __attribute__((weak)) result old_##name params;                                                 \
     extern "C" __attribute__((visibility("hidden"))) result name params {                                      \
         auto* const real =                                                                                     \
@@ -54,6 +57,9 @@ MOVED(void*, dlopen, (const char* path, int flags), (path, flags), nullptr)
 MOVED(int, dladdr, (const void* address, Dl_info* info), (address, info), 0)
 MOVED(int, pthread_create, (pthread_t * thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument),
       (thread, attributes, body, argument), ENOSYS)
+MOVED(int, pthread_detach, (pthread_t thread), (thread), ENOSYS)
+MOVED_AT(TITAN_OLDEST_AFFINITY, int, pthread_setaffinity_np, (pthread_t thread, size_t bytes, const cpu_set_t* mask),
+         (thread, bytes, mask), ENOSYS)
 MOVED(int, pthread_getattr_np, (pthread_t thread, pthread_attr_t* attributes), (thread, attributes), ENOSYS)
 MOVED(int, pthread_attr_getstack, (const pthread_attr_t* attributes, void** stack, size_t* size),
       (attributes, stack, size), ENOSYS)

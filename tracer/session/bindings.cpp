@@ -1,5 +1,6 @@
 #include "bindings.h"
 
+#include "own_thread.h"
 #include "session.h"
 
 namespace titan::tracer {
@@ -10,7 +11,10 @@ constinit Bindings set{};
 
 }  // namespace
 
-void set_bindings(const Bindings& given) { set = given; }
+void set_bindings(const Bindings& given) {
+    set = given;
+    note_processors_of_launch();
+}
 
 const Bindings& bindings() { return set; }
 

@@ -1,8 +1,11 @@
 #include "own_thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "thread_state.h"
 
@@ -21,6 +24,41 @@ struct Start {
     void* argument;
 };
 constinit Start starts[4]{};
+
+// As the kernel has it, of 8,192 processors.
+struct Processors {
+    uint64_t mask[128];
+    long bytes;  // in use, 0 unknown
+};
+constinit Processors of_launch{};
+
+void read_processors_of_this(Processors& processors) {
+    const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(processors.mask), processors.mask);
+    processors.bytes = bytes > 0 ? bytes : 0;
+}
+
+int count(const Processors& processors) {
+    int sum = 0;
+    for (const uint64_t word : processors.mask) {
+        sum += __builtin_popcountll(word);
+    }
+    return sum;
+}
+
+// What it has inherited from this thread and is not to have. What the system refuses stays.
+void free_from_caller(pthread_t thread) {
+    const int policy = sched_getscheduler(0);
+    if (policy == SCHED_FIFO || policy == SCHED_RR) {
+        const sched_param usual{};
+        pthread_setschedparam(thread, SCHED_OTHER, &usual);
+    }
+    Processors here{};
+    read_processors_of_this(here);
+    if (count(here) == 1 && count(of_launch) > 1) {
+        pthread_setaffinity_np(thread, static_cast<size_t>(of_launch.bytes),
+                               reinterpret_cast<const cpu_set_t*>(of_launch.mask));
+    }
+}
 
 void* run(void* opaque) {
     auto* const slot = static_cast<Start*>(opaque);
@@ -54,7 +92,6 @@ bool start_own_thread(const char* name, void (*body)(void*), void* argument) {
 
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, kStackBytes);
     sigset_t all;
     sigset_t before;
@@ -64,10 +101,15 @@ bool start_own_thread(const char* name, void (*body)(void*), void* argument) {
     const bool started = pthread_create(&thread, &attributes, run, slot) == 0;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_attr_destroy(&attributes);
-    if (!started) {
+    if (started) {
+        free_from_caller(thread);
+        pthread_detach(thread);
+    } else {
         slot->taken.store(false, std::memory_order_release);
     }
     return started;
 }
+
+void note_processors_of_launch() { read_processors_of_this(of_launch); }
 
 }  // namespace titan::tracer
