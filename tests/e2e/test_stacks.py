@@ -75,6 +75,18 @@ class Stacks(harness.Case):
             self.assertEqual(len(self.threads_in(process, function)), threads, function)
         self.assertEqual({thread["outcome"] for thread in process["threads"]}, {"unwound", "ours"})
 
+    def test_without_libunwind(self):
+        hidden = self.place.path / "hidden"
+        hidden.mkdir()
+        for name in ("libunwind-x86_64.so.8", "libunwind-aarch64.so.8"):
+            (hidden / name).touch()
+        process = self.dump("kinds", LD_LIBRARY_PATH=f"{hidden}:{harness.stand_ins()}")
+        self.assertIn("libunwind is not installed", process["notes"][0])
+        self.assertEqual(process["threads"][0]["outcome"], "unwound")
+        self.assertIn("_start", process["threads"][0]["frames"][-1]["function"])
+        for function in ("asleep", "spinning", "deaf_and_waiting", "around_an_inlined_function"):  # not interrupted in a stub
+            self.assertTrue(self.threads_in(process, function), function)
+
     def test_without_process_vm_readv(self):
         """As containers' filters deny it: stacks are as whole as ever."""
         done = self.place.run([sys.executable, pathlib.Path(__file__).parent / "clients" / "deny_call.py", "process_vm_readv",

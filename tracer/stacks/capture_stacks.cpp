@@ -131,7 +131,7 @@ class Collector {
                 "signal may end their wait");
         } else if (!has_unwinder()) {
             image_.header().note =
-                image_.text("libunwind is not installed: stacks follow frame pointers, and end where code has none");
+                image_.text("libunwind is not installed: stacks end where a signal handler was called");
         }
     }
 

@@ -10,6 +10,43 @@
 
 namespace titan::tracer {
 
+namespace {
+
+bool word_at(const CapturedThread& thread, uint64_t address, uint64_t& word) {
+    const uint64_t within = address - thread.stack_begin;
+    if (address < thread.stack_begin || thread.stack_bytes < sizeof(word) ||
+        within > thread.stack_bytes - sizeof(word)) {
+        return false;
+    }
+    memcpy(&word, thread.stack + within, sizeof(word));
+    return true;
+}
+
+uint64_t words(int64_t count) { return static_cast<uint64_t>(count * 8); }
+
+}  // namespace
+
+bool needs_frame_pointer(UnwindRule rule) {
+    return rule.kind == UnwindRule::kFromFramePointer || rule.kind == UnwindRule::kThroughFramePointer;
+}
+
+bool step_by_rule(const CapturedThread& thread, UnwindRule rule, const CallerFrame& from, CallerFrame& caller) {
+    const uint64_t base = needs_frame_pointer(rule) ? from.frame_pointer : from.stack_pointer;
+    uint64_t frame = base + words(rule.frame_words);
+    uint64_t saved_from = frame;
+    if (rule.kind == UnwindRule::kThroughFramePointer) {
+        saved_from = base;
+        if (!word_at(thread, base + words(static_cast<int16_t>(rule.frame_words)), frame)) {
+            return false;
+        }
+    }
+    caller.stack_pointer = frame;
+    caller.frame_pointer = from.frame_pointer;
+    const bool saved = rule.saved_frame_pointer_words != 0 || rule.kind == UnwindRule::kThroughFramePointer;
+    return frame > base && word_at(thread, frame + words(rule.return_words), caller.return_address) &&
+           (!saved || word_at(thread, saved_from + words(rule.saved_frame_pointer_words), caller.frame_pointer));
+}
+
 #if defined(__x86_64__)
 
 namespace {
@@ -85,43 +122,13 @@ bool calls(uint64_t return_address, uint64_t function) {
     return target != 0 && (target == function || past_jump(target) == function);
 }
 
-bool word_at(const CapturedThread& thread, uint64_t address, uint64_t& word) {
-    const uint64_t within = address - thread.stack_begin;
-    if (address < thread.stack_begin || thread.stack_bytes < sizeof(word) ||
-        within > thread.stack_bytes - sizeof(word)) {
-        return false;
-    }
-    memcpy(&word, thread.stack + within, sizeof(word));
-    return true;
-}
-
-uint64_t words(int64_t count) { return static_cast<uint64_t>(count * 8); }
-
-// The caller, if the frame pointer is that.
-bool step_from(const CapturedThread& thread, UnwindRule rule, uint64_t frame_pointer, CallerFrame& caller) {
-    uint64_t frame = frame_pointer + words(rule.frame_words);
-    uint64_t saved_from = frame;
-    if (rule.kind == UnwindRule::kThroughFramePointer) {
-        saved_from = frame_pointer;
-        if (!word_at(thread, frame_pointer + words(static_cast<int16_t>(rule.frame_words)), frame)) {
-            return false;
-        }
-    }
-    caller.stack_pointer = frame;
-    return frame > frame_pointer && word_at(thread, frame + words(rule.return_words), caller.return_address) &&
-           word_at(thread, saved_from + words(rule.saved_frame_pointer_words), caller.frame_pointer);
-}
-
 }  // namespace
 
 Found find_lost_frame(const CapturedThread& thread, const ModuleList& modules, uint64_t address, uint64_t stack_pointer,
                       CallerFrame& caller) {
-    constexpr UnwindRule kUsual{UnwindRule::kFromFramePointer, 2, -2, -1};  // of code without tables
     const Module* const module = modules.find(address);
-    const UnwindRule rule = module == nullptr ? kUsual : read_unwind_rule(*module, address);
-    const bool by_frame_pointer =
-        rule.kind == UnwindRule::kFromFramePointer || rule.kind == UnwindRule::kThroughFramePointer;
-    if (!by_frame_pointer || rule.saved_frame_pointer_words == 0) {
+    const UnwindRule rule = module == nullptr ? kUsualRule : read_unwind_rule(*module, address);
+    if (!needs_frame_pointer(rule) || rule.saved_frame_pointer_words == 0) {
         return Found::kNone;
     }
     const uint64_t function = module == nullptr ? 0 : function_begin(*module, address - 1);
@@ -129,7 +136,7 @@ Found find_lost_frame(const CapturedThread& thread, const ModuleList& modules, u
     const uint64_t end = std::min(thread.stack_begin + thread.stack_bytes, first + kMaxFrameBytes);
     CallerFrame likely{};
     for (uint64_t frame = first; frame < end; frame += kAlignment) {
-        if (!step_from(thread, rule, frame, caller) || modules.find(caller.return_address) == nullptr) {
+        if (!step_by_rule(thread, rule, {0, 0, frame}, caller) || modules.find(caller.return_address) == nullptr) {
             continue;
         }
         if (function != 0 && calls(caller.return_address, function)) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "captured.h"
+#include "hot/unwind_rules.h"
 #include "modules.h"
 
 namespace titan::tracer {
@@ -14,6 +15,12 @@ struct CallerFrame {
     uint64_t stack_pointer;
     uint64_t frame_pointer;
 };
+
+// Of code without tables that keeps a frame pointer.
+inline constexpr UnwindRule kUsualRule{UnwindRule::kFromFramePointer, 2, -2, -1};
+bool needs_frame_pointer(UnwindRule rule);
+// From a frame to its caller, by a rule. False where the copy of the stack does not have it.
+bool step_by_rule(const CapturedThread& thread, UnwindRule rule, const CallerFrame& from, CallerFrame& caller);
 
 // kProven: by a call whose code leads to the beginning of this very function. kLikely: by a call through a register, close by, or of
 // code that has no tables; to be believed where the rest of the stack leads to its end.

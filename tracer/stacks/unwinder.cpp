@@ -12,6 +12,7 @@
 #endif
 
 #include "base/own_memory.h"
+#include "call_frame_info.h"
 #include "formats/stacks_layout.h"
 #include "lost_frame.h"
 
@@ -128,32 +129,42 @@ unw_accessors_t accessors() {
     return made;
 }
 
-// A frame pointer points to the caller's, and above that lies the return address. Frames grow towards the stack's base.
-Unwound follow_frame_pointers(const CapturedThread& thread, uint64_t* addresses, size_t capacity) {
+// Without libunwind: by the rules that call sites are found by (hot/unwind_rules.h), and where code has no tables by frame pointers. What
+// a signal interrupted has no such rule: there the walk ends.
+Unwound follow_rules(const CapturedThread& thread, const ModuleList& modules, uint64_t* addresses, uint64_t* tops,
+                     size_t capacity) {
+    CallerFrame here{thread.registers[kInstruction], thread.registers[kStackPointer], thread.registers[kFramePointer]};
+    bool known = (thread.known_registers >> kFramePointer & 1) != 0;
     size_t count = 0;
-    addresses[count++] = thread.registers[kInstruction];
-    if ((thread.known_registers >> kFramePointer & 1) == 0) {
-        return {count, false};
-    }
-    uint64_t frame = thread.registers[kFramePointer];
-    while (count < capacity) {
-        uint64_t pair[2];
-        const uint64_t within = frame - thread.stack_begin;
-        if (frame < thread.stack_begin || thread.stack_bytes < sizeof(pair) ||
-            within > thread.stack_bytes - sizeof(pair)) {
-            break;
-        }
-        memcpy(pair, thread.stack + within, sizeof(pair));
-        if (pair[1] == 0) {
+    size_t certain = 0;
+    bool guessed = false;
+    while (count < capacity && here.return_address != 0) {
+        const uint64_t exact = count == 0 ? 1 : 0;  // no call: the instruction itself
+        tops[count] = here.stack_pointer;
+        addresses[count++] = here.return_address;
+        certain = guessed ? certain : count;
+        const Module* const module = modules.find(here.return_address);
+        UnwindRule rule = module == nullptr ? kUsualRule : read_unwind_rule(*module, here.return_address + exact);
+        rule = rule.kind == UnwindRule::kStop && known ? kUsualRule : rule;
+        if (rule.kind == UnwindRule::kEnd) {
             return {count, true};
         }
-        addresses[count++] = pair[1];
-        if (pair[0] <= frame) {
-            return {count, pair[0] == 0};
+        CallerFrame caller{};
+        bool found = false;
+        if (needs_frame_pointer(rule) && !known) {
+            const Found how = find_lost_frame(thread, modules, here.return_address, here.stack_pointer, caller);
+            found = known = how != Found::kNone;
+            guessed = how == Found::kLikely;
+        } else if (needs_frame_pointer(rule) || rule.kind == UnwindRule::kFromStackPointer) {
+            found = step_by_rule(thread, rule, here, caller);
+            known = known || rule.saved_frame_pointer_words != 0;
         }
-        frame = pair[0];
+        if (!found || caller.stack_pointer <= here.stack_pointer) {
+            return {certain, false};
+        }
+        here = caller;
     }
-    return {count, false};
+    return here.return_address == 0 ? Unwound{count, true} : Unwound{certain, false};
 }
 
 }  // namespace
@@ -260,8 +271,7 @@ Unwound unwind(const CapturedThread& thread, bool steady, const ModuleList& modu
     memcpy(context.registers, thread.registers, sizeof(context.registers));
     Walk walk(context);
     if (!has_unwinder() || !walk.begin()) {
-        memset(tops, 0, capacity * sizeof(*tops));
-        return follow_frame_pointers(thread, addresses, capacity);
+        return follow_rules(thread, modules, addresses, tops, capacity);
     }
     size_t count = 0;
     size_t certain = 0;

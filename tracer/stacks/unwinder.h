@@ -1,6 +1,6 @@
 // Return addresses of a captured stack: libunwind's remote unwinder over the copy, so that the thread itself is long gone
-// on its way. The library is opened at run time: without it, or where code has no unwind tables, frame pointers are
-// followed. For the watch thread; nothing here allocates once prepare_unwinder() has run.
+// on its way. The library is opened at run time. Without it rules do that are simpler (hot/unwind_rules.h), and frame pointers where
+// code has no unwind tables. For the watch thread; nothing here allocates once prepare_unwinder() has run.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace titan::tracer {
 
-// Opens libunwind: with the dynamic linker's lock and the heap, so not on the dump path. False: frame pointers only.
+// Opens libunwind: with the dynamic linker's lock and the heap, so not on the dump path. False: by simpler rules.
 bool prepare_unwinder();
 bool has_unwinder();
 
