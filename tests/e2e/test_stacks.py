@@ -126,6 +126,12 @@ class Stacks(harness.Case):
         self.assertEqual(self.threads_in(process, "spinning"), [])
         self.assertIn("real-time signals", process["notes"][0])
 
+    def test_signals_off(self):
+        process = self.dump("kinds", TITANTRACE_SIGNAL="off")
+        self.assertIn("TITANTRACE_SIGNAL=off", process["notes"][0])
+        self.assertEqual(self.threads_in(process, "spinning"), [])
+        self.assertEqual(len(self.threads_in(process, "deaf_and_waiting")), 1)
+
     def test_interrupted_waits(self):
         """Those that a signal would end are read without one."""
         ran = self.place.run_rank("e2e-stacks", "waits")
