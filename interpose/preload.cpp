@@ -10,6 +10,7 @@
 #include "base/loaded_objects.h"
 #include "cupti_mode.h"
 #include "find_driver_api.h"
+#include "jump_wrappers.h"
 #include "kept_libraries.h"
 #include "nccl_copies.h"
 #include "plugin_env.h"
@@ -48,6 +49,7 @@ constinit WayOut real_quick_exit{nullptr};
 __attribute__((constructor)) void enter_process() {
     note_loaded_at_start();
     find_signal_functions();
+    find_jump_functions();
     real_exit = function_behind_us("_exit");
     real_Exit = function_behind_us("_Exit");
     real_quick_exit = function_behind_us("quick_exit");

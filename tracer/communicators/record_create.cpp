@@ -134,7 +134,7 @@ bool enter_create(Call& call, uint16_t api, const CreateArgs& args) {
     }
     Session& session = *thread->session;
     const uint64_t now = now_ticks();
-    ++thread->nested;
+    go_inside(*thread, call);
     Communicator* communicator = nullptr;
     if (const ColdLock lock; lock) {
         communicator = session.communicators.add(session, args, now, now);
@@ -169,7 +169,7 @@ void leave_create(Call& call, void** handle, int result) {
             settle_creation(session, communicator, is_error(result) ? nullptr : *handle, result, now);
         }
     }
-    --thread.nested;
+    go_outside(thread);
 }
 
 bool enter_create_all(Call& call, uint16_t api, int count, const int* devices, const CommQueries* queries) {
@@ -179,7 +179,7 @@ bool enter_create_all(Call& call, uint16_t api, int count, const int* devices, c
     }
     Session& session = *thread->session;
     const uint64_t now = now_ticks();
-    ++thread->nested;
+    go_inside(*thread, call);
     CreateArgs args{.kind = format::OpKind::kCommInitAll, .size = count, .queries = queries};
     Communicator* first = nullptr;
     for (int rank = 0; rank < count; ++rank) {
@@ -218,7 +218,7 @@ void leave_create_all(Call& call, void** comms, int count, int result) {
             settle_creation(session, member, is_error(result) ? nullptr : comms[member.record->rank], result, now);
         }
     }
-    --thread.nested;
+    go_outside(thread);
 }
 
 void note_async_error(const void* comm, int call_result, int async_error) {

@@ -167,7 +167,7 @@ bool enter_graph_launch(Call& call, uint16_t api, const void* exec, const void* 
     if (thread == nullptr) {
         return false;
     }
-    ++thread->nested;
+    go_inside(*thread, call);
     const uint64_t now = now_ticks();
     Session& session = *thread->session;
     const CapturedCalls* const list = session.graphs.of_exec(exec);
@@ -209,7 +209,7 @@ void leave_graph_launch(Call& call, int result) {
         end_launch(session, call.launch, {first, last, entered}, CallState::kEntered,
                    result == kCudaSuccess ? kSuccess : kUnhandledCudaError, now);
     }
-    --thread.nested;
+    go_outside(thread);
 }
 
 }  // namespace titan::tracer

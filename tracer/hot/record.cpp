@@ -200,7 +200,7 @@ bool enter_call(Call& call, uint16_t api, const CallArgs& args, uint8_t traits) 
     }
     const uint64_t now = now_ticks();
     Session& session = *thread->session;
-    ++thread->nested;
+    go_inside(*thread, call);
     Communicator* const communicator = communicator_of(session, args, now);
     call.thread = thread;
     call.communicator = communicator;
@@ -234,7 +234,7 @@ void leave_call(Call& call, int result) {
         store_field(entry.result, result);
         set_state_on_return(entry, call, result);
     }
-    --thread.nested;
+    go_outside(thread);
 }
 
 namespace {
@@ -243,7 +243,7 @@ bool enter_mark_of(Thread* thread, Call& call, uint16_t api, const void* object)
     if (thread == nullptr) {
         return false;
     }
-    ++thread->nested;
+    go_inside(*thread, call);
     begin_call(call, *thread, 0);
     mark_inside(*thread, api, reinterpret_cast<uint64_t>(object), 0, now_ticks());
     return true;
@@ -261,7 +261,7 @@ bool enter_cuda_mark(Call& call, uint16_t api, const void* object) {
 
 void leave_mark(Call& call) {
     mark_outside(*call.thread, now_ticks());
-    --call.thread->nested;
+    go_outside(*call.thread);
 }
 
 bool enter_cuda(Call& call, uint16_t api, const void* object) {
@@ -269,7 +269,7 @@ bool enter_cuda(Call& call, uint16_t api, const void* object) {
     if (thread == nullptr) {
         return false;
     }
-    ++thread->nested;
+    go_inside(*thread, call);
     const uint64_t now = now_ticks();
     Session& session = *thread->session;
     const uint64_t ticket = session.cuda_calls.claim();
@@ -296,7 +296,7 @@ void leave_cuda(Call& call, int result) {
         store_field(entry->returned_ticks, now);
         store_field(entry->result, result);
     }
-    --thread.nested;
+    go_outside(thread);
 }
 
 }  // namespace titan::tracer

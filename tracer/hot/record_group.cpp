@@ -98,14 +98,14 @@ bool enter_group_start(Call& call) {
     if (thread == nullptr) {
         return false;
     }
-    ++thread->nested;
+    go_inside(*thread, call);
     begin_call(call, *thread, 0);
     return true;
 }
 
 void leave_group_start(Call& call, int result) {
     Thread& thread = *call.thread;
-    --thread.nested;
+    go_outside(thread);
     if (result != kSuccess) {
         return;
     }
@@ -122,7 +122,7 @@ bool enter_group_end(Call& call, uint16_t api, bool simulate) {
     if (thread == nullptr) {
         return false;
     }
-    ++thread->nested;
+    go_inside(*thread, call);
     const uint64_t now = now_ticks();
     begin_call(call, *thread, now);  // the ticket's place carries when the end was entered
     if (thread->group_depth == 1) {
@@ -152,7 +152,7 @@ void leave_group_end(Call& call, int result) {
         store_field(thread.record->group, uint64_t{0});
     }
     store_field(thread.record->group_depth, thread.group_depth);
-    --thread.nested;
+    go_outside(thread);
 }
 
 }  // namespace titan::tracer

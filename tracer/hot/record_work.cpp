@@ -100,7 +100,7 @@ template <bool kIsKernel>
     if (thread == nullptr) {
         return WorkState::kNotRecorded;
     }
-    thread->nested = 1;
+    go_inside_here(*thread);
     const uint64_t now = now_ticks();
     Session& session = *thread->session;
     const uint64_t launches = count_launch(*thread->record);
@@ -129,7 +129,7 @@ template <bool kIsKernel>
         [[unlikely]] {
         return enter_unusual<kIsKernel>(stream, object, api, amount, kind);
     }
-    if (thread->nested != 0) {
+    if (thread->inside != 0) {
         return WorkState::kNotRecorded;
     }
     const uint32_t api_name = session->api_names[api];
@@ -137,7 +137,7 @@ template <bool kIsKernel>
     if (kIsKernel && !session->kernel_names.find(object, name)) [[unlikely]] {
         return enter_unusual<kIsKernel>(stream, object, api, amount, kind);
     }
-    thread->nested = 1;
+    go_inside_here(*thread);
     // What is known first, the clock last: it takes two registers.
     const uint64_t ticket = session->stream_work.claim();
     format::StreamWorkEntry& entry = session->stream_work.begin(ticket);
@@ -164,7 +164,7 @@ WorkState enter_kernel(const void* stream, const void* function, uint64_t api, u
 int leave_work(int result) {
     Thread& thread = *this_thread();
     mark_launched(thread);
-    thread.nested = 0;
+    go_outside(thread);
     return result;
 }
 
@@ -173,7 +173,7 @@ bool enter_reported_work(Call& call, uint16_t api, const StreamWork& work, const
     if (thread == nullptr) {
         return false;
     }
-    thread->nested = 1;
+    go_inside_here(*thread);
     call.thread = thread;
     const uint64_t now = now_ticks();
     Session& session = *thread->session;
@@ -195,7 +195,7 @@ bool enter_reported_work(Call& call, uint16_t api, const StreamWork& work, const
 
 void leave_reported_work(Call& call) {
     mark_launched(*call.thread);
-    call.thread->nested = 0;
+    go_outside(*call.thread);
 }
 
 void forget_kernels() {
@@ -209,12 +209,12 @@ bool enter_query(Call& call) {
     if (thread == nullptr) {
         return false;
     }
-    ++thread->nested;
+    go_inside(*thread, call);
     store_field(thread->record->queries, thread->record->queries + 1);
     call.thread = thread;
     return true;
 }
 
-void leave_query(Call& call) { --call.thread->nested; }
+void leave_query(Call& call) { go_outside(*call.thread); }
 
 }  // namespace titan::tracer

@@ -175,7 +175,7 @@ CollectiveEntry* record_launched(Thread& thread, PluginContext& context, const P
         store_field(entry->state, CallState::kEnqueued);
     }
     mark_outside(thread, now);
-    --thread.nested;
+    go_outside(thread);
     ticket = record.ticket;
     return entry;
 }
@@ -203,7 +203,7 @@ CollectiveEntry* launched_entry(Thread& thread, PluginContext& context, const Pl
         if (CollectiveEntry* const entry = find_unreported(session, context, call, false, ticket); entry != nullptr) {
             return entry;
         }
-        if (thread.nested > 0 || context.communicator.load(std::memory_order_acquire) != nullptr) {
+        if (thread.inside != 0 || context.communicator.load(std::memory_order_acquire) != nullptr) {
             return nullptr;  // a wrapper has recorded it, and the ring has gone round since
         }
     }
@@ -216,7 +216,7 @@ PluginHandle plugin_group_entered(PluginHandle comm, int depth, uint16_t group_e
     close_calls(open_calls);  // NCCL may have left one out, after an error
     Thread* const thread = attached_thread(MayStart::kAlways);
     PluginContext* const context = thread != nullptr ? context_of(comm, *thread->session) : nullptr;
-    if (context == nullptr || thread->nested > 0) {
+    if (context == nullptr || thread->inside != 0) {
         return 0;  // a wrapper stands in front, and knows of its group
     }
     open_calls.is_explicit = depth > kGroupDepthOfOneCall;
@@ -242,7 +242,7 @@ PluginHandle plugin_call_entered(PluginHandle comm, const PluginCall& call) {
     Session& session = *thread->session;
     OpenCalls& open = open_calls;
     const bool ours = open.thread == thread && open.call_open;
-    if (thread->nested > 0 && !ours) {
+    if (thread->inside != 0 && !ours) {
         uint64_t ticket = 0;
         const CollectiveEntry* const entry = entry_in_front(*thread, *context, ticket);
         return entry != nullptr ? make_handle(HandleKind::kCall, session, ticket) : 0;

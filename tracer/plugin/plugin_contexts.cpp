@@ -71,7 +71,7 @@ void join_locked(Session& session, PluginContext& context, Communicator& communi
 
 // The id of the communicator that the calling thread is just creating through a wrapper, 0 for none.
 uint64_t created_by(Thread& thread) {
-    if (thread.nested == 0 || thread.record->ticket == 0) {
+    if (thread.inside == 0 || thread.record->ticket == 0) {
         return 0;
     }
     const format::CollectiveEntry* const entry = thread.session->collectives.find(thread.record->ticket - 1);
@@ -225,7 +225,7 @@ PluginHandle plugin_comm_opened(const PluginComm& comm) {
         if (Communicator* const found = being_created(session, *context, created_by(*thread)); found != nullptr) {
             join_locked(session, *context, *found);
         } else {
-            nobody = comm.hash != 0 && thread->nested == 0 && !may_be_a_known_one(session, *context);
+            nobody = comm.hash != 0 && thread->inside == 0 && !may_be_a_known_one(session, *context);
         }
         settle_mask(session, comm.mask);
     }

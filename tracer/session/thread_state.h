@@ -59,8 +59,20 @@ inline Thread* attached_thread(MayStart may_start) {
 // For calls that may be nested in one another: null inside a recorded one.
 inline Thread* outermost_thread(MayStart may_start) {
     Thread* const thread = attached_thread(may_start);
-    return thread != nullptr && thread->nested == 0 ? thread : nullptr;
+    return thread != nullptr && thread->inside == 0 ? thread : nullptr;
 }
+
+// A recorded call begins and ends: until then nothing that it calls is recorded. `call` lies in the wrapper's frame; where there is none,
+// the stack pointer is near enough. hot.
+inline void go_inside(Thread& thread, const Call& call) { thread.inside = reinterpret_cast<uintptr_t>(&call); }
+inline void go_inside_here(Thread& thread) {
+#if defined(__x86_64__)
+    asm("movq %%rsp, %0" : "=m"(thread.inside));
+#else
+    thread.inside = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+#endif
+}
+inline void go_outside(Thread& thread) { thread.inside = 0; }
 
 // The tracer's own threads record nothing, whatever they call.
 void mark_thread_as_ours();

@@ -171,10 +171,10 @@ enum class WorkState : uint32_t { kNotRecorded = 0, kEntered, kUnnamed };
 // has the state of nobody. initial-exec: the library is in the process from its start, so the access is one instruction and
 // never allocates.
 struct Nesting {
-    uint32_t nested;  // inside a recorded call, or one of the tracer's own threads
+    uintptr_t inside;  // where on the stack a recorded call is under way, 0 outside
 };
 extern constinit __attribute__((tls_model("initial-exec"), visibility("hidden"))) thread_local Nesting* this_nesting;
-inline bool is_nested() { return this_nesting->nested != 0; }
+inline bool is_nested() { return this_nesting->inside != 0; }
 
 // Words, not halves of them: a constant is one instruction, and so is its use.
 WorkState enter_work(const void* stream, const void* object, uint64_t api, uint64_t amount, uint64_t kind);
@@ -205,6 +205,10 @@ void leave_group_end(Call& call, int result);
 void note_async_error(const void* comm, int call_result, int async_error);
 // ncclCommGetUniqueId: the id that ranks joining by ncclCommGrow will be given.
 void note_grow_id(const void* comm, const void* unique_id);
+
+// The calling thread is about to go on at `stack_pointer` by longjmp: a recorded call below it is left, and will not return. any-thread,
+// signal-safe.
+void note_jump(uintptr_t stack_pointer);
 
 // The process ends: marks the ring as left in order, dumps if asked to. `status`: that it exits with, -1 unknown. cold.
 void on_process_exit(int status);

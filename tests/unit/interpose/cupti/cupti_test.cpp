@@ -114,7 +114,7 @@ TEST_CASE("a synchronisation is recorded once, with what it waits for, though th
     CHECK(tell(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020, CUPTI_API_EXIT, &outer, 1, 719));
     CHECK(entry.returned_ticks != 0);
     CHECK(entry.result == 719);
-    CHECK(tracer::this_thread()->nested == 0);
+    CHECK(tracer::this_thread()->inside == 0);
 }
 
 TEST_CASE("launches tell their kernel, grid and stream, in the runtime and in the driver") {
@@ -137,7 +137,7 @@ TEST_CASE("launches tell their kernel, grid and stream, in the runtime and in th
     CHECK(newest_work().amount == 5);
     CHECK(newest_work().object == 0x5400);
     CHECK(text_of(newest_work().name) == "cuLaunchKernel");  // nobody told its name
-    CHECK(tracer::this_thread()->nested == 0);
+    CHECK(tracer::this_thread()->inside == 0);
 }
 
 TEST_CASE("events, copies and queries") {
@@ -170,5 +170,5 @@ TEST_CASE("an exit without its enter does no harm") {
     begin();
     const cudaStreamSynchronize_v3020_params parameters{};
     CHECK(tell(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020, CUPTI_API_EXIT, &parameters, 9));
-    CHECK(tracer::this_thread()->nested == 0);
+    CHECK(tracer::this_thread()->inside == 0);
 }

@@ -184,7 +184,7 @@ TEST_CASE("a group's calls are recorded as the program made them, and launched b
     CHECK(entry_at(first).group != 0);
     CHECK(entry_at(first).group == entry_at(first + 1).group);
     CHECK(tracer::this_thread()->group_depth == 0);
-    CHECK(tracer::this_thread()->nested == 0);
+    CHECK(tracer::this_thread()->inside == 0);
     nccl.close(context);
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("a group whose launch goes on in another thread is not called successf
     void* const group = nccl.start_group(context, 1);
     void* const entered = nccl.enter(context, {}, group);
     CHECK(entry_at(first).state == CallState::kEntered);
-    CHECK(tracer::this_thread()->nested == 1);
+    CHECK(tracer::this_thread()->inside != 0);
     nccl.stop(group);
     CHECK(entry_at(first).result == 7);  // ncclInProgress
     CHECK(entry_at(first).state == CallState::kEnqueued);
@@ -432,7 +432,7 @@ TEST_CASE("no context, stale and invented handles, and events out of order do no
         CHECK(nccl.call(context, {}, 0x7000) == nullptr);  // a stale context
         CHECK(calls() == after);
         nccl.close(context);
-        CHECK(tracer::this_thread()->nested == 0);
+        CHECK(tracer::this_thread()->inside == 0);
         CHECK(tracer::this_thread()->group_depth == 0);
     }
 }
@@ -448,7 +448,7 @@ TEST_CASE("a group or call that NCCL never ends, because it failed, does not dea
     nccl.start_group(context, 2);  // an explicit group that is never ended
     nccl.call(context, {});
     CHECK(calls() == before + 2);
-    CHECK(tracer::this_thread()->nested == 0);
+    CHECK(tracer::this_thread()->inside == 0);
     CHECK(tracer::this_thread()->group_depth == 0);
     nccl.stop(group);  // stale: 2.28 stops a handle twice
     nccl.close(context);

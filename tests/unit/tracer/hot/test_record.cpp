@@ -86,6 +86,28 @@ TEST_CASE("a call inside a recorded call is not recorded again") {
     CHECK(test::record_of(comm).next_sequence == 1);
 }
 
+TEST_CASE("a call that a longjmp leaves is over, and the next one is recorded; one that it stays in is not") {
+    void* const comm = test::create(28, 4, 0);
+    const auto above = [](const tracer::Call& call) { return reinterpret_cast<uintptr_t>(&call) + sizeof(call); };
+    tracer::Call left;
+    REQUIRE(tracer::enter_call(left, test::kAnyApi, all_reduce(comm)));
+    tracer::note_jump(reinterpret_cast<uintptr_t>(&left) - 4096);  // within what the call itself calls
+    CHECK(tracer::is_nested());
+    CHECK(left.entry->state == CallState::kEntered);
+    tracer::note_jump(above(left));
+    CHECK_FALSE(tracer::is_nested());
+    CHECK(left.entry->returned_ticks != 0);
+    CHECK(left.entry->state != CallState::kEntered);
+    CHECK(left.entry->result == -1);
+
+    tracer::Call cuda;
+    REQUIRE(tracer::enter_cuda(cuda, test::kAnyApi, nullptr));
+    tracer::note_jump(above(cuda));
+    CHECK_FALSE(tracer::is_nested());
+    CHECK(test::recording().cuda_calls.find(cuda.ticket)->returned_ticks != 0);
+    CHECK(test::call(all_reduce(comm)).sequence == 1);
+}
+
 TEST_CASE("the thread's row says what it is inside, and what it last did") {
     void* const comm = test::create(26, 4, 0);
     tracer::Call call;
