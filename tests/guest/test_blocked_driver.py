@@ -10,7 +10,7 @@ HANG_ALWAYS = {"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxReset_v2"}
 
 class Blocked(guest.Case):
     def names(self, preload):
-        ran = self.host([guest.program("blocked-driver"), "all"], preload, 0)
+        ran = self.host([guest.program("blocked_driver"), "all"], preload, 0)
         self.assertEqual(ran.status, 0, ran.report())
         return set(ran.stdout.split())
 
@@ -21,7 +21,7 @@ class Blocked(guest.Case):
         for name in sorted((theirs | ours) - HANG_ALWAYS):
             with self.subTest(name):
                 # An abort while the driver hangs is worth a dump, and none is asked for here.
-                self.both([guest.program("blocked-driver"), name], limit_s=5, TITANTRACE_DUMP_ON="none")
+                self.both([guest.program("blocked_driver"), name], limit_s=5, TITANTRACE_DUMP_ON="none")
 
 
 if __name__ == "__main__":
