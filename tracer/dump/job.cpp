@@ -163,6 +163,10 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
     syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
+void claim_own_place() {
+    member.segment->processes[member.place].claim.store(static_cast<uint32_t>(getpid()), std::memory_order_relaxed);
+}
+
 uint64_t make_lease(uint64_t now_ms) {
     return (uint64_t{member.place} + 1) << 48 | (now_ms & ((uint64_t{1} << 48) - 1));
 }
@@ -341,8 +345,15 @@ void set_job_state(JobState state) {
 
 void note_last_dump() {
     if (member.segment != nullptr) {
-        member.segment->processes[member.place].claim.store(static_cast<uint32_t>(getpid()), std::memory_order_relaxed);
+        claim_own_place();
         set_job_state(JobState::kCrashed);
+    }
+}
+
+void note_dump_at_end() {
+    if (member.segment != nullptr &&
+        member.segment->processes[member.place].state.load(std::memory_order_acquire) == JobState::kAskedToEnd) {
+        claim_own_place();
     }
 }
 

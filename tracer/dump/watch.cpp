@@ -199,6 +199,13 @@ void save_the_dead(Session& session) {
     dump_exited(session);
 }
 
+void answer_requests(uint32_t covered, bool has_file) {
+    if (has_file) {
+        note_dump_at_end();
+    }
+    mark_complete(covered, has_file);
+}
+
 void write_copied(Session& session, const PendingDump& pending, uint32_t covered) {
     const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
     const bool written = write_dump(
@@ -210,7 +217,7 @@ void write_copied(Session& session, const PendingDump& pending, uint32_t covered
     if (ends) {
         save_the_dead(session);
     }
-    mark_complete(covered, written);
+    answer_requests(covered, written);
 }
 
 void write_held(Session& session) {
@@ -342,7 +349,7 @@ void serve(Session& session) {
         describe_peer(request, pending);
         dump(session, pending, covered, Notify::kNobody);
     } else if (answer != Answer::kNone) {
-        mark_complete(covered, answer == Answer::kJoin);
+        answer_requests(covered, answer == Answer::kJoin);
     }
     if (writes_held || copies || answer == Answer::kJoin || peer_asked) {
         report_dead(session);
