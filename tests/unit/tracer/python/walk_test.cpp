@@ -122,6 +122,20 @@ TEST_CASE("a thread's own copy of the code is where its instruction lies") {
     CHECK(stack.frames[0].code == code);
 }
 
+TEST_CASE("a walk that ends within a native run is torn: a generator that ends has lost its link already") {
+    for (const Version version : kVersions) {
+        FakePython python = two_runs(version);
+        if (python.runtime.layout.frames < FrameStyle::kEntryFlag) {
+            continue;  // each frame is a native run of its own
+        }
+        CAPTURE(version.minor);
+        python.set_previous(python.frames[0], 0);
+        const Stack stack(python, 0);
+        CHECK(stack.walked.count == 1);
+        CHECK(stack.walked.cut == Cut::kTorn);
+    }
+}
+
 TEST_CASE("walks end: no room, cycles, what is no frame") {
     FakePython python = two_runs({12, false});
     const Stack small(python, 0, 2);
