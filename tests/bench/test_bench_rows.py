@@ -1,4 +1,9 @@
-"""A row that scripts/bench could not measure is named with its reason: a record_cost without LTTng's tracepoints stands in."""
+"""A row that scripts/bench could not measure is named with its reason (a record_cost without LTTng's tracepoints stands in), and each
+part is printed when it is measured."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import pathlib
 import sys
 import tempfile
@@ -39,6 +44,29 @@ class Rows(unittest.TestCase):
 
     def test_both_there(self):
         self.assertEqual(self.missing(f"{OURS} lttng_enter_and_leave", {}, ""), set())
+
+
+class Parts(unittest.TestCase):
+    def test_each_part_is_printed_before_the_next(self):
+        script = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "bench"
+        loader = importlib.machinery.SourceFileLoader("bench_script", str(script))
+        bench = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+        loader.exec_module(bench)
+
+        class Stub:
+            def first(self):
+                return [machine_costs.row("one thing", 1, 2, "ms")]
+
+            def second(self):
+                self.printed = said.getvalue()
+                raise bench.NotMeasured("no such machine")
+
+        stub = Stub()
+        with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(io.StringIO()):
+            parts = [bench.measure(lambda: stub, part) for part in ("first", "second")]
+        self.assertIn("one thing", stub.printed)
+        self.assertIn("not measured: second: no such machine", said.getvalue())
+        self.assertEqual([(len(rows), missing) for rows, missing in parts], [(1, {}), (0, {"second": "no such machine"})])
 
 
 if __name__ == "__main__":
