@@ -188,6 +188,7 @@ TEST_CASE("events of a capture cannot be asked or waited for outside, even after
 }
 
 TEST_CASE("what invalidates a capture from another thread, and what does not") {
+    REQUIRE(cudaSetDevice(0) == cudaSuccess);  // the other thread's
     Stream stream;
     void* memory = nullptr;
     const std::function<cudaError_t()> illegal[] = {
@@ -201,6 +202,8 @@ TEST_CASE("what invalidates a capture from another thread, and what does not") {
     };
     for (const auto& call : illegal) {
         for (const bool relaxed : {false, true}) {
+            CAPTURE(&call - illegal);
+            CAPTURE(relaxed);
             cudaGraph_t graph;
             REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
             cudaError_t answer = cudaSuccess;

@@ -15,42 +15,52 @@ using namespace titan::tracer;
 
 namespace {
 
-Identity identify(const titan::test::Environment& environment) {
+void forget_launchers() {
     for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "TITANTRACE_RUN_ID", "SLURM_PROCID", "SLURM_NTASKS",
                              "SLURM_JOB_ID", "SLURM_STEP_ID", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
                              "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE", "JOB_NAME", "RAY_JOB_ID"}) {
         unsetenv(name);
     }
+}
+
+struct Identified : Identity {
+    bool environment_named_rank;
+};
+
+Identified identify(const titan::test::Environment& environment) {
+    forget_launchers();
     titan::test::apply(environment);
     auto config = std::make_unique<Config>();
     load_config(*config);
-    Identity identity{};
+    Identified identity{};
     read_identity(*config, identity);
+    identity.environment_named_rank = environment_names_rank();
+    forget_launchers();  // another case's dumps would lie under the attempt that is named here
     return identity;
 }
 
 }  // namespace
 
 TEST_CASE("the innermost launcher is believed") {
-    Identity identity = identify({{"RANK", "5"},
-                                  {"WORLD_SIZE", "16"},
-                                  {"LOCAL_RANK", "1"},
-                                  {"SLURM_PROCID", "1"},
-                                  {"SLURM_NTASKS", "4"},
-                                  {"SLURM_JOB_ID", "77"},
-                                  {"SLURM_STEP_ID", "2"},
-                                  {"TORCHELASTIC_RUN_ID", "none"},
-                                  {"TORCHELASTIC_RESTART_COUNT", "3"}});
+    const Identified identity = identify({{"RANK", "5"},
+                                          {"WORLD_SIZE", "16"},
+                                          {"LOCAL_RANK", "1"},
+                                          {"SLURM_PROCID", "1"},
+                                          {"SLURM_NTASKS", "4"},
+                                          {"SLURM_JOB_ID", "77"},
+                                          {"SLURM_STEP_ID", "2"},
+                                          {"TORCHELASTIC_RUN_ID", "none"},
+                                          {"TORCHELASTIC_RESTART_COUNT", "3"}});
     CHECK(identity.rank == 5);
     CHECK(identity.world_size == 16);
     CHECK(identity.local_rank == 1);
     CHECK(identity.attempt == 3);
     CHECK(std::string(identity.run) == "slurm-77.2");
-    CHECK(environment_names_rank());
+    CHECK(identity.environment_named_rank);
 }
 
 TEST_CASE("a launcher with a rank that is no number is passed over") {
-    Identity identity = identify({{"RANK", "-1"}, {"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}});
+    const Identified identity = identify({{"RANK", "-1"}, {"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}});
     CHECK(identity.rank == 2);
     CHECK(identity.world_size == 4);
 }
@@ -98,7 +108,7 @@ TEST_CASE("each worker group of a Ray job is a run, also within a Slurm job and 
 }
 
 TEST_CASE("what tells this process from all others") {
-    Identity identity = identify({});
+    const Identified identity = identify({});
     CHECK(identity.pid == getpid());
     CHECK(identity.rank == -1);
     CHECK(identity.pid_start_ticks != 0);
