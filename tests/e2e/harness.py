@@ -11,6 +11,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import random
 import shlex
 import shutil
 import signal
@@ -289,6 +290,16 @@ class AtOnce(unittest.TestSuite):
         return result
 
 
+class Loader(unittest.TestLoader):
+    """With TITAN_TEST_SEED the tests of a file in the order of that seed (scripts/test-often)."""
+
+    def getTestCaseNames(self, testCaseClass):
+        names = list(super().getTestCaseNames(testCaseClass))
+        if seed := os.environ.get("TITAN_TEST_SEED"):
+            random.Random(seed).shuffle(names)
+        return names
+
+
 SKIPPED = 77  # what meson takes for a skipped test
 
 
@@ -328,7 +339,7 @@ def main(at_once=1):
     options, rest = parser.parse_known_args()
     global BUILD, SLOW
     BUILD, SLOW = pathlib.Path(options.build).resolve(), options.slow
-    loader = unittest.TestLoader()
+    loader = Loader()
     if at_once > 1:
         AtOnce.workers = at_once
         loader.suiteClass = AtOnce

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "../../../doctest_run.h"
 #include "fixture.h"
 #include "hot/ring.h"
 #include "session/start_session.h"
@@ -103,7 +104,7 @@ int main(int argc, char** argv) {
                                  .find_driver = titan::test::find_driver,
                                  .nccl_version = nullptr,
                                  .session_started = nullptr});
-    const int result = doctest::Context(argc, argv).run();
+    const int result = run_doctest(argc, argv);
     std::filesystem::remove_all(directory);
     return result;
 }
