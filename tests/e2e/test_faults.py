@@ -22,8 +22,16 @@ def let_it_happen(place, case):
                        *([] if "step-ms" in case.options else ["--step-ms", "1"]),
                        *([] if "checkpoint" in case.options else ["--checkpoint-every", "0"])],
                       place.env(SIMGPU_FAULTS=case.faults, TITANTRACE_TIMEOUT_S=TIMEOUT_S * harness.SLOW, **case.settings))
-    harness.wait_for(lambda: job.stderr.count("fault:") == len(case.faults.split(";")), 30, "the fault strikes")
-    struck = time.time() - 0.2
+    not_yet = [time.time()]  # when the fault had not struck
+
+    def strikes():
+        now = time.time()
+        if job.stderr.count("fault:") == len(case.faults.split(";")):
+            return True
+        not_yet.append(now)
+        return False
+    harness.wait_for(strikes, 30, "the fault strikes")
+    struck = not_yet[-1] - 0.02  # a file's time is that of the kernel's last tick
     records = expected_records(case)
     fresh = lambda: {path.name.split(".")[0] for path in place.dump_files() if path.stat().st_mtime >= struck}
     harness.wait_for(lambda: len(fresh()) >= records, 30, f"{records} dumps")

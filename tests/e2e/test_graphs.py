@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 """Collectives in CUDA graphs: recorded at their capture, issued again at each launch, with the right numbers."""
 
-import time
-
 import harness
 
 CAPTURED, REPLAYED = 2, 32
 
 
 class Graphs(harness.Case):
-    def reduces(self, scenario, **settings):
-        """The all_reduces in the ring while the program holds still."""
+    def reduces(self, scenario, state=None, **settings):
+        """The all_reduces in the ring while the program holds still; those of `state` that are to be."""
         client = self.place.start_rank("e2e-graphs", scenario, **settings)
         client.wait_says("done")
-        time.sleep(0.1)  # the GPU is asked every 20 ms
-        calls = self.place.show(self.place.rings, "--op", "all_reduce", "--last", "100000")
+        show = lambda: self.place.show(self.place.rings, "--op", "all_reduce", "--last", "100000")
+        if state:  # the GPU is asked every 20 ms
+            harness.wait_for(lambda: {call["state"] for call in show() if not call["flags"] & CAPTURED} == {state}, 10, f"all are {state}")
+        calls = show()
         self.place.go()
         self.assertEqual(client.wait(), 0)
         return calls
@@ -26,7 +26,8 @@ class Graphs(harness.Case):
         return [call["count"] for call in ran]
 
     def check_forked(self, method):
-        calls = self.reduces("forked", TITANTRACE_GPU_PROGRESS=method)
+        state = "enqueued" if method == "off" else "finished"
+        calls = self.reduces("forked", state, TITANTRACE_GPU_PROGRESS=method)
         captured = [call for call in calls if call["flags"] & CAPTURED]
         self.assertEqual([(call["count"], call["seq"], call["state"]) for call in captured],
                          [(count, None, "captured") for count in (2, 3, 4, 5)])
@@ -37,7 +38,6 @@ class Graphs(harness.Case):
         groups = [call["group"] for call in replayed if call["count"] in (3, 4)]
         self.assertEqual((groups[0], groups[2]), (groups[1], groups[3]))
         self.assertEqual(len({captured[1]["group"], groups[0], groups[2]}), 3)
-        state = "enqueued" if method == "off" else "finished"
         self.assertEqual({call["state"] for call in calls if not call["flags"] & CAPTURED}, {state})
 
     def test_forked_streams_and_groups(self):

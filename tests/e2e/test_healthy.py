@@ -54,7 +54,8 @@ class Healthy(harness.Case):
     def test_dump_before_anything_is_overdue(self):
         """Three ranks wait in the creation of a communicator, which is no hang yet: neither a finding nor nothing wrong."""
         self.start_job("--ranks", "4", SIMGPU_FAULTS="no-init rank=1 comm=dp")
-        time.sleep(1.5)
+        waits = lambda: [(wait["ranks"], wait["missing"]) for wait in self.place.analyze(self.place.rings).json["waiting"]]
+        harness.wait_for(lambda: waits() == [([0, 2, 3], [1])], 20, "three ranks wait for a while")
         os.kill(self.pids[0], signal.SIGUSR1)
         harness.wait_for(lambda: len(self.place.dump_files()) == 4, 20, "all ranks dump")
         analysis = self.place.analyze(self.place.dumps)

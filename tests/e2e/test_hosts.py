@@ -3,7 +3,6 @@
 
 import os
 import signal
-import time
 
 import harness
 from test_healthy import pids_of
@@ -20,7 +19,8 @@ class Hosts(harness.Case):
                     place.env(TITANTRACE_RING_DIR=place.path / "rings-%h"))
         rings = lambda: [len(list((place.path / f"rings-{host}").glob("*/*.ring"))) for host in "01"]
         harness.wait_for(lambda: rings() == [4, 4], 20, "four ranks on each host")
-        time.sleep(1)
+        newest = lambda: place.show(*place.path.glob("rings-*"), "--rank", 0, "--last", 1, starting=True)
+        harness.wait_for(lambda: any(call["step"] > 20 for call in newest()), 20, "both hosts have looked for requests of before")
         os.kill(pids_of(pid_file)[6], signal.SIGUSR1)
         harness.wait_for(lambda: place.dumped_ranks() >= {4, 5, 6, 7}, 10, "its own host dumps")
         harness.wait_for(lambda: len(place.dumped_ranks()) == 8, 30, "the other host dumps")

@@ -2,17 +2,17 @@
 """Every way to reach NCCL is recorded, once, and reaches the library that the caller meant."""
 
 import sys
-import time
 
 import harness
 
 
 class Interposition(harness.Case):
-    def calls_of(self, scenario, *filters, **settings):
-        """The calls in the ring while the program holds still."""
+    def calls_of(self, scenario, *filters, state=None, **settings):
+        """The calls in the ring while the program holds still; those of `state` that are to be."""
         self.client = self.place.start_rank("e2e-nccl-use", scenario, **settings)
         self.client.wait_says("done")
-        time.sleep(0.1)  # the GPU is asked every 20 ms
+        if state:  # the GPU is asked every 20 ms
+            harness.wait_for(lambda: {call["state"] for call in self.place.show(self.place.rings, *filters)} == {state}, 10, f"all are {state}")
         calls = self.place.show(self.place.rings, *filters)
         self.place.go()
         self.assertEqual(self.client.wait(), 0)
@@ -82,7 +82,7 @@ class Interposition(harness.Case):
         self.assertEqual({call["state"] for call in calls if call["op"] in ("all_reduce", "broadcast")}, {"failed"})
 
     def test_arguments(self):
-        call = self.calls_of("broadcast-once", "--op", "broadcast")[0]
+        call = self.calls_of("broadcast-once", "--op", "broadcast", state="finished")[0]
         wanted = {"rank": 0, "count": 16, "datatype": "float32", "peer": 0, "comm_rank": 0, "result": 0, "state": "finished"}
         self.assertEqual({key: call[key] for key in wanted}, wanted)
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <nccl.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -15,7 +16,7 @@ namespace simgpu_test {
 
 using Clock = std::chrono::steady_clock;
 
-inline bool eventually(const std::function<bool()>& condition, int limit_ms = 3000) {
+inline bool eventually(const std::function<bool()>& condition, int limit_ms = 30000) {
     const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
     while (Clock::now() < end) {
         if (condition()) {
@@ -25,6 +26,20 @@ inline bool eventually(const std::function<bool()>& condition, int limit_ms = 30
     }
     return condition();
 }
+
+// Work that a stream does not finish before it is told to, however long the test is held up.
+struct Gate {
+    std::atomic<bool> open{false};
+
+    cudaError_t hold(cudaStream_t stream) {
+        const auto wait = [](void* raw) {
+            while (!*static_cast<std::atomic<bool>*>(raw)) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+        };
+        return cudaLaunchHostFunc(stream, wait, &open);
+    }
+};
 
 struct Node {
     explicit Node(int size) : ranks(size), comms(static_cast<size_t>(size)), streams(static_cast<size_t>(size)) {

@@ -153,14 +153,17 @@ TEST_CASE("an external event of a graph is completed by each launch anew") {
     Stream stream;
     cudaEvent_t event;
     cudaEventCreate(&event);
+    Gate gate;
     cudaGraph_t graph = capture(stream, [&] {
-        simgpu_launch_spin(20'000'000, stream);
+        CHECK(gate.hold(stream) == cudaSuccess);
         CHECK(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal) == cudaSuccess);
     });
     cudaGraphExec_t exec = instantiate(graph);
     for (int i = 0; i < 2; ++i) {
+        gate.open = false;
         CHECK(cudaGraphLaunch(exec, stream) == cudaSuccess);
         CHECK(cudaEventQuery(event) == cudaErrorNotReady);
+        gate.open = true;
         CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
         CHECK(cudaEventQuery(event) == cudaSuccess);
     }
