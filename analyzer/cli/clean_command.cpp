@@ -1,9 +1,7 @@
 // titan-analyze clean: removes what jobs that ended left behind.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -52,8 +50,8 @@ class Cleaner {
                 clean_dumps(group);
             }
         }
-        fmt::print("{} {} file{}, {:.1f} MB\n", arguments_.dry_run ? "would remove" : "removed", count_,
-                   count_ == 1 ? "" : "s", static_cast<double>(bytes_) / 1e6);
+        print("{} {} file{}, {:.1f} MB\n", arguments_.dry_run ? "would remove" : "removed", count_,
+              count_ == 1 ? "" : "s", static_cast<double>(bytes_) / 1e6);
         return failed_ ? kExitUnusable : kExitHealthy;
     }
 
@@ -119,11 +117,11 @@ class Cleaner {
     void remove(const std::string& path, uint64_t size_bytes) {
         std::error_code failed;
         if (!arguments_.dry_run && !files::remove(path, failed)) {
-            fmt::print(stderr, "titan-analyze: {} cannot be removed: {}\n", printable(path), failed.message());
+            say("titan-analyze: {} cannot be removed: {}\n", printable(path), failed.message());
             failed_ = true;
             return;
         }
-        fmt::print("{}\n", printable(path));
+        print("{}\n", printable(path));
         ++count_;
         bytes_ += size_bytes;
     }

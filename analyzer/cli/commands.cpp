@@ -1,6 +1,5 @@
 #include "commands.h"
 
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -35,12 +34,12 @@ std::function<void(size_t, size_t)> progress_bar(std::string what) {
         const auto now = std::chrono::steady_clock::now();
         const bool was_drawn = drawn->time_since_epoch().count() != 0;
         if (done == total && was_drawn) {
-            fmt::print(stderr, "\r\033[K");
+            say("\r\033[K");
         } else if (now - started > std::chrono::milliseconds(700) && now - *drawn > std::chrono::milliseconds(100) &&
                    done < total) {
             *drawn = now;
             const size_t filled = total == 0 ? 0 : done * 30 / total;
-            fmt::print(stderr, "\r{} [{:<30}] {}/{} files", what, std::string(filled, '#'), done, total);
+            say("\r{} [{:<30}] {}/{} files", what, std::string(filled, '#'), done, total);
         }
     };
 }
@@ -75,10 +74,10 @@ LoadOptions CommonOptions::load_options() const {
 void report_errors_as_json(bool wanted) { errors_as_json = wanted; }
 
 int fail(const std::string& what) {
-    fmt::print(stderr, "titan-analyze: {}\n", what);
+    say("titan-analyze: {}\n", what);
     if (errors_as_json) {
         const format::Json json{{"schema", kJsonSchema}, {"error", what}};
-        write_out(json.dump() + "\n");
+        print_text(json.dump() + "\n");
     }
     return kExitUnusable;
 }
@@ -100,8 +99,6 @@ TextStyle terminal_style() {
     }
     return style;
 }
-
-bool write_out(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size(); }
 
 void add_ranks(CommandLine& app, std::string& ranks) { app.option("--rank", ranks, "ranks, such as 3 or 0-7,64"); }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/command_line.h"
+#include "host/output.h"
 #include "load_run.h"
 #include "report.h"
 
@@ -62,7 +63,6 @@ std::function<void(size_t done, size_t total)> progress_bar(std::string what);
 int fail(const std::string& what);
 // Whoever asked for JSON gets errors as an object on standard output, too.
 void report_errors_as_json(bool wanted);
-bool write_out(const std::string& text);
 // Width and colour of the terminal on standard output; plain elsewhere.
 TextStyle terminal_style();
 

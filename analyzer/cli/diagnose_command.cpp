@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
@@ -37,11 +36,7 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
         return fail(run.error().text());
     }
     const Diagnosis diagnosis = diagnose(*run, options);
-    const bool written =
-        write_out(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, report_style(common)));
-    if (!written || std::fflush(stdout) != 0) {
-        return fail("cannot write the report to standard output");
-    }
+    print_text(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, report_style(common)));
     return !diagnosis.findings.empty()      ? kExitFindings
            : !diagnosis.cannot_tell.empty() ? kExitInconclusive
                                             : kExitHealthy;
@@ -94,14 +89,13 @@ int list_runs(const CommonOptions& common, bool json) {
         return fail(discovery.error().text());
     }
     for (const Warning& warning : discovery->warnings) {
-        fmt::print(stderr, "titan-analyze: {}\n", warning.summary);
+        say("titan-analyze: {}\n", warning.summary);
     }
     if (discovery->groups.empty()) {
         return fail("no dumps (*.titan) and no rings (*.ring) found");
     }
-    return write_out(json ? runs_json(*discovery) : runs_text(discovery->groups))
-               ? kExitHealthy
-               : fail("cannot write the list to standard output");
+    print_text(json ? runs_json(*discovery) : runs_text(discovery->groups));
+    return kExitHealthy;
 }
 
 struct DiagnoseArguments {

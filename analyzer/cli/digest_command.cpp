@@ -1,10 +1,7 @@
 // titan-analyze digest: the map step of an analysis of very many ranks.
 #include "digest.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include "commands.h"
@@ -46,22 +43,22 @@ int run_digest(DigestArguments& arguments) {
         // A node that has nothing must not end the others' work.
         const auto found = discover(arguments.options.load.paths);
         const bool nothing_here = arguments.options.only_this_node && found && found->groups.empty();
-        fmt::print(stderr, "titan-analyze: {}\n", result.error().text());
+        say("titan-analyze: {}\n", result.error().text());
         return nothing_here ? kExitHealthy : kExitUnusable;
     }
     for (const std::string& problem : result->problems) {
-        fmt::print(stderr, "titan-analyze: {}\n", problem);
+        say("titan-analyze: {}\n", problem);
     }
     if (result->written.empty()) {
-        fmt::print(stderr, "titan-analyze: no record of this host was found: nothing to digest\n");
+        say("titan-analyze: no record of this host was found: nothing to digest\n");
     }
     for (const std::string& path : result->written) {
-        fmt::print("{}\n", printable(path));
+        print("{}\n", printable(path));
     }
     if (!result->written.empty()) {
-        fmt::print(stderr, "{} process{} in {} file{}, {} bytes each\n", grouped_digits(result->processes),
-                   result->processes == 1 ? "" : "es", result->written.size(), result->written.size() == 1 ? "" : "s",
-                   grouped_digits(result->bytes / std::max<size_t>(result->processes, 1)));
+        say("{} process{} in {} file{}, {} bytes each\n", grouped_digits(result->processes),
+            result->processes == 1 ? "" : "es", result->written.size(), result->written.size() == 1 ? "" : "s",
+            grouped_digits(result->bytes / std::max<size_t>(result->processes, 1)));
     }
     return kExitHealthy;
 }

@@ -1,8 +1,6 @@
 // titan-analyze export: the run in a format that other tools read.
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include "commands.h"
@@ -40,11 +38,11 @@ int run_export(ExportArguments& arguments) {
     if (!result) {
         return fail(result.error().text());
     }
-    fmt::print("{} file{}, {} calls: {}\n", result->files, result->files == 1 ? "" : "s", grouped_digits(result->calls),
-               printable(arguments.options.into));
+    print("{} file{}, {} calls: {}\n", result->files, result->files == 1 ? "" : "s", grouped_digits(result->calls),
+          printable(arguments.options.into));
     for (const auto* lines : {&result->notes, &result->problems}) {
         for (const std::string& line : *lines) {
-            fmt::print(stderr, "titan-analyze: {}\n", line);
+            say("titan-analyze: {}\n", line);
         }
     }
     return result->problems.empty() && result->files != 0 ? kExitHealthy : kExitUnusable;

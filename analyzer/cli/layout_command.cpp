@@ -25,8 +25,8 @@ int run_layout(const LayoutArguments& arguments) {
     if (!run) {
         return fail(run.error().text());
     }
-    const bool written = write_out(arguments.json ? layout_json_report(*run) : layout_report(*run, terminal_style()));
-    return written ? kExitHealthy : fail("cannot write the layout to standard output");
+    print_text(arguments.json ? layout_json_report(*run) : layout_report(*run, terminal_style()));
+    return kExitHealthy;
 }
 
 }  // namespace

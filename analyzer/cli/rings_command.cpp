@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include "commands.h"
@@ -26,25 +25,25 @@ int run_rings(const RingsArguments& arguments) {
     const RingDirectories directories = ring_directories(arguments.common.ring_directory);
     const std::vector<NodeRing> rings = list_rings(directories);
     if (arguments.json) {
-        const bool written =
-            std::all_of(rings.begin(), rings.end(), [](const NodeRing& ring) { return write_out(ring_as_json(ring)); });
-        return written ? kExitHealthy : kExitUnusable;
-    }
-    if (rings.empty()) {
-        fmt::print("no rings of this user in {}\n", places_text(directories));
+        for (const NodeRing& ring : rings) {
+            print_text(ring_as_json(ring));
+        }
         return kExitHealthy;
     }
-    fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "pid", "process", "rank", "silent for", "run/attempt",
-               "ring");
+    if (rings.empty()) {
+        print("no rings of this user in {}\n", places_text(directories));
+        return kExitHealthy;
+    }
+    print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "pid", "process", "rank", "silent for", "run/attempt", "ring");
     for (const NodeRing& ring : rings) {
         if (!ring.problem.empty()) {
-            fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "-", "-", "-", "-", "cannot be read", ring.problem);
+            print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "-", "-", "-", "-", "cannot be read", ring.problem);
             continue;
         }
-        fmt::print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", ring.pid, liveness_text(ring.liveness),
-                   ring.rank >= 0 ? std::to_string(ring.rank) : "-",
-                   ring.liveness == Liveness::kAlive ? "-" : duration_text(ring.age_ns),
-                   fmt::format("{}/{}", ring.run, ring.attempt), printable(ring.path));
+        print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", ring.pid, liveness_text(ring.liveness),
+              ring.rank >= 0 ? std::to_string(ring.rank) : "-",
+              ring.liveness == Liveness::kAlive ? "-" : duration_text(ring.age_ns),
+              fmt::format("{}/{}", ring.run, ring.attempt), printable(ring.path));
     }
     return kExitHealthy;
 }
@@ -54,17 +53,16 @@ int run_collect(const CommonOptions& common, CollectOptions& options) {
     options.run = common.run;
     const CollectResult result = collect_rings(options);
     for (const std::string& path : result.written) {
-        fmt::print("{}\n", printable(path));
+        print("{}\n", printable(path));
     }
     for (const std::string& problem : result.problems) {
-        fmt::print(stderr, "titan-analyze: {}\n", problem);
+        say("titan-analyze: {}\n", problem);
     }
     if (result.saved_before != 0) {
-        fmt::print(stderr, "titan-analyze: {} ring{} collected before, and not again\n", result.saved_before,
-                   result.saved_before == 1 ? " was" : "s were");
+        say("titan-analyze: {} ring{} collected before, and not again\n", result.saved_before,
+            result.saved_before == 1 ? " was" : "s were");
     } else if (result.written.empty() && result.problems.empty()) {
-        fmt::print(stderr, "titan-analyze: no ring of a dead process to collect in {}\n",
-                   places_text(options.ring_directories));
+        say("titan-analyze: no ring of a dead process to collect in {}\n", places_text(options.ring_directories));
     }
     return result.problems.empty() ? kExitHealthy : kExitUnusable;
 }

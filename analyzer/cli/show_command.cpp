@@ -1,8 +1,6 @@
 // titan-analyze show: the recorded calls.
 #include "show.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -68,14 +66,14 @@ int run_show(ShowArguments& arguments) {
     if (std::all_of(run->processes.begin(), run->processes.end(), is_digest)) {
         return fail("digests do not hold all calls in full: show the dumps");
     }
-    const std::string nothing = show(*run, arguments.options, [](const std::string& line) { write_out(line); });
+    const std::string nothing = show(*run, arguments.options, [](const std::string& line) { print_text(line); });
     for (const Warning& warning : run->warnings) {
         if (warning.kind == "damaged_file") {
-            fmt::print(stderr, "titan-analyze: {}\n", warning.summary);
+            say("titan-analyze: {}\n", warning.summary);
         }
     }
     if (!nothing.empty()) {
-        fmt::print(stderr, "titan-analyze: {}\n", nothing);
+        say("titan-analyze: {}\n", nothing);
         return kExitFindings;
     }
     return kExitHealthy;

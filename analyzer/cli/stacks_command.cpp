@@ -48,9 +48,9 @@ int run_stacks(const Arguments& arguments) {
     }
     StacksView view = arguments.view;
     view.list = view.list || all.size() == 1;
-    const bool written = write_out(arguments.json ? stacks_json_report(all, symbols.problems())
-                                                  : stacks_report(all, symbols.problems(), view, terminal_style()));
-    return written ? kExitHealthy : fail("cannot write the stacks to standard output");
+    print_text(arguments.json ? stacks_json_report(all, symbols.problems())
+                              : stacks_report(all, symbols.problems(), view, terminal_style()));
+    return kExitHealthy;
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // titan-analyze stragglers: who is late, and what it costs.
 #include "stragglers.h"
 
-#include <cstdio>
 #include <memory>
 
 #include "commands.h"
@@ -46,10 +45,7 @@ int run_stragglers(const StragglerArguments& arguments) {
     const Timing timing = analyze_timing(*run);
     StragglerTableOptions options;
     options.ranks = arguments.all ? 0 : options.ranks;
-    if (!write_out(arguments.json ? straggler_json(*run, timing) : straggler_table(*run, timing, options)) ||
-        std::fflush(stdout) != 0) {
-        return fail("cannot write the report to standard output");
-    }
+    print_text(arguments.json ? straggler_json(*run, timing) : straggler_table(*run, timing, options));
     bool any = !timing.slow.empty();
     for (const RankTiming& rank : timing.ranks) {
         any |= rank.shape.pattern != LatePattern::kNone;

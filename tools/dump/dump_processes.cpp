@@ -13,6 +13,7 @@
 #include "dump/progress.h"
 #include "dump/request_dump.h"
 #include "formats/ring_process.h"
+#include "host/output.h"
 #include "host/words.h"
 
 namespace titan::tools {
@@ -131,7 +132,7 @@ void ask_all(std::vector<Target>& targets, bool other_nodes, const DumpOptions& 
         }
     }
     for (const std::string& problem : wake_jobs(asked)) {
-        fmt::print(stderr, "titan-dump: {}\n", problem);
+        say("titan-dump: {}\n", problem);
     }
 }
 

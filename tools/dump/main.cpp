@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
 #include "dump/dump_processes.h"
 #include "host/command_line.h"
+#include "host/output.h"
 #include "host/program.h"
 #include "host/words.h"
 
@@ -43,17 +43,15 @@ Exit status: 0 every rank wrote its dump, 1 some dumps were written from outside
 arguments are wrong, 3 this node has its dumps, and ranks of other nodes did not answer (standard error names them).)";
 
 int fail(const std::string& what) {
-    fmt::print(stderr, "titan-dump: {}\n", what);
+    say("titan-dump: {}\n", what);
     return kExitUnusable;
 }
 
-void say(const std::vector<std::string>& problems) {
+void say_all(const std::vector<std::string>& problems) {
     for (const std::string& problem : problems) {
-        fmt::print(stderr, "titan-dump: {}\n", problem);
+        say("titan-dump: {}\n", problem);
     }
 }
-
-bool print(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size(); }
 
 int list(const DumpOptions& options) {
     NodeProcesses found = find_processes(options.ring_directory);
@@ -61,20 +59,22 @@ int list(const DumpOptions& options) {
     const auto lives = [](const NodeProcess& process) { return is_alive(process.presence); };
     const auto dead = std::stable_partition(found.processes.begin(), found.processes.end(), lives);
     if (options.json) {
-        return print(list_json(found)) ? kExitAnswered : kExitUnusable;
-    }
-    say(found.problems);
-    if (const auto left_out = found.processes.end() - dead; left_out != 0 && !options.all) {
-        found.processes.erase(dead, found.processes.end());
-        fmt::print(stderr, "titan-dump: {} process{} that ended {} not shown (--all)\n", left_out,
-                   left_out == 1 ? "" : "es", left_out == 1 ? "is" : "are");
-    }
-    if (found.processes.empty()) {
-        fmt::print(stderr, "titan-dump: no{} traced process{} on this node\n", options.all ? "" : " living",
-                   ::geteuid() == 0 ? "" : " of this user");
+        print_text(list_json(found));
         return kExitAnswered;
     }
-    return print(list_text(found)) ? kExitAnswered : kExitUnusable;
+    say_all(found.problems);
+    if (const auto left_out = found.processes.end() - dead; left_out != 0 && !options.all) {
+        found.processes.erase(dead, found.processes.end());
+        say("titan-dump: {} process{} that ended {} not shown (--all)\n", left_out, left_out == 1 ? "" : "es",
+            left_out == 1 ? "is" : "are");
+    }
+    if (found.processes.empty()) {
+        say("titan-dump: no{} traced process{} on this node\n", options.all ? "" : " living",
+            ::geteuid() == 0 ? "" : " of this user");
+        return kExitAnswered;
+    }
+    print_text(list_text(found));
+    return kExitAnswered;
 }
 
 std::string runs_here(const NodeProcesses& found) {
@@ -116,23 +116,22 @@ int report(const DumpResult& result, bool all_found, bool json) {
                                                       : kExitOutside;
         status = std::max(status, own);
         if (const std::string text = outcome_text(outcome); !text.empty()) {
-            fmt::print(stderr, "titan-dump: {}\n", text);
+            say("titan-dump: {}\n", text);
         }
         if (outcome.how == How::kAnswered && outcome.path.empty()) {
-            fmt::print(stderr, "titan-dump: {} wrote its dump to a path that is too long to print\n",
-                       outcome.process.text());
+            say("titan-dump: {} wrote its dump to a path that is too long to print\n", outcome.process.text());
         }
-        if (!json && !outcome.path.empty() && !print(printable(outcome.path) + "\n")) {
-            return kExitUnusable;
+        if (!json && !outcome.path.empty()) {
+            print("{}\n", printable(outcome.path));
         }
     }
     for (const auto& [rank, path] : result.other_answers) {
-        if (!json && !print(printable(path) + "\n")) {
-            return kExitUnusable;
+        if (!json) {
+            print("{}\n", printable(path));
         }
     }
-    if (json && !print(result_json(result))) {
-        return kExitUnusable;
+    if (json) {
+        print_text(result_json(result));
     }
     return status < kExitUnusable && !result.unanswered.empty() ? kExitOthersMissing : status;
 }
@@ -157,7 +156,7 @@ int run(const DumpOptions& options) {
         }
     } else {
         const NodeProcesses found = find_processes(options.ring_directory);
-        say(found.problems);
+        say_all(found.problems);
         processes = ranks_of_job(found, options);
         if (processes.empty()) {
             problems.push_back(fmt::format("no rank of run {}{} is on this node; {}", printable(options.run),
@@ -165,9 +164,9 @@ int run(const DumpOptions& options) {
                                            runs_here(found)));
         }
     }
-    say(problems);
+    say_all(problems);
     DumpResult result = dump_processes(processes, !options.run.empty(), options);
-    say(result.problems);
+    say_all(result.problems);
     const bool all_found = problems.empty();
     result.problems.insert(result.problems.begin(), problems.begin(), problems.end());
     return report(result, all_found, options.json);

@@ -1,9 +1,8 @@
 #include "dump/progress.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "host/output.h"
 
 namespace titan::tools {
 namespace {
@@ -22,13 +21,12 @@ void Progress::show(const std::string& text) {
     last_ = text;
     shown_ = now;
     drawn_ = terminal_;
-    fmt::print(stderr, "{}titan-dump: {}{}", terminal_ ? "\r\033[K" : "", text, terminal_ ? "" : "\n");
-    std::fflush(stderr);
+    say("{}titan-dump: {}{}", terminal_ ? "\r\033[K" : "", text, terminal_ ? "" : "\n");
 }
 
 void Progress::clear() {
     if (drawn_) {
-        fmt::print(stderr, "\r\033[K");
+        say("\r\033[K");
         drawn_ = false;
         last_.clear();
     }

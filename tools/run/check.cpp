@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/process.h"
 #include "host/node_rings.h"
+#include "host/output.h"
 #include "host/words.h"
 #include "run/installed.h"
 #include "run/records.h"
@@ -271,9 +272,9 @@ bool print_check(const Settings& settings) {
     bool all_good = true;
     for (const Row& row : rows) {
         const char* const answer = row.answer == Answer::kYes ? "ok" : row.answer == Answer::kNote ? "note" : "NO";
-        fmt::print("{:<5} {:<19} {}\n", answer, row.topic, row.found);
+        print("{:<5} {:<19} {}\n", answer, row.topic, row.found);
         if (!row.advice.empty()) {
-            fmt::print("{:<25} -> {}\n", "", row.advice);
+            print("{:<25} -> {}\n", "", row.advice);
         }
         all_good = all_good && row.answer != Answer::kNo;
     }

@@ -11,9 +11,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <stdexcept>
 
 #include "base/fd.h"
+#include "host/output.h"
 #include "host/words.h"
 #include "run/bystander.h"
 
@@ -34,22 +34,50 @@ sigset_t passed_signals() {
     return set;
 }
 
-[[noreturn]] void become(const std::vector<std::string>& command, pid_t parent, const sigset_t& mask, int failure) {
-    // What kills titan-run kills the job, as if titan-run were not there.
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) {
-        ::raise(SIGKILL);
-    }
+// What titan-run was started with, and changed for itself.
+struct Signals {
+    sigset_t mask{};
+    bool ignored_child = false;
+};
+
+// Returns, with why, only if the program cannot be run.
+int become(const std::vector<std::string>& command, const Signals& signals) {
     std::vector<char*> arguments;
     for (const std::string& word : command) {
         arguments.push_back(const_cast<char*>(word.c_str()));
     }
     arguments.push_back(nullptr);
-    ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+    if (signals.ignored_child) {
+        ::signal(SIGCHLD, SIG_IGN);
+    }
+    ::sigprocmask(SIG_SETMASK, &signals.mask, nullptr);
     ::execvp(arguments[0], arguments.data());
-    const int error = errno;
-    const ssize_t told = ::write(failure, &error, sizeof(error));
-    ::_exit(told == sizeof(error) && error == ENOENT ? kNotFound : kCannotExecute);
+    return errno;
+}
+
+void say_cannot_run(const std::vector<std::string>& command, int error) {
+    say("titan-run: cannot run {}: {}\n", printable(command.front()), std::strerror(error));
+}
+
+int status_of(int error) { return error == ENOENT ? kNotFound : kCannotExecute; }
+
+// Where no process can be made beside the program it runs all the same, without a verdict at its end.
+[[noreturn]] void run_in_place(const std::vector<std::string>& command, const Signals& signals) {
+    const int error = become(command, signals);
+    say_cannot_run(command, error);
+    ::_exit(status_of(error));
+}
+
+[[noreturn]] void run_as_child(const std::vector<std::string>& command, const Signals& signals, pid_t parent,
+                               int failure) {
+    // What kills titan-run kills the job, as if titan-run were not there.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) {
+        ::raise(SIGKILL);
+    }
+    const int error = become(command, signals);
+    [[maybe_unused]] const ssize_t told = ::write(failure, &error, sizeof(error));
+    ::_exit(status_of(error));
 }
 
 // The terminal's own go to all of the foreground, and others send to all of a group or a Slurm step: to the program as well.
@@ -77,30 +105,27 @@ Ended wait_for_end(pid_t child, const sigset_t& passed) {
 
 Ended run_job(const std::vector<std::string>& command) {
     const sigset_t passed = passed_signals();
-    sigset_t before;
-    ::sigprocmask(SIG_BLOCK, &passed, &before);
+    Signals before;
+    ::sigprocmask(SIG_BLOCK, &passed, &before.mask);
     // Ignored, it would take the exit status away; the program gets it back as it was.
     struct sigaction child_action {};
     ::sigaction(SIGCHLD, nullptr, &child_action);
-    const bool ignored = child_action.sa_handler == SIG_IGN;
+    before.ignored_child = child_action.sa_handler == SIG_IGN;
     ::signal(SIGCHLD, SIG_DFL);
 
     std::array<int, 2> pipe{};
     if (::pipe2(pipe.data(), O_CLOEXEC) != 0) {
-        throw std::runtime_error(std::string("cannot make a pipe: ") + std::strerror(errno));
+        run_in_place(command, before);
     }
     const Fd failure(pipe[0]);
     Fd write_end(pipe[1]);
     const pid_t parent = ::getpid();
     const pid_t child = ::fork();
     if (child < 0) {
-        throw std::runtime_error(std::string("cannot fork: ") + std::strerror(errno));
+        run_in_place(command, before);
     }
     if (child == 0) {
-        if (ignored) {
-            ::signal(SIGCHLD, SIG_IGN);
-        }
-        become(command, parent, before, write_end.get());
+        run_as_child(command, before, parent, write_end.get());
     }
     write_end.close_now();
     int error = 0;
@@ -108,9 +133,9 @@ Ended run_job(const std::vector<std::string>& command) {
     Ended ended = wait_for_end(child, passed);
     ended.started = started;
     if (!started) {
-        fmt::print(stderr, "titan-run: cannot run {}: {}\n", printable(command.front()), std::strerror(error));
+        say_cannot_run(command, error);
     }
-    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    ::sigprocmask(SIG_SETMASK, &before.mask, nullptr);
     return ended;
 }
 

@@ -6,15 +6,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "host/command_line.h"
+#include "host/output.h"
 #include "host/program.h"
 #include "host/words.h"
 #include "run/check.h"
 #include "run/installed.h"
 #include "run/job.h"
+#include "run/patience.h"
 #include "run/records.h"
 #include "run/settings.h"
 #include "run/target.h"
@@ -100,12 +104,12 @@ std::string obstacle_for(const Settings& settings, const std::string& program, b
 
 void say_what_will_be(const Settings& settings, const std::string& obstacle) {
     if (!obstacle.empty()) {
-        fmt::print(stderr, "titan-run: NOT RECORDED: {}\n", obstacle);
+        say("titan-run: NOT RECORDED: {}\n", obstacle);
         return;
     }
     const std::string trouble = trouble_with_dumps(settings.dumps);
-    fmt::print(stderr, "titan-run: recording; {}{}\n", trouble.empty() ? "dumps will be in " : "NO DUMPS: ",
-               trouble.empty() ? printable(settings.dumps) + "/" : trouble);
+    say("titan-run: recording; {}{}\n", trouble.empty() ? "dumps will be in " : "NO DUMPS: ",
+        trouble.empty() ? printable(settings.dumps) + "/" : trouble);
 }
 
 void print_verdict(const Settings& settings, const std::string& run) {
@@ -118,10 +122,10 @@ void print_verdict(const Settings& settings, const std::string& run) {
     if (!settings.rings.empty()) {
         command.insert(command.end(), {"--ring-dir", settings.rings});
     }
-    fmt::print(stderr, "titan-run: the job ended; what this node has of it (again: titan-analyze {}):\n",
-               shell_quoted(settings.dumps));
+    say("titan-run: the job ended; what this node has of it (again: titan-analyze {}):\n",
+        shell_quoted(settings.dumps));
     if (analyzer.empty()) {
-        fmt::print(stderr, "titan-run: titan-analyze is not beside titan-run: no verdict\n");
+        say("titan-run: titan-analyze is not beside titan-run: no verdict\n");
         return;
     }
     std::fflush(nullptr);
@@ -142,46 +146,68 @@ void print_verdict(const Settings& settings, const std::string& run) {
 
 void say_what_was(const Settings& settings, const Records& records, const Ended& ended) {
     if (!answers(settings.dumps)) {
-        fmt::print(stderr, "titan-run: the job ended; no verdict, as {} does not answer (later: titan-analyze {})\n",
-                   printable(settings.dumps), shell_quoted(settings.dumps));
+        say("titan-run: the job ended; no verdict, as {} does not answer (later: titan-analyze {})\n",
+            printable(settings.dumps), shell_quoted(settings.dumps));
         return;
     }
     const auto [run, dumps] = records.new_dumps();
     if (dumps > kMostDumps) {
-        fmt::print(stderr,
-                   "titan-run: the job ended; {} dumps are in {}: to be read once, not by each node "
-                   "(titan-analyze {}, or titan-analyze digest --help)\n",
-                   dumps, printable(settings.dumps), shell_quoted(settings.dumps));
+        say("titan-run: the job ended; {} dumps are in {}: to be read once, not by each node "
+            "(titan-analyze {}, or titan-analyze digest --help)\n",
+            dumps, printable(settings.dumps), shell_quoted(settings.dumps));
         return;
     }
     const bool failed = ended.status != 0 || ended.signal != 0;
     if (!run.empty() || (failed && records.has_new_rings())) {
         print_verdict(settings, run);
     } else if (!records.anything_recorded()) {
-        fmt::print(stderr,
-                   "titan-run: nothing was recorded on this node: no process that has the library used NCCL or CUDA. "
-                   "If one should "
-                   "have, its launcher may clear the environment: titan-run --print-env shows what it must pass on\n");
+        say("titan-run: nothing was recorded on this node: no process that has the library used NCCL or CUDA. "
+            "If one should "
+            "have, its launcher may clear the environment: titan-run --print-env shows what it must pass on\n");
     } else if (failed) {
-        fmt::print(stderr, "titan-run: the job left no record on this node\n");
+        say("titan-run: the job left no record on this node\n");
     }
 }
 
-int run_program_of(const Options& options, const std::vector<std::string>& command) {
-    bool preload = false;
-    const std::string obstacle = obstacle_for(options.settings, command.front(), preload);
+// What is done around the program: where it fails, the program still runs and ends as it does.
+template <typename Work>
+void try_to(Work work) {
+    try {
+        work();
+    } catch (const std::exception& error) {
+        for (const char* part : {"titan-run: ", error.what(), "\n"}) {
+            say_text(part);
+        }
+    }
+}
+
+bool speaks() {
     const bool inside = !environment(kInside).empty() && is_preloaded_already();
-    const bool speaks = !inside && !is_a_later_task();
-    if (speaks && !find_program(command.front()).empty()) {
-        say_what_will_be(options.settings, obstacle);
-    }
-    put_into_environment(options.settings, preload);
-    ::setenv(kInside, "1", 1);
-    const Records records(options.settings.dumps, options.settings.rings);
+    return !inside && !is_a_later_task() && takes_words(STDERR_FILENO);
+}
+
+int run_program_of(const Options& options, const std::vector<std::string>& command) {
+    std::string obstacle;
+    bool is_first = false;
+    std::optional<Records> records;
+    try_to([&] {
+        bool preload = false;
+        obstacle = obstacle_for(options.settings, command.front(), preload);
+        is_first = speaks();
+        if (is_first && !find_program(command.front()).empty()) {
+            say_what_will_be(options.settings, obstacle);
+        }
+        put_into_environment(options.settings, preload);
+        ::setenv(kInside, "1", 1);
+        records.emplace(options.settings.dumps, options.settings.rings);
+    });
     const Ended ended = run_job(command);
-    if (ended.started && speaks && obstacle.empty() && !options.no_verdict) {
-        say_what_was(options.settings, records, ended);
-    }
+    try_to([&] {
+        if (ended.started && is_first && obstacle.empty() && records && !options.no_verdict &&
+            takes_words(STDERR_FILENO)) {
+            say_what_was(options.settings, *records, ended);
+        }
+    });
     end_as(ended);
 }
 
@@ -225,7 +251,7 @@ int run_command_line(int argc, char** argv) {
         return print_check(options.settings) ? 0 : 1;
     }
     if (options.print_env) {
-        fmt::print("{}", export_lines(options.settings));
+        print("{}", export_lines(options.settings));
         return 0;
     }
     if (command.empty()) {

@@ -20,6 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{3};
+constexpr int kPatienceOfWordsMs = 1000;
 
 [[noreturn]] void answer(const std::function<std::string()>& question, int tell) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -77,6 +78,11 @@ std::optional<std::string> answer_in_time(const std::function<std::string()>& qu
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, WNOHANG);  // one that cannot be killed now is nobody's concern
     return std::nullopt;
+}
+
+bool takes_words(int descriptor) {
+    pollfd waits{.fd = descriptor, .events = POLLOUT, .revents = 0};
+    return ::poll(&waits, 1, kPatienceOfWordsMs) != 0;
 }
 
 }  // namespace titan::tools

@@ -1,4 +1,4 @@
-// Questions about a directory that may never be answered: its file server hangs.
+// Questions about a directory that may never be answered: its file server hangs. And a pipe that nobody may read.
 #pragma once
 
 #include <functional>
@@ -9,5 +9,8 @@ namespace titan::tools {
 
 // Asks in a process of its own and waits a few seconds for it; nothing where no answer came.
 std::optional<std::string> answer_in_time(const std::function<std::string()>& question);
+
+// Whether a message to it goes on its way, or soon does. Not where it is a full pipe whose reader has stopped reading.
+bool takes_words(int descriptor);
 
 }  // namespace titan::tools

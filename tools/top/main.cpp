@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "host/command_line.h"
+#include "host/output.h"
 #include "host/program.h"
 #include "top/terminal.h"
 #include "top/view.h"
@@ -50,10 +51,6 @@ bool use_bold() {
     return no_colour == nullptr || *no_colour == '\0';
 }
 
-bool print(const std::string& text) {
-    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-}
-
 // Pages one below the other.
 int run_plain(const TopOptions& options, uint64_t count) {
     format::ImageBuffer memory;
@@ -68,13 +65,13 @@ int run_plain(const TopOptions& options, uint64_t count) {
         any = any || !view.jobs.empty();
         const std::string text =
             options.json ? view_json(view) : (page != 0 ? "\n" : "") + view_text(view, 0, 0, false);
-        if (!print(text)) {
+        if (!print_text(text) || std::fflush(stdout) != 0) {
             return kExitUnusable;
         }
     }
     if (!any) {
-        fmt::print(stderr, "titan-top: no traced process {}on this node; titan-dump --list shows what else there is\n",
-                   options.view.run.empty() ? "" : "of that run ");
+        say("titan-top: no traced process {}on this node; titan-dump --list shows what else there is\n",
+            options.view.run.empty() ? "" : "of that run ");
     }
     return any ? kExitFine : kExitUnusable;
 }
