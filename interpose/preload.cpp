@@ -9,6 +9,7 @@
 #include "ask_kernel_name.h"
 #include "base/loaded_objects.h"
 #include "cupti_mode.h"
+#include "exec_wrappers.h"
 #include "find_driver_api.h"
 #include "jump_wrappers.h"
 #include "kept_libraries.h"
@@ -26,6 +27,7 @@ static_assert(kApiIds <= tracer::kMaxApis, "a row more than there is room for: r
 
 // What waits for the first session, because most processes have none.
 void start_ways_in(bool cupti) {
+    find_exec_functions();
     report_plugins_of_others();
     if (cupti && !start_cupti()) {
         tracer::set_cuda_interposed(true);

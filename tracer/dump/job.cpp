@@ -101,7 +101,10 @@ bool enter_process(JobSegment& segment, const Identity& identity, const RingFile
     for (uint32_t i = 0; i < places; ++i) {
         JobProcess& other = segment.processes[i];
         JobState running = JobState::kRunning;
-        if (other.rank == identity.rank && identity.rank >= 0 && !here_and_alive(other)) {
+        // Our own process, before an exec that nobody saw; or our rank's, before it was started again.
+        const bool ours = other.pid == identity.pid && other.start_ticks == identity.pid_start_ticks &&
+                          other.pid_namespace == identity.pid_namespace;
+        if (ours || (other.rank == identity.rank && identity.rank >= 0 && !here_and_alive(other))) {
             other.state.compare_exchange_strong(running, JobState::kReplaced);
         }
     }
@@ -337,11 +340,26 @@ void claim_gone(bool (*write)(const JobProcess& process)) {
     }
 }
 
-void set_job_state(JobState state) {
-    if (member.segment != nullptr) {
-        member.segment->processes[member.place].state.store(state, std::memory_order_release);
+void notice_replaced(bool (*was_replaced)(const JobProcess& process)) {
+    const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
+    for (uint32_t i = 0; i < places; ++i) {
+        JobProcess& process = member.segment->processes[i];
+        JobState running = JobState::kRunning;
+        if (i != member.place && process.state.load(std::memory_order_acquire) == running &&
+            process.pid_namespace == member.pid_namespace && process_alive(process.pid, process.start_ticks) &&
+            was_replaced(process)) {
+            process.state.compare_exchange_strong(running, JobState::kExited);
+        }
     }
 }
+
+JobState exchange_job_state(JobState state) {
+    return member.segment == nullptr
+               ? JobState::kFree
+               : member.segment->processes[member.place].state.exchange(state, std::memory_order_acq_rel);
+}
+
+void set_job_state(JobState state) { exchange_job_state(state); }
 
 void note_last_dump() {
     if (member.segment != nullptr) {

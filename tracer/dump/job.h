@@ -55,6 +55,8 @@ void note_dump_written();
 // Marks processes that are gone as dead, those that were told to end if `asked_too`. The first newly dead one is described; false
 // when there is none.
 bool notice_dead(JobProcess const*& dead, bool asked_too);
+// Processes that became other programs without a word are no longer ranks: their end is no death. cold.
+void notice_replaced(bool (*was_replaced)(const JobProcess& process));
 // One is gone that was told to end; one was found dead since this process joined.
 bool is_asked_one_gone();
 bool has_anyone_died();
@@ -64,6 +66,7 @@ void claim_gone(bool (*write)(const JobProcess& process));
 
 // This process's own entry. signal-safe.
 void set_job_state(JobState state);
+JobState exchange_job_state(JobState state);  // returns the one before, kFree without a job
 // Its own dump tells how it ends, with stacks: nobody is to save its ring as well, however often it is told to end after that.
 void note_last_dump();
 // The same of a process that is told to end and has a dump of this moment, whatever it was made for. That it died may still be

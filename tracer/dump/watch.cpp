@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "dumper.h"
 #include "ending.h"
+#include "exec.h"
 #include "outside_request.h"
 #include "remote_request.h"
 #include "requests.h"
@@ -374,6 +375,7 @@ bool tick(Session& session) {
         const bool leads = hold_lease();
         set_remote_polling(leads);
         if (leads) {
+            notice_replaced(was_replaced);
             report_dead(session);
         }
     }

@@ -212,6 +212,14 @@ void note_jump(uintptr_t stack_pointer);
 
 // The process ends: marks the ring as left in order, dumps if asked to. `status`: that it exits with, -1 unknown. cold.
 void on_process_exit(int status);
+// The program is about to become another one: its record ends in order. What it is told must be given back if that fails.
+// any-thread, signal-safe, also in a child of vfork.
+struct BeforeExec {
+    bool was_recording;
+    uint32_t job_state;
+};
+BeforeExec note_exec();
+void note_exec_failed(const BeforeExec& before);
 // The program calls quick_exit(): on_process_exit follows once its handlers have run. any-thread.
 void note_quick_exit(int status);
 
