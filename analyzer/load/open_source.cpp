@@ -35,6 +35,7 @@ struct Meta {
     uint64_t realtime_ns = 0;
     uint64_t ticks = 0;
     bool process_alive = true;
+    Halt halt = Halt::kNone;
     bool partial_recording = false;
     uint64_t launch_sample = 1;
     Processors processors;
@@ -82,6 +83,7 @@ std::optional<Meta> parse_meta(const std::string& text) {
     meta.realtime_ns = unsigned_at(object, "realtime_ns");
     meta.ticks = unsigned_at(object, "ticks");
     meta.process_alive = object.at("process_alive").boolean().value_or(true);
+    meta.halt = halt_named(text_at(object, "halt"));
     meta.processors = processors_at(object.at("processors"));
     const Json& environment = object.at("environment");
     meta.partial_recording = !text_at(environment, "TITANTRACE_RANKS").empty();
@@ -108,7 +110,8 @@ uint64_t newest_tick(const RingImage& image) {
     return newest;
 }
 
-// A process that is stopped is dumped from outside, and what the system told of its threads is there.
+// A process that is stopped is dumped from outside, and what the system told of its threads is there. Dumps say it themselves since
+// their meta section has "halt".
 Halt halt_by_stacks(std::span<const std::byte> stacks, int32_t pid) {
     const auto image = format::StacksImage::open(stacks);
     if (!image) {
@@ -117,16 +120,6 @@ Halt halt_by_stacks(std::span<const std::byte> stacks, int32_t pid) {
     for (const format::StackThread& thread : image->threads()) {
         if (thread.tid == pid && thread.outcome != format::StackOutcome::kUnwound) {
             return halt_of(thread.state, image->text(thread.wait_channel));
-        }
-    }
-    return Halt::kNone;
-}
-
-// What titan-dump found out where the states of threads do not tell.
-Halt halt_by_detail(const std::string& detail) {
-    for (const Halt halt : {Halt::kTraced, Halt::kFrozen}) {
-        if (detail.ends_with("is " + halt_text(halt))) {
-            return halt;
         }
     }
     return Halt::kNone;
@@ -174,8 +167,7 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
         opened.liveness = Liveness::kEnded;
     } else {
         opened.liveness = Liveness::kAlive;
-        opened.halt = halt_by_stacks(opened.stacks, header.pid);
-        opened.halt = opened.halt == Halt::kNone ? halt_by_detail(meta->detail) : opened.halt;
+        opened.halt = meta->halt != Halt::kNone ? meta->halt : halt_by_stacks(opened.stacks, header.pid);
     }
     return opened;
 }

@@ -51,6 +51,9 @@ std::string meta_json(const OpenedSource& opened) {
                       {"saved_by_rank", -1},
                       {"process_alive", alive},
                       {"environment", format::Json::object()}};
+    if (opened.halt != Halt::kNone) {
+        meta["halt"] = halt_name(opened.halt);
+    }
     return meta.dump();
 }
 

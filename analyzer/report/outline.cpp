@@ -36,6 +36,9 @@ std::string_view origin_of(const Process& process) {
     if (process.source.is_flight_recorder) {
         return "by PyTorch's Flight Recorder";
     }
+    if (process.source.reason == "collected" && process.liveness == Liveness::kAlive) {
+        return "read from outside while the process lived";
+    }
     const auto known = std::find_if(kOrigins.begin(), kOrigins.end(),
                                     [&](const Origin& origin) { return origin.reason == process.source.reason; });
     return known == kOrigins.end() ? std::string_view("for an unknown reason") : known->words;

@@ -60,6 +60,20 @@ std::string halt_text(Halt halt) {
     return {};
 }
 
+std::string_view halt_name(Halt halt) {
+    static constexpr std::string_view kNames[] = {"", "stopped", "traced", "frozen"};
+    return kNames[static_cast<size_t>(halt)];
+}
+
+Halt halt_named(std::string_view name) {
+    for (const Halt halt : {Halt::kStopped, Halt::kTraced, Halt::kFrozen}) {
+        if (name == halt_name(halt)) {
+            return halt;
+        }
+    }
+    return Halt::kNone;
+}
+
 Halt halt_of(char state, std::string_view wait_channel) {
     return state == 'T'   ? Halt::kStopped
            : state == 't' ? Halt::kTraced

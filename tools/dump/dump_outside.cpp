@@ -150,6 +150,7 @@ tracer::OutsideDump dump_of(const NodeProcess& process, const std::string& why, 
     dump.realtime_ns = realtime_now_ns();
     dump.ticks = format::RingClock(header).ticks_now();
     dump.process_alive = !process.is_gone() && process.presence != Presence::kUnknown;
+    dump.halt = process.presence == Presence::kStopped ? halt_name(halt_of_process(header.pid)) : "";
     dump.run = safe_file_name(process.run().empty() ? "run" : process.run());
     dump.attempt = std::max(header.attempt, 0);
     dump.rank = header.rank;

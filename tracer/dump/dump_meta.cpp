@@ -82,6 +82,10 @@ size_t write_meta(char* out, size_t capacity_bytes, const DumpMeta& meta) {
     json.format(",\"requested_by_rank\":%d,\"realtime_ns\":%lu,\"ticks\":%lu,\"saved_by_rank\":%d,\"process_alive\":%s",
                 meta.requested_by_rank, meta.realtime_ns, meta.ticks, meta.saved_by_rank,
                 meta.process_alive ? "true" : "false");
+    if (meta.halt[0] != '\0') {
+        json.text(",\"halt\":");
+        json_string(json, meta.halt, strlen(meta.halt));
+    }
     write_processors(json, meta.processors);
     json.text(",\"environment\":");
     json.text(meta.environment);

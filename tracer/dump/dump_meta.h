@@ -24,6 +24,7 @@ struct DumpMeta {
     bool process_alive;
     const char* environment;  // JSON object, "{}" where it is not known
     ProcessorUse processors{};
+    const char* halt = "";  // what keeps the process from running, "": nothing
 };
 
 // Bytes of JSON written to `out`.

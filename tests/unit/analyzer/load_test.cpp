@@ -330,3 +330,21 @@ TEST_CASE("a process of another boot that never said goodbye is not called dead"
     REQUIRE(run);
     CHECK(run->processes[0].liveness == Liveness::kUnknown);
 }
+
+TEST_CASE("what keeps a process from running is told by its dump's meta section, in whatever words for people") {
+    TemporaryDirectory place;
+    Scenario job = sleeping_job({});
+    const auto halt_with = [&](const std::string& text) {
+        std::string meta = titan::synth::dump_meta(job.now_ticks(3), "collected", true);
+        const size_t detail = meta.find("synthetic\"");
+        meta.replace(detail, 10, text);
+        titan::synth::write_file(dump_path(place.path, 3), titan::synth::make_dump(job.ring(3), meta));
+        const auto run = load_run(options_for(place.path));
+        REQUIRE(run);
+        return run->processes.front().ending.halt;
+    };
+    CHECK(halt_with(R"(new words","halt":"traced")") == titan::Halt::kTraced);
+    CHECK(halt_with(R"(new words","halt":"frozen")") == titan::Halt::kFrozen);
+    CHECK(halt_with(R"(new words","halt":"asleep")") == titan::Halt::kNone);
+    CHECK(halt_with("the process is stopped by a debugger\"") == titan::Halt::kNone);
+}

@@ -20,6 +20,7 @@ struct OutsideDump {
     uint64_t realtime_ns = 0;      // the moment
     uint64_t ticks = 0;            // the same on the ring's clock
     bool process_alive = false;
+    std::string halt;                      // what keeps it from running (FORMAT.md), empty: nothing
     pid_t threads_of = 0;                  // process whose threads can still be asked about, 0 none
     std::vector<std::string> environment;  // its own, "NAME=VALUE"; empty: unknown
 

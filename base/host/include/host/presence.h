@@ -36,8 +36,11 @@ Presence presence_of(const ProcessIdentity& process, int64_t silent_ns);
 // What keeps a process that lives from running.
 enum class Halt : uint8_t { kNone, kStopped, kTraced, kFrozen };
 
-// "stopped by a signal", "stopped by a debugger".
+// For people.
 std::string halt_text(Halt halt);
+// As files have it: "stopped", "traced", "frozen"; empty, or any other word: none.
+std::string_view halt_name(Halt halt);
+Halt halt_named(std::string_view name);
 // By the state of its main thread and the kernel's function that it waits in.
 Halt halt_of(char state, std::string_view wait_channel);
 Halt halt_of_process(pid_t pid);  // of our namespace
