@@ -220,7 +220,7 @@ bool parse_nccl_plugin(const char* text, NcclPluginMode& value) {
     return parse_mode(text, kModes, value);
 }
 
-bool parse_sample(const char* text, uint32_t& value) {
+bool parse_number(const char* text, uint32_t& value) {
     uint64_t number = 0;
     if (!parse_u64(text, number) || number > UINT32_MAX) {
         return false;

@@ -35,7 +35,9 @@ struct Config {
     int dump_signal;          // 0 off
     uint32_t dump_on;         // bits by dump_bit()
     uint32_t keep;            // dumps per rank, at least 1
-    uint32_t collectives;     // ring slots, powers of two
+    uint32_t rings_mib;       // that rings of dead processes may take
+    uint32_t rings_days;
+    uint32_t collectives;  // ring slots, powers of two
     uint32_t cuda_calls;
     uint32_t markers;
     uint32_t stream_work;

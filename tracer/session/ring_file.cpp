@@ -219,7 +219,7 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
     if (!dir.valid()) {
         return false;
     }
-    remove_stale_rings(dir.get(), identity);
+    remove_stale_rings(dir.get(), parent, config, identity);
     char name[96];
     Fd file = create_file(dir.get(), identity, name);
     if (!file.valid()) {
@@ -238,7 +238,7 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
                 header = map_file(file.get(), layout.bytes);
             }
         } while (header == nullptr && (errno == ENOSPC || errno == EFBIG) && sizes.halve());
-    } while (header == nullptr && errno == ENOSPC && remove_superseded_ring(dir.get(), identity));
+    } while (header == nullptr && errno == ENOSPC && remove_superseded_ring(dir.get(), parent, identity));
     if (header == nullptr) {
         warn_once("cannot make a ring of %lu bytes in %s: %s", layout.bytes, parent, error_text(errno));
         unlinkat(dir.get(), name, 0);

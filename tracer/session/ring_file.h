@@ -45,13 +45,12 @@ void remove_ring_at(const char* path);
 // posix_fallocate past RLIMIT_FSIZE would end the job with SIGXFSZ.
 bool may_have_bytes(uint64_t bytes);
 
-// Rings of dead processes: removed when a day old, or oldest first while they take more than 256 MiB; those of earlier
-// attempts of our run while they take more than a quarter of the file system. Files that are not ours to judge stay.
-void remove_stale_rings(int dir_fd, const Identity& identity);
-// One of those that an earlier attempt of our run left, the oldest: a new ring needs the room. False where there is none.
-bool remove_superseded_ring(int dir_fd, const Identity& identity);
-inline constexpr uint64_t kStaleRingAgeNs = 24ull * 3600 * 1'000'000'000;
+// Rings of dead processes: removed where all of a job ended well, when they are older than TITANTRACE_RINGS_DAYS, and while all
+// take more than TITANTRACE_RINGS_MIB or a quarter of the file system. The first attempt of a run with a death and its newest one go
+// last. Says so. Files that are not ours to judge stay.
+void remove_stale_rings(int dir_fd, const char* parent, const Config& config, const Identity& identity);
+// One of those that an earlier attempt of our run left: a new ring needs the room. False where there is none.
+bool remove_superseded_ring(int dir_fd, const char* parent, const Identity& identity);
 inline constexpr uint64_t kForeignRingAgeNs = 3600ull * 1'000'000'000;
-inline constexpr uint64_t kDeadRingsLimitBytes = 256ull << 20;
 
 }  // namespace titan::tracer

@@ -6,30 +6,47 @@
 #include <sys/statvfs.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/private_dir.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "dump/job_file.h"
+#include "log.h"
 #include "ring_file.h"
 
 namespace titan::tracer {
 namespace {
 
-constexpr size_t kMaxCandidates = 1024;
-// What an earlier attempt of this very run left may take no more than this part of the file system: NCCL and data loaders
-// need a container's 64 MiB of /dev/shm more.
-constexpr uint64_t kSupersededShare = 4;
+constexpr size_t kMaxRings = 1024;
+// Whatever the limits say: NCCL and data loaders need a container's 64 MiB of /dev/shm more.
+constexpr uint64_t kShareOfFileSystem = 4;
+constexpr uint64_t kMostDays = 36'500;
+constexpr uint64_t kDayNs = 24ull * 3600 * 1'000'000'000;
+constexpr uint64_t kToldTogetherSeconds = 60;
 
-struct DeadRing {
+// What a dead ring tells of its process.
+enum class End : uint8_t { kInOrder, kToldTo, kDeath };
+
+struct StaleRing {
     char name[64];
     uint64_t last_life_ns;
     uint64_t bytes;
+    uint64_t run;  // hash of its name
+    int32_t attempt;
+    bool is_dead;
+    End end;
+    bool has_dumped;
     bool superseded;  // of an earlier attempt of our run, or our own rank's
 };
 
-struct DeadRings {
-    DeadRing rings[kMaxCandidates];
+// Which rings go first where there is no room for all: those of no attempt with a death, then those in the middle of a restart loop.
+enum class Worth : uint8_t { kLeftover, kNoDeath, kMiddle, kFirstOrNewest };
+
+struct StaleRings {
+    StaleRing rings[kMaxRings];
     size_t count;
+    uint64_t removed;  // that told something
+    uint64_t removed_bytes;
 };
 
 bool has_ending(const char* name, const char* ending) {
@@ -41,7 +58,7 @@ bool has_ending(const char* name, const char* ending) {
 // "1234-5678.ring", "1234-5678-1.ring"
 bool ring_name(const char* name, uint64_t& pid, uint64_t& start_ticks) {
     size_t pid_digits = strcspn(name, "-");
-    if (!has_ending(name, ".ring") || strlen(name) >= sizeof(DeadRing::name) || name[pid_digits] != '-') {
+    if (!has_ending(name, ".ring") || strlen(name) >= sizeof(StaleRing::name) || name[pid_digits] != '-') {
         return false;
     }
     const char* start = name + pid_digits + 1;
@@ -50,8 +67,23 @@ bool ring_name(const char* name, uint64_t& pid, uint64_t& start_ticks) {
 
 uint64_t age_ns(uint64_t now_ns, uint64_t then_ns) { return now_ns > then_ns ? now_ns - then_ns : 0; }
 
-// Fills `ring` and returns true when the process that wrote this file is gone for certain.
-bool judge(int dir_fd, const char* name, const Identity& identity, uint64_t now_ns, DeadRing& ring) {
+End end_of(const format::RingHeader& header) {
+    const bool told = header.end_ticks != 0 &&
+                      header.heartbeat_ticks - header.end_ticks < kToldTogetherSeconds * header.ticks_per_second;
+    const bool exited = header.state == format::ProcessState::kExited;
+    return exited && header.exit_status_next <= 1 ? End::kInOrder : told ? End::kToldTo : End::kDeath;
+}
+
+// Whether the process that wrote this ring is gone for certain. One before a reboot, on a shared disk or of another container's pids
+// is, when it has been silent for long.
+bool is_gone(const format::RingHeader& header, const Identity& identity, uint64_t silent_ns) {
+    const bool comparable = strncmp(header.boot_id, identity.boot_id, sizeof(header.boot_id)) == 0 &&
+                            header.pid_namespace == identity.pid_namespace;
+    return comparable ? !process_alive(header.pid, header.pid_start_ticks) : silent_ns > kForeignRingAgeNs;
+}
+
+// Fills `ring`; false where the file is no ring, or nobody knows what it is.
+bool judge(int dir_fd, const char* name, const Identity& identity, uint64_t now_ns, StaleRing& ring) {
     uint64_t pid = 0;
     uint64_t start_ticks = 0;
     struct stat status {};
@@ -60,115 +92,184 @@ bool judge(int dir_fd, const char* name, const Identity& identity, uint64_t now_
     if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1) {
         return false;
     }
+    ring = {};
     copy_text(ring.name, sizeof(ring.name), name);
     ring.bytes = static_cast<uint64_t>(status.st_size);
-    ring.superseded = false;
     ring.last_life_ns = static_cast<uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000;
     format::RingHeader header;
     if (read_at(file.get(), 0, &header, sizeof(header)) != sizeof(header) || header.magic != format::kRingMagic) {
         // Never finished. Its maker may be at it right now, or look alive to us by a reused pid: time decides.
-        return !process_alive(static_cast<pid_t>(pid), start_ticks) &&
-               age_ns(now_ns, ring.last_life_ns) > kForeignRingAgeNs;
+        ring.is_dead = !process_alive(static_cast<pid_t>(pid), start_ticks) &&
+                       age_ns(now_ns, ring.last_life_ns) > kForeignRingAgeNs;
+        return ring.is_dead;
     }
     // Stores through a mapping do not move a tmpfs file's mtime; the anchor moves every second.
     if (header.last_anchor.realtime_ns > ring.last_life_ns && header.last_anchor.realtime_ns <= now_ns) {
         ring.last_life_ns = header.last_anchor.realtime_ns;
     }
+    header.run[sizeof(header.run) - 1] = '\0';
+    ring.run = fnv1a64(header.run, strlen(header.run));
+    ring.attempt = header.attempt;
+    ring.end = end_of(header);
+    ring.has_dumped = header.dumps_written != 0;
     ring.superseded = strncmp(header.run, identity.run, sizeof(header.run)) == 0 &&
                       (header.attempt < identity.attempt ||
                        (header.attempt == identity.attempt && header.rank >= 0 && header.rank == identity.rank));
-    if (strncmp(header.boot_id, identity.boot_id, sizeof(header.boot_id)) != 0) {
-        return age_ns(now_ns, ring.last_life_ns) > kForeignRingAgeNs;  // a node before its reboot, or a shared disk
-    }
-    if (header.pid_namespace != identity.pid_namespace) {
-        return age_ns(now_ns, ring.last_life_ns) > kForeignRingAgeNs;
-    }
-    return !process_alive(header.pid, header.pid_start_ticks);
-}
-
-void remove_ring(int dir_fd, DeadRings& dead, size_t index) {
-    unlinkat(dir_fd, dead.rings[index].name, 0);
-    dead.rings[index] = dead.rings[--dead.count];
-}
-
-bool any(const DeadRing&) { return true; }
-bool superseded(const DeadRing& ring) { return ring.superseded; }
-
-// The oldest of them goes; false where there is none.
-bool remove_oldest(int dir_fd, DeadRings& dead, bool (*is_meant)(const DeadRing& ring)) {
-    size_t oldest = dead.count;
-    for (size_t i = 0; i < dead.count; ++i) {
-        if (is_meant(dead.rings[i]) &&
-            (oldest == dead.count || dead.rings[i].last_life_ns < dead.rings[oldest].last_life_ns)) {
-            oldest = i;
-        }
-    }
-    if (oldest == dead.count) {
-        return false;
-    }
-    remove_ring(dir_fd, dead, oldest);
+    ring.is_dead = is_gone(header, identity, age_ns(now_ns, ring.last_life_ns));
     return true;
 }
 
-void keep_below(uint64_t limit_bytes, int dir_fd, DeadRings& dead, bool (*is_meant)(const DeadRing& ring)) {
+Worth worth_of(const StaleRings& stale, const StaleRing& ring) {
+    bool all_in_order = true;
+    bool death = false;
+    bool newest = true;
+    bool death_before = false;
+    for (size_t i = 0; i < stale.count; ++i) {
+        const StaleRing& other = stale.rings[i];
+        const bool died = other.is_dead && other.end == End::kDeath;
+        if (other.run == ring.run && other.attempt == ring.attempt) {
+            all_in_order = all_in_order && other.is_dead && other.end == End::kInOrder && !other.has_dumped;
+            death = death || died;
+        } else if (other.run == ring.run) {
+            newest = newest && other.attempt < ring.attempt;
+            death_before = death_before || (died && other.attempt < ring.attempt);
+        }
+    }
+    return all_in_order                         ? Worth::kLeftover
+           : newest || (death && !death_before) ? Worth::kFirstOrNewest
+           : death                              ? Worth::kMiddle
+                                                : Worth::kNoDeath;
+}
+
+void remove_ring(int dir_fd, StaleRings& stale, size_t index, bool tells) {
+    const StaleRing& ring = stale.rings[index];
+    // Of the ranks that start together one removes it.
+    if (unlinkat(dir_fd, ring.name, 0) == 0 && tells) {
+        ++stale.removed;
+        stale.removed_bytes += ring.bytes;
+    }
+    stale.rings[index] = stale.rings[--stale.count];
+}
+
+// What jobs left that ended well, where their last process could not remove its ring any more.
+void remove_leftovers(int dir_fd, StaleRings& stale) {
+    bool leftover[kMaxRings];
+    for (size_t i = 0; i < stale.count; ++i) {
+        leftover[i] = worth_of(stale, stale.rings[i]) == Worth::kLeftover;
+    }
+    for (size_t i = stale.count; i-- > 0;) {
+        if (leftover[i]) {
+            remove_ring(dir_fd, stale, i, false);
+        }
+    }
+}
+
+void remove_old(int dir_fd, StaleRings& stale, uint64_t now_ns, uint64_t limit_ns) {
+    for (size_t i = stale.count; i-- > 0;) {
+        if (stale.rings[i].is_dead && age_ns(now_ns, stale.rings[i].last_life_ns) > limit_ns) {
+            remove_ring(dir_fd, stale, i, true);
+        }
+    }
+}
+
+// The oldest goes of those that are worth least; false where there is none.
+template <typename IsMeant>
+bool remove_least(int dir_fd, StaleRings& stale, IsMeant is_meant) {
+    size_t least = stale.count;
+    Worth least_worth{};
+    for (size_t i = 0; i < stale.count; ++i) {
+        const StaleRing& ring = stale.rings[i];
+        if (!ring.is_dead || !is_meant(ring)) {
+            continue;
+        }
+        const Worth worth = worth_of(stale, ring);
+        if (least == stale.count || worth < least_worth ||
+            (worth == least_worth && ring.last_life_ns < stale.rings[least].last_life_ns)) {
+            least = i;
+            least_worth = worth;
+        }
+    }
+    if (least == stale.count) {
+        return false;
+    }
+    remove_ring(dir_fd, stale, least, true);
+    return true;
+}
+
+void keep_below(uint64_t limit_bytes, int dir_fd, StaleRings& stale) {
     for (;;) {
         uint64_t total_bytes = 0;
-        for (size_t i = 0; i < dead.count; ++i) {
-            total_bytes += is_meant(dead.rings[i]) ? dead.rings[i].bytes : 0;
+        for (size_t i = 0; i < stale.count; ++i) {
+            total_bytes += stale.rings[i].is_dead ? stale.rings[i].bytes : 0;
         }
-        if (total_bytes <= limit_bytes || !remove_oldest(dir_fd, dead, is_meant)) {
+        if (total_bytes <= limit_bytes || !remove_least(dir_fd, stale, [](const StaleRing&) { return true; })) {
             return;
         }
     }
 }
 
-// Calls use(rings, now) with the dead rings of the directory, and before that see_page(name, now) for its job segments.
+uint64_t limit_bytes_of(int dir_fd, const Config& config) {
+    const uint64_t limit_bytes = uint64_t{config.rings_mib} << 20;
+    struct statvfs whole {};
+    if (fstatvfs(dir_fd, &whole) != 0) {
+        return limit_bytes;
+    }
+    const uint64_t share_bytes = whole.f_blocks * whole.f_frsize / kShareOfFileSystem;
+    return limit_bytes < share_bytes ? limit_bytes : share_bytes;
+}
+
+void say_removed(const StaleRings& stale, const char* parent) {
+    if (stale.removed != 0) {
+        log_line(
+            "removed %lu ring%s of processes that ended (%lu MiB) from %s: TITANTRACE_RINGS_MIB and "
+            "TITANTRACE_RINGS_DAYS "
+            "are the limits, a quarter of the file system the most",
+            stale.removed, stale.removed == 1 ? "" : "s", stale.removed_bytes >> 20, parent);
+    }
+}
+
+// Calls use(rings, now) with the rings of the directory, and before that see_page(name, now) for its job segments.
 template <typename SeePage, typename Use>
-void with_dead_rings(int dir_fd, const Identity& identity, SeePage see_page, Use use) {
-    void* memory = mmap(nullptr, sizeof(DeadRings), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+void with_rings(int dir_fd, const Identity& identity, SeePage see_page, Use use) {
+    void* memory = mmap(nullptr, sizeof(StaleRings), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         return;
     }
-    auto& dead = *static_cast<DeadRings*>(memory);
+    auto& stale = *static_cast<StaleRings*>(memory);
     const uint64_t now_ns = realtime_now_ns();
     each_entry(dir_fd, [&](const char* name) {
         if (has_ending(name, ".job")) {
             see_page(name, now_ns);
-        } else if (judge(dir_fd, name, identity, now_ns, dead.rings[dead.count])) {
-            ++dead.count;
+        } else if (judge(dir_fd, name, identity, now_ns, stale.rings[stale.count])) {
+            ++stale.count;
         }
-        return dead.count < kMaxCandidates;
+        return stale.count < kMaxRings;
     });
-    use(dead, now_ns);
-    munmap(memory, sizeof(DeadRings));
+    use(stale, now_ns);
+    munmap(memory, sizeof(StaleRings));
 }
 
 }  // namespace
 
-void remove_stale_rings(int dir_fd, const Identity& identity) {
-    with_dead_rings(
+void remove_stale_rings(int dir_fd, const char* parent, const Config& config, const Identity& identity) {
+    with_rings(
         dir_fd, identity, [&](const char* page, uint64_t now_ns) { remove_stale_job_segment(dir_fd, page, now_ns); },
-        [&](DeadRings& dead, uint64_t now_ns) {
-            for (size_t i = 0; i < dead.count;) {
-                if (age_ns(now_ns, dead.rings[i].last_life_ns) > kStaleRingAgeNs) {
-                    remove_ring(dir_fd, dead, i);
-                } else {
-                    ++i;
-                }
-            }
-            keep_below(kDeadRingsLimitBytes, dir_fd, dead, any);
-            struct statvfs whole {};
-            if (fstatvfs(dir_fd, &whole) == 0) {
-                keep_below(whole.f_blocks * whole.f_frsize / kSupersededShare, dir_fd, dead, superseded);
-            }
+        [&](StaleRings& stale, uint64_t now_ns) {
+            remove_leftovers(dir_fd, stale);
+            remove_old(dir_fd, stale, now_ns, (config.rings_days < kMostDays ? config.rings_days : kMostDays) * kDayNs);
+            keep_below(limit_bytes_of(dir_fd, config), dir_fd, stale);
+            say_removed(stale, parent);
         });
 }
 
-bool remove_superseded_ring(int dir_fd, const Identity& identity) {
+bool remove_superseded_ring(int dir_fd, const char* parent, const Identity& identity) {
     bool removed = false;
-    with_dead_rings(
+    with_rings(
         dir_fd, identity, [](const char*, uint64_t) {},
-        [&](DeadRings& dead, uint64_t) { removed = remove_oldest(dir_fd, dead, superseded); });
+        [&](StaleRings& stale, uint64_t) {
+            removed = remove_least(dir_fd, stale, [](const StaleRing& ring) { return ring.superseded; });
+            say_removed(stale, parent);
+        });
     return removed;
 }
 

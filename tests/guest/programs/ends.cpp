@@ -5,16 +5,25 @@
 
 namespace {
 
-int killed() {
+void work() {
     client::Rank r;
     r.join();
     r.reduce_and_sync();
     client::say("ready");
+}
+
+int killed() {
+    work();
     raise(SIGKILL);
     return 0;
 }
 
-constexpr client::Scenario kScenarios[] = {{"killed", killed}};
+int in_failure() {
+    work();
+    return 1;
+}
+
+constexpr client::Scenario kScenarios[] = {{"killed", killed}, {"in_failure", in_failure}};
 
 }  // namespace
 

@@ -44,13 +44,25 @@ Made make_ring() {
     return made;
 }
 
+struct Left {
+    const char* run = "";
+    int32_t attempt = 0;
+    format::ProcessState state = format::ProcessState::kRunning;
+    int32_t exit_status = -1;
+};
+
 // A ring of a process that is gone, last alive `age_s` seconds ago.
-void plant_dead_ring(const Scratch& scratch, const std::string& name, uint64_t age_s, uint64_t bytes = 4096) {
+void plant_dead_ring(const Scratch& scratch, const std::string& name, uint64_t age_s, uint64_t bytes = 4096,
+                     const Left& left = {}) {
     format::RingHeader header{};
     Made made;
     load_config(*made.config);
     read_identity(*made.config, made.identity);
     header.magic = format::kRingMagic;
+    strcpy(header.run, left.run);
+    header.attempt = left.attempt;
+    header.state = left.state;
+    header.exit_status_next = left.exit_status + 1;
     header.pid = 1;
     header.pid_start_ticks = 12345678901;
     header.pid_namespace = made.identity.pid_namespace;
@@ -176,6 +188,8 @@ TEST_CASE("a limit on file sizes does not end the process") {
 TEST_CASE("dead rings go when they are old or too many; everything else stays") {
     Scratch scratch;
     auto environment = rank_environment(scratch, 0);
+    environment["TITANTRACE_RINGS_MIB"] = "256";
+    environment["TITANTRACE_RINGS_DAYS"] = "1";
     CHECK(run_child(environment, [] { return make_ring().created ? 0 : 1; }) == 0);
     CHECK(list_dir(scratch.ring_dir()).size() == 1);
     std::string recent_dead = list_dir(scratch.ring_dir())[0];
@@ -185,14 +199,18 @@ TEST_CASE("dead rings go when they are old or too many; everything else stays") 
     plant_dead_ring(scratch, "1-114.ring", 50, 200ull << 20);
     close(open((scratch.ring_dir() + "/notes.txt").c_str(), O_CREAT | O_RDWR, 0600));
     fs::create_symlink(scratch.path("x"), scratch.ring_dir() + "/1-115.ring");
-    pid_t living = titan::test::start_child(environment, [] {
-        Made made = make_ring();
-        pause();
-        return 0;
-    });
+    pid_t living = titan::test::start_child(
+        environment,
+        [] {
+            Made made = make_ring();
+            pause();
+            return 0;
+        },
+        scratch.path("errors"));
     std::string living_name = std::to_string(living) + "-" + std::to_string(process_start_ticks(living)) + ".ring";
     CHECK(titan::test::eventually([&] { return fs::exists(scratch.ring_dir() + "/" + living_name); }));
     run_child(environment, [] { return make_ring().created ? 0 : 1; });
+    CHECK(has(read_file(scratch.path("errors")), "removed 3 rings of processes that ended (200 MiB) from "));
     auto left = [&](const std::string& name) {
         return fs::exists(fs::symlink_status(scratch.ring_dir() + "/" + name));
     };
@@ -206,4 +224,49 @@ TEST_CASE("dead rings go when they are old or too many; everything else stays") 
     CHECK(left("1-115.ring"));
     kill(living, SIGKILL);
     titan::test::wait_child(living);
+}
+
+TEST_CASE("of a restart loop the first attempt with a death and the newest one stay longest") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    environment["TITANTRACE_RINGS_MIB"] = "100";
+    fs::create_directory(scratch.ring_dir());
+    chmod(scratch.ring_dir().c_str(), 0700);
+    const auto plant = [&](int pid, uint64_t age_s, const Left& left) {
+        plant_dead_ring(scratch, std::to_string(pid) + "-1.ring", age_s, 10 << 20, left);
+    };
+    using enum format::ProcessState;
+    plant(100, 9000, {"other", 0, kRunning});
+    plant(200, 8000, {"loop", 0, kExited, 0});  // before the first death
+    plant(201, 7000, {"loop", 1, kRunning});    // and the rest of that attempt
+    plant(202, 7000, {"loop", 1, kExited, 0});
+    for (int attempt = 2; attempt < 20; ++attempt) {
+        plant(210 + attempt, 6000 - static_cast<uint64_t>(attempt), {"loop", attempt, kExited, 1});
+    }
+    plant(300, 5, {"well", 0, kExited, 0});
+    run_child(
+        environment, [] { return make_ring().created ? 0 : 1; }, scratch.path("errors"));
+    const auto there = [&](int pid) { return fs::exists(scratch.ring_dir() + "/" + std::to_string(pid) + "-1.ring"); };
+    for (const int pid : {100, 201, 202, 229, 228, 227, 226, 225, 224, 223}) {
+        CHECK_MESSAGE(there(pid), pid);
+    }
+    for (const int pid : {200, 212, 222, 300}) {
+        CHECK_MESSAGE(!there(pid), pid);
+    }
+    CHECK(has(read_file(scratch.path("errors")), "removed 12 rings"));
+}
+
+TEST_CASE("rings of a job that ended well go at the next start, without a word") {
+    Scratch scratch;
+    fs::create_directory(scratch.ring_dir());
+    chmod(scratch.ring_dir().c_str(), 0700);
+    plant_dead_ring(scratch, "1-1.ring", 5, 4096, {"well", 0, format::ProcessState::kExited, 0});
+    plant_dead_ring(scratch, "2-1.ring", 5, 4096, {"well", 0, format::ProcessState::kExited, -1});
+    plant_dead_ring(scratch, "3-1.ring", 5, 4096, {"bad", 0, format::ProcessState::kExited, 0});
+    plant_dead_ring(scratch, "4-1.ring", 5, 4096, {"bad", 0, format::ProcessState::kExited, 7});
+    run_child(
+        rank_environment(scratch, 0), [] { return make_ring().created ? 0 : 1; }, scratch.path("errors"));
+    const auto there = [&](const char* name) { return fs::exists(scratch.ring_dir() + "/" + name); };
+    CHECK((!there("1-1.ring") && !there("2-1.ring") && there("3-1.ring") && there("4-1.ring")));
+    CHECK_FALSE(has(read_file(scratch.path("errors")), "removed"));
 }
