@@ -153,8 +153,10 @@ Result<RingHeader> read_ring_header(const OpenFile& file) {
     return Error("its header cannot be read");
 }
 
-bool is_dump(std::span<const std::byte> file) {
-    return file.size() >= sizeof(uint64_t) && copy_from<uint64_t>(file) == kDumpMagic;
+bool is_dump(const std::string& path) {
+    uint64_t magic = 0;
+    const auto file = OpenFile::open(path);
+    return file && file->read_at(0, &magic, sizeof(magic)) == sizeof(magic) && magic == kDumpMagic;
 }
 
 Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {

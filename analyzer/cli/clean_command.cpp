@@ -1,14 +1,19 @@
 // titan-analyze clean: removes what jobs that ended left behind.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "commands.h"
 #include "formats/dump_layout.h"
+#include "formats/dump_reader.h"
 #include "host/words.h"
 #include "load.h"
 #include "rings.h"
@@ -24,7 +29,30 @@ struct CleanArguments {
     CommonOptions common;
     double older_than_days = -1;
     bool dry_run = false;
+    bool yes = false;
 };
+
+struct Doomed {
+    std::string path;
+    uint64_t size_bytes = 0;
+};
+
+std::string size_text(size_t count, const char* what, uint64_t bytes) {
+    return fmt::format("{} {}{}, {:.1f} MB", count, what, count == 1 ? "" : "s", static_cast<double>(bytes) / 1e6);
+}
+
+uint64_t bytes_of(const std::vector<Doomed>& doomed) {
+    uint64_t bytes = 0;
+    for (const Doomed& file : doomed) {
+        bytes += file.size_bytes;
+    }
+    return bytes;
+}
+
+bool says_yes() {
+    std::string answer;
+    return ::isatty(STDIN_FILENO) != 0 && std::getline(std::cin, answer) && (answer == "y" || answer == "yes");
+}
 
 class Cleaner {
   public:
@@ -39,7 +67,7 @@ class Cleaner {
             }
         }
         if (!arguments_.common.no_rings) {
-            clean_rings(rings);
+            choose_rings(rings);
         }
         if (!arguments_.common.paths.empty()) {
             const auto discovery = discover(arguments_.common.paths);
@@ -47,11 +75,16 @@ class Cleaner {
                 return fail(discovery.error().text());
             }
             for (const CandidateGroup& group : discovery->groups) {
-                clean_dumps(group);
+                choose_dumps(group);
             }
         }
-        print("{} {} file{}, {:.1f} MB\n", arguments_.dry_run ? "would remove" : "removed", count_,
-              count_ == 1 ? "" : "s", static_cast<double>(bytes_) / 1e6);
+        if (!may_remove_rings()) {
+            return fail(fmt::format(
+                "nothing removed: {} of this node would go, too; --yes removes them, --no-rings leaves them",
+                size_text(rings_.size(), "ring", bytes_of(rings_))));
+        }
+        remove_all();
+        print("{} {}\n", arguments_.dry_run ? "would remove" : "removed", size_text(count_, "file", bytes_));
         return failed_ ? kExitUnusable : kExitHealthy;
     }
 
@@ -62,33 +95,52 @@ class Cleaner {
     }
 
     // A ring that cannot be read may be one in the making, and of one from another machine nobody knows whether it lives.
-    void clean_rings(const std::vector<NodeRing>& rings) {
+    void choose_rings(const std::vector<NodeRing>& rings) {
         for (const NodeRing& ring : rings) {
             const bool dead =
                 ring.problem.empty() && ring.liveness != Liveness::kAlive && ring.liveness != Liveness::kUnknown;
             if (dead && is_wanted(ring.run, ring.age_ns)) {
-                remove(ring.path, ring.size_bytes);
+                rings_.push_back({ring.path, ring.size_bytes});
             }
         }
     }
 
-    void clean_dumps(const CandidateGroup& group) {
+    void choose_dumps(const CandidateGroup& group) {
         const auto now = std::chrono::system_clock::now().time_since_epoch();
         const int64_t now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
         if (living_.contains({group.run, group.attempt}) || !is_wanted(group.run, now_ns - group.newest_ns)) {
             return;
         }
-        std::set<files::path> directories;
         for (const Candidate& file : group.files) {
-            if (file.path.ends_with(".titan") && !file.is_archive && !file.is_flight_recorder) {
-                remove(file.path, file.size_bytes);
-                directories.insert(file.directory);
+            // Others name their files so, too: checkpoints, for one.
+            if (file.path.ends_with(".titan") && format::is_dump(file.path)) {
+                dumps_.push_back({file.path, file.size_bytes});
+                if (!group.attempt.empty()) {
+                    attempts_.insert(file.directory);
+                }
             }
         }
-        if (!arguments_.dry_run && !group.attempt.empty()) {
-            for (const files::path& directory : directories) {
-                remove_empty(directory);
+    }
+
+    // Who names a directory of dumps may not think of the node.
+    bool may_remove_rings() const {
+        if (arguments_.common.paths.empty() || rings_.empty() || arguments_.yes || arguments_.dry_run) {
+            return true;
+        }
+        if (::isatty(STDIN_FILENO) != 0) {
+            say("{} of this node go, too. Remove them? [y/N] ", size_text(rings_.size(), "ring", bytes_of(rings_)));
+        }
+        return says_yes();
+    }
+
+    void remove_all() {
+        for (const std::vector<Doomed>* doomed : {&rings_, &dumps_}) {
+            for (const Doomed& file : *doomed) {
+                remove(file);
             }
+        }
+        for (const files::path& directory : arguments_.dry_run ? std::set<files::path>() : attempts_) {
+            remove_empty(directory);
         }
     }
 
@@ -114,20 +166,23 @@ class Cleaner {
         return !failed;
     }
 
-    void remove(const std::string& path, uint64_t size_bytes) {
+    void remove(const Doomed& file) {
         std::error_code failed;
-        if (!arguments_.dry_run && !files::remove(path, failed)) {
-            say("titan-analyze: {} cannot be removed: {}\n", printable(path), failed.message());
+        if (!arguments_.dry_run && !files::remove(file.path, failed)) {
+            say("titan-analyze: {} cannot be removed: {}\n", printable(file.path), failed.message());
             failed_ = true;
             return;
         }
-        print("{}\n", printable(path));
+        print("{}\n", printable(file.path));
         ++count_;
-        bytes_ += size_bytes;
+        bytes_ += file.size_bytes;
     }
 
     const CleanArguments& arguments_;
     std::set<std::pair<std::string, std::string>> living_;  // run, attempt
+    std::vector<Doomed> rings_;
+    std::vector<Doomed> dumps_;
+    std::set<files::path> attempts_;  // directories that may be empty then
     size_t count_ = 0;
     uint64_t bytes_ = 0;
     bool failed_ = false;
@@ -137,19 +192,20 @@ class Cleaner {
 
 Command clean_command(CommandLine& app) {
     const auto arguments = std::make_shared<CleanArguments>();
-    CommandLine& command =
-        app.command("clean", "Remove rings and dumps of jobs that ended.",
-                    "examples:\n"
-                    "  titan-analyze clean --older-than 7                 rings on this node\n"
-                    "  titan-analyze clean dumps/ --older-than 7          those, and dumps in dumps/\n"
-                    "  titan-analyze clean dumps/ --run job-17 --dry-run\n\n"
-                    "Age counts from the newest dump of an attempt, and from a ring's last sign of life. What lives on "
-                    "this node stays, and so\n"
-                    "does every file that is no ring and no dump.");
+    CommandLine& command = app.command(
+        "clean", "Remove rings and dumps of jobs that ended.",
+        "examples:\n"
+        "  titan-analyze clean --older-than 7                 rings on this node\n"
+        "  titan-analyze clean dumps/ --older-than 7          those, and dumps in dumps/: asks, or wants --yes\n"
+        "  titan-analyze clean dumps/ --run job-17 --dry-run\n\n"
+        "Age counts from the newest dump of an attempt, and from a ring's last sign of life. What lives on "
+        "this node stays, and so\n"
+        "does every file that is no ring and no dump.");
     command.option("PATH", arguments->common.paths, "dump directories (rings of this node are looked at without it)");
     command.option("--older-than", arguments->older_than_days, "days").not_negative();
     command.option("--run", arguments->common.run, "only this run");
     command.flag("--dry-run", arguments->dry_run, "only say what would go");
+    command.flag("--yes", arguments->yes, "remove rings of this node together with dumps, and do not ask");
     command.flag("--no-rings", arguments->common.no_rings, "leave the rings of this node alone");
     add_ring_directory_option(command, arguments->common.ring_directory);
     return {&command, [arguments] {

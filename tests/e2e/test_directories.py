@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import time
@@ -198,7 +199,7 @@ class Clean(harness.Case):
         self.clean(self.place.dumps, "--older-than", 7)
         self.assertEqual(self.left(), [path for path in everything if path.startswith("new/")])
         self.assertFalse((self.place.dumps / "old").exists())
-        self.clean(self.place.dumps, "--run", "new")
+        self.clean(self.place.dumps, "--run", "new", "--yes")
         self.assertEqual(self.left(), ["new/README", "new/notes.txt"])
 
     def test_what_lives_stays(self):
@@ -210,9 +211,54 @@ class Clean(harness.Case):
         self.place.run([harness.BUILD / "tools" / "titan-dump", "--job", "e2e", "--ring-dir", self.place.rings], self.place.env(preload=False))
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1}, 20, "both have dumps")
         dumps = self.left()
-        self.clean(self.place.dumps, "--older-than", 0)
+        self.clean(self.place.dumps, "--older-than", 0, "--yes")
         self.assertEqual(self.left(), dumps)
         self.assertEqual([path.name.split("-")[0] for path in self.place.ring_files()], [str(living.pid)])
+
+    def test_files_of_others_with_our_ending_stay(self):
+        self.dump("mine")
+        theirs = [self.place.dumps / "mine" / "0" / "model.titan", self.place.dumps / "step100" / "notes.titan"]
+        for path in theirs:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("weights\n")
+        self.clean(self.place.dumps, "--older-than", 0, "--no-rings")
+        self.assertEqual(self.left(), ["mine/0/model.titan", "mine/README", "step100/notes.titan"])
+
+    def test_rings_go_with_dumps_only_where_that_is_said(self):
+        """The ring of a killed rank is the evidence of somebody who may not know of this clean."""
+        self.dump("old")
+        killed = self.place.start_rank("e2e-processes", "linger", TITANTRACE_RUN_ID="killed")
+        killed.wait_says("done")
+        killed.signal(signal.SIGKILL)
+        killed.wait()
+        before = (self.left(), len(self.place.ring_files()))
+        done = self.clean(self.place.dumps, "--older-than", 0, status=harness.UNUSABLE)
+        self.assertIn("nothing removed: 2 rings, ", done.stderr)
+        self.assertIn("--yes", done.stderr)
+        for refusal in ("\n", "n\n", ""):
+            self.assertEqual(self.answered(refusal), harness.UNUSABLE)
+        self.assertEqual((self.left(), len(self.place.ring_files())), before)
+        self.assertEqual(self.answered("y\n"), harness.HEALTHY)
+        self.assertEqual((self.left(), self.place.ring_files()), ([], []))
+
+    def answered(self, answer):
+        """The status, with a person at the terminal who answers so."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execve(harness.BUILD / "analyzer" / "titan-analyze", ["titan-analyze", "clean", str(self.place.dumps), "--older-than", "0",
+                                                                     "--ring-dir", str(self.place.rings)], self.place.env(preload=False))
+        said = b""
+        while b"[y/N]" not in said:
+            said += os.read(terminal, 1000)
+        os.write(terminal, answer.encode() or b"\x04")
+        try:
+            while os.read(terminal, 1000):
+                pass
+        except OSError:  # the other side has left
+            pass
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+        return os.waitstatus_to_exitcode(status)
 
     def test_it_wants_to_be_told(self):
         done = self.clean(self.place.dumps, status=harness.UNUSABLE)

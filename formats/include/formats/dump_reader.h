@@ -35,6 +35,7 @@ Result<std::string> read_dump_meta(std::span<const std::byte> file);
 // The ring's header alone, from the head of a dump or ring file: to see whose it is. An error where it cannot be had so.
 Result<RingHeader> read_ring_header(const OpenFile& file);
 
-bool is_dump(std::span<const std::byte> file);
+// By its content, whatever its name.
+bool is_dump(const std::string& path);
 
 }  // namespace titan::format
