@@ -77,6 +77,8 @@ NEWER ssize_t getrandom(void* bytes, size_t count, unsigned flags) {
 NEWER int pthread_sigmask(int how, const sigset_t* mask, sigset_t* before) {
     return sigprocmask(how, mask, before) == 0 ? 0 : errno;  // of the calling thread; it was in libc from the beginning
 }
+// Of a command that takes nothing.
+NEWER int fcntl64(int file, int command, ...) { return static_cast<int>(syscall(SYS_fcntl, file, command, 0)); }
 // struct stat64 is the kernel's on both architectures.
 NEWER int fstatat64(int directory, const char* path, struct stat64* status, int flags) {
     return static_cast<int>(syscall(SYS_newfstatat, directory, path, status, flags));

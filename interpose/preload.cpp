@@ -17,6 +17,7 @@
 #include "plugin_env.h"
 #include "signal_wrappers.h"
 #include "tracer/record.h"
+#include "tracer/warn.h"
 
 namespace titan::interpose {
 
@@ -50,6 +51,7 @@ constinit WayOut real_quick_exit{nullptr};
 
 __attribute__((constructor)) void enter_process() {
     note_loaded_at_start();
+    tracer::note_standard_error();
     find_signal_functions();
     find_jump_functions();
     real_exit = function_behind_us("_exit");

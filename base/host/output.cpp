@@ -5,46 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 
+#include "base/write_signals.h"
+
 namespace titan {
 namespace {
-
-// Keeps back the signals of a write: of a pipe without a reader, of a file at its limit, of a terminal that stops background jobs.
-class WithoutWriteSignals {
-  public:
-    WithoutWriteSignals() {
-        sigset_t blocked;
-        sigemptyset(&blocked);
-        sigaddset(&blocked, SIGTTOU);
-        for (const int number : kOfFailures) {
-            sigaddset(&blocked, number);
-        }
-        ::sigpending(&pending_before_);
-        ::pthread_sigmask(SIG_BLOCK, &blocked, &mask_before_);
-    }
-    WithoutWriteSignals(const WithoutWriteSignals&) = delete;
-    WithoutWriteSignals& operator=(const WithoutWriteSignals&) = delete;
-    ~WithoutWriteSignals() {
-        for (const int number : kOfFailures) {
-            if (sigismember(&pending_before_, number) == 0) {
-                sigset_t one;
-                sigemptyset(&one);
-                sigaddset(&one, number);
-                const timespec now{};
-                ::sigtimedwait(&one, nullptr, &now);
-            }
-        }
-        ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
-    }
-
-  private:
-    static constexpr int kOfFailures[] = {SIGPIPE, SIGXFSZ};
-    sigset_t pending_before_{};
-    sigset_t mask_before_{};
-};
 
 bool reader_is_gone() {
     pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};

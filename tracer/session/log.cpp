@@ -1,7 +1,9 @@
 #include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,6 +11,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "base/write_signals.h"
+#include "tracer/warn.h"
 
 namespace titan::tracer {
 namespace {
@@ -16,6 +20,12 @@ namespace {
 constexpr uint32_t kRememberedWarnings = 64;
 constexpr size_t kLineBytes = 1024;  // below PIPE_BUF: one write is one line
 
+struct FileIdentity {
+    dev_t device;
+    ino_t inode;
+};
+
+constinit FileIdentity stderr_at_load{};  // all zero: it was closed
 constinit std::atomic<int32_t> log_rank{-1};
 constinit std::atomic<uint64_t> window_start_ns{0};
 constinit std::atomic<uint32_t> window_lines{0};
@@ -47,6 +57,33 @@ bool first_time(const char* line, size_t length_bytes) {
     return true;
 }
 
+bool same_file(const struct stat& status, const FileIdentity& file) {
+    return status.st_dev == file.device && status.st_ino == file.inode;
+}
+
+// A program that closed its standard error, and opened something else since, has that under the number 2.
+bool is_standard_error() {
+    struct stat now {};
+    struct stat output {};
+    if (fstat(STDERR_FILENO, &now) != 0) {
+        return false;
+    }
+    if (same_file(now, stderr_at_load)) {
+        return true;
+    }
+    const int flags = fcntl(STDERR_FILENO, F_GETFL);
+    const bool is_log = S_ISREG(now.st_mode) && (flags & O_ACCMODE) == O_WRONLY && (flags & O_APPEND) != 0;
+    return is_log || (fstat(STDOUT_FILENO, &output) == 0 && same_file(now, {output.st_dev, output.st_ino}));
+}
+
+void write_line(const char* line, size_t size_bytes) {
+    pollfd stderr_ready{STDERR_FILENO, POLLOUT, 0};
+    if (is_standard_error() && poll(&stderr_ready, 1, 0) == 1 && stderr_ready.revents == POLLOUT) {
+        const WithoutWriteSignals quiet;
+        [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line, size_bytes);
+    }
+}
+
 void emit(const char* pattern, va_list arguments, bool once) {
     int saved_errno = errno;
     char line[kLineBytes];
@@ -60,15 +97,19 @@ void emit(const char* pattern, va_list arguments, bool once) {
     size_t size_bytes = writer.size_bytes();
     if ((!once || first_time(line, size_bytes)) && within_rate()) {
         line[size_bytes++] = '\n';
-        pollfd stderr_ready{STDERR_FILENO, POLLOUT, 0};
-        if (poll(&stderr_ready, 1, 0) == 1 && stderr_ready.revents == POLLOUT) {
-            [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line, size_bytes);
-        }
+        write_line(line, size_bytes);
     }
     errno = saved_errno;
 }
 
 }  // namespace
+
+void note_standard_error() {
+    struct stat status {};
+    if (fstat(STDERR_FILENO, &status) == 0) {
+        stderr_at_load = {status.st_dev, status.st_ino};
+    }
+}
 
 void set_log_rank(int32_t rank) { log_rank.store(rank, std::memory_order_relaxed); }
 

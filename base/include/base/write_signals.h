@@ -1,0 +1,21 @@
+// Writes that end no process: the signals that a write may raise in its thread are kept back and taken away. signal-safe.
+#pragma once
+
+#include <signal.h>
+
+namespace titan {
+
+// Of a pipe without a reader, of a file at its limit of size, of a terminal that stops background jobs.
+class WithoutWriteSignals {
+  public:
+    WithoutWriteSignals();
+    ~WithoutWriteSignals();
+    WithoutWriteSignals(const WithoutWriteSignals&) = delete;
+    WithoutWriteSignals& operator=(const WithoutWriteSignals&) = delete;
+
+  private:
+    sigset_t pending_before_;
+    sigset_t mask_before_;
+};
+
+}  // namespace titan
