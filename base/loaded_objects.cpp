@@ -82,6 +82,18 @@ bool is_ours(const void* address) {
     return value >= reinterpret_cast<uintptr_t>(__ehdr_start) && value < reinterpret_cast<uintptr_t>(_end);
 }
 
+bool is_in_front_of_libc() {
+    for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+        if (map->l_ld == _DYNAMIC) {
+            return true;
+        }
+        if (ObjectSymbols({map->l_addr, map->l_ld, 0, 0}).is_called("libc.so.6")) {
+            return false;
+        }
+    }
+    return false;
+}
+
 // The loader's list is read without its lock: what is looked for stands in front of everything that could be closed meanwhile.
 void* function_behind_us(const char* name) {
     bool passed = false;

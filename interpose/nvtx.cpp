@@ -12,6 +12,7 @@
 
 #include <atomic>
 
+#include "plugin_env.h"
 #include "tracer/ranges.h"
 
 // What NVTX's headers declare as incomplete types, and we hand out pointers to.
@@ -204,6 +205,9 @@ const Slot kSlots[] = {
 // 1 when NVTX shall call us from now on.
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table) {
     using titan::interpose::kSlots;
+    if (!titan::interpose::is_nvtx_meant()) {
+        return 0;
+    }
     const void* const found = get_table != nullptr ? get_table(NVTX_ETID_CALLBACKS) : nullptr;
     const auto* const callbacks = static_cast<const NvtxExportTableCallbacks*>(found);
     if (callbacks == nullptr || callbacks->struct_size < sizeof *callbacks) {

@@ -6,6 +6,7 @@
 #include <strings.h>
 #include <sys/auxv.h>
 
+#include "base/loaded_objects.h"
 #include "tracer/warn.h"
 
 namespace titan::interpose {
@@ -42,7 +43,7 @@ bool names_us(const char* plugin) {
 
 void offer_plugins() {
     // Without the preload we were loaded into a process that may have threads: its environment is not ours to change.
-    const bool preloaded = getauxval(AT_SECURE) == 0 && getenv("LD_PRELOAD") != nullptr;
+    const bool preloaded = getauxval(AT_SECURE) == 0 && getenv("LD_PRELOAD") != nullptr && is_in_front_of_libc();
     if (!preloaded || is_off(getenv("TITANTRACE"))) {
         return;
     }
@@ -54,6 +55,12 @@ void offer_plugins() {
         setenv(kNvtxVariable, path, 0);
     }
 #endif
+}
+
+bool is_nvtx_meant() {
+    const char* const plugin = getenv(kProfilerVariable);
+    const char* const path = own_path();
+    return is_in_front_of_libc() || (plugin != nullptr && path != nullptr && strcmp(plugin, path) == 0);
 }
 
 void report_plugins_of_others() {

@@ -58,6 +58,8 @@ bool is_ours(const void* address);
 // run, too.
 // Takes no lock at all.
 void* function_behind_us(const char* name);
+// We were preloaded or linked, not opened later. signal-safe.
+bool is_in_front_of_libc();
 
 // ---
 

@@ -7,12 +7,17 @@
 #include <vector>
 
 #include "fixture.h"
+#include "plugin_env.h"
 #include "session/thread_state.h"
 
 using namespace titan;
 using format::MarkerKind;
 
 extern "C" int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table);
+
+// This program is not preloaded, and means it all the same.
+bool titan::interpose::is_nvtx_meant() { return true; }
+
 namespace {
 
 // How NVTX finds a tool that is linked into the program.
