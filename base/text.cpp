@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <strings.h>
 
 #include <cstring>
 
@@ -134,6 +135,17 @@ bool parse_u64(const char* text, size_t length_bytes, uint64_t& value) {
 }
 
 bool parse_u64(const char* text, uint64_t& value) { return parse_u64(text, strlen(text), value); }
+
+bool parse_switch(const char* text, bool& value) {
+    static constexpr const char* kWords[] = {"0", "1", "off", "on", "false", "true", "no", "yes"};
+    for (size_t i = 0; i < sizeof(kWords) / sizeof(kWords[0]); ++i) {
+        if (strcasecmp(text, kWords[i]) == 0) {
+            value = i % 2 == 1;
+            return true;
+        }
+    }
+    return false;
+}
 
 const char* error_text(int error_number) {
     switch (error_number) {

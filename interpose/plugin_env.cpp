@@ -7,6 +7,7 @@
 #include <sys/auxv.h>
 
 #include "base/loaded_objects.h"
+#include "base/text.h"
 #include "tracer/warn.h"
 
 namespace titan::interpose {
@@ -17,14 +18,9 @@ constexpr const char* kProfilerVariable = "NCCL_PROFILER_PLUGIN";
 constexpr const char* kStaticPlugin = "STATIC_PLUGIN";  // "look among what the process has loaded"
 constexpr const char* kNvtxVariable = "NVTX_INJECTION64_PATH";
 
-bool is_off(const char* value) {
-    constexpr const char* kWords[] = {"0", "off", "false", "no"};
-    for (const char* const word : kWords) {
-        if (value != nullptr && strcasecmp(value, word) == 0) {
-            return true;
-        }
-    }
-    return false;
+bool is_switched_off(const char* variable) {
+    const char* const value = getenv(variable);
+    return value != nullptr && is_off(value);
 }
 
 const char* own_path() {
@@ -44,14 +40,14 @@ bool names_us(const char* plugin) {
 void offer_plugins() {
     // Without the preload we were loaded into a process that may have threads: its environment is not ours to change.
     const bool preloaded = getauxval(AT_SECURE) == 0 && getenv("LD_PRELOAD") != nullptr && is_in_front_of_libc();
-    if (!preloaded || is_off(getenv("TITANTRACE"))) {
+    if (!preloaded || is_switched_off("TITANTRACE")) {
         return;
     }
-    if (!is_off(getenv("TITANTRACE_NCCL_PLUGIN"))) {
+    if (!is_switched_off("TITANTRACE_NCCL_PLUGIN")) {
         setenv(kProfilerVariable, kStaticPlugin, 0);
     }
 #ifdef TITAN_HAVE_NVTX
-    if (const char* const path = own_path(); path != nullptr && path[0] == '/' && !is_off(getenv("TITANTRACE_NVTX"))) {
+    if (const char* const path = own_path(); path != nullptr && path[0] == '/' && !is_switched_off("TITANTRACE_NVTX")) {
         setenv(kNvtxVariable, path, 0);
     }
 #endif
@@ -65,14 +61,14 @@ bool is_nvtx_meant() {
 
 void report_plugins_of_others() {
     const char* const plugin = getenv(kProfilerVariable);
-    if (plugin != nullptr && !names_us(plugin) && !is_off(getenv("TITANTRACE_NCCL_PLUGIN"))) {
+    if (plugin != nullptr && !names_us(plugin) && !is_switched_off("TITANTRACE_NCCL_PLUGIN")) {
         tracer::warn_once("%s=%s is yours, so NCCL's profiler plugin interface is left to it", kProfilerVariable,
                           plugin);
     }
     const char* const injection = getenv(kNvtxVariable);
     const char* const path = own_path();
     if (injection != nullptr && (path == nullptr || strcmp(injection, path) != 0) &&
-        !is_off(getenv("TITANTRACE_NVTX"))) {
+        !is_switched_off("TITANTRACE_NVTX")) {
         tracer::warn_once("%s=%s is yours, so NVTX ranges are left to it", kNvtxVariable, injection);
     }
 }

@@ -20,6 +20,8 @@ BAD = {
     "TITANTRACE_DUMP_ON": "signal,moon",
     "TITANTRACE_STACKS": "some",
     "TITANTRACE_KEEP": "-1",
+    "TITANTRACE_RINGS_MIB": "few",
+    "TITANTRACE_RINGS_DAYS": "-7",
     "TITANTRACE_COLLECTIVES": "many",
     "TITANTRACE_CUDA_CALLS": "0x",
     "TITANTRACE_MARKERS": "1e99",

@@ -260,6 +260,12 @@ class Check(TitanRun):
         self.assertEqual(started.status, 1 if missing else 0)
         self.assertEqual(started.stdout.count("->"), sum(not line.startswith((" ", "ok")) for line in started.stdout.splitlines()))
 
+    def test_the_switch_is_read_as_the_tracer_reads_it(self):
+        for off in ("0", "no", "OFF", "False"):
+            self.assertIn(f"NO    switched on         TITANTRACE={off}\n", self.run_under("--check", TITANTRACE=off).stdout)
+        for on in ("1", "yes", "ON", "2", ""):
+            self.assertIn("ok    switched on         yes\n", self.run_under("--check", TITANTRACE=on).stdout)
+
     def test_each_no_says_what_to_do(self):
         started = self.run_under("--check", "--library", "/etc/passwd", TITANTRACE="0", TITANTRACE_DIR="/etc/passwd/x",
                                  LD_PRELOAD="libm.so.6", NCCL_PROFILER_PLUGIN="x")

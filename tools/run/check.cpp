@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "host/node_rings.h"
 #include "host/output.h"
 #include "host/words.h"
@@ -117,7 +118,7 @@ Row library_row(const Settings& settings) {
 
 Row switch_row() {
     const std::string value = environment("TITANTRACE");
-    const bool off = value == "0" || value == "off" || value == "false";
+    const bool off = is_off(value.c_str());
     return {"switched on", off ? Answer::kNo : Answer::kYes, off ? "TITANTRACE=" + printable(value) : "yes",
             off ? "unset TITANTRACE" : ""};
 }

@@ -12,6 +12,8 @@
 namespace titan::tracer {
 namespace {
 
+// Every setting that can be switched off takes the words of parse_switch for it, so does who only asks whether it is off.
+constexpr std::string_view kOffName = "off";
 constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kMaxTimeoutSeconds = uint64_t{366} * 86'400;
 constexpr uint64_t kMinSlots = 64;
@@ -19,16 +21,7 @@ constexpr uint64_t kMaxSlots = 1 << 22;
 constexpr uint64_t kMaxKeep = 100'000;
 constexpr uint64_t kMaxRank = INT32_MAX;
 
-bool parse_bool(const char* text, bool& value) {
-    static constexpr const char* kNames[] = {"0", "1", "off", "on", "false", "true", "no", "yes"};
-    for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]); ++i) {
-        if (strcasecmp(text, kNames[i]) == 0) {
-            value = i % 2 == 1;
-            return true;
-        }
-    }
-    return false;
-}
+bool parse_bool(const char* text, bool& value) { return parse_switch(text, value); }
 
 template <size_t Capacity>
 bool parse_text(const char* text, char (&value)[Capacity]) {
@@ -138,13 +131,13 @@ constexpr SignalName kSignalNames[] = {{SIGUSR1, "USR1"},   {SIGUSR2, "USR2"}, {
                                        {SIGWINCH, "WINCH"}, {SIGCONT, "CONT"}, {SIGTSTP, "TSTP"}};
 
 bool parse_signal(const char* text, int& value) {
-    if (strcasecmp(text, "off") == 0) {
-        value = 0;
-        return true;
-    }
     const char* name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text;
     uint64_t number = 0;
     if (!parse_u64(name, number)) {
+        if (is_off(text)) {
+            value = 0;
+            return true;
+        }
         if (strncasecmp(name, "RTMIN", 5) == 0 && (name[5] == '\0' || name[5] == '+')) {
             if (name[5] == '+' && (!parse_u64(name + 6, number) || number > 64)) {
                 return false;
@@ -172,8 +165,9 @@ bool parse_gpu_progress(const char* text, GpuProgressSetting& value) {
     if (text[length] == '/' && (!parse_u64(text + length + 1, sample) || sample == 0 || sample > UINT32_MAX)) {
         return false;
     }
+    const std::string_view name = is_off(text) ? kOffName : std::string_view(text, length);
     for (const auto& row : format::rows_of(format::GpuProgressMethod{})) {
-        if (row.name == std::string_view(text, length)) {
+        if (row.name == name) {
             value = {row.value, static_cast<uint32_t>(sample)};
             return true;
         }
@@ -189,8 +183,9 @@ struct NamedMode {
 
 template <typename Mode, size_t N>
 bool parse_mode(const char* text, const NamedMode<Mode> (&modes)[N], Mode& value) {
+    const std::string_view name = is_off(text) ? kOffName : std::string_view(text);
     for (const auto& known : modes) {
-        if (same_text(text, known.name)) {
+        if (name == known.name) {
             value = known.mode;
             return true;
         }
@@ -222,7 +217,7 @@ bool parse_nccl_plugin(const char* text, NcclPluginMode& value) {
 
 bool parse_number(const char* text, uint32_t& value) {
     uint64_t number = 0;
-    if (!parse_u64(text, number) || number > UINT32_MAX) {
+    if (!is_off(text) && (!parse_u64(text, number) || number > UINT32_MAX)) {
         return false;
     }
     value = static_cast<uint32_t>(number);
@@ -234,7 +229,7 @@ bool parse_dump_on(const char* text, uint32_t& value) {
                                                       format::DumpReason::kAbort,  format::DumpReason::kCrash,
                                                       format::DumpReason::kEnd,    format::DumpReason::kExit};
     value = 0;
-    if (same_text(text, "none") || same_text(text, "off")) {
+    if (same_text(text, "none") || is_off(text)) {
         return true;
     }
     for (const char* item = text;;) {

@@ -51,6 +51,13 @@ bool starts_with(const char* text, const char* prefix);
 bool parse_u64(const char* text, size_t length_bytes, uint64_t& value);
 bool parse_u64(const char* text, uint64_t& value);
 
+// A switch of the environment, in any case: 0, off, false, no and 1, on, true, yes. False for any other word.
+bool parse_switch(const char* text, bool& value);
+inline bool is_off(const char* text) {
+    bool value = true;
+    return parse_switch(text, value) && !value;
+}
+
 // What errno means, for the few values that file systems give us; strerror takes locks and allocates.
 const char* error_text(int error_number);
 

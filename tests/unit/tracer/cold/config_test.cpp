@@ -76,6 +76,26 @@ TEST_CASE("good values") {
     CHECK(load({{"TITANTRACE_TIMEOUT_S", "0"}})->timeout_ns == 0);
 }
 
+TEST_CASE("what can be switched off takes every word for it, in any case") {
+    CHECK(load({{"TITANTRACE_SIGNAL", "No"}})->dump_signal == 0);  // 0 would be a number, and of no signal
+    for (const char* off : {"0", "off", "NO", "False"}) {
+        auto config = load({{"TITANTRACE", off},
+                            {"TITANTRACE_GPU_PROGRESS", off},
+                            {"TITANTRACE_CUDA", off},
+                            {"TITANTRACE_NCCL_PLUGIN", off},
+                            {"TITANTRACE_STACKS", off},
+                            {"TITANTRACE_NVTX", off},
+                            {"TITANTRACE_DUMP_ON", off}});
+        CHECK_FALSE(config->enabled);
+        CHECK(config->gpu_progress.method == titan::format::GpuProgressMethod::kOff);
+        CHECK(config->cuda == CudaMode::kOff);
+        CHECK(config->nccl_plugin == NcclPluginMode::kOff);
+        CHECK_FALSE(config->stacks.dump);
+        CHECK(config->nvtx_per_second == 0);
+        CHECK(config->dump_on == 0);
+    }
+}
+
 TEST_CASE("bad values leave the default") {
     for (const char* bad : {"x", "-1", "1.", "1.2.3", ".", "99999999999999999999", "1e3"}) {
         CHECK(load({{"TITANTRACE_TIMEOUT_S", bad}})->timeout_ns == 300'000'000'000);
