@@ -110,9 +110,10 @@ bool is_behind(const Evidence& evidence, const Waiter& waiter, const Mismatch& m
 }
 
 // A mismatch that is ahead of what waits, on the same streams, and not known to be survived, is why it waits.
-void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+// `of_mismatches`: one for each, in their order.
+void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, std::vector<Finding>& of_mismatches) {
     for (size_t i = 0; i < evidence.mismatches.size(); ++i) {
-        Finding& finding = findings[i];
+        Finding& finding = of_mismatches[i];
         if (finding.hangs || finding.confidence == Confidence::kPossible) {
             continue;
         }
@@ -130,7 +131,6 @@ void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, 
             continue;
         }
         finding.hangs = true;
-        finding.evidence.pop_back();  // that nobody hangs in it
         finding.evidence.emplace_back(
             "it is ahead on the streams of the ranks that wait, and whether the GPUs got past it is not recorded");
         for (const uint32_t node : nodes) {
@@ -144,8 +144,9 @@ void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, 
 }  // namespace
 
 void find_disagreements(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    std::vector<Finding> of_mismatches;
     for (const Mismatch& mismatch : evidence.mismatches) {
-        Finding finding;
+        Finding& finding = of_mismatches.emplace_back();
         finding.kind = mismatch.kind;
         finding.communicator = mismatch.communicator;
         finding.sequence = mismatch.sequence;
@@ -181,12 +182,14 @@ void find_disagreements(const Evidence& evidence, Explained& explained, std::vec
         if (nodes.empty() && finding.hangs) {
             finding.evidence.emplace_back("no member is seen to have finished it; calls that wait before it are lost");
         }
+    }
+    lead_with_mismatches_ahead(evidence, explained, of_mismatches);
+    for (Finding& finding : of_mismatches) {
         if (!finding.hangs) {
             finding.evidence.emplace_back("no rank hangs in it, but the results are wrong");
         }
         findings.push_back(std::move(finding));
     }
-    lead_with_mismatches_ahead(evidence, explained, findings);
 }
 
 }  // namespace titan::analyzer

@@ -3,6 +3,9 @@
 
 #include "played.h"
 
+#include "evidence.h"
+#include "finders.h"
+
 using namespace titan::test;
 using titan::format::Datatype;
 using titan::format::Reduction;
@@ -39,6 +42,35 @@ TEST_CASE("a mismatch ahead of everything that waits is the head, and what waits
             CHECK(played.head().confidence == Confidence::kCertain);
         }
     }
+}
+
+TEST_CASE("a mismatch that leads changes no finding of others, whoever looked before") {
+    Scenario job(8, unseen());
+    write_training(job, 6);
+    auto& call = job.program(5).nth_call("dp:1", 13);
+    call.never_finishes = true;
+    call.reduction = Reduction::kMax;
+    job.play();
+    const Run run = run_of(job);
+    const titan::analyzer::Evidence evidence(run, {});
+    const auto found_behind = [&](std::vector<Finding> findings) {
+        titan::analyzer::Explained explained(evidence);
+        titan::analyzer::find_disagreements(evidence, explained, findings);
+        return findings;
+    };
+    Finding of_others;
+    of_others.hangs = false;
+    of_others.confidence = Confidence::kCertain;
+    of_others.evidence = {"theirs"};
+    const std::vector<Finding> alone = found_behind({});
+    const std::vector<Finding> behind = found_behind({of_others});
+    REQUIRE(alone.size() == 1);
+    REQUIRE(behind.size() == 2);
+    CHECK_FALSE(behind[0].hangs);
+    CHECK(behind[0].evidence == of_others.evidence);
+    CHECK(behind[1].hangs == alone[0].hangs);
+    CHECK(behind[1].evidence == alone[0].evidence);
+    CHECK(behind[1].victims == alone[0].victims);
 }
 
 TEST_CASE("a kernel ahead of the collective is named as possible where the other members handed none over there") {
