@@ -1,7 +1,7 @@
 // How we learn how far a collective got on the device: a pair of marks on the stream around each launch, and a thread of
 // our own that reads them. A launch is one NCCL call, one NCCL group on one stream, or one graph launch.
 //
-// Methods (TITANTRACE_GPU_PROGRESS, see ARCHITECTURE.md for the choice):
+// Methods (TITANTRACE_GPU_PROGRESS, see docs/architecture/device.md for the choice):
 //   writes   the stream itself writes the launch's number into the ring (LaunchMarks): nobody asks the driver anything, and
 //            the ring knows the device's state also when the driver hangs or the process is killed
 //   events   pooled events without times, queried by the thread
