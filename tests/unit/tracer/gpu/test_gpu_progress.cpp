@@ -252,7 +252,7 @@ TEST_CASE("of sampled launches the others are left alone, and nothing is claimed
 
 TEST_CASE("timing tells how long the device took, on the host's clock") {
     if (method() != "timing") {
-        MESSAGE("skipped: this run is about " << std::string(method()));
+        MESSAGE("runs elsewhere: this run is about " << std::string(method()));
         return;
     }
     FakeStream stream{.context = &fake.first};
@@ -270,7 +270,7 @@ TEST_CASE("timing tells how long the device took, on the host's clock") {
 
 TEST_CASE("nothing is written in a context where the marks have no address") {
     if (method() != "writes") {
-        MESSAGE("skipped: this run is about " << std::string(method()));
+        MESSAGE("runs elsewhere: this run is about " << std::string(method()));
         return;
     }
     fake.refuse_addresses = true;
@@ -360,7 +360,7 @@ TEST_CASE("rows of contexts that have ended are used again") {
 // Last: it changes the method for good.
 TEST_CASE("events take over where the driver refuses writes") {
     if (method() != "writes") {
-        MESSAGE("skipped: this run is about " << std::string(method()));
+        MESSAGE("runs elsewhere: this run is about " << std::string(method()));
         return;
     }
     fake.refuse_writes_with = tracer::kCudaErrorNotSupported;

@@ -1,13 +1,12 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <dirent.h>
-#include <doctest/doctest.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
 
-#include "../../../doctest_run.h"
+#include "doctest_run.h"
 #include "fixture.h"
 #include "hot/ring.h"
 #include "session/start_session.h"
