@@ -50,19 +50,13 @@ void give_spares_up() {
 void keep_spare_descriptors(const RingFile& ring_file) {
     spares = Spares{};
     rlimit limit{};
-    if (ring_file.persistent && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == limit.rlim_max &&
-        limit.rlim_cur >= kLowestLimit) {
+    if (ring_file.persistent && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= kLowestLimit) {
         spares.ring_file = &ring_file;
         take_spares();
     }
 }
 
 DescriptorRoom::DescriptorRoom() {
-    rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        const rlimit raised{limit.rlim_max, limit.rlim_max};
-        raised_from_ = setrlimit(RLIMIT_NOFILE, &raised) == 0 ? limit.rlim_cur : 0;
-    }
     if (spares.ring_file != nullptr) {
         give_spares_up();
     }
@@ -71,11 +65,6 @@ DescriptorRoom::DescriptorRoom() {
 DescriptorRoom::~DescriptorRoom() {
     if (spares.ring_file != nullptr) {
         take_spares();
-    }
-    rlimit limit{};
-    if (raised_from_ != 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == limit.rlim_max) {
-        limit.rlim_cur = raised_from_;
-        setrlimit(RLIMIT_NOFILE, &limit);
     }
 }
 

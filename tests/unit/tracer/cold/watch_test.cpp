@@ -148,7 +148,7 @@ TEST_CASE("the way out is the TMPDIR of the beginning: programs change their env
 }
 
 TEST_CASE("a program that has used up its file descriptors gets its dump") {
-    for (const rlim_t hard_limit : {rlim_t{256}, rlim_t{300}}) {  // the second: the soft limit can be raised
+    for (const rlim_t hard_limit : {rlim_t{256}, rlim_t{300}}) {  // the soft limit is left alone
         CAPTURE(hard_limit);
         Scratch scratch;
         CHECK(run_child(rank_environment(scratch, 0), [&] {
