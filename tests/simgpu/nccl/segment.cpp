@@ -26,6 +26,10 @@ constexpr int kSpins = 64;
 constexpr int kYields = 2;
 constexpr long kSleepNs = 20'000'000;  // bounds how late a wait sees that it shall stop
 
+// A segment has a name only until all members have come. One of a process that is not there may be a job that starts in another
+// PID namespace: without its name its members would wait for each other in two halves, for ever.
+constexpr time_t kStaleSeconds = 600;
+
 void relax_processor() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -195,7 +199,10 @@ void sweep_stale_segments() {
             continue;
         }
         const long pid = std::strtol(entry->d_name + std::strlen(prefix), nullptr, 10);
-        if (pid > 0 && kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) {
+        struct stat status {};
+        const bool old = fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                         time(nullptr) - status.st_mtime > kStaleSeconds;
+        if (pid > 0 && old && kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) {
             shm_unlink((std::string("/") + entry->d_name).c_str());
         }
     }

@@ -1,5 +1,11 @@
 // Communicators: creation in all its forms, nonblocking ones, errors, abort.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstring>
+#include <string>
 
 #include "node.h"
 #include "simnccl.h"
@@ -233,4 +239,23 @@ TEST_CASE("what NCCL refuses") {
     ncclGetUniqueId(&id);
     ncclComm_t comm;
     CHECK(ncclCommInitRankConfig(&comm, 1, id, 0, &config) == ncclInvalidArgument);
+}
+
+TEST_CASE(
+    "shared memory of a job that is gone goes when it is old: a young one may be starting in another PID namespace") {
+    const std::string name = "/simgpu-" + std::to_string(getuid()) + "-2000000000-test";
+    const int fd = shm_open(name.c_str(), O_RDWR | O_CREAT, 0600);
+    REQUIRE(fd >= 0);
+    ncclUniqueId id;
+    struct stat status;
+    CHECK(ncclGetUniqueId(&id) == ncclSuccess);
+    CHECK(fstat(fd, &status) == 0);
+    CHECK(status.st_nlink == 1);
+    const timespec day_of_1970[2] = {{3600, 0}, {3600, 0}};
+    CHECK(futimens(fd, day_of_1970) == 0);
+    CHECK(ncclGetUniqueId(&id) == ncclSuccess);
+    CHECK(fstat(fd, &status) == 0);
+    CHECK(status.st_nlink == 0);
+    close(fd);
+    shm_unlink(name.c_str());
 }
