@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <thread>
+#include <tuple>
 
 #include "before_abort.h"
 #include "condense.h"
@@ -37,27 +38,48 @@ struct LoadJob {
     std::vector<Candidate> files;
 };
 
-// "realtime_ns":N of the meta section, 0 where it cannot be had. The full parse follows only for the file that is used.
-uint64_t dump_time_ns(const Candidate& candidate) {
+// When a dump was made, and of which process it is.
+struct DumpMoment {
+    uint64_t realtime_ns = 0;  // 0 where it cannot be had
+    uint64_t ticks = 0;        // of the process' own clock, which nobody sets
+    std::string process;       // empty: unknown
+};
+
+// "name":N of the meta section. The full parse follows only for the file that is used.
+uint64_t number_in(const std::string& meta, const char* name) {
+    const std::string quoted = std::string("\"") + name + "\"";
+    const size_t place = meta.find(quoted);
+    const size_t digits = place == std::string::npos ? place : meta.find_first_of("0123456789", place + quoted.size());
+    return digits == std::string::npos ? 0 : std::strtoull(meta.c_str() + digits, nullptr, 10);
+}
+
+DumpMoment moment_of(const Candidate& candidate) {
     const Result<format::OpenFile> file = format::OpenFile::open(candidate.path);
     if (!file) {
-        return 0;
+        return {};
     }
     const auto bytes = file->read_all();
     const Result<std::string> meta = format::read_dump_meta(*bytes);
-    const size_t place = meta ? meta->find("\"realtime_ns\"") : std::string::npos;
-    const size_t digits = place == std::string::npos ? place : meta->find_first_of("0123456789", place + 13);
-    return digits == std::string::npos ? 0 : std::strtoull(meta->c_str() + digits, nullptr, 10);
+    if (!meta) {
+        return {};
+    }
+    DumpMoment moment{number_in(*meta, "realtime_ns"), number_in(*meta, "ticks"), {}};
+    if (const Result<format::RingHeader> header = format::read_ring_header(*file); header && moment.ticks != 0) {
+        moment.process = std::string(format::fixed_text(header->boot_id)) + ' ' + std::to_string(header->pid) + ' ' +
+                         std::to_string(header->pid_start_ticks);
+    }
+    return moment;
 }
 
-// Dumps that do not even tell their time come last, and are named if they turn out to be broken.
+// Dumps that do not even tell their time come last, and are named if they turn out to be broken. The clock of the day may have been
+// set back between two dumps of a process: its ticks tell which is newer, and the time of the newest stands for the process.
 void sort_newest_first(std::vector<Candidate>& candidates, ImageBuffer& memory, std::vector<std::string>& problems) {
-    std::map<std::string, uint64_t> times;
+    std::map<std::string, DumpMoment> moments;
     for (const Candidate& candidate : candidates) {
-        times[candidate.path] = dump_time_ns(candidate);
+        moments[candidate.path] = moment_of(candidate);
     }
     std::erase_if(candidates, [&](const Candidate& candidate) {
-        if (times[candidate.path] != 0) {
+        if (moments[candidate.path].realtime_ns != 0) {
             return false;
         }
         const Result<OpenedSource> opened = open_source(candidate.path, memory);
@@ -66,9 +88,18 @@ void sort_newest_first(std::vector<Candidate>& candidates, ImageBuffer& memory, 
         }
         return !opened;
     });
-    std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
-        return std::pair(times[a.path], a.number) > std::pair(times[b.path], b.number);
-    });
+    std::map<std::string, DumpMoment> newest;  // by process
+    for (const auto& [path, moment] : moments) {
+        DumpMoment& known = newest[moment.process];
+        known = moment.ticks >= known.ticks ? moment : known;
+    }
+    const auto key = [&](const Candidate& candidate) {
+        const DumpMoment& moment = moments[candidate.path];
+        const uint64_t last_ns = moment.process.empty() ? moment.realtime_ns : newest[moment.process].realtime_ns;
+        return std::tuple(last_ns, moment.process, moment.ticks, candidate.number);
+    };
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [&](const Candidate& a, const Candidate& b) { return key(a) > key(b); });
 }
 
 std::vector<LoadJob> jobs_of(const std::vector<CandidateGroup>& groups) {
@@ -143,7 +174,7 @@ std::optional<Process> dump_before_abort(std::span<const Candidate> older, const
     const int64_t since_ns = still_since_ns(last, abort_ns);
     Loader own{with.symbols, with.groups, with.only_host};
     for (const Candidate& candidate : older) {
-        const auto dumped_ns = is_plain(candidate) ? static_cast<int64_t>(dump_time_ns(candidate)) : 0;
+        const auto dumped_ns = is_plain(candidate) ? static_cast<int64_t>(moment_of(candidate).realtime_ns) : 0;
         if (dumped_ns == 0 || dumped_ns < since_ns) {
             continue;
         }
