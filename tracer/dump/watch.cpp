@@ -124,6 +124,15 @@ bool crashed_itself(const Session& session) {
            format::ProcessState::kCrashed;
 }
 
+// What a dump for this reason has in common with the last one. A call that hangs hung already at a dump that is younger than the
+// timeout; in an older one it cannot be seen.
+uint64_t join_ns(const Session& session, DumpReason reason) {
+    if (on_purpose(reason)) {
+        return kJoinOnPurposeNs;
+    }
+    return reason == DumpReason::kTimeout ? std::min(kJoinNs, session.config.timeout_ns) : kJoinNs;
+}
+
 bool joins_last_dump(const Session& session, DumpReason reason) {
     switch (reason) {
         case DumpReason::kSignal:
@@ -131,12 +140,12 @@ bool joins_last_dump(const Session& session, DumpReason reason) {
         case DumpReason::kApi:
         case DumpReason::kExit: return false;
         case DumpReason::kCrash: return within(kJoinNs) && !crashed_itself(session);
-        default: return within(kJoinNs);
+        default: return within(join_ns(session, reason));
     }
 }
 
-bool peer_joins_last_dump(const JobRequest& request) {
-    return within(on_purpose(request.reason) ? kJoinOnPurposeNs : kJoinNs);
+bool peer_joins_last_dump(const Session& session, const JobRequest& request) {
+    return within(join_ns(session, request.reason));
 }
 
 void describe_peer(const JobRequest& request, PendingDump& pending) {
@@ -336,7 +345,7 @@ void serve(Session& session) {
     const Answer answer = requests == Requests::kTaken ? answer_to(session, pending) : Answer::kNone;
     const bool peer_asked = next_request(request);
     const bool asked_outside = take_outside_request(*session.ring_file.header, outside_request);
-    const bool follows_peer = peer_asked && !peer_joins_last_dump(request);
+    const bool follows_peer = peer_asked && !peer_joins_last_dump(session, request);
     const bool copies = answer == Answer::kDump || asked_outside || follows_peer;
     const bool writes_held = state.held.is && (copies || must_write_held(session, answer, pending.reason));
     if (writes_held) {
