@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "base/text.h"
 
 namespace titan {
@@ -31,6 +33,54 @@ size_t read_small_file(int dir_fd, const char* path, char* out, size_t capacity_
     return size_bytes;
 }
 
+namespace {
+
+// Of "boottime SECONDS NANOSECONDS", where the seconds may be negative: then it wraps, as the difference does again.
+uint64_t offset_ticks(const char* text) {
+    const char* seconds = proc_field(text, "\nboottime");
+    if (seconds == nullptr) {
+        return 0;
+    }
+    const bool negative = *seconds == '-';
+    seconds += negative ? 1 : 0;
+    const size_t digits = strcspn(seconds, " ");
+    const char* nanoseconds = seconds + digits + strspn(seconds + digits, " ");
+    uint64_t whole = 0;
+    uint64_t part = 0;
+    if (!parse_u64(seconds, digits, whole) || !parse_u64(nanoseconds, strcspn(nanoseconds, "\n"), part)) {
+        return 0;
+    }
+    const auto per_second = static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+    return (negative ? -whole : whole) * per_second + part * per_second / 1'000'000'000;
+}
+
+constinit std::atomic<uint64_t> known{0};
+constinit std::atomic<pid_t> known_for{0};
+
+// What the reader's time namespace adds to the times since boot that it is shown, in clock ticks. Only a process of one thread enters
+// another, so what was read once holds for a process that has more.
+uint64_t shown_later_ticks() {
+    const pid_t self = getpid();
+    if (known_for.load(std::memory_order_acquire) == self) {
+        return known.load(std::memory_order_relaxed);
+    }
+    struct stat own {};
+    struct stat of_children {};
+    char text[256];
+    uint64_t ticks = 0;
+    // The file tells what children will have; that is ours where both are one namespace.
+    if (stat("/proc/self/ns/time", &own) == 0 && stat("/proc/self/ns/time_for_children", &of_children) == 0 &&
+        own.st_ino == of_children.st_ino &&
+        read_small_file(AT_FDCWD, "/proc/self/timens_offsets", text, sizeof(text)) != 0) {
+        ticks = offset_ticks(text);
+    }
+    known.store(ticks, std::memory_order_relaxed);
+    known_for.store(self, std::memory_order_release);
+    return ticks;
+}
+
+}  // namespace
+
 bool read_process_stat(pid_t pid, ProcessStat& out) {
     char path[32];
     format_text(path, sizeof(path), "/proc/%d/stat", pid);
@@ -51,7 +101,11 @@ bool read_process_stat(pid_t pid, ProcessStat& out) {
         field = strchr(field, ' ');
         field = field == nullptr ? nullptr : field + 1;
     }
-    return field != nullptr && parse_u64(field, strcspn(field, " "), out.start_ticks);
+    if (field == nullptr || !parse_u64(field, strcspn(field, " "), out.start_ticks)) {
+        return false;
+    }
+    out.start_ticks -= shown_later_ticks();
+    return true;
 }
 
 uint64_t process_start_ticks(pid_t pid) {

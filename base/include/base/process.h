@@ -10,7 +10,7 @@ namespace titan {
 
 struct ProcessStat {
     char state;            // R, S, D, T, t, Z, X
-    uint64_t start_ticks;  // clock ticks since boot when it started
+    uint64_t start_ticks;  // clock ticks since boot when it started, the same for readers of all time namespaces
 };
 
 // False: there is no such process.
