@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace titan {
@@ -41,6 +42,15 @@ bool tsc_is_trustworthy() {
 }
 
 }  // namespace
+
+bool counter_is_forbidden() {
+#if defined(__x86_64__)
+    int allowed = PR_TSC_ENABLE;
+    return prctl(PR_GET_TSC, &allowed, 0, 0, 0) == 0 && allowed == PR_TSC_SIGSEGV;
+#else
+    return false;
+#endif
+}
 
 // The tightest of a few readings: a reading interrupted by the scheduler would spoil the rate.
 ClockPair read_clock_pair() {

@@ -5,7 +5,7 @@ import harness
 
 class Threads(guest.Case):
     def with_threads(self, scenario, dumps=2):
-        self.both([guest.program("many_threads"), scenario], dumps=dumps, TITANTRACE_TIMEOUT_S=5)
+        self.both([guest.program("many_threads"), scenario], dumps=dumps, TITANTRACE_TIMEOUT_S=60)  # beside others a call of 4,000 threads may take long
 
     def test_idle(self):
         self.with_threads("idle")

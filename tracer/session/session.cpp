@@ -130,6 +130,11 @@ Session* open_session() {
         munmap(session, sizeof(Session));
         return nullptr;
     }
+    if (counter_is_forbidden()) {
+        warn_once("the program forbids the time stamp counter: cannot record in this process; it runs on without");
+        munmap(session, sizeof(Session));
+        return nullptr;
+    }
     start_clock();
     if (!create_ring_file(session->config, session->identity, session->ring_file) || !start_threads_table(*session)) {
         warn_once("cannot record in this process; it runs on without");
