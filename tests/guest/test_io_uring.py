@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Programs that wait in io_uring_enter, beside threads of the kernel that belong to them."""
-import unittest
 
 import guest
 import harness
@@ -12,20 +11,15 @@ class IoUring(guest.Case):
     def test_traffic(self):
         self.with_ring("traffic", dumps=3)
 
-    # Expected to fail until requests for stacks are not sent to threads in io_uring_enter.
-    @unittest.expectedFailure  # 1 submitted, nothing completed
     def test_wait(self):
         self.with_ring("wait")
 
-    @unittest.expectedFailure  # EINTR
     def test_bare_wait(self):
         self.with_ring("bare_wait")
 
-    @unittest.expectedFailure
     def test_thread_of_the_kernel(self):
         self.with_ring("sqpoll")
 
-    @unittest.expectedFailure
     def test_worker_of_the_kernel(self):
         self.with_ring("worker")
 

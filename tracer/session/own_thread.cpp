@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/futex.h"
 #include "thread_state.h"
 
 namespace titan::tracer {
@@ -16,9 +17,12 @@ namespace {
 // Calls into the driver happen on these stacks.
 constexpr size_t kStackBytes = 1 << 20;
 
+// As soon as a thread runs, it takes leave of what the program may change (below); its creator waits that long.
+constexpr uint64_t kLongestStartNs = 100'000'000;
+
 // Start arguments live here, not on the heap; a slot is free again once its thread has copied it.
 struct Start {
-    std::atomic<bool> taken;
+    std::atomic<uint32_t> taken;
     const char* name;
     void (*body)(void*);
     void* argument;
@@ -65,7 +69,6 @@ void* run(void* opaque) {
     const char* const name = slot->name;
     void (*const body)(void*) = slot->body;
     void* const argument = slot->argument;
-    slot->taken.store(false, std::memory_order_release);
     prctl(PR_SET_NAME, name);
     // What the program does to itself later is not for us: a chroot would lead our dumps elsewhere, and who shares a root directory with us
     // cannot enter another mount namespace. And a program that forbids the counter answers for its own threads, with signals that ours block.
@@ -74,6 +77,8 @@ void* run(void* opaque) {
     prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);
 #endif
     mark_thread_as_ours();
+    slot->taken.store(0, std::memory_order_release);
+    futex_wake_all(slot->taken);
     body(argument);
     return nullptr;
 }
@@ -83,8 +88,8 @@ void* run(void* opaque) {
 bool start_own_thread(const char* name, void (*body)(void*), void* argument) {
     Start* slot = nullptr;
     for (Start& candidate : starts) {
-        bool expected = false;
-        if (candidate.taken.compare_exchange_strong(expected, true)) {
+        uint32_t free = 0;
+        if (candidate.taken.compare_exchange_strong(free, 1)) {
             slot = &candidate;
             break;
         }
@@ -110,8 +115,9 @@ bool start_own_thread(const char* name, void (*body)(void*), void* argument) {
     if (started) {
         free_from_caller(thread);
         pthread_detach(thread);
+        futex_wait(slot->taken, 1, kLongestStartNs);
     } else {
-        slot->taken.store(false, std::memory_order_release);
+        slot->taken.store(0, std::memory_order_release);
     }
     return started;
 }
