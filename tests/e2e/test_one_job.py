@@ -182,7 +182,9 @@ class OneJob(harness.Case):
         ranks = self.two_ranks()
         short = "\n".join(["i=0; while [ $i -lt 500 ]; do i=$((i + 1))", f"{harness.client('e2e-nccl-use')} healthy >/dev/null || exit 1", "done"])
         done = self.place.run(["sh", "-c", short], self.place.env(TITANTRACE_STACKS="off"), 120)
-        self.assertEqual((done.status, done.stderr), (0, ""))
+        self.assertEqual(done.status, 0)
+        lines = done.stderr.splitlines()
+        self.assertEqual([line for line in lines if not line.startswith("titantrace: removed 1 ring of ")], [])
         self.assertLessEqual(len(self.place.ring_files()), 480)
         self.kill_one_of_two(ranks)
 

@@ -221,9 +221,9 @@ uint64_t limit_bytes_of(int dir_fd, const Config& config) {
 void say_removed(const StaleRings& stale, const char* parent) {
     if (stale.removed != 0) {
         log_line(
-            "removed %lu ring%s of processes that ended (%lu MiB) from %s: TITANTRACE_RINGS_MIB and "
-            "TITANTRACE_RINGS_DAYS "
-            "are the limits, a quarter of the file system the most",
+            "removed %lu ring%s of processes that ended (%lu MiB) from %s: more than TITANTRACE_RINGS_MIB or a quarter "
+            "of "
+            "the file system, or older than TITANTRACE_RINGS_DAYS",
             stale.removed, stale.removed == 1 ? "" : "s", stale.removed_bytes >> 20, parent);
     }
 }
