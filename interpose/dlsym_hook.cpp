@@ -14,6 +14,7 @@
 #include "api.h"
 #include "base/hash.h"
 #include "base/loaded_objects.h"
+#include "libc_function.h"
 #include "nccl_callers.h"
 #include "thunks.h"
 
@@ -38,15 +39,6 @@ using Dlvsym = void* (*)(void*, const char*, const char*);
 
 constinit std::atomic<void*> real_dlsym{nullptr};
 constinit std::atomic<void*> real_dlvsym{nullptr};
-
-void* real_function(std::atomic<void*>& known, const char* name) {
-    void* real = known.load(std::memory_order_relaxed);
-    if (real == nullptr) [[unlikely]] {
-        real = function_behind_us(name);  // so that another tool's hook stays in the chain
-        known.store(real, std::memory_order_relaxed);
-    }
-    return real;
-}
 
 // Open addressing over all names, made by the compiler.
 constexpr size_t kNameSlots = 1024;
@@ -117,7 +109,7 @@ uint16_t id_to_hand_out(void* handle, const char* name, const void* caller) {
 using namespace titan::interpose;
 
 TitanLookup interpose_dlsym(void* handle, const char* name, const char*, const void* caller) {
-    void* const real = real_function(real_dlsym, "dlsym");
+    void* const real = libc_function(real_dlsym, "dlsym");
     const uint16_t id = id_to_hand_out(handle, name, caller);
     if (id == 0 || real == nullptr) {
         return {real, nullptr};
@@ -126,7 +118,7 @@ TitanLookup interpose_dlsym(void* handle, const char* name, const char*, const v
 }
 
 TitanLookup interpose_dlvsym(void* handle, const char* name, const char* version, const void* caller) {
-    void* const real = real_function(real_dlvsym, "dlvsym");
+    void* const real = libc_function(real_dlvsym, "dlvsym");
     const uint16_t id = id_to_hand_out(handle, name, caller);
     if (id == 0 || real == nullptr) {
         return {real, nullptr};

@@ -10,7 +10,7 @@
 
 #include <atomic>
 
-#include "base/loaded_objects.h"
+#include "libc_function.h"
 #include "tracer/record.h"
 
 namespace titan::interpose {
@@ -28,13 +28,7 @@ enum class ExecApi {
 constinit std::atomic<void*> real_functions[static_cast<size_t>(ExecApi::kCount)]{};
 
 void* real_function(ExecApi api, const char* name) {
-    std::atomic<void*>& real = real_functions[static_cast<size_t>(api)];
-    void* found = real.load(std::memory_order_acquire);
-    if (found == nullptr) {
-        found = function_behind_us(name);
-        real.store(found, std::memory_order_release);
-    }
-    return found;
+    return libc_function(real_functions[static_cast<size_t>(api)], name);
 }
 
 template <typename... Parameters>

@@ -13,7 +13,7 @@
 #include <atomic>
 #include <bit>
 
-#include "base/loaded_objects.h"
+#include "libc_function.h"
 #include "tracer/record.h"
 
 namespace titan::interpose {
@@ -75,13 +75,7 @@ struct Sample {
 }
 
 void* real_function(JumpApi api, const char* name) {
-    std::atomic<void*>& real = real_functions[static_cast<size_t>(api)];
-    void* found = real.load(std::memory_order_acquire);
-    if (found == nullptr) {
-        found = function_behind_us(name);
-        real.store(found, std::memory_order_release);
-    }
-    return found;
+    return libc_function(real_functions[static_cast<size_t>(api)], name);
 }
 
 [[noreturn]] void jump(JumpApi api, const char* name, void* target, int value) {

@@ -9,7 +9,7 @@
 
 #include <atomic>
 
-#include "base/loaded_objects.h"
+#include "libc_function.h"
 #include "signal_wrappers.h"
 #include "tracer/signal_actions.h"
 
@@ -29,15 +29,9 @@ enum class SignalApi {
 
 constinit std::atomic<void*> real_functions[static_cast<size_t>(SignalApi::kCount)]{};
 
+// bsd_signal and ssignal are gone from some libcs: their meaning is that of signal.
 void* real_function(SignalApi api, const char* name) {
-    std::atomic<void*>& real = real_functions[static_cast<size_t>(api)];
-    void* found = real.load(std::memory_order_acquire);
-    if (found == nullptr) {
-        // bsd_signal and ssignal are gone from some libcs: their meaning is that of signal.
-        found = function_behind_us(name);
-        real.store(found, std::memory_order_release);
-    }
-    return found;
+    return libc_function(real_functions[static_cast<size_t>(api)], name);
 }
 
 int change_handler(int number, Handler handler, int flags, Handler& old_handler) {
