@@ -57,8 +57,8 @@ uint64_t offset_ticks(const char* text) {
 constinit std::atomic<uint64_t> known{0};
 constinit std::atomic<pid_t> known_for{0};
 
-// What the reader's time namespace adds to the times since boot that it is shown, in clock ticks. Only a process of one thread enters
-// another, so what was read once holds for a process that has more.
+// What the reader's time namespace adds to the times since boot that it is shown, in clock ticks. Only a process of one
+// thread enters another, so what was read once holds for a process that has more.
 uint64_t shown_later_ticks() {
     const pid_t self = getpid();
     if (known_for.load(std::memory_order_acquire) == self) {

@@ -1,6 +1,5 @@
-// AddressSanitizer's shared runtime refuses to start a program where any library is preloaded before it, because it wants its malloc to be
-// the first. What we define and it intercepts, too, reaches it from us: it
-// need not look.
+// AddressSanitizer's shared runtime refuses to start a program where any library is preloaded before it, because it
+// wants its malloc to be the first. What we define and it intercepts, too, reaches it from us: it need not look.
 #include "base/loaded_objects.h"
 #include "base/text.h"
 

@@ -1,4 +1,5 @@
-// exec: the program becomes another one. Its record ends in order, so that nobody takes it for dead; if the exec fails it goes on.
+// exec: the program becomes another one. Its record ends in order, so that nobody takes it for dead; if the exec fails
+// it goes on.
 //
 // signal-safe, before our constructor, too, and in children of vfork: looking the real functions up takes no lock.
 #include "exec_wrappers.h"

@@ -1,7 +1,8 @@
 // longjmp and its relatives: a call that they leave is told to the tracer before the real function runs.
 //
-// The target's stack pointer is in the jmp_buf, scrambled by libc with a secret of the process: our own setjmp, of which we know the
-// stack pointer, tells the secret. Where libc scrambles in another way, that is noticed, and jumps are not looked at.
+// The target's stack pointer is in the jmp_buf, scrambled by libc with a secret of the process: our own setjmp, of
+// which we know the stack pointer, tells the secret. Where libc scrambles in another way, that is noticed, and jumps
+// are not looked at.
 //
 // signal-safe: the real functions are found by the constructor.
 #include "jump_wrappers.h"

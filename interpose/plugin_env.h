@@ -7,8 +7,8 @@ namespace titan::interpose {
 // user has set stays.
 void offer_plugins();
 
-// NVTX opened us by a variable of its environment. A program that is not preloaded has only inherited that, unless it was given us as
-// NCCL's plugin by path, too.
+// NVTX opened us by a variable of its environment. A program that is not preloaded has only inherited that, unless it
+// was given us as NCCL's plugin by path, too.
 bool is_nvtx_meant();
 
 // When a session starts: says once what was left to another tool.

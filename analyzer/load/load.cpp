@@ -71,8 +71,9 @@ DumpMoment moment_of(const Candidate& candidate) {
     return moment;
 }
 
-// Dumps that do not even tell their time come last, and are named if they turn out to be broken. The clock of the day may have been
-// set back between two dumps of a process: its ticks tell which is newer, and the time of the newest stands for the process.
+// Dumps that do not even tell their time come last, and are named if they turn out to be broken. The clock of the day
+// may have been set back between two dumps of a process: its ticks tell which is newer, and the time of the newest
+// stands for the process.
 void sort_newest_first(std::vector<Candidate>& candidates, ImageBuffer& memory, std::vector<std::string>& problems) {
     std::map<std::string, DumpMoment> moments;
     for (const Candidate& candidate : candidates) {

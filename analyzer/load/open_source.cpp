@@ -110,8 +110,8 @@ uint64_t newest_tick(const RingImage& image) {
     return newest;
 }
 
-// A process that is stopped is dumped from outside, and what the system told of its threads is there. Dumps say it themselves since
-// their meta section has "halt".
+// A process that is stopped is dumped from outside, and what the system told of its threads is there. Dumps say it
+// themselves since their meta section has "halt".
 Halt halt_by_stacks(std::span<const std::byte> stacks, int32_t pid) {
     const auto image = format::StacksImage::open(stacks);
     if (!image) {

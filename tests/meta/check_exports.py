@@ -10,8 +10,8 @@ from metalib import Tree, blank_comments_and_strings, run
 NEEDED_ALLOWED = re.compile(r"^(libc\.so|libm\.so|ld-linux[-\w]*\.so|lib(dl|pthread|rt)\.so)")
 OWN = re.compile(r"^(titan_|ncclProfiler_)")
 # Intercepted by hand, because no row can say "does not return": a process that leaves without atexit must still be seen.
-# And the names under which NVTX looks for a tool, and AddressSanitizer for options. dlsym and dlvsym jump into the real ones, which look at the return
-# address: assembler. dlclose keeps the libraries loaded whose functions are remembered.
+# And the names under which NVTX looks for a tool, and AddressSanitizer for options. dlsym and dlvsym jump into the real
+# ones, which look at the return address: assembler. dlclose keeps the libraries loaded whose functions are remembered.
 BY_HAND = {"_exit", "_Exit", "quick_exit", "InitializeInjectionNvtx2", "__asan_default_options", "dlsym", "dlvsym", "dlclose"}
 
 

@@ -1,7 +1,7 @@
 // Which communicators this process is a member of: from NCCL's handle to an identity that all members agree on.
 //
-// find() is hot and lock-free; everything else is cold and expects the caller to hold a ColdLock, except where noted. What takes one
-// itself and does not get it loses what it wanted to note.
+// find() is hot and lock-free; everything else is cold and expects the caller to hold a ColdLock, except where noted.
+// What takes one itself and does not get it loses what it wanted to note.
 #pragma once
 
 #include <atomic>
@@ -63,8 +63,8 @@ class Communicators {
     // NCCL has handed out the handle: from now on find() knows it.
     void bind(Communicator& communicator, const void* handle);
 
-    // The communicator whose creation is under way and whose handle NCCL has just stored, or null. Reads the program's memory, so
-    // no lock is held.
+    // The communicator whose creation is under way and whose handle NCCL has just stored, or null. Reads the program's
+    // memory, so no lock is held.
     Communicator* find_created(const void* handle);
 
     // The handle may be reused from now on. Waits for nobody and needs no lock: an abort calls it.

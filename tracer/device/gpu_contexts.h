@@ -40,9 +40,9 @@ class GpuContexts {
     // Memory of a shared mapping that each context gets registered, beginning with the current one. False: the driver refuses it.
     bool register_marks(void* marks, size_t bytes);
 
-    // The row of a context, made at its first use while the context is current; null when there are too many, and while another
-    // thread makes it: nobody waits for the driver. Rows stay where they are, so a reader needs no lock. hot after a context's
-    // first use, any-thread.
+    // The row of a context, made at its first use while the context is current; null when there are too many, and while
+    // another thread makes it: nobody waits for the driver. Rows stay where they are, so a reader needs no lock. hot
+    // after a context's first use, any-thread.
     ContextRow* row_of(void* context);
 
     // The row that a launch began with; null once its context has ended.

@@ -5,7 +5,8 @@
 
 namespace titan::tracer {
 
-// Of a process that lives: its memory is another program's, although its end was not told. Looks only at one that is silent. cold.
+// Of a process that lives: its memory is another program's, although its end was not told. Looks only at one that is
+// silent. cold.
 bool was_replaced(const JobProcess& process);
 
 }  // namespace titan::tracer

@@ -69,8 +69,8 @@ void set_job_state(JobState state);
 JobState exchange_job_state(JobState state);  // returns the one before, kFree without a job
 // Its own dump tells how it ends, with stacks: nobody is to save its ring as well, however often it is told to end after that.
 void note_last_dump();
-// The same of a process that is told to end and has a dump of this moment, whatever it was made for. That it died may still be
-// news to others.
+// The same of a process that is told to end and has a dump of this moment, whatever it was made for. That it died may
+// still be news to others.
 void note_dump_at_end();
 
 // After a clean end: when all processes of the job on this node left in order and none dumped, rings and segment go.

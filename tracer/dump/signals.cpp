@@ -239,7 +239,8 @@ void dump_crash(int number, const siginfo_t* info) {
     dumping_tid.store(0, std::memory_order_relaxed);
 }
 
-// A word in the frame that has called the program's handler. Handlers are left by siglongjmp, too: then other frames overwrite it.
+// A word in the frame that has called the program's handler. Handlers are left by siglongjmp, too: then other frames
+// overwrite it.
 struct HandledFrame {
     std::atomic<uint64_t> mark;
 };
@@ -258,7 +259,8 @@ void end_handling(HandledFrame& frame) {
     frame.mark.store(0, std::memory_order_relaxed);
 }
 
-// This thread is inside such a handler: its frame is above us on this stack, and the signal is as blocked as the kernel left it.
+// This thread is inside such a handler: its frame is above us on this stack, and the signal is as blocked as the kernel
+// left it.
 bool is_handling() {
     HandledFrame here;
     const uintptr_t frame = handled_frame.load(std::memory_order_relaxed);

@@ -124,8 +124,8 @@ bool crashed_itself(const Session& session) {
            format::ProcessState::kCrashed;
 }
 
-// What a dump for this reason has in common with the last one. A call that hangs hung already at a dump that is younger than the
-// timeout; in an older one it cannot be seen.
+// What a dump for this reason has in common with the last one. A call that hangs hung already at a dump that is younger
+// than the timeout; in an older one it cannot be seen.
 uint64_t join_ns(const Session& session, DumpReason reason) {
     if (on_purpose(reason)) {
         return kJoinOnPurposeNs;

@@ -1,4 +1,5 @@
-// Calls that a longjmp leaves, as programs do that bound a wait by an alarm: they are no longer under way, and nobody waits in them.
+// Calls that a longjmp leaves, as programs do that bound a wait by an alarm: they are no longer under way, and nobody
+// waits in them.
 #include "base/clock.h"
 #include "session/session.h"
 #include "session/thread_state.h"
@@ -21,7 +22,8 @@ bool leave_cuda_call(Session& session, const Thread& thread, uint64_t ticket, ui
     return true;
 }
 
-// Whether they were launched before, nobody knows: they count as handed to the device, and what the device shows of them says more.
+// Whether they were launched before, nobody knows: they count as handed to the device, and what the device shows of
+// them says more.
 void leave_collectives(Session& session, const Thread& thread, uint64_t first, uint64_t now) {
     for (uint64_t ticket = first; ticket < session.collectives.head(); ++ticket) {
         format::CollectiveEntry* const entry = session.collectives.find(ticket);

@@ -251,7 +251,8 @@ void plugin_comm_closed(PluginHandle handle) {
     }
     int* const mask = context->facts.mask;
     context->generation.fetch_add(1, std::memory_order_release);
-    // NCCL closes its plugin in an abort, too, which waits for nobody: the mask is then settled with the next communicator.
+    // NCCL closes its plugin in an abort, too, which waits for nobody: the mask is then settled with the next
+    // communicator.
     if (const ColdLock lock(ColdLock::Wait::kNone); lock) {
         settle_mask(*current, mask);
     }

@@ -174,7 +174,8 @@ Walk walk(const M& memory, const Runtime& runtime, uint64_t thread, Frame* out, 
             run_shows = false;
         }
         address = raw.previous;
-        // The outermost frame ends a native run. One of Python's that does not has just lost its link: a generator that ends.
+        // The outermost frame ends a native run. One of Python's that does not has just lost its link: a generator that
+        // ends.
         if (address == 0 && raw.is_python && !raw.ends_run) {
             walk.cut = Cut::kTorn;
         }

@@ -12,7 +12,8 @@
 namespace titan::tracer {
 namespace {
 
-// Every setting that can be switched off takes the words of parse_switch for it, so does who only asks whether it is off.
+// Every setting that can be switched off takes the words of parse_switch for it, so does who only asks whether it is
+// off.
 constexpr std::string_view kOffName = "off";
 constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kMaxTimeoutSeconds = uint64_t{366} * 86'400;

@@ -1,7 +1,7 @@
 // The only voice of the tracer inside the job: whole lines on stderr, "titantrace: rank 3: ...", one write each.
 //
-// Nothing is written to a descriptor 2 that is another file than when we were loaded, and may be the program's data: only a file that
-// is written by appending, and what descriptor 1 is, too, are standard error then.
+// Nothing is written to a descriptor 2 that is another file than when we were loaded, and may be the program's data:
+// only a file that is written by appending, and what descriptor 1 is, too, are standard error then.
 //
 // Async-signal-safe. A line that would block (stderr is a full pipe) or fail is dropped: a hang of the log reader
 // must not become a hang of the dump. At most kLogBurst lines come out per kLogWindowNs.

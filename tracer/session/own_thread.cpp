@@ -70,8 +70,9 @@ void* run(void* opaque) {
     void (*const body)(void*) = slot->body;
     void* const argument = slot->argument;
     prctl(PR_SET_NAME, name);
-    // What the program does to itself later is not for us: a chroot would lead our dumps elsewhere, and who shares a root directory with us
-    // cannot enter another mount namespace. And a program that forbids the counter answers for its own threads, with signals that ours block.
+    // What the program does to itself later is not for us: a chroot would lead our dumps elsewhere, and who shares a
+    // root directory with us cannot enter another mount namespace. And a program that forbids the counter answers for
+    // its own threads, with signals that ours block.
     unshare(CLONE_FS);
 #if defined(__x86_64__)
     prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);

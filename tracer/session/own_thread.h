@@ -1,6 +1,7 @@
 // The tracer's own threads: detached, named, with every signal blocked (the program's handlers must never run on them),
-// and recording nothing of what they call. The thread that first calls NCCL may be a real-time one, and bound to a processor that it never
-// gives up: ours have the usual policy, and where it is bound to one processor those that the process was started on.
+// and recording nothing of what they call. The thread that first calls NCCL may be a real-time one, and bound to a
+// processor that it never gives up: ours have the usual policy, and where it is bound to one processor those that the
+// process was started on.
 #pragma once
 
 namespace titan::tracer {

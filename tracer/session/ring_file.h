@@ -45,9 +45,9 @@ void remove_ring_at(const char* path);
 // posix_fallocate past RLIMIT_FSIZE would end the job with SIGXFSZ.
 bool may_have_bytes(uint64_t bytes);
 
-// Rings of dead processes: removed where all of a job ended well, when they are older than TITANTRACE_RINGS_DAYS, and while all
-// take more than TITANTRACE_RINGS_MIB or a quarter of the file system. The first attempt of a run with a death and its newest one go
-// last. Says so. Files that are not ours to judge stay.
+// Rings of dead processes: removed where all of a job ended well, when they are older than TITANTRACE_RINGS_DAYS, and
+// while all take more than TITANTRACE_RINGS_MIB or a quarter of the file system. The first attempt of a run with a
+// death and its newest one go last. Says so. Files that are not ours to judge stay.
 void remove_stale_rings(int dir_fd, const char* parent, const Config& config, const Identity& identity);
 // One of those that an earlier attempt of our run left: a new ring needs the room. False where there is none.
 bool remove_superseded_ring(int dir_fd, const char* parent, const Identity& identity);

@@ -39,7 +39,8 @@ struct StaleRing {
     bool superseded;  // of an earlier attempt of our run, or our own rank's
 };
 
-// Which rings go first where there is no room for all: those of no attempt with a death, then those in the middle of a restart loop.
+// Which rings go first where there is no room for all: those of no attempt with a death, then those in the middle of a
+// restart loop.
 enum class Worth : uint8_t { kLeftover, kNoDeath, kMiddle, kFirstOrNewest };
 
 struct StaleRings {
@@ -74,8 +75,8 @@ End end_of(const format::RingHeader& header) {
     return exited && header.exit_status_next <= 1 ? End::kInOrder : told ? End::kToldTo : End::kDeath;
 }
 
-// Whether the process that wrote this ring is gone for certain. One before a reboot, on a shared disk or of another container's pids
-// is, when it has been silent for long.
+// Whether the process that wrote this ring is gone for certain. One before a reboot, on a shared disk or of another
+// container's pids is, when it has been silent for long.
 bool is_gone(const format::RingHeader& header, const Identity& identity, uint64_t silent_ns) {
     const bool comparable = strncmp(header.boot_id, identity.boot_id, sizeof(header.boot_id)) == 0 &&
                             header.pid_namespace == identity.pid_namespace;

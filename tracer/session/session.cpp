@@ -156,7 +156,8 @@ void give_up_start(ForkPage& page) {
     page.phase.compare_exchange_strong(phase, Phase::kOff, std::memory_order_acq_rel);
 }
 
-// The start is kept from being cut off (start_protected); where it was all the same, nobody may pay for that but the record.
+// The start is kept from being cut off (start_protected); where it was all the same, nobody may pay for that but the
+// record.
 bool is_start_abandoned(const ForkPage& page) {
     const int starter = page.starter.load(std::memory_order_relaxed);
     if (starter == gettid()) {
@@ -186,7 +187,8 @@ Session* wait_for_start(ForkPage& page) {
     return page.session.load(std::memory_order_acquire);
 }
 
-// A signal's handler may never return here, and a thread that is cancelled certainly not: both wait until the session is there.
+// A signal's handler may never return here, and a thread that is cancelled certainly not: both wait until the session
+// is there.
 Session* start_protected(ForkPage& page) {
     const NotCancelled not_cancelled;
     const Uninterrupted uninterrupted;

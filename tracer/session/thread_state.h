@@ -62,8 +62,8 @@ inline Thread* outermost_thread(MayStart may_start) {
     return thread != nullptr && thread->inside == 0 ? thread : nullptr;
 }
 
-// A recorded call begins and ends: until then nothing that it calls is recorded. `call` lies in the wrapper's frame; where there is none,
-// the stack pointer is near enough. hot.
+// A recorded call begins and ends: until then nothing that it calls is recorded. `call` lies in the wrapper's frame;
+// where there is none, the stack pointer is near enough. hot.
 inline void go_inside(Thread& thread, const Call& call) { thread.inside = reinterpret_cast<uintptr_t>(&call); }
 inline void go_inside_here(Thread& thread) {
 #if defined(__x86_64__)

@@ -81,8 +81,8 @@ int take_signal(int flags) {
     return 0;
 }
 
-// Threads that have set an alternative stack up, by their ids. Two may share a bit, and a bit outlives its thread: then one is asked
-// on the stack that it is on for nothing.
+// Threads that have set an alternative stack up, by their ids. Two may share a bit, and a bit outlives its thread: then
+// one is asked on the stack that it is on for nothing.
 constexpr size_t kThreadBits = 64 << 10;
 constinit std::atomic<uint64_t> with_alternative_stack[kThreadBits / 64]{};
 

@@ -1,6 +1,6 @@
-// Asks threads of this process that run where they stand: a real-time signal to each, whose handler copies its registers and stack
-// into a slot, walks its Python frames and returns. The handler takes no lock and calls nothing but the kernel, so it does not matter what it
-// interrupts. Ask and answer are for the watch thread.
+// Asks threads of this process that run where they stand: a real-time signal to each, whose handler copies its
+// registers and stack into a slot, walks its Python frames and returns. The handler takes no lock and calls nothing but
+// the kernel, so it does not matter what it interrupts. Ask and answer are for the watch thread.
 #pragma once
 
 #include <sys/types.h>
@@ -18,10 +18,10 @@ inline constexpr size_t kAskedAtOnce = 32;
 // Maps the slots. False: no memory.
 bool prepare_asking();
 
-// Real-time signals that the program has no action for, taken (again, where the program took one since). Two, as the kernel knows
-// nothing of a thread's alternative stack but its range: one that a program set up may be too small for a handler that the
-// program does not have, or gone. Threads that did so are asked where they stand. Those of runtimes that set it up without
-// libc (Go) stand on stacks that have no room for handlers.
+// Real-time signals that the program has no action for, taken (again, where the program took one since). Two, as the
+// kernel knows nothing of a thread's alternative stack but its range: one that a program set up may be too small for a
+// handler that the program does not have, or gone. Threads that did so are asked where they stand. Those of runtimes
+// that set it up without libc (Go) stand on stacks that have no room for handlers.
 struct StackSignals {
     int alternative;  // on the alternative stack, where there is one
     int plain;        // on the stack that the thread is on

@@ -35,7 +35,8 @@ constexpr uint64_t kAllNs = 500'000'000;     // that all of them get
 constexpr uint64_t kHurriedNs = 10'000'000;  // that it gets once that is over
 // After that the rest is left out: where thousands of threads fight for the processors, reading /proc alone takes seconds.
 constexpr uint64_t kEndNs = 2'000'000'000;
-// A thread that runs may wait at the next look. One that is asked ran each time: it hardly ever begins to wait just then.
+// A thread that runs may wait at the next look. One that is asked ran each time: it hardly ever begins to wait just
+// then.
 constexpr int kLooks = 10;
 constexpr timespec kBetweenLooks{0, 1'000'000};
 constexpr uint64_t kNamingNs = 100'000'000;  // that looking for names of exported functions gets
@@ -56,8 +57,8 @@ bool is_ours(pid_t tid, const ProcThread& proc) {
     return tid == gettid() || (blocks_signal(proc, SIGRTMAX - 1) && starts_with(proc.name, "titan-"));
 }
 
-// A signal ends no wait of this kind: the kernel begins it again, and nobody notices. Not so a read or a write, which may end
-// with a part, and whatever has a time limit (signal(7)).
+// A signal ends no wait of this kind: the kernel begins it again, and nobody notices. Not so a read or a write, which
+// may end with a part, and whatever has a time limit (signal(7)).
 bool is_restarted(const ProcThread& proc) {
     constexpr int64_t kNoCall = -1;
     if (proc.system_call != SYS_futex) {
@@ -165,7 +166,8 @@ class Collector {
         open_ = kept;
     }
 
-    // True when all that can be had of the thread is there. It has the outcome then that it keeps if it is not heard from.
+    // True when all that can be had of the thread is there. It has the outcome then that it keeps if it is not heard
+    // from.
     bool look(const ProcThread& proc, format::StackThread& thread) {
         const bool blocks =
             has_signals_ && (blocks_signal(proc, signals_.plain) || blocks_signal(proc, signals_.alternative));

@@ -7,7 +7,8 @@
 
 namespace titan::tracer {
 
-// Once per session, before its watch thread runs. `may_signal`: threads that run may be asked by a signal. False: no memory, no stacks.
+// Once per session, before its watch thread runs. `may_signal`: threads that run may be asked by a signal. False: no
+// memory, no stacks.
 bool prepare_stacks(bool may_signal);
 
 // The image; it is valid until the next call. Empty without memory. Takes as long as threads take to answer, at most

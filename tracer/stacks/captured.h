@@ -1,4 +1,5 @@
-// Where a thread stood: its registers and the part of its stack above its stack pointer, copied while it was held or waited.
+// Where a thread stood: its registers and the part of its stack above its stack pointer, copied while it was held or
+// waited.
 #pragma once
 
 #include <signal.h>

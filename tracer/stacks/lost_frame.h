@@ -1,5 +1,5 @@
-// The frame of a function that is found by its frame pointer, where the kernel tells only where a thread waits and where its
-// stack ends: looked for on the stack, by the call that made it. For the watch thread; no allocation.
+// The frame of a function that is found by its frame pointer, where the kernel tells only where a thread waits and
+// where its stack ends: looked for on the stack, by the call that made it. For the watch thread; no allocation.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ bool needs_frame_pointer(UnwindRule rule);
 // From a frame to its caller, by a rule. False where the copy of the stack does not have it.
 bool step_by_rule(const CapturedThread& thread, UnwindRule rule, const CallerFrame& from, CallerFrame& caller);
 
-// kProven: by a call whose code leads to the beginning of this very function. kLikely: by a call through a register, close by, or of
-// code that has no tables; to be believed where the rest of the stack leads to its end.
+// kProven: by a call whose code leads to the beginning of this very function. kLikely: by a call through a register,
+// close by, or of code that has no tables; to be believed where the rest of the stack leads to its end.
 enum class Found { kNone, kProven, kLikely };
 
 // The caller of the function around `address`, whose frame begins at `stack_pointer`.

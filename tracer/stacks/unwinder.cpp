@@ -129,8 +129,8 @@ unw_accessors_t accessors() {
     return made;
 }
 
-// Without libunwind: by the rules that call sites are found by (hot/unwind_rules.h), and where code has no tables by frame pointers. What
-// a signal interrupted has no such rule: there the walk ends.
+// Without libunwind: by the rules that call sites are found by (hot/unwind_rules.h), and where code has no tables by
+// frame pointers. What a signal interrupted has no such rule: there the walk ends.
 Unwound follow_rules(const CapturedThread& thread, const ModuleList& modules, uint64_t* addresses, uint64_t* tops,
                      size_t capacity) {
     CallerFrame here{thread.registers[kInstruction], thread.registers[kStackPointer], thread.registers[kFramePointer]};

@@ -1,6 +1,7 @@
 // Return addresses of a captured stack: libunwind's remote unwinder over the copy, so that the thread itself is long gone
-// on its way. The library is opened at run time. Without it rules do that are simpler (hot/unwind_rules.h), and frame pointers where
-// code has no unwind tables. For the watch thread; nothing here allocates once prepare_unwinder() has run.
+// on its way. The library is opened at run time. Without it rules do that are simpler (hot/unwind_rules.h), and frame
+// pointers where code has no unwind tables. For the watch thread; nothing here allocates once prepare_unwinder() has
+// run.
 #pragma once
 
 #include <cstddef>

@@ -49,8 +49,8 @@ inline uint64_t quick_now_ticks() { return 0; }
 // Chooses the source and measures its rate, about 2 ms. Once per process, before anything is recorded.
 void start_clock();
 
-// The program forbids its threads the counter, and answers the fault with numbers of its own (a simulator, a replayer): times of its
-// threads and of ours would have nothing in common.
+// The program forbids its threads the counter, and answers the fault with numbers of its own (a simulator, a replayer):
+// times of its threads and of ours would have nothing in common.
 bool counter_is_forbidden();
 
 uint64_t ticks_per_second();

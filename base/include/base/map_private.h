@@ -8,8 +8,8 @@
 
 namespace titan {
 
-// Null where there is none. Without rights first: a program may lock all memory that is to come (mlockall), and its kernel would fetch
-// every page at once.
+// Null where there is none. Without rights first: a program may lock all memory that is to come (mlockall), and its
+// kernel would fetch every page at once.
 template <typename T>
 T* map_private(size_t count = 1) {
     const size_t bytes = count * sizeof(T);
@@ -25,7 +25,8 @@ T* map_private(size_t count = 1) {
     return static_cast<T*>(mapped);
 }
 
-// Gives the pages back, and makes them zeros: whole pages of what map_private gave. The program may have locked them since.
+// Gives the pages back, and makes them zeros: whole pages of what map_private gave. The program may have locked them
+// since.
 inline void release_pages(void* pages, size_t bytes) {
     if (madvise(pages, bytes, MADV_DONTNEED) != 0 &&
         (munlock(pages, bytes) != 0 || madvise(pages, bytes, MADV_DONTNEED) != 0)) {

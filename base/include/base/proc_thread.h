@@ -26,7 +26,8 @@ inline constexpr pid_t kThisProcess = 0;
 // False: there is no such thread any more.
 bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process = kThisProcess);
 
-// A thread that read_proc_thread found waiting: it has not run since, so that what was read of its stack meanwhile is right.
+// A thread that read_proc_thread found waiting: it has not run since, so that what was read of its stack meanwhile is
+// right.
 bool waits_since(pid_t tid, const ProcThread& seen);
 
 // Thread ids of the process, at most `capacity`; `left_out`: how many more there are.

@@ -5,8 +5,8 @@
 
 namespace titan {
 
-// Faults are not held back, because a blocked fault ends the process: a program that handles them (write barriers, system calls
-// that a sandbox emulates) must get them. Nests. signal-safe, two system calls.
+// Faults are not held back, because a blocked fault ends the process: a program that handles them (write barriers,
+// system calls that a sandbox emulates) must get them. Nests. signal-safe, two system calls.
 class Uninterrupted {
   public:
     Uninterrupted();
@@ -18,8 +18,8 @@ class Uninterrupted {
     uint64_t signals_;  // the kernel's set of those that were blocked before
 };
 
-// The same for code that calls functions at which a thread may be cancelled (open, nanosleep). A thread that was cancelled meanwhile
-// ends at its next such function.
+// The same for code that calls functions at which a thread may be cancelled (open, nanosleep). A thread that was
+// cancelled meanwhile ends at its next such function.
 class NotCancelled {
   public:
     NotCancelled();

@@ -1,4 +1,5 @@
-// Writes that end no process: the signals that a write may raise in its thread are kept back and taken away. signal-safe.
+// Writes that end no process: the signals that a write may raise in its thread are kept back and taken away.
+// signal-safe.
 #pragma once
 
 #include <signal.h>

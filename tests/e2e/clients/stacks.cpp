@@ -82,7 +82,8 @@ A_FRAME int in_the_linker() {
     return opened;
 }
 
-// Functions that are found by their frame pointers, around a wait that no signal may end: nobody has saved that register.
+// Functions that are found by their frame pointers, around a wait that no signal may end: nobody has saved that
+// register.
 #define WITH_FRAME_POINTER A_FRAME __attribute__((optimize("no-omit-frame-pointer")))
 WITH_FRAME_POINTER int polls(size_t bytes) {
     char* const memory = static_cast<char*>(__builtin_alloca(bytes));

@@ -1,4 +1,5 @@
-// Alternative signal stacks that no handler of the program ever uses: too small for one, or gone, and small stacks of the program's own.
+// Alternative signal stacks that no handler of the program ever uses: too small for one, or gone, and small stacks of
+// the program's own.
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,4 +1,5 @@
-// A driver one of whose functions does not return to one thread; the others have devices and communicators of their own, and go on.
+// A driver one of whose functions does not return to one thread; the others have devices and communicators of their
+// own, and go on.
 //
 //   blocked_driver all          the functions that a whole run calls beside the main thread
 //   blocked_driver FUNCTION     the first call of it beside the main thread hangs until the end

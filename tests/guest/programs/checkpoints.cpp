@@ -18,7 +18,8 @@ void ready_and_go(client::Rank& r) {
     say("finished");
 }
 
-// A copy made by fork is the checkpoint: it sleeps until the original is killed, and then does the rest with devices of its own.
+// A copy made by fork is the checkpoint: it sleeps until the original is killed, and then does the rest with devices of
+// its own.
 int copy_goes_on() {
     REQUIRE(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);  // this process stands for the shell: it waits for whoever is last
     if (fork() == 0) {

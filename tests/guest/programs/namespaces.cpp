@@ -1,4 +1,5 @@
-// Programs that use NCCL, and then leave the namespaces that they began in: containers made by hand, sandboxes, mpirun's helpers.
+// Programs that use NCCL, and then leave the namespaces that they began in: containers made by hand, sandboxes,
+// mpirun's helpers.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -163,7 +164,8 @@ int time_namespace() {
     return 0;
 }
 
-// A process with one thread may enter a time namespace itself: then its clock jumps between two calls. CUDA's threads forbid it.
+// A process with one thread may enter a time namespace itself: then its clock jumps between two calls. CUDA's threads
+// forbid it.
 int enter_time_namespace() {
     return work_and([] {
         int ends[2];

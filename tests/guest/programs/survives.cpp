@@ -58,7 +58,8 @@ int raise_abort_then_fault() {
     return 0;
 }
 
-// Looks what memory may be read, as crash reporters and garbage collectors do; then ends, from a deeper frame than the look.
+// Looks what memory may be read, as crash reporters and garbage collectors do; then ends, from a deeper frame than the
+// look.
 [[gnu::noinline]] int end_deeper() {
     volatile char room[40'000];
     room[0] = 0;

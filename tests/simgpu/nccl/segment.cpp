@@ -26,8 +26,8 @@ constexpr int kSpins = 64;
 constexpr int kYields = 2;
 constexpr long kSleepNs = 20'000'000;  // bounds how late a wait sees that it shall stop
 
-// A segment has a name only until all members have come. One of a process that is not there may be a job that starts in another
-// PID namespace: without its name its members would wait for each other in two halves, for ever.
+// A segment has a name only until all members have come. One of a process that is not there may be a job that starts in
+// another PID namespace: without its name its members would wait for each other in two halves, for ever.
 constexpr time_t kStaleSeconds = 600;
 
 void relax_processor() {

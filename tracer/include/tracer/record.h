@@ -25,8 +25,8 @@ struct Session;
 struct Thread;
 struct Communicator;
 
-// Functions that the interposed calls are about: at most kMaxApis, by ids below it. Names are interned once per session; ids are
-// not on disk.
+// Functions that the interposed calls are about: at most kMaxApis, by ids below it. Names are interned once per
+// session; ids are not on disk.
 inline constexpr size_t kMaxApis = 1024;
 struct ApiNames {
     const char* const* names;
@@ -206,14 +206,14 @@ void note_async_error(const void* comm, int call_result, int async_error);
 // ncclCommGetUniqueId: the id that ranks joining by ncclCommGrow will be given.
 void note_grow_id(const void* comm, const void* unique_id);
 
-// The calling thread is about to go on at `stack_pointer` by longjmp: a recorded call below it is left, and will not return. any-thread,
-// signal-safe.
+// The calling thread is about to go on at `stack_pointer` by longjmp: a recorded call below it is left, and will not
+// return. any-thread, signal-safe.
 void note_jump(uintptr_t stack_pointer);
 
 // The process ends: marks the ring as left in order, dumps if asked to. `status`: that it exits with, -1 unknown. cold.
 void on_process_exit(int status);
-// The program is about to become another one: its record ends in order. What it is told must be given back if that fails.
-// any-thread, signal-safe, also in a child of vfork.
+// The program is about to become another one: its record ends in order. What it is told must be given back if that
+// fails. any-thread, signal-safe, also in a child of vfork.
 struct BeforeExec {
     bool was_recording;
     uint32_t job_state;

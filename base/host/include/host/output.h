@@ -1,5 +1,5 @@
-// Standard error is for messages: one that cannot be written changes nothing. Standard output is for results: where it cannot be
-// written, the exit status says so (run_program).
+// Standard error is for messages: one that cannot be written changes nothing. Standard output is for results: where it
+// cannot be written, the exit status says so (run_program).
 #pragma once
 
 #include <fmt/format.h>
@@ -24,11 +24,12 @@ bool print(fmt::format_string<T...> format, T&&... arguments) {
     return print_text(fmt::format(format, std::forward<T>(arguments)...));
 }
 
-// Of descriptors 0 to 2 those that are closed cannot be used, and no file that we open gets their numbers. A program that we exec finds them
-// closed.
+// Of descriptors 0 to 2 those that are closed cannot be used, and no file that we open gets their numbers. A program
+// that we exec finds them closed.
 void keep_standard_descriptors();
 
-// Writes out what is buffered. False where anything printed did not come out; says why, unless the reader just left (as `head` does).
+// Writes out what is buffered. False where anything printed did not come out; says why, unless the reader just left (as
+// `head` does).
 bool finish_output(const char* program);
 
 }  // namespace titan

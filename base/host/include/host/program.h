@@ -9,7 +9,8 @@
 
 namespace titan {
 
-// The exit status of `run_command_line`; 2, with a line on standard error, where it throws or its output cannot be written.
+// The exit status of `run_command_line`; 2, with a line on standard error, where it throws or its output cannot be
+// written.
 inline int run_program(const char* name, int (*run_command_line)(int, char**), int argc, char** argv) {
     keep_standard_descriptors();
     int status = 2;

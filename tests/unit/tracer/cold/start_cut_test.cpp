@@ -1,5 +1,5 @@
-// The start of a session is cut off at each of its system calls, and the process must work as before: no later call waits for a
-// start that nobody will finish.
+// The start of a session is cut off at each of its system calls, and the process must work as before: no later call
+// waits for a start that nobody will finish.
 #include <doctest/doctest.h>
 #include <pthread.h>
 #include <setjmp.h>
