@@ -9,6 +9,9 @@ class Limits(guest.Case):
         ran = self.both([guest.program("limits"), "files"], dumps=20, TITANTRACE_KEEP=50)
         self.assertIn("0 times a raise was undone, 0 times", ran.traced.stdout)
 
+    def test_lowest_number(self):
+        self.both([guest.program("limits"), "lowest_number"], dumps=3, TITANTRACE_KEEP=9)
+
 
 if __name__ == "__main__":
     harness.main()

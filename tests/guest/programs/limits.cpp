@@ -1,4 +1,5 @@
-// A program that raises its limit of open files when it needs more, and lowers it again.
+// Programs that count on how descriptors are given: a limit that is raised and lowered, the lowest number that is free.
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include "client.h"
@@ -41,7 +42,25 @@ int files() {
     return 0;
 }
 
-constexpr client::Scenario kScenarios[] = {{"files", files}};
+// Opens a file in the place of standard input, as programs do that become daemons.
+int lowest_number() {
+    client::Rank r;
+    r.join();
+    r.reduce_and_sync();
+    close(STDIN_FILENO);
+    client::say("ready");
+    client::await("go");
+    int file = -1;
+    for (int round = 0; round < 200 && file != STDIN_FILENO; ++round) {
+        close(file);
+        usleep(10'000);
+        file = open("/dev/null", O_RDONLY);
+    }
+    client::say("the lowest free number is %d", file);
+    return 0;
+}
+
+constexpr client::Scenario kScenarios[] = {{"files", files}, {"lowest_number", lowest_number}};
 
 }  // namespace
 
