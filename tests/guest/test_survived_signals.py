@@ -22,6 +22,15 @@ class Survived(guest.Case):
     def test_raised_abort_then_fault(self):
         self.survive("raise-abort-then-fault")
 
+    def test_ignored_abort(self):
+        self.survive("ignored-abort")
+
+    def test_abort_that_is_ignored_is_a_crash(self):
+        argv = [guest.program("survives"), "ignored-and-aborts"]
+        ran = [self.host(argv, preload, 0) for preload in (False, True)]
+        self.assertEqual([(one.status, one.stdout) for one in ran], [(-signal.SIGABRT, "aborting\n")] * 2)
+        self.assertEqual(len(self.place.dump_files()), 1, ran[1].stderr)
+
     def test_probed_memory(self):
         self.survive("probe")
 

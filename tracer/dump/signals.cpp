@@ -290,8 +290,8 @@ void handle_fatal(Delivered& signal) {
         return;
     }
     const bool sent = signal.info != nullptr && signal.info->si_code <= 0;
-    if (is_ignored(program) && sent && signal.number != SIGABRT) {
-        return;  // a fault cannot be ignored, a kill can
+    if (is_ignored(program) && sent && (signal.number != SIGABRT || !is_sent_by_abort(signal.info, signal.context))) {
+        return;  // neither a fault nor abort() can be ignored, a kill can
     }
     dump_crash(signal.number, signal.info);
     take_default(signal.number, signal.info);

@@ -148,7 +148,32 @@ int handled_signals() {
     return 0;
 }
 
+int ignored_abort() {
+    signal(SIGABRT, SIG_IGN);
+    client::Rank r;
+    r.join();
+    r.reduce_and_sync();
+    raise(SIGABRT);
+    kill(getpid(), SIGABRT);
+    usleep(10'000);
+    r.reduce_and_sync();
+    r.leave();
+    client::say("finished");
+    return 0;
+}
+
+int ignored_and_aborts() {
+    signal(SIGABRT, SIG_IGN);
+    client::Rank r;
+    r.join();
+    r.reduce_and_sync();
+    client::say("aborting");
+    abort();
+}
+
 constexpr client::Scenario kScenarios[] = {{"raise-abort-twice", raise_abort_twice},
+                                           {"ignored-abort", ignored_abort},
+                                           {"ignored-and-aborts", ignored_and_aborts},
                                            {"raise-abort-then-fault", raise_abort_then_fault},
                                            {"probe", probe},
                                            {"aborts", aborts},
