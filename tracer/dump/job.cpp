@@ -162,7 +162,7 @@ bool enter_segment(const char* parent, bool create, const Identity& identity, co
     return true;
 }
 
-void futex_wake_all(std::atomic<uint32_t>& word) {
+void wake_processes(std::atomic<uint32_t>& word) {
     syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
@@ -208,7 +208,7 @@ std::atomic<uint32_t>& wake_word() { return member.segment == nullptr ? private_
 void wake_watchers() {
     std::atomic<uint32_t>& word = wake_word();
     word.fetch_add(1, std::memory_order_release);
-    futex_wake_all(word);
+    wake_processes(word);
 }
 
 void publish_request(const JobRequest& request) {

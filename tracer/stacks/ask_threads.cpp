@@ -1,7 +1,6 @@
 #include "ask_threads.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,6 +10,7 @@
 #include <atomic>
 
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/map_private.h"
 #include "dump/signals.h"
 
@@ -47,7 +47,7 @@ void give_answer(int, siginfo_t* info, void* context) {
         walk_python(slot->python_state, slot->answer.python);
         slot->state.store(word(question, State::kAnswered), std::memory_order_release);
         answers.fetch_add(1, std::memory_order_release);
-        syscall(SYS_futex, &answers, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+        futex_wake_all(answers);
     }
     errno = saved_errno;
 }
@@ -141,8 +141,7 @@ void await_answers(uint64_t deadline_ns) {
         if (open == 0 || now_ns >= deadline_ns) {
             return;
         }
-        const timespec pause = timespec_of(deadline_ns - now_ns);
-        syscall(SYS_futex, &answers, FUTEX_WAIT_PRIVATE, seen, &pause, nullptr, 0);
+        futex_wait(answers, seen, deadline_ns - now_ns);
     }
 }
 
