@@ -75,6 +75,7 @@ struct WatchState {
     SignalHistory signals;
     uint64_t last_dump_ns;  // monotonic, 0 none yet
     bool last_dump_for_peer;
+    bool last_dump_on_purpose;
     uint64_t calls;          // collectives that there were at the last tick
     uint64_t moved_ns;       // when there were fewer
     uint64_t asked_gone_ns;  // when a process that was told to end was first found gone, 0 none
@@ -140,6 +141,9 @@ bool joins_last_dump(const Session& session, DumpReason reason) {
         case DumpReason::kApi:
         case DumpReason::kExit: return false;
         case DumpReason::kCrash: return within(kJoinNs) && !crashed_itself(session);
+        // A dump that somebody wanted to have shows nothing of a failure that came after it.
+        case DumpReason::kEnd:
+            return within(kJoinNs) && (!state.last_dump_on_purpose || is_asked_to_end(*session.ring_file.header));
         default: return within(join_ns(session, reason));
     }
 }
@@ -249,6 +253,7 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Notify
     note_dump_begun(header);
     state.last_dump_ns = monotonic_now_ns();
     state.last_dump_for_peer = pending.reason == DumpReason::kPeer;
+    state.last_dump_on_purpose = on_purpose(pending.cause);
     if (!on_purpose(pending.reason)) {
         state.watchdog.documented_ticks = now_ticks();
     }

@@ -113,6 +113,22 @@ TEST_CASE("a dump that waits for its turn is written when the process is about t
     CHECK(has(read_dump(scratch.dump_path("rank900000.0.titan")).meta, "\"reason\":\"timeout\""));
 }
 
+TEST_CASE("a failure just after a dump on purpose is dumped, too") {
+    Scratch scratch;
+    CHECK(run_child(rank_environment(scratch, 0), [&] {
+              start_session();
+              request_dump(format::DumpReason::kApi, "");
+              if (!wait_for_dump(kPatienceNs)) {
+                  return 1;
+              }
+              session_exit(3);
+              return 0;
+          }) == 0);
+    CHECK(scratch.dump_names() == std::vector<std::string>{"rank00000.0.titan", "rank00000.1.titan"});
+    CHECK(
+        has(read_dump(scratch.dump_path("rank00000.1.titan")).meta, "\"reason\":\"end\",\"detail\":\"exit status 3\""));
+}
+
 TEST_CASE("dumps on purpose do not push out the evidence of a hang") {
     Scratch scratch;
     auto environment = rank_environment(scratch, 0);
