@@ -392,6 +392,16 @@ bool owns_signal(int number) {
            !in_vfork_child();
 }
 
+// The part of an action that libc adds, as a program that reads its action back gets to see it. The kernel's entry is one
+// that libc wrote: ours.
+void add_restorer(int number, struct sigaction& program) {
+    constexpr int kRestorer = 0x04000000;  // SA_RESTORER of the kernel, where an architecture has it
+    struct sigaction kernel {};
+    __sigaction(number, nullptr, &kernel);
+    program.sa_flags |= kernel.sa_flags & kRestorer;
+    program.sa_restorer = kernel.sa_restorer;
+}
+
 int change_action(int number, const struct sigaction* action, struct sigaction* old) {
     struct sigaction wanted {};
     if (action != nullptr) {
@@ -406,6 +416,7 @@ int change_action(int number, const struct sigaction* action, struct sigaction* 
         if (action == nullptr) {
             return 0;
         }
+        add_restorer(number, wanted);
         store_action(number, wanted);
         result = install(number, wanted);
     }

@@ -95,6 +95,21 @@ TEST_CASE("a handler from before the session is chained; what the program reads 
           }) == 0);
 }
 
+TEST_CASE("an action that the program reads back is complete: also what libc adds to it") {
+    Scratch scratch;
+    CHECK(run_child(rank_environment(scratch, 0), [&] {
+              start_session();
+              const auto action = action_of(info_handler, SA_RESTART);
+              struct sigaction untouched {};
+              struct sigaction ours {};
+              sigaction(SIGWINCH, &action, nullptr);
+              sigaction(SIGWINCH, nullptr, &untouched);
+              sigaction(SIGUSR1, &action, nullptr);
+              sigaction(SIGUSR1, nullptr, &ours);
+              return ours.sa_flags == untouched.sa_flags && ours.sa_restorer == untouched.sa_restorer ? 0 : 1;
+          }) == 0);
+}
+
 TEST_CASE("a handler from after the session is chained, by whatever function it came") {
     Scratch scratch;
     CHECK(run_child(rank_environment(scratch, 0), [&] {
