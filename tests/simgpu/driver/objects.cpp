@@ -11,6 +11,23 @@ namespace simgpu {
 namespace {
 std::atomic<bool> g_forked{false};
 thread_local int t_per_thread_streams = 0;
+
+// The calling thread's T, destroyed with it. That of the main thread stays: exit handlers may still use CUDA, when the
+// destructors of thread_local variables have run.
+template <typename T>
+T& own_of_thread() {
+    static const pthread_key_t key = [] {
+        pthread_key_t made{};
+        pthread_key_create(&made, [](void* own) { delete static_cast<T*>(own); });
+        return made;
+    }();
+    void* own = pthread_getspecific(key);
+    if (own == nullptr) {
+        own = new T;
+        pthread_setspecific(key, own);
+    }
+    return *static_cast<T*>(own);
+}
 }  // namespace
 
 void Moment::finish() {
@@ -51,8 +68,7 @@ bool forked() { return g_forked; }
 CUresult ready() { return g_forked || !driver().initialized ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS; }
 
 std::vector<CUcontext>& context_stack() {
-    thread_local std::vector<CUcontext> stack;
-    return stack;
+    return own_of_thread<std::vector<CUcontext>>();
 }
 
 CUcontext& current_context() {
@@ -97,8 +113,7 @@ CUresult find_stream(CUstream handle, StreamRef* out) {
         }
         std::lock_guard lock(driver().lock);
         if (handle == CU_STREAM_PER_THREAD) {
-            thread_local std::map<CUcontext, StreamRef> own;
-            StreamRef& stream = own[context];
+            StreamRef& stream = own_of_thread<std::map<CUcontext, StreamRef>>()[context];
             if (!stream) {
                 stream = make_stream(context, CU_STREAM_DEFAULT, 0);
             }
