@@ -62,6 +62,13 @@ class Survived(guest.Case):
         self.assertEqual(len(self.place.dump_files()), 1, traced.stderr)
         self.assertIn("crash: SIGABRT", traced.stderr)
 
+    def test_abort_of_another_library(self):
+        before = harness.BUILD / "tests" / "guest" / "libown_abort.so"
+        argv = [guest.program("survives"), "aborts"]
+        traced = self.host(argv, True, 0, LD_PRELOAD=f"{before} {harness.tracer()}")
+        self.assertEqual((traced.status, traced.stdout), (-signal.SIGABRT, "own handler\n"))
+        self.assertEqual(len(self.place.dump_files()), 1, traced.stderr)
+
 
 if __name__ == "__main__":
     harness.main()

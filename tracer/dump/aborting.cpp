@@ -1,10 +1,10 @@
 #include "aborting.h"
 
 #include <link.h>
-#include <stdlib.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/loaded_objects.h"
 #include "base/own_memory.h"
 #include "stacks/call_frame_info.h"
 
@@ -49,8 +49,8 @@ bool step(Frame& frame) {
 
 bool holds(uint64_t address) { return address >= libc.begin && address < libc.end; }
 
-int take_object(dl_phdr_info* object, size_t, void*) {
-    const auto wanted = reinterpret_cast<uintptr_t>(&abort);
+int take_object(dl_phdr_info* object, size_t, void* abort) {
+    const auto wanted = reinterpret_cast<uintptr_t>(abort);
     Module found{};
     found.begin = UINT64_MAX;
     for (int i = 0; i < object->dlpi_phnum; ++i) {
@@ -73,9 +73,14 @@ int take_object(dl_phdr_info* object, size_t, void*) {
 
 }  // namespace
 
+// libc's own: the program, a sanitizer or another preload may have an abort that comes before it.
 void find_abort() {
-    if (libc.end == 0 && dl_iterate_phdr(take_object, nullptr) != 0) {
-        abort_begin = function_begin(libc, reinterpret_cast<uintptr_t>(&abort));
+    if (libc.end != 0) {
+        return;
+    }
+    void* const abort = function_in(object_called("libc.so.6"), "abort");
+    if (abort != nullptr && dl_iterate_phdr(take_object, abort) != 0) {
+        abort_begin = function_begin(libc, reinterpret_cast<uintptr_t>(abort));
     }
 }
 
