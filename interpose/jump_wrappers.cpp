@@ -102,11 +102,10 @@ void find_jump_functions() {
 
 }  // namespace titan::interpose
 
-#define JUMP(name)                                                                         \
-    extern "C" __attribute__((visibility("default")))                                      \
-    [[noreturn]] void titan_##name(void* target, int value) asm(#name);                    \
-    void titan_##name(void* target, int value) {                                           \
-        titan::interpose::jump(titan::interpose::JumpApi::k_##name, #name, target, value); \
+#define JUMP(name)                                                                                                     \
+    extern "C" __attribute__((visibility("default"), noreturn)) void titan_##name(void* target, int value) asm(#name); \
+    void titan_##name(void* target, int value) {                                                                       \
+        titan::interpose::jump(titan::interpose::JumpApi::k_##name, #name, target, value);                             \
     }
 #include "jumps.def"
 #undef JUMP
