@@ -87,7 +87,7 @@ def run(check, bad, good=None):
             for problem in sample_problems(check, directory, sample, options):
                 failures.append(f"self-test: the good sample '{title}' was blamed: {problem}")
 
-    failures += check(Tree(options.root, options.build, options))
+    failures += check(Tree(pathlib.Path(options.root).resolve(), options.build, options))
     for failure in failures:
         print(failure)
     print(f"{len(bad)} bad samples found out; {len(failures)} problems")

@@ -67,9 +67,7 @@ bool forked() { return g_forked; }
 
 CUresult ready() { return g_forked || !driver().initialized ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS; }
 
-std::vector<CUcontext>& context_stack() {
-    return own_of_thread<std::vector<CUcontext>>();
-}
+std::vector<CUcontext>& context_stack() { return own_of_thread<std::vector<CUcontext>>(); }
 
 CUcontext& current_context() {
     auto& stack = context_stack();
