@@ -22,6 +22,11 @@ def library():
     return harness.BUILD / "tests" / "unit" / "tracer" / "tsan" / "libtitantrace_tsan.so"
 
 
+# Who crashes on purpose looks at who handles it. sigaltstack is our wrapper, compiled for ThreadSanitizer, which calls it
+# before it is ready for such code.
+WITH_US = "handle_segv=0 handle_abort=0 use_sigaltstack=0"
+
+
 def runtime(name):
     """A sanitizer's own library, or None."""
     found = subprocess.run([*COMPILER, f"-print-file-name={name}"], capture_output=True, text=True, check=False).stdout.strip()
@@ -50,7 +55,7 @@ class Instrumented(harness.Case):
         self.reports.mkdir()
 
     def start(self, *arguments, **settings):
-        options = (f"exitcode={REPORTED} halt_on_error=0 history_size=4 atexit_sleep_ms=0 handle_segv=0 handle_abort=0 "
+        options = (f"exitcode={REPORTED} halt_on_error=0 history_size=4 atexit_sleep_ms=0 {WITH_US} "
                    f"log_path='{self.reports}/of' suppressions='{pathlib.Path(__file__).parent / 'tsan.supp'}'")
         environment = self.place.env(preload=False, TSAN_OPTIONS=options, **RINGS, **settings)
         return self.place.start([*self.around, "env", f"LD_PRELOAD={library()}:{runtime('libtsan.so')}",

@@ -124,7 +124,8 @@ CollectiveEntry* find_unreported(Session& session, PluginContext& context, const
         }
         Communicator& owner = session.communicators.at(entry->communicator);
         const bool fits = communicator != nullptr ? communicator == &owner
-                                                  : may_be(context, *owner.record) && !is_joined(session, owner);
+                                                  : is_living(*owner.record) && may_be(context, *owner.record) &&
+                                                        !is_joined(session, owner);
         if (fits) {
             found = entry;
             ticket = at - 1;

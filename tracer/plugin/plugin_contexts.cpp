@@ -106,8 +106,7 @@ bool may_be_a_known_one(Session& session, const PluginContext& context) {
         if (communicator.record == nullptr) {
             return false;
         }
-        const CommState state = load_field(communicator.record->state);
-        if ((state == CommState::kCreating || state == CommState::kLive) && may_be(context, *communicator.record) &&
+        if (is_living(*communicator.record) && may_be(context, *communicator.record) &&
             !is_joined_locked(session, communicator)) {
             return true;
         }
@@ -150,6 +149,11 @@ bool may_be(const PluginContext& context, const format::CommunicatorRecord& reco
     const auto agree = [](int ours, int theirs) { return ours < 0 || theirs < 0 || ours == theirs; };
     const bool other_hash = context.facts.hash != 0 && record.nccl_hash != 0 && context.facts.hash != record.nccl_hash;
     return !other_hash && agree(context.facts.size, record.size) && agree(context.facts.rank, record.rank);
+}
+
+bool is_living(const format::CommunicatorRecord& record) {
+    const CommState state = load_field(record.state);
+    return state == CommState::kCreating || state == CommState::kLive;
 }
 
 bool is_joined(const Session& session, const Communicator& communicator) {

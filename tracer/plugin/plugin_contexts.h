@@ -48,6 +48,8 @@ bool is_joined(const Session& session, const Communicator& communicator);
 
 // Could it be the one that `context` speaks of, by what both know?
 bool may_be(const PluginContext& context, const format::CommunicatorRecord& record);
+// NCCL is making it, or has made it and not ended it.
+bool is_living(const format::CommunicatorRecord& record);
 
 // A communicator of whose calls no wrapper sees anything: made, unless the context has one. Null without room. cold.
 Communicator* own_communicator(Session& session, PluginContext& context, const PluginCall& call);

@@ -454,6 +454,20 @@ TEST_CASE("a group or call that NCCL never ends, because it failed, does not dea
     nccl.close(context);
 }
 
+TEST_CASE("a call that was never launched, of a communicator that is gone, is not taken for one of a new communicator") {
+    FakeNccl newest(6);
+    void* const gone = newest.open(0x7200, 2, 0);
+    newest.start_group(gone, 2);
+    newest.call(gone, {});
+    newest.close(gone);
+    FakeNccl nccl(1);  // tells of launches only, and of the hash with the first
+    void* const context = nccl.open(0x7300, 2, 0);
+    const uint64_t before = calls();
+    nccl.call(context, {}, 0x7300, 0);
+    CHECK(calls() == before + 1);
+    nccl.close(context);
+}
+
 TEST_CASE("the mask is what any communicator needs") {
     FakeNccl nccl(5);
     const Wrapped seen(nccl, 240, 0x8000, 2, 0);
