@@ -94,7 +94,8 @@ bool is_in_front_of_libc() {
     return false;
 }
 
-// The loader's list is read without its lock: what is looked for stands in front of everything that could be closed meanwhile.
+// The loader's list is read without its lock: what is looked for stands in front of everything that could be closed
+// meanwhile.
 void* function_behind_us(const char* name) {
     bool passed = false;
     void* before = nullptr;

@@ -21,8 +21,8 @@ uint64_t limit_of(const SectionHeader& header) {
     }
 }
 
-// Most of a ring is zero, and all zero sections of one size pack to the same few bytes. They are unpacked once, into the
-// cache of the processor, and then known: their place in the image is zero already and stays an untouched page.
+// Most of a ring is zero, and all zero sections of one size pack to the same few bytes. They are unpacked once, into
+// the cache of the processor, and then known: their place in the image is zero already and stays an untouched page.
 class ZeroSections {
   public:
     bool is_zero(ZSTD_DCtx* context, const Section& section) {

@@ -1,5 +1,5 @@
-// What dumps and digests have in common: a file header, then sections of one zstd frame each, then an end section. Sizes in a
-// file are claims; each is checked before a byte is written.
+// What dumps and digests have in common: a file header, then sections of one zstd frame each, then an end section.
+// Sizes in a file are claims; each is checked before a byte is written.
 #pragma once
 
 #include <zstd.h>

@@ -1,4 +1,5 @@
-// The ids of all intercepted functions, from the rows of the .def files. They are dense within each table; no file has them.
+// The ids of all intercepted functions, from the rows of the .def files. They are dense within each table; no file has
+// them.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,8 @@
 #define TITAN_FUNCTION_KIND kDriverHandle
 #include "cuda_wrapper.h"
 
-// Each row against cudaTypedefs.h. A form that is newer than the installed header is not in there: then the name is found one
-// level further out, where the row itself declares it.
+// Each row against cudaTypedefs.h. A form that is newer than the installed header is not in there: then the name is
+// found one level further out, where the row itself declares it.
 #define TITAN_ROW(name, base, since, params, ...) using PFN_##base##_v##since = CUresult(*) params;
 #define TITAN_TABLE "cuda_driver.def"
 #include "every_cuda_row.h"
@@ -46,7 +46,8 @@ constexpr int kConditionalNode = 13;  // a header before CUDA 12.3 has no word f
 static_assert(kConditionalNode == CU_GRAPH_NODE_TYPE_CONDITIONAL);
 #endif
 
-// The generic forms say by a type which member of the union is meant. Templates, so that a header without the type compiles.
+// The generic forms say by a type which member of the union is meant. Templates, so that a header without the type
+// compiles.
 template <typename Parameters>
 void note_node_added(const void* graph, const void* node, const Parameters* parameters) {
     if constexpr (requires { parameters->graph.graph; }) {

@@ -1,4 +1,5 @@
-// The runtime's wrappers. In C++ the header's functions have default arguments and overloads; only its C names are looked at.
+// The runtime's wrappers. In C++ the header's functions have default arguments and overloads; only its C names are
+// looked at.
 #include <cuda_runtime_api.h>
 
 #include "cuda_types.h"
@@ -9,7 +10,8 @@
 #define TITAN_FUNCTION_KIND kRuntimeSymbol
 #include "cuda_wrapper.h"
 
-// The table against the vendor's header: a row whose parameters differ does not compile, unless it says that they changed.
+// The table against the vendor's header: a row whose parameters differ does not compile, unless it says that they
+// changed.
 extern "C" {
 #define CHANGED(...)
 #define TITAN_ROW(name, params, ...) cudaError_t name params;

@@ -1,5 +1,5 @@
-// Declarations of the CUDA types that an older toolkit's headers do not have yet: our tables name them only as pointers and
-// handles. Include after cuda.h or cuda_runtime_api.h.
+// Declarations of the CUDA types that an older toolkit's headers do not have yet: our tables name them only as pointers
+// and handles. Include after cuda.h or cuda_runtime_api.h.
 #pragma once
 
 #if defined(CUDA_VERSION)

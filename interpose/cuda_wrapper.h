@@ -1,10 +1,10 @@
-// The shape of a CUDA wrapper, one macro per class of rows (cuda_runtime.def). Included once per vendor header, because cuda.h
-// and cuda_runtime_api.h must not meet nccl.h's C++ templates. The includer defines TITAN_RESULT (the API's result type),
-// TITAN_SUCCESS, TITAN_MISSING_RESULT (what it returns where no loaded library has the function) and TITAN_FUNCTION_KIND
-// (what the function that it launches is to CUDA).
+// The shape of a CUDA wrapper, one macro per class of rows (cuda_runtime.def). Included once per vendor header, because
+// cuda.h and cuda_runtime_api.h must not meet nccl.h's C++ templates. The includer defines TITAN_RESULT (the API's
+// result type), TITAN_SUCCESS, TITAN_MISSING_RESULT (what it returns where no loaded library has the function) and
+// TITAN_FUNCTION_KIND (what the function that it launches is to CUDA).
 //
-// The exported functions have C++ names of their own and get the vendor's by an assembler label: so a row may differ from
-// what the installed header declares under that name.
+// The exported functions have C++ names of their own and get the vendor's by an assembler label: so a row may differ
+// from what the installed header declares under that name.
 #pragma once
 
 #include "api.h"

@@ -1,5 +1,5 @@
-// Finding CUPTI, subscribing to it, and its callback. Layouts and numbers are CUPTI's since CUDA 8, and checked against its
-// headers where the toolkit has them.
+// Finding CUPTI, subscribing to it, and its callback. Layouts and numbers are CUPTI's since CUDA 8, and checked against
+// its headers where the toolkit has them.
 #include "cupti_mode.h"
 
 #include <dlfcn.h>
@@ -95,7 +95,8 @@ void on_callback(void*, int domain, uint32_t id, const CallbackData* data) {
     }
 }
 
-// CUPTI's names of the runtime's functions end in the CUDA version that brought their parameters: cudaLaunchKernel_v7000.
+// CUPTI's names of the runtime's functions end in the CUDA version that brought their parameters:
+// cudaLaunchKernel_v7000.
 size_t length_of_name(int domain, const char* name) {
     const size_t length = strlen(name);
     size_t digits = length;

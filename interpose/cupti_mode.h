@@ -1,6 +1,8 @@
-// CUDA calls as CUPTI's callbacks tell them (TITANTRACE_CUDA=cupti): also those of callers that no wrapper stands in front of.
+// CUDA calls as CUPTI's callbacks tell them (TITANTRACE_CUDA=cupti): also those of callers that no wrapper stands in
+// front of.
 //
-// The rows are those of cuda_runtime.def and cuda_driver.def that record something. CUPTI is opened at run time, never linked.
+// The rows are those of cuda_runtime.def and cuda_driver.def that record something. CUPTI is opened at run time, never
+// linked.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
-// The rows of a CUDA table as CUPTI's callbacks see them. Included at the end of each file of wrappers, because the rows use
-// its helpers. The includer defines TITAN_CUPTI_TABLE (the table) and TITAN_CUPTI_ROWS (what to call the rows). No include
-// guard, on purpose.
+// The rows of a CUDA table as CUPTI's callbacks see them. Included at the end of each file of wrappers, because the
+// rows use its helpers. The includer defines TITAN_CUPTI_TABLE (the table) and TITAN_CUPTI_ROWS (what to call the
+// rows). No include guard, on purpose.
 //
-// A row's words name its parameters: so each row becomes a pair of functions of just these parameters, and what else they need
-// is the callback's (CuptiCallback).
+// A row's words name its parameters: so each row becomes a pair of functions of just these parameters, and what else
+// they need is the callback's (CuptiCallback).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"  // of the rows: each of the two uses some
 

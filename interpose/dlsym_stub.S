@@ -1,6 +1,6 @@
-/* The exported dlsym and dlvsym. They ask interpose_dlsym(handle, name, version, caller), which returns two words: where to go
- * on, or null and the result. Going on is a jump with all argument registers and the return address as the caller left them,
- * because the real functions look at who called. */
+/* The exported dlsym and dlvsym. They ask interpose_dlsym(handle, name, version, caller), which returns two words:
+ * where to go on, or null and the result. Going on is a jump with all argument registers and the return address as the
+ * caller left them, because the real functions look at who called. */
 
 #if defined(__x86_64__)
 

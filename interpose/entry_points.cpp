@@ -44,7 +44,8 @@ constexpr Form forms[] = {
 
 bool is_exported_as(const Form& form, const void* real) { return function_in(object_of(real), form.name) == real; }
 
-// The newest form not above the version, as cuGetProcAddress chooses; the twin for per-thread streams where there is one.
+// The newest form not above the version, as cuGetProcAddress chooses; the twin for per-thread streams where there is
+// one.
 const Form* form_of_version(const char* symbol, int version, bool per_thread) {
     const uint32_t hash = fnv1a32(symbol);
     const Form* best = nullptr;
@@ -70,11 +71,12 @@ const Form* form_exported_by(const char* symbol, const void* real) {
     return nullptr;
 }
 
-// Libcuda's own name of the function is proof: bindings ask for versions older than the twin that they get, and versions that
-// we do not know may mean a form that we do not know, either. What it does not export goes by the version.
+// Libcuda's own name of the function is proof: bindings ask for versions older than the twin that they get, and
+// versions that we do not know may mean a form that we do not know, either. What it does not export goes by the
+// version.
 //
-// cuGraphInstantiate is cuGraphInstantiateWithFlags from some version on. Its forms here have more parameters: they hand on
-// those of either.
+// cuGraphInstantiate is cuGraphInstantiateWithFlags from some version on. Its forms here have more parameters: they
+// hand on those of either.
 const Form* form_of(const char* symbol, const void* real, int version, bool per_thread) {
     const bool is_known = version > 0 && version <= kNewestKnownCuda;
     const Form* const meant = is_known ? form_of_version(symbol, version, per_thread) : nullptr;

@@ -1,5 +1,6 @@
-// Reads a CUDA table, TITAN_TABLE: the one list of all classes of rows. The includer defines TITAN_ROW(name, ...), one meaning
-// for all of them, or TITAN_CLASS(CLASS, name, ...), one for each; all are undefined again here. No include guard, on purpose.
+// Reads a CUDA table, TITAN_TABLE: the one list of all classes of rows. The includer defines TITAN_ROW(name, ...), one
+// meaning for all of them, or TITAN_CLASS(CLASS, name, ...), one for each; all are undefined again here. No include
+// guard, on purpose.
 #ifndef TITAN_CLASS
 #define TITAN_CLASS(CLASS, ...) TITAN_ROW(__VA_ARGS__)
 #endif

@@ -48,8 +48,9 @@ bool is_kept(const LoadedObject& library, void* function) {
     return false;
 }
 
-// The program itself and this library: closing those has no effect but that it waits for the loader's lock. NCCL closes its profiler
-// plugin, which is one of them where it is us, on the way out of an abort. The front of the loader's list does not change.
+// The program itself and this library: closing those has no effect but that it waits for the loader's lock. NCCL closes
+// its profiler plugin, which is one of them where it is us, on the way out of an abort. The front of the loader's list
+// does not change.
 bool is_here_to_stay(const void* handle) {
     const link_map* map = _r_debug.r_map;
     if (handle == map) {

@@ -1,5 +1,6 @@
-// Libraries whose functions we remember must stay loaded, else a later call would jump into nothing. References are taken when
-// the program closes something: dlclose waits for the loader's lock anyway, and no other call of the program may.
+// Libraries whose functions we remember must stay loaded, else a later call would jump into nothing. References are
+// taken when the program closes something: dlclose waits for the loader's lock anyway, and no other call of the program
+// may.
 #pragma once
 
 #include "base/loaded_objects.h"

@@ -9,8 +9,8 @@ namespace titan::interpose {
 
 namespace {
 
-// The last objects that were asked about; the lowest bit says NCCL. When one is closed and another takes its address, the
-// answer for that one is wrong, and harmless: it gets a wrapper for a real function or the reverse.
+// The last objects that were asked about; the lowest bit says NCCL. When one is closed and another takes its address,
+// the answer for that one is wrong, and harmless: it gets a wrapper for a real function or the reverse.
 constexpr size_t kRemembered = 16;
 constinit std::atomic<uintptr_t> remembered[kRemembered]{};
 constinit std::atomic<uint32_t> next{0};

@@ -46,8 +46,8 @@ Function* find(Api api, const void* return_address, Function* if_missing) {
 #define TITAN_THUNK(name) reinterpret_cast<decltype(&missing::name)>(titan::interpose::real_behind<Thunk>(Api::name))
 #define TITAN_API(name) static_cast<uint16_t>(Api::name)
 
-// Every wrapper is made twice: the exported function, and one per thunk for callers that asked for a pointer (thunks.h).
-// ENTER and LEAVE are what differs between the classes of rows.
+// Every wrapper is made twice: the exported function, and one per thunk for callers that asked for a pointer
+// (thunks.h). ENTER and LEAVE are what differs between the classes of rows.
 #define TITAN_BODY(REAL, args, ENTER, LEAVE)   \
     {                                          \
         auto* const real = REAL;               \

@@ -1,8 +1,8 @@
-// NVTX injection: NVTX hands its function table to the library that NVTX_INJECTION64_PATH names, once per library of the
-// program that uses it. Our functions translate into the tracer's ranges. What we do not fill in stays a no-op.
+// NVTX injection: NVTX hands its function table to the library that NVTX_INJECTION64_PATH names, once per library of
+// the program that uses it. Our functions translate into the tracer's ranges. What we do not fill in stays a no-op.
 //
-// Layouts from nvtx3's own headers. Handles of domains and registered strings are ours: small objects that live as long as
-// the process, because a program may use them until its end.
+// Layouts from nvtx3's own headers. Handles of domains and registered strings are ours: small objects that live as long
+// as the process, because a program may use them until its end.
 #define NVTX_NO_IMPL
 #include <nvtx3/nvToolsExt.h>
 
@@ -70,7 +70,8 @@ Registration* register_text(const char* text, size_t offset) {
 
 bool is_ignored(nvtxDomainHandle_t domain) { return domain != nullptr && domain->ignored; }
 
-// The name to record, in `room` where it must be put together: the domain's, unless it is the default one, and the message.
+// The name to record, in `room` where it must be put together: the domain's, unless it is the default one, and the
+// message.
 struct Name {
     char room[2 * kTextBytes];
     char wide[kTextBytes];

@@ -1,6 +1,6 @@
-// The layouts of NCCL's profiler plugin interface, versions 1 to 6: the one declaration of them, for the plugin that we are
-// (plugin.cpp) and for those that play NCCL's part (tests/simgpu/nccl, tests/unit/interpose/plugin). Our own: NCCL ships these
-// headers with its sources only. Facts from src/include/nccl_profiler.h of 2.23.4 (v1) and
+// The layouts of NCCL's profiler plugin interface, versions 1 to 6: the one declaration of them, for the plugin that we
+// are (plugin.cpp) and for those that play NCCL's part (tests/simgpu/nccl, tests/unit/interpose/plugin). Our own: NCCL
+// ships these headers with its sources only. Facts from src/include/nccl_profiler.h of 2.23.4 (v1) and
 // src/include/plugin/profiler/profiler_v*.h of later releases, members keep NCCL's names; ncclResult_t travels as int.
 // tests/unit/interpose/test_plugin_abi.py holds them against a checkout.
 #pragma once

@@ -35,15 +35,15 @@ void start_ways_in(bool cupti) {
     }
 }
 
-// Preloaded twice, by different paths (a system's installation and a virtual environment's): the first, which all calls reach first,
-// records, and the others record nothing. One path that comes twice is loaded once.
+// Preloaded twice, by different paths (a system's installation and a virtual environment's): the first, which all calls
+// reach first, records, and the others record nothing. One path that comes twice is loaded once.
 bool is_behind_another_copy() {
     const LoadedObject first = object_called(kOurSoname);
     return first && !is_ours(first.dynamic);
 }
 
-// What stands behind us, so that another tool's ways out stay in the chain. Found before they are needed: who leaves at once
-// (a watchdog, a child of vfork) may do so because a thread hangs in dlopen, with the loader's lock held.
+// What stands behind us, so that another tool's ways out stay in the chain. Found before they are needed: who leaves at
+// once (a watchdog, a child of vfork) may do so because a thread hangs in dlopen, with the loader's lock held.
 using WayOut = std::atomic<void*>;
 constinit WayOut real_exit{nullptr};
 constinit WayOut real_Exit{nullptr};

@@ -44,8 +44,8 @@ void* function_or_profiling_name(const ObjectSymbols& symbols, const SymbolName&
     return profiling != nullptr ? profiling : found;
 }
 
-// ---- Where the loader must be asked: more than one library has the function, and which is meant hangs on scopes that only it
-// knows. It takes its lock, and clears the thread's dlerror.
+// ---- Where the loader must be asked: more than one library has the function, and which is meant hangs on scopes that
+// only it knows. It takes its lock, and clears the thread's dlerror.
 
 // `name` as seen from the object loaded from `path`: in itself, then in what it depends on. Never ours.
 void* find_in_scope_of(const char* path, const char* name) {
@@ -76,8 +76,8 @@ void* ask_loader(const void* return_address, const char* name) {
     return known != nullptr ? known : real;
 }
 
-// ---- Without the loader. All names of a table are looked up at once: so that later calls, an abort above all, find theirs
-// whatever the loader is busy with.
+// ---- Without the loader. All names of a table are looked up at once: so that later calls, an abort above all, find
+// theirs whatever the loader is busy with.
 
 struct Ids {
     size_t first;

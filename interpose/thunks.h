@@ -1,6 +1,7 @@
 // The thunks through which a call reaches a wrapper. Thunk 0 is the PLT: who called tells which real function was meant
-// (real.h). Through the others come callers that asked for a pointer (dlsym, cuGetProcAddress, cudaGetDriverEntryPoint):
-// each has one real function per API, stored when the pointer was handed out, so that two copies of a library never mix.
+// (real.h). Through the others come callers that asked for a pointer (dlsym, cuGetProcAddress,
+// cudaGetDriverEntryPoint): each has one real function per API, stored when the pointer was handed out, so that two
+// copies of a library never mix.
 //
 // any-thread, lock-free; also before the constructor and in forked children.
 #pragma once
@@ -28,8 +29,8 @@ extern const ThunkSet* const nccl_thunks;     // by id - 1
 extern const ThunkSet* const runtime_thunks;  // by id - kRuntimeBegin - 1
 extern const ThunkSet* const driver_thunks;   // by id - kDriverBegin - 1
 
-// What the caller gets instead of `real`: a wrapper with a thunk of its own for it, or `real` itself when all thunks are taken
-// or it is a function of this library already. One real function always gets the same answer. cold.
+// What the caller gets instead of `real`: a wrapper with a thunk of its own for it, or `real` itself when all thunks
+// are taken or it is a function of this library already. One real function always gets the same answer. cold.
 void* bind_thunk(Api api, void* real);
 
 }  // namespace titan::interpose

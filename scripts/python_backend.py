@@ -1,4 +1,5 @@
-"""How pip builds this tree (pyproject.toml): meson-python, and with NVIDIA's wheels where the machine has no headers of CUDA or NCCL."""
+"""How pip builds this tree (pyproject.toml): meson-python, and with NVIDIA's wheels where the machine has no headers of
+CUDA or NCCL."""
 import importlib.util
 import os
 import pathlib
@@ -12,8 +13,10 @@ FIND = pathlib.Path(__file__).with_name("find-headers")
 
 def header_wheels():
     """Those that have to be installed for the build; none where the machine has all headers."""
-    found = dict(word.split("=", 1) for word in shlex.split(subprocess.run([str(FIND)], capture_output=True, text=True).stdout))
-    return [wheel for kind in ("cuda", "nccl") if not found.get(kind + "_include") for wheel in found.get(kind + "_wheels", "").split()]
+    found = dict(word.split("=", 1)
+                 for word in shlex.split(subprocess.run([str(FIND)], capture_output=True, text=True).stdout))
+    return [wheel for kind in ("cuda", "nccl") if not found.get(kind + "_include")
+            for wheel in found.get(kind + "_wheels", "").split()]
 
 
 def use_header_wheels():

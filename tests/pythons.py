@@ -1,5 +1,6 @@
-"""The CPythons of this machine: pyenv's versions, those on PATH, and the commands in $TITAN_PYTHONS, separated by semicolons
-(tests/unit/tracer/python/get_pythons.py brings newer ones and sets it; one built without the GIL must be built by hand)."""
+"""The CPythons of this machine: pyenv's versions, those on PATH, and the commands in $TITAN_PYTHONS, separated by
+semicolons (tests/unit/tracer/python/get_pythons.py brings newer ones and sets it; one built without the GIL must be
+built by hand)."""
 import collections
 import glob
 import os
@@ -42,8 +43,8 @@ def missing(found):
 
 
 if __name__ == "__main__":
-    # --newest MINOR: the commands of those from MINOR on that can make environments, one a line, the newest first but for
-    # those that are too new for most wheels.
+    # --newest MINOR: the commands of those from MINOR on that can make environments, one a line, the newest first but
+    # for those that are too new for most wheels.
     import sys
     oldest = tuple(map(int, sys.argv[2].split(".")))
     rank = {"3.12": 3, "3.13": 2, "3.11": 1}

@@ -94,7 +94,8 @@ class Cleaner {
                static_cast<double>(age_ns) >= arguments_.older_than_days * kNsPerDay;
     }
 
-    // A ring that cannot be read may be one in the making, and of one from another machine nobody knows whether it lives.
+    // A ring that cannot be read may be one in the making, and of one from another machine nobody knows whether it
+    // lives.
     void choose_rings(const std::vector<NodeRing>& rings) {
         for (const NodeRing& ring : rings) {
             const bool dead =

@@ -14,10 +14,10 @@ constexpr const char* kExportFooter = R"(examples:
   titan-analyze export dumps/ --into fr/
   python -m torch.distributed.flight_recorder.fr_trace fr/ -p nccl_trace_rank_
 
-One file per rank, as PyTorch's Flight Recorder writes them (pickles of plain data, version 2.10). Collectives are numbered
-from 1 there and from 0 here. Each pair of ranks that send to each other is a process group of its own, because fr_trace
-matches point-to-point calls only in groups of two. What the format has no place for is left out: reduction and root,
-streams, steps and spans, creation of communicators.)";
+One file per rank, as PyTorch's Flight Recorder writes them (pickles of plain data, version 2.10). Collectives are
+numbered from 1 there and from 0 here. Each pair of ranks that send to each other is a process group of its own, because
+fr_trace matches point-to-point calls only in groups of two. What the format has no place for is left out: reduction and
+root, streams, steps and spans, creation of communicators.)";
 
 struct ExportArguments {
     CommonOptions common;

@@ -30,7 +30,8 @@ constexpr const char* kMainFooter = R"(examples:
   titan-analyze collect --into dumps     save rings of dead processes as dumps
   titan-analyze clean dumps/ --older-than 7    remove rings and dumps of jobs that ended a week ago
 
-Exit status: 0 nothing wrong, 1 findings, 2 unusable input or arguments, 3 cannot tell: too little of the job is there.)";
+Exit status: 0 nothing wrong, 1 findings, 2 unusable input or arguments, 3 cannot tell: too little of the
+job is there.)";
 
 int run_command_line(int argc, char** argv) {
     CommandLine app("titan-analyze", fmt::format("{} (reads ring format {}.x)", TITAN_VERSION, format::kRingMajor),

@@ -13,9 +13,9 @@ namespace titan::analyzer {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Each dump carries the stacks of all threads of its process (TITANTRACE_STACKS=off leaves them out). Names of functions come
-from the files that the process had loaded, where they lie on this machine and are the same build; source lines need
-their debug information, which is also found in /usr/lib/debug and, with DEBUGINFOD_URLS set, from a server.
+    R"(Each dump carries the stacks of all threads of its process (TITANTRACE_STACKS=off leaves them out). Names of
+functions come from the files that the process had loaded, where they lie on this machine and are the same build; source
+lines need their debug information, which is also found in /usr/lib/debug and, with DEBUGINFOD_URLS set, from a server.
 
 examples:
   titan-analyze stacks dumps/                where the main threads of all ranks stand, merged into one tree

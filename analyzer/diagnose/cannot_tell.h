@@ -1,11 +1,13 @@
-// A verdict needs enough of the job: with most ranks missing, and nothing in what is there that stands by itself, there is none.
+// A verdict needs enough of the job: with most ranks missing, and nothing in what is there that stands by itself, there
+// is none.
 #pragma once
 
 #include "finding.h"
 
 namespace titan::analyzer {
 
-// Fills Diagnosis::cannot_tell, and takes out findings that only blame ranks of which nothing is known while most are missing.
+// Fills Diagnosis::cannot_tell, and takes out findings that only blame ranks of which nothing is known while most are
+// missing.
 void admit_ignorance(const Run& run, Diagnosis& diagnosis);
 
 }  // namespace titan::analyzer

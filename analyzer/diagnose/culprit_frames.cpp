@@ -31,7 +31,8 @@ const ThreadPosition* main_thread(const Process& process) {
     return found == process.positions.end() || found->frames.empty() ? nullptr : &*found;
 }
 
-// A thread that ends the process for its hang, as PyTorch's monitors do, shows how it ended and not where the program hung.
+// A thread that ends the process for its hang, as PyTorch's monitors do, shows how it ended and not where the program
+// hung.
 const ThreadPosition& telling_position(const Finding& finding, const Process& process) {
     const ThreadPosition* const main = main_thread(process);
     const bool crashed_in_hang = finding.kind != FindingKind::kRankDead && process.fatal_thread != 0;
@@ -124,7 +125,8 @@ bool is_exiting(const Process& process, const ThreadPosition& position) {
     });
 }
 
-// An error that several ranks end with at once, a timeout of their common wait above all, need not be the fault of the first.
+// An error that several ranks end with at once, a timeout of their common wait above all, need not be the fault of the
+// first.
 void note_who_exits_too(const std::vector<int>& exiting, Finding& finding) {
     const bool one = exiting.size() == 1;
     finding.evidence.push_back(fmt::format("{} {} exiting, too, when {} dumped", ranks_text(exiting),
@@ -137,8 +139,8 @@ void note_who_exits_too(const std::vector<int>& exiting, Finding& finding) {
                                     ranks_text(all)));
 }
 
-// The stack of a dead rank went with it. Where those stand that wait for it is the place in the program that it was going to. A
-// launcher may end them before they get there.
+// The stack of a dead rank went with it. Where those stand that wait for it is the place in the program that it was
+// going to. A launcher may end them before they get there.
 void note_where_others_are(const Evidence& evidence, Finding& finding) {
     std::map<std::string, std::vector<int>> ranks_at;
     std::vector<int> exiting;

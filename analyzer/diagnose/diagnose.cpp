@@ -53,8 +53,8 @@ bool leads_to_a_hang(const Finding& silent, const std::vector<Finding>& findings
     });
 }
 
-// What hangs before what does not. The earliest leads, but hosts do not agree on times to less than a second; then the surest,
-// then a death, which is no slow rank that may still come, then who hurts most.
+// What hangs before what does not. The earliest leads, but hosts do not agree on times to less than a second; then the
+// surest, then a death, which is no slow rank that may still come, then who hurts most.
 void put_head_first(std::vector<Finding>& findings) {
     constexpr int64_t kSameTimeNs = 1'000'000'000;
     std::map<std::string, bool> first;
@@ -127,8 +127,8 @@ void add_states(const Evidence& evidence, std::vector<Finding>& findings) {
     }
 }
 
-// The story of a diagnosis, step by step. The run is linked and has its layout; Evidence matches its calls and asks who waits
-// for whom.
+// The story of a diagnosis, step by step. The run is linked and has its layout; Evidence matches its calls and asks who
+// waits for whom.
 Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     const Evidence evidence(run, options);
     Explained explained(evidence);

@@ -28,7 +28,8 @@ std::string member_text(const Run& run, const WaitNode& node, int comm_rank) {
     return global >= 0 ? fmt::format("rank {}", global) : fmt::format("member {} (global rank unknown)", comm_rank);
 }
 
-// A send and its receive are one node; `kind` says which half is meant. PyTorch counts them for each rank, we for each pair.
+// A send and its receive are one node; `kind` says which half is meant. PyTorch counts them for each rank, we for each
+// pair.
 std::string half_text(const Run& run, const WaitNode& node, OpKind kind) {
     const auto numbered = std::find_if(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         return waiter.entry != nullptr && waiter.entry->kind == kind && waiter.entry->recorder_number >= 0;
@@ -131,7 +132,8 @@ std::string death_text(const Run& run, const Absence& absence) {
                                      : "dead (crashed)";
 }
 
-// "replay 12 of graph 2, which holds all_reduce #48 on world (3rd of 6 collectives in it)", where graph launches ran it.
+// "replay 12 of graph 2, which holds all_reduce #48 on world (3rd of 6 collectives in it)", where graph launches ran
+// it.
 std::string replay_of(const Run& run, const WaitNode& node) {
     for (const Waiter& waiter : node.waiting) {
         if (waiter.entry != nullptr) {

@@ -44,9 +44,11 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
 void explain_stuck(const Run& run, const WaitNode& node, Finding& finding);
 void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding);
 void explain_capture(const Run& run, const WaitNode& node, const std::vector<Absence>& absences, Finding& finding);
-// "rank 3 launched it last as its replay 11 of graph 2, 3.1 s before its dump", for a member that lags behind in replays.
+// "rank 3 launched it last as its replay 11 of graph 2, 3.1 s before its dump", for a member that lags behind in
+// replays.
 void add_replay_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding);
-// Where the calls of a rank left step with the others', judged by the step numbers of the calls. Empty when they did not.
+// Where the calls of a rank left step with the others', judged by the step numbers of the calls. Empty when they did
+// not.
 std::string shift_by_step_text(const Run& run, uint32_t communicator, MemberRef suspect);
 
 }  // namespace titan::analyzer

@@ -61,7 +61,8 @@ bool may_follow_a_mismatch(const Evidence& evidence, const Explained& explained,
     return false;
 }
 
-// A rank that left out a graph launch is missing in all its calls; where one of them met another call, that tells it all.
+// A rank that left out a graph launch is missing in all its calls; where one of them met another call, that tells it
+// all.
 bool is_covered_by_mismatch(const Evidence& evidence, const WaitNode& node, const Absence& absence) {
     return std::any_of(evidence.mismatches.begin(), evidence.mismatches.end(), [&](const Mismatch& mismatch) {
         const bool same_rank = std::any_of(mismatch.culprits.begin(), mismatch.culprits.end(), [&](MemberRef culprit) {
@@ -176,8 +177,8 @@ uint32_t place_of(const Evidence& evidence, uint32_t index) {
     return index;
 }
 
-// Flight Recorder has no entry for the creation of a communicator, new_group or a store barrier. Ranks that fell idle at
-// one time, and are missing in unrelated places since, are most likely in one of those together.
+// Flight Recorder has no entry for the creation of a communicator, new_group or a store barrier. Ranks that fell idle
+// at one time, and are missing in unrelated places since, are most likely in one of those together.
 bool are_idle_together(const Evidence& evidence, const Causes& causes) {
     constexpr size_t kLeastRanks = 3;
     constexpr int64_t kTogetherNs = 2'000'000'000;

@@ -13,8 +13,8 @@
 namespace titan::analyzer {
 namespace {
 
-// The call that somebody waits for while the member that owes it is in this creation: the one that it always made there,
-// else the only one. UINT32_MAX where there is none.
+// The call that somebody waits for while the member that owes it is in this creation: the one that it always made
+// there, else the only one. UINT32_MAX where there is none.
 uint32_t owed_from_creation(const Evidence& evidence, uint32_t index) {
     const MemberRef caller = evidence.graph.nodes[index].waiting.front().member;
     const Process& process = evidence.run.process(caller);
@@ -69,8 +69,8 @@ void report_alone_in_creation(const Evidence& evidence, Explained& explained, st
 
 }  // namespace
 
-// A rank is alone in the creation of a communicator, all others are held in calls, and some of them wait for it: the call
-// that the communicator is made for is the odd one, whoever it is meant for.
+// A rank is alone in the creation of a communicator, all others are held in calls, and some of them wait for it: the
+// call that the communicator is made for is the odd one, whoever it is meant for.
 void find_alone_in_creation(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         const WaitNode& node = evidence.graph.nodes[index];

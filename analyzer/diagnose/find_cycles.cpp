@@ -47,7 +47,8 @@ std::optional<CallPlace> place_in_program(const Evidence& evidence, uint32_t ind
     return std::nullopt;
 }
 
-// Two such calls made in opposite orders: all ranks that make such calls vote, also where few are in both communicators.
+// Two such calls made in opposite orders: all ranks that make such calls vote, also where few are in both
+// communicators.
 bool break_tie_by_vote(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
     const auto a = cycle.size() == 2 ? place_in_program(evidence, cycle[0].from) : std::nullopt;
     const auto b = cycle.size() == 2 ? place_in_program(evidence, cycle[1].from) : std::nullopt;
@@ -73,8 +74,8 @@ bool break_tie_by_vote(const Evidence& evidence, const std::vector<Edge>& cycle,
     return true;
 }
 
-// Sends and receives that wait for each other: a rank that always made the missing call there before has left it out, or
-// makes it later now. Where the others do what they never did, either, it is the program.
+// Sends and receives that wait for each other: a rank that always made the missing call there before has left it out,
+// or makes it later now. Where the others do what they never did, either, it is the program.
 void choose_in_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<const Edge*>& skipped,
                      const std::vector<int>& deviating, Finding& finding) {
     const std::vector<int> all = finding.ranks;

@@ -15,8 +15,8 @@
 namespace titan::analyzer {
 namespace {
 
-// Where nobody watches the GPU, an end is known only by a host that waited for the stream and came back. Was that seen of a
-// call before this one?
+// Where nobody watches the GPU, an end is known only by a host that waited for the stream and came back. Was that seen
+// of a call before this one?
 bool ends_are_known(const Process& process, const Member& member, const StreamOrder& order, uint64_t sequence) {
     while (sequence-- > 0) {
         const Entry* entry = process.call_at(member, sequence);

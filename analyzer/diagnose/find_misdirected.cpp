@@ -1,4 +1,5 @@
-// A send or receive with the wrong peer: the peer never heard of it, and the usual one waits for the half that it stands for.
+// A send or receive with the wrong peer: the peer never heard of it, and the usual one waits for the half that it
+// stands for.
 #include "finders.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,8 @@ namespace {
 
 constexpr uint64_t kUsualCalls = 3;
 
-// The half that `caller` owes in a pair's node where somebody else waits; nothing where it is not the one that is missing.
+// The half that `caller` owes in a pair's node where somebody else waits; nothing where it is not the one that is
+// missing.
 const Absence* owed_by(const WaitNode& node, MemberRef caller) {
     const auto owed = std::find_if(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
         return absence.member == caller && absence.reason == AbsenceReason::kNotIssued;
@@ -25,7 +27,8 @@ const Absence* owed_by(const WaitNode& node, MemberRef caller) {
 
 bool owes_a_send(const WaitNode& node, const Absence& absence) { return absence.comm_rank == node.source; }
 
-// Does everything that keeps the peer lead back to the call itself? Then nothing else explains why the peer did not come.
+// Does everything that keeps the peer lead back to the call itself? Then nothing else explains why the peer did not
+// come.
 bool is_held_by_nothing_else(const Evidence& evidence, uint32_t index, const Absence& peer) {
     std::vector<bool> seen(evidence.graph.nodes.size(), false);
     std::vector<uint32_t> queue = peer.held_by;
@@ -62,7 +65,8 @@ bool does_as_before(const Evidence& evidence, MemberRef member, const std::vecto
     });
 }
 
-// The node in which the usual peer waits for the half that the caller made with another; UINT32_MAX where there is none.
+// The node in which the usual peer waits for the half that the caller made with another; UINT32_MAX where there is
+// none.
 uint32_t meant_instead_of(const Evidence& evidence, uint32_t index) {
     const WaitNode& made = evidence.graph.nodes[index];
     const Waiter& caller = made.waiting.front();

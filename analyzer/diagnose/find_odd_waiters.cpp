@@ -20,7 +20,8 @@ void add_vote(const Run& run, const WaitNode& node, const SkippedCall& skip, int
                                            vote.a_first.size(), vote.voters(), rank));
 }
 
-// Do the others wait on that very communicator for the waiter's half of sends and receives? Then it called another thing.
+// Do the others wait on that very communicator for the waiter's half of sends and receives? Then it called another
+// thing.
 bool is_met_by_messages(const Evidence& evidence, const WaitNode& node, MemberRef waiter) {
     return node.kind == WaitKind::kCollective &&
            std::any_of(evidence.graph.nodes.begin(), evidence.graph.nodes.end(), [&](const WaitNode& other) {

@@ -1,4 +1,5 @@
-// Where nobody saw the GPU: what one rank alone handed to its stream ahead of the call that all wait in is a possible cause.
+// Where nobody saw the GPU: what one rank alone handed to its stream ahead of the call that all wait in is a possible
+// cause.
 #include "finders.h"
 
 #include <fmt/format.h>
@@ -30,8 +31,8 @@ std::vector<uint32_t> work_ahead(const WaitGraph& graph, const Process& process,
     return queues.ahead_of(static_cast<uint32_t>(waiter.entry - process.entries.data())).work;
 }
 
-// The only waiter that has work ahead of the call the like of which neither it nor any other member is known to have run or
-// has ahead. Null where nobody or more than one has.
+// The only waiter that has work ahead of the call the like of which neither it nor any other member is known to have
+// run or has ahead. Null where nobody or more than one has.
 const Waiter* only_odd_work(const Evidence& evidence, const WaitNode& node, std::vector<uint32_t>& odd) {
     constexpr size_t kLeastMembers = 3;
     constexpr size_t kMostMembers = 64;

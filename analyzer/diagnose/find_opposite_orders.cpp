@@ -1,5 +1,5 @@
-// Calls that all members have issued, but not in one order: without streams nothing shows that they wait for each other,
-// yet two communicators whose calls a GPU runs one after the other never end then.
+// Calls that all members have issued, but not in one order: without streams nothing shows that they wait for each
+// other, yet two communicators whose calls a GPU runs one after the other never end then.
 #include "finders.h"
 
 #include <fmt/format.h>

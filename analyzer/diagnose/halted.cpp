@@ -1,4 +1,5 @@
-// Processes that live and do not run: stopped, held by a debugger, frozen. What their GPUs and peers show follows from that.
+// Processes that live and do not run: stopped, held by a debugger, frozen. What their GPUs and peers show follows from
+// that.
 #include "halted.h"
 
 #include <fmt/format.h>

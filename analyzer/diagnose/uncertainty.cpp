@@ -56,8 +56,8 @@ int64_t certain_after_ns(const Run& run, const WaitNode& node) {
     return after_ns;
 }
 
-// One kernel carries all calls of an NCCL group, so which of its peers it waits for is not recorded. A rank sends to itself in a group
-// only; of the oldest group the ring may have lost a part.
+// One kernel carries all calls of an NCCL group, so which of its peers it waits for is not recorded. A rank sends to
+// itself in a group only; of the oldest group the ring may have lost a part.
 bool may_wait_for_another_peer(const Process& process, const Member& member, const Entry& call) {
     if (call.peer == member.rank) {
         return true;
@@ -117,7 +117,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     lost(format::Loss::kCommunicatorsUntracked);
     if (node.kind == WaitKind::kPointToPoint) {
         lost(format::Loss::kP2pUncounted);
-        // In an exchange each pair counts for itself: whether one left it out or the other made one too many, no vote tells.
+        // In an exchange each pair counts for itself: whether one left it out or the other made one too many, no vote
+        // tells.
         const Entry* waiting = node.waiting.front().entry;
         const MemberRef waiter = node.waiting.front().member;
         finding.doubt(first.moved_on && waiting != nullptr &&
@@ -147,7 +148,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                     ranks_text(finding.ranks)));
     finding.confidence = finding.would_confirm.empty() ? before : lower(before);
     if (!process.sees.host_calls) {
-        // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it hangs.
+        // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it
+        // hangs.
         const bool never_seen = first.member.row != kNoIndex && process.members[first.member.row].call_log.empty();
         const bool held = std::any_of(culprits.absences.begin(), culprits.absences.end(),
                                       [](const Absence& absence) { return !absence.held_by.empty(); });

@@ -74,9 +74,9 @@ struct ProcessGroup {
     std::vector<int> ranks;
 };
 
-// fr_trace expects all members of a group in each of its calls, and takes point-to-point calls apart only in groups of two.
-// So each pair of ranks that talk gets a group of its own, where the n-th call in each direction has a number that both
-// sides agree on. Communicator ranks, the lower one first.
+// fr_trace expects all members of a group in each of its calls, and takes point-to-point calls apart only in groups of
+// two. So each pair of ranks that talk gets a group of its own, where the n-th call in each direction has a number that
+// both sides agree on. Communicator ranks, the lower one first.
 struct Pair {
     uint32_t communicator = 0;
     int low = 0;

@@ -1,4 +1,5 @@
-// Writes a run as PyTorch Flight Recorder dumps, one file per rank, for PyTorch's own fr_trace and what else reads them.
+// Writes a run as PyTorch Flight Recorder dumps, one file per rank, for PyTorch's own fr_trace and what else reads
+// them.
 #pragma once
 
 #include <cstddef>

@@ -95,8 +95,8 @@ class Layout {
 
     // "stage 1, tp rank 1, node gpu-17"; empty where nothing is known that tells the rank from others.
     std::string place_text(int rank) const;
-    // "rank 5 (stage 1, tp rank 1, node gpu-17)", "all of stage 3 (ranks 24-31)", "tp rank 1 of every group (32 ranks)",
-    // "ranks 9,11 (stage 1, tp rank 1)"; just the ranks where the layout tells nothing.
+    // "rank 5 (stage 1, tp rank 1, node gpu-17)", "all of stage 3 (ranks 24-31)", "tp rank 1 of every group (32
+    // ranks)", "ranks 9,11 (stage 1, tp rank 1)"; just the ranks where the layout tells nothing.
     std::string ranks_text(const std::vector<int>& ranks) const;
     // The part that all ranks of the set have in common and nobody else: "all of stage 3", empty where there is none.
     std::string fold(const std::vector<int>& sorted_ranks) const;
@@ -113,8 +113,8 @@ class Layout {
 
 Layout layout_of(const Run& run);
 
-// By the names that PyTorch's device meshes, Megatron, torchtitan, DeepSpeed, vLLM and SGLang give their groups: "tp:0",
-// "mesh_dp_shard", "TENSOR_MODEL_PARALLEL_GROUP". kNoRole where a word of it is not understood.
+// By the names that PyTorch's device meshes, Megatron, torchtitan, DeepSpeed, vLLM and SGLang give their groups:
+// "tp:0", "mesh_dp_shard", "TENSOR_MODEL_PARALLEL_GROUP". kNoRole where a word of it is not understood.
 Role role_of_name(std::string_view name);
 
 using titan::ranks_text;

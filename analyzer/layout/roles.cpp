@@ -202,8 +202,8 @@ class RoleFinder {
                 rest.push_back(&family);
             }
         }
-        // Frameworks number tensor parallel ranks first. Neighbours alone may as well be a node's share of the data parallel
-        // ranks; neighbours beside one family that crosses them are not.
+        // Frameworks number tensor parallel ranks first. Neighbours alone may as well be a node's share of the data
+        // parallel ranks; neighbours beside one family that crosses them are not.
         if (rest.size() == 2 && rest[0]->stride == 1 && is_free(Role::kTensor) && is_free(Role::kData)) {
             if (sums_the_shards_of(*rest[1], *rest[0])) {
                 assign(*rest[0], Role::kDataShard, "what they reduce and scatter the others add up");

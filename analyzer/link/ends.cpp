@@ -185,15 +185,16 @@ class EndJudge {
         return true;
     }
 
-    // A thread that does not work for the program ended the process: PyTorch's watchdog and heartbeat monitor do so after a hang.
+    // A thread that does not work for the program ended the process: PyTorch's watchdog and heartbeat monitor do so
+    // after a hang.
     static bool ended_by_monitor(const Process& one) {
         return one.liveness == Liveness::kCrashed && one.fatal_signal == SIGABRT && one.fatal_thread != 0 &&
                static_cast<int32_t>(one.fatal_thread) != working_thread(one);
     }
 
-    // A watchdog that aborts a waiting rank is no cause of what it waits for. One that is killed alone may be: the others wait for it as
-    // soon as what was late has come. Only a wait that a watchdog has called a hang was one before. Whoever aborted its
-    // communicator first had given up a wait, whatever for.
+    // A watchdog that aborts a waiting rank is no cause of what it waits for. One that is killed alone may be: the
+    // others wait for it as soon as what was late has come. Only a wait that a watchdog has called a hang was one
+    // before. Whoever aborted its communicator first had given up a wait, whatever for.
     void add_hung(const WaitNode& node, std::set<uint32_t>& hung) {
         // One that ended soon after it had come was not ended because of the wait.
         const int64_t longest_ns = longest_wait_ns(node);
@@ -281,8 +282,9 @@ class EndJudge {
         }
     }
 
-    // A process that is killed right after it was told to end has no time to note that, and one that was just starting no means. So
-    // where several ended without a note or left no record at all, and none of them long before, each may be one of those.
+    // A process that is killed right after it was told to end has no time to note that, and one that was just starting
+    // no means. So where several ended without a note or left no record at all, and none of them long before, each may
+    // be one of those.
     void doubt_several() {
         std::vector<uint32_t> close;
         for (const uint32_t i : unasked_) {
@@ -360,8 +362,8 @@ class EndJudge {
         return silent;
     }
 
-    // All were killed within a second or so. One for whom all the others had been waiting for much longer than they ever do
-    // is the likely first; else it is not known.
+    // All were killed within a second or so. One for whom all the others had been waiting for much longer than they
+    // ever do is the likely first; else it is not known.
     void judge_by_waits(const std::set<uint32_t>& killed) {
         std::set<uint32_t> awaited;
         bool long_wait = false;

@@ -77,8 +77,8 @@ void build_communicators(Run& run) {
     }
 }
 
-// The rank of a process that holds several members of a communicator is not the rank of each of them: the communicator of
-// ncclCommInitAll numbers them, and other communicators follow by device.
+// The rank of a process that holds several members of a communicator is not the rank of each of them: the communicator
+// of ncclCommInitAll numbers them, and other communicators follow by device.
 void set_global_ranks(Run& run) {
     for (Process& process : run.processes) {
         std::map<uint64_t, int> rows_of_id;
@@ -188,8 +188,9 @@ RankLine fit_line(const Run& run, const Communicator& communicator) {
     return line;
 }
 
-// nccl2 (the "nccl" of PyTorch 2.15) notes the start of a call when it sees its end, and never before: a call without a start may have
-// started. One rank's calls may be so short that a look finds both; where no rank of the run shows a start by itself, it is nccl2.
+// nccl2 (the "nccl" of PyTorch 2.15) notes the start of a call when it sees its end, and never before: a call without a
+// start may have started. One rank's calls may be so short that a look finds both; where no rank of the run shows a
+// start by itself, it is nccl2.
 void forget_starts_noted_with_ends(Run& run) {
     if (std::any_of(run.processes.begin(), run.processes.end(),
                     [](const Process& process) { return process.starts_seen && !process.starts_with_ends; })) {

@@ -64,7 +64,8 @@ int64_t first_abort_ns(const Process& process) {
 
 bool is_before_abort(const Process& dumped, const Process& later) {
     const int64_t abort_ns = first_abort_ns(later);
-    // A communicator is marked as closed when its abort is called, which waits for a dump, and before anything is aborted.
+    // A communicator is marked as closed when its abort is called, which waits for a dump, and before anything is
+    // aborted.
     return std::none_of(later.members.begin(), later.members.end(), [&](const Member& member) {
         const Member* const then = member_of(dumped, member.id);
         return member.state == CommState::kAborted && member.closed_ns >= abort_ns && then != nullptr &&

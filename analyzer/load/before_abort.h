@@ -1,5 +1,5 @@
-// A watchdog that ends a hang, as PyTorch's does, aborts communicators: every wait returns, and the program's threads run on. Only a dump
-// from before the abort shows where they hung.
+// A watchdog that ends a hang, as PyTorch's does, aborts communicators: every wait returns, and the program's threads
+// run on. Only a dump from before the abort shows where they hung.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ int64_t first_abort_ns(const Process& process);
 // Whether `dumped` shows the process of `later` before that abort.
 bool is_before_abort(const Process& dumped, const Process& later);
 
-// The last time before `until_ns` at which the process made a call, or at which one of its calls returned or ended. Possibly later,
-// never earlier, when the ring has lost entries.
+// The last time before `until_ns` at which the process made a call, or at which one of its calls returned or ended.
+// Possibly later, never earlier, when the ring has lost entries.
 int64_t still_since_ns(const OpenedSource& opened, int64_t until_ns);
 
-// Turns `dumped`, whose process did nothing more before its abort, into the process at the moment of the abort. How it ended is
-// taken from `later`.
+// Turns `dumped`, whose process did nothing more before its abort, into the process at the moment of the abort. How it
+// ended is taken from `later`.
 void hold_until_abort(Process& dumped, const Process& later, int64_t abort_ns);
 
 }  // namespace titan::analyzer

@@ -19,8 +19,8 @@ struct CondenseLimits {
     size_t following = 64;  // after each unfinished one
 };
 
-// Keeps the full entries of the calls above, and all that threads and channels point to. Once: a condensed process stays
-// as it is. Everything else lives on in Process::history, where matching and predictions look.
+// Keeps the full entries of the calls above, and all that threads and channels point to. Once: a condensed process
+// stays as it is. Everything else lives on in Process::history, where matching and predictions look.
 void condense(Process& process, const CondenseLimits& limits = {});
 
 // Member::calls of the entries that are there.

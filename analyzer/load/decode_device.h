@@ -18,9 +18,9 @@ void undo_ends_by_abort(Process& process);
 // not reached.
 void complete_device_states(Process& process);
 
-// After the entries and threads: fills Process::work, streams_seen, work_done, channels. Work that is known to be done is
-// left out: because something after it on its stream is, because a stream that waited for its event went past the wait, or
-// because the host waited for it and came back.
+// After the entries and threads: fills Process::work, streams_seen, work_done, channels. Work that is known to be done
+// is left out: because something after it on its stream is, because a stream that waited for its event went past the
+// wait, or because the host waited for it and came back.
 void decode_stream_work(const OpenedSource& opened, TextTable& texts, Process& process);
 void decode_channels(const format::RingImage& image, Process& process);
 

@@ -141,7 +141,8 @@ void choose_by_number(const Process& process, const Member& member, std::vector<
     }
 }
 
-// Where another recorder timed a call, how long it took is exact, and when it was is not: it is told from the host's call on.
+// Where another recorder timed a call, how long it took is exact, and when it was is not: it is told from the host's
+// call on.
 std::pair<int64_t, int64_t> device_times(const Process& process, const Entry& entry) {
     if (process.sees.moments) {
         return {entry.started_ns, entry.finished_ns};

@@ -1,5 +1,5 @@
-// Digests: condensed processes as files, a few kB each. The map step of a large analysis: each node digests what lies on
-// it, one machine analyzes all digests and comes to the verdict that it would from the dumps.
+// Digests: condensed processes as files, a few kB each. The map step of a large analysis: each node digests what lies
+// on it, one machine analyzes all digests and comes to the verdict that it would from the dumps.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,8 @@ struct DigestResult {
     size_t bytes = 0;
     std::vector<std::string> problems;  // of the input; they are in the digest, too
 };
-// Error: nothing usable in the paths, or a digest cannot be written. Nothing of this host is no error: `written` is empty.
+// Error: nothing usable in the paths, or a digest cannot be written. Nothing of this host is no error: `written` is
+// empty.
 format::Result<DigestResult> write_digests(const DigestOptions& options);
 
 }  // namespace titan::analyzer

@@ -1,6 +1,7 @@
-// PyTorch's Flight Recorder dumps as processes of a run. What they say is kept in their own numbers: a sequence number is
-// PyTorch's collective_seq_id (from 1), a communicator is a process group, a rank of it the rank in the group. Of
-// point-to-point calls the n-th between two ranks is counted here (from 0), because p2p_seq_id counts each rank's own calls.
+// PyTorch's Flight Recorder dumps as processes of a run. What they say is kept in their own numbers: a sequence number
+// is PyTorch's collective_seq_id (from 1), a communicator is a process group, a rank of it the rank in the group. Of
+// point-to-point calls the n-th between two ranks is counted here (from 0), because p2p_seq_id counts each rank's own
+// calls.
 //
 // What they do not say stays unknown: what the host does, streams, reductions, roots, calls inside CUDA graphs, and
 // when the file was written (its modification time stands in). So a rank that has an unfinished call is taken to
@@ -88,8 +89,8 @@ void compare_moments(Run& run);
 // Leaves out files of an earlier run, which a rank that died without a dump left in the way.
 void leave_out_stale(std::vector<Process>& processes, std::vector<Warning>& warnings);
 
-// What takes all processes: members of groups that they never used, groups whose ranks no file tells, and the numbers of
-// point-to-point calls whose beginning is lost. Before link().
+// What takes all processes: members of groups that they never used, groups whose ranks no file tells, and the numbers
+// of point-to-point calls whose beginning is lost. Before link().
 void complete_flight_recorder(Run& run, GroupRanks& groups);
 void warn_of_what_it_hides(Run& run);
 

@@ -11,7 +11,8 @@
 namespace titan::analyzer {
 namespace {
 
-// Members of one process group, of which no file tells the ranks: those who used it, and all where it is the default one.
+// Members of one process group, of which no file tells the ranks: those who used it, and all where it is the default
+// one.
 void settle_unknown_groups(Run& run, std::unordered_map<uint64_t, std::vector<int32_t>>& ranks) {
     struct Group {
         std::set<int32_t> ranks;
@@ -125,8 +126,8 @@ struct Alignment {
     bool guessed = false;  // others fit as well
 };
 
-// What is finished on both sides is the same number of calls, give or take one that a side has not noticed; sizes decide
-// between the candidates.
+// What is finished on both sides is the same number of calls, give or take one that a side has not noticed; sizes
+// decide between the candidates.
 Alignment align(const Side& sends, const Side& receives) {
     constexpr int64_t kSlack = 2;
     const int64_t middle = static_cast<int64_t>(receives.finished()) - static_cast<int64_t>(sends.finished());

@@ -13,15 +13,16 @@ namespace fr = format::fr;
 
 // A dump asks all calls that PyTorch still watches for their state, one after the other.
 constexpr int64_t kLongestDumpNs = 60'000'000'000;
-// From the timeout of a call to the file: the watchdog's rounds, its wait for the other ranks, its own heartbeat monitor.
+// From the timeout of a call to the file: the watchdog's rounds, its wait for the other ranks, its own heartbeat
+// monitor.
 constexpr int64_t kLatestDumpNs = 15 * 60'000'000'000LL;
 // A file that is so much younger than its dump is a copy.
 constexpr int64_t kCopiedNs = 2 * 60'000'000'000LL;
 // Clocks of hosts differ.
 constexpr int64_t kApartNs = 60'000'000'000;
 
-// A dump updates the states of its copy of the entries: what the watchdog has not let go of was found at that very moment.
-// 0: no such entry, or times that contradict each other, as another program writes them.
+// A dump updates the states of its copy of the entries: what the watchdog has not let go of was found at that very
+// moment. 0: no such entry, or times that contradict each other, as another program writes them.
 int64_t moment_in_entries(const fr::Dump& dump) {
     int64_t earliest = INT64_MAX;
     int64_t latest = 0;

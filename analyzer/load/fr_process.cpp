@@ -14,8 +14,8 @@ namespace {
 
 namespace fr = format::fr;
 
-// PyTorch gives each communicator a stream of its own; which it is, a dump does not say. Above the handles that mean the
-// default stream.
+// PyTorch gives each communicator a stream of its own; which it is, a dump does not say. Above the handles that mean
+// the default stream.
 constexpr uint64_t kFirstLane = 0x1000;
 constexpr ptrdiff_t kExchanges = 256;
 constexpr uint64_t kFirstPairLane = uint64_t{1} << 40;
@@ -248,7 +248,8 @@ class ProcessMaker {
         entry.state = done                               ? CallState::kFinished
                       : raw.state == fr::State::kStarted ? CallState::kStarted
                                                          : CallState::kPending;
-        // PyTorch looks at a call once more when it lets go of it (retire_id in FlightRecorderDetail.hpp); at Gloo's never.
+        // PyTorch looks at a call once more when it lets go of it (retire_id in FlightRecorderDetail.hpp); at Gloo's
+        // never.
         const bool watched = name.backend != "gloo";
         entry.device = done                               ? DeviceState::kFinished
                        : raw.state == fr::State::kStarted ? DeviceState::kStarted
@@ -469,8 +470,9 @@ class ProcessMaker {
         }
     }
 
-    // With TORCH_INCLUDE_ONLY_ACTIVE, files hold what has not finished only: what is not there, and is older than what PyTorch calls
-    // its last completed collective, has finished. Not in a group that has sends and receives, which have their own numbers.
+    // With TORCH_INCLUDE_ONLY_ACTIVE, files hold what has not finished only: what is not there, and is older than what
+    // PyTorch calls its last completed collective, has finished. Not in a group that has sends and receives, which have
+    // their own numbers.
     void set_finished(Member& member, uint32_t row) const {
         const auto of_row = [&](const Entry& entry) { return entry.row == row; };
         const auto first = std::find_if(process_.entries.begin(), process_.entries.end(), of_row);

@@ -1,6 +1,6 @@
-// Dumps of torchcomms' recorder hook: PyTorch's format, but calls of all communicators, sends and receives among them, are
-// numbered together, a call that was retired is done, and sends and receives do not tell their peers.
-// Facts: comms/torchcomms/hooks/fr/FlightRecorder.cpp.
+// Dumps of torchcomms' recorder hook: PyTorch's format, but calls of all communicators, sends and receives among them,
+// are numbered together, a call that was retired is done, and sends and receives do not tell their peers. Facts:
+// comms/torchcomms/hooks/fr/FlightRecorder.cpp.
 #include <algorithm>
 #include <unordered_map>
 

@@ -40,7 +40,8 @@ CallSignature signature_of(const Entry& entry) {
     return signature;
 }
 
-// Numbers signatures as they come. Programs repeat a few of them in turns, so a small table in front saves most look-ups.
+// Numbers signatures as they come. Programs repeat a few of them in turns, so a small table in front saves most
+// look-ups.
 class SignatureTable {
   public:
     explicit SignatureTable(std::vector<CallSignature>& signatures) : signatures_(signatures) {}
@@ -121,7 +122,8 @@ int64_t typical_ns(const Process& process, const Member& member) {
     return typical_of(std::move(durations));
 }
 
-// How long the program ever went without a call. Where nobody watches the GPU, nothing else tells how long its steps are.
+// How long the program ever went without a call. Where nobody watches the GPU, nothing else tells how long its steps
+// are.
 int64_t longest_pause_ns(const Process& process) {
     int64_t longest = 0;
     for (size_t i = 1; i < process.entries.size(); ++i) {

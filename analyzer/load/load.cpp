@@ -147,7 +147,8 @@ bool is_of(const OpenedSource& opened, const Process& process) {
     return opened.image.header().pid == process.pid && opened.image.header().pid_start_ticks == process.pid_start_ticks;
 }
 
-// A dump from the ring of a process that is gone has no stacks. One that the process wrote itself may have: the newest of `older`.
+// A dump from the ring of a process that is gone has no stacks. One that the process wrote itself may have: the newest
+// of `older`.
 void add_earlier_positions(std::span<const Candidate> older, Loader& with, Process& process) {
     for (const Candidate& candidate : older) {
         if (!is_plain(candidate)) {
@@ -164,8 +165,8 @@ void add_earlier_positions(std::span<const Candidate> older, Loader& with, Proce
     }
 }
 
-// The process at the moment when it aborted its communicators, from the newest dump that still shows it. `last` is what `process` was
-// read from. An abort may ask for that dump itself: it is then made before the abort does anything.
+// The process at the moment when it aborted its communicators, from the newest dump that still shows it. `last` is what
+// `process` was read from. An abort may ask for that dump itself: it is then made before the abort does anything.
 std::optional<Process> dump_before_abort(std::span<const Candidate> older, const OpenedSource& last,
                                          const Process& process, const Loader& with) {
     const int64_t abort_ns = first_abort_ns(process);
@@ -317,8 +318,8 @@ int64_t start_of(const std::vector<Process>& processes, const std::optional<RunK
     return started_ns;
 }
 
-// torchrun counts a restart only on the node that lost a rank: one start of a job can lie in the directories of several attempts.
-// Those in which something was written since the first of `processes`, which are of `chosen`, started.
+// torchrun counts a restart only on the node that lost a rank: one start of a job can lie in the directories of several
+// attempts. Those in which something was written since the first of `processes`, which are of `chosen`, started.
 std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const CandidateGroup& chosen,
                                             const std::vector<Process>& processes, const LoadOptions& options) {
     constexpr int64_t kClocksApartNs = 60'000'000'000;  // a file server's and the ranks'

@@ -83,8 +83,8 @@ format::Result<OpenedSource> open_source_bytes(Source source, std::span<const st
 // `symbols` name the places of calls that have no Python frames.
 Process decode_process(const OpenedSource& opened, Symbols* symbols = nullptr);
 
-// For whoever makes a Process, once its entries and members are filled in: what each member has issued and which entries
-// are its calls, and the history, to which Entry::place points.
+// For whoever makes a Process, once its entries and members are filled in: what each member has issued and which
+// entries are its calls, and the history, to which Entry::place points.
 void index_calls(Process& process);
 
 // Processes of one run and attempt, before anything is known of how they belong together.

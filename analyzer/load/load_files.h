@@ -1,5 +1,5 @@
-// The processes of one run and attempt as its files and this node's rings tell of them: what load_run() and load_processes()
-// have in common.
+// The processes of one run and attempt as its files and this node's rings tell of them: what load_run() and
+// load_processes() have in common.
 #pragma once
 
 #include <cstdint>

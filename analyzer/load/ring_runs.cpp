@@ -1,4 +1,5 @@
-// Runs of this node by the heads of their rings: where a launcher ended the job before anything could dump, they are all there is.
+// Runs of this node by the heads of their rings: where a launcher ended the job before anything could dump, they are
+// all there is.
 #include <algorithm>
 #include <filesystem>
 #include <map>

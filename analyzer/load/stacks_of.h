@@ -7,8 +7,8 @@
 
 namespace titan::analyzer {
 
-// Of the file that the process was read from; its notes say where there is none. A digest has them without addresses, and
-// of a few threads.
+// Of the file that the process was read from; its notes say where there is none. A digest has them without addresses,
+// and of a few threads.
 ProcessStacks stacks_of(const Process& process, format::ImageBuffer& memory, Symbols& symbols);
 
 }  // namespace titan::analyzer

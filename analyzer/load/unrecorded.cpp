@@ -18,8 +18,8 @@ struct Library {
     std::string_view name;
 };
 
-// NVSHMEM's modules, which its initialization opens: its library alone says nothing, because PyTorch's wheels bring and load
-// it. torchcomms' extension with NCCLX linked into it, MSCCL++.
+// NVSHMEM's modules, which its initialization opens: its library alone says nothing, because PyTorch's wheels bring and
+// load it. torchcomms' extension with NCCLX linked into it, MSCCL++.
 constexpr auto kLibraries = std::to_array<Library>({
     {"nvshmem_bootstrap_", "NVSHMEM"},
     {"nvshmem_transport_", "NVSHMEM"},

@@ -1,5 +1,5 @@
-// In which order ranks made two collectives of different communicators: by vote of all ranks that make such calls, and by
-// what each rank used to do. Where two orders meet, the order of the few is the wrong one.
+// In which order ranks made two collectives of different communicators: by vote of all ranks that make such calls, and
+// by what each rank used to do. Where two orders meet, the order of the few is the wrong one.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct CallPlace {
     bool exchange = false;  // sends and receives between all members as one group: the sequence is that of each pair
 };
 
-// Processes that made one call before the other, or that made only the one. Ranks outside a communicator vote with their
-// call of that number on the communicator that plays the same role for them.
+// Processes that made one call before the other, or that made only the one. Ranks outside a communicator vote with
+// their call of that number on the communicator that plays the same role for them.
 struct OrderVote {
     std::vector<uint32_t> a_first, b_first;
 
@@ -33,15 +33,15 @@ std::string order_of_few_text(const std::vector<int>& ranks, const OrderVote& vo
 // Did the process make that call, or the like of it on a sibling, behind that place in its history?
 bool made_after(const Run& run, uint32_t process, CallPlace later, uint32_t place);
 
-// Did the two processes interleave their calls on two communicators now in one way, now in another? Then threads of their
-// own make them, and that one of the calls comes first tells nothing.
+// Did the two processes interleave their calls on two communicators now in one way, now in another? Then threads of
+// their own make them, and that one of the calls comes first tells nothing.
 bool keeps_no_order(const Process& a, const Process& b, uint32_t first, uint32_t second);
 
 // "dp" of "dp0" and "dp:3". Empty where the name tells no role ("pg:14": a process group without a description).
 std::string_view role_in(std::string_view name);
 
-// Communicators that play the same role for other ranks: children of one split, or of one name but for a number, or nameless
-// and on other ranks at the same distances.
+// Communicators that play the same role for other ranks: children of one split, or of one name but for a number, or
+// nameless and on other ranks at the same distances.
 bool are_siblings(const Run& run, uint32_t a, uint32_t b);
 
 }  // namespace titan::analyzer

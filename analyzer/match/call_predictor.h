@@ -1,5 +1,6 @@
-// Predicts the next element of a sequence from its own past: the element that followed the longest earlier stretch equal
-// to the newest one. Training repeats its steps, so this is nearly always right, and it knows when it does not know.
+// Predicts the next element of a sequence from its own past: the element that followed the longest earlier stretch
+// equal to the newest one. Training repeats its steps, so this is nearly always right, and it knows when it does not
+// know.
 #pragma once
 
 #include <algorithm>
@@ -50,8 +51,8 @@ std::optional<size_t> predict(size_t position, Same&& same) {
     return unanimous && seen >= kShortSeen ? always : std::nullopt;
 }
 
-// Did the element at `position` ever follow what is before it? As much of that is looked at as stood there several times:
-// what alternates is no deviation, whichever was expected.
+// Did the element at `position` ever follow what is before it? As much of that is looked at as stood there several
+// times: what alternates is no deviation, whichever was expected.
 template <typename Same>
 bool has_followed_before(size_t position, Same&& same) {
     const size_t oldest = position > kMaxHistory ? position - kMaxHistory : 0;

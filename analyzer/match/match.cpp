@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kLookahead = 32;
 constexpr size_t kMaxPerCommunicator = 16;
 
-// The one word for a difference. The operation says most; a wrong datatype explains a wrong count (the same bytes), not the
-// other way round.
+// The one word for a difference. The operation says most; a wrong datatype explains a wrong count (the same bytes), not
+// the other way round.
 FindingKind kind_of_difference(const CallSignature& a, const CallSignature& b) {
     if (a.kind != b.kind || (a.kind == OpKind::kOtherCollective && a.agreed != b.agreed)) {
         return FindingKind::kOpMismatch;
@@ -284,8 +284,8 @@ class CommunicatorMatcher {
         return run_.process(cursor.ref).history[log_of(cursor).place(cursor.next)];
     }
 
-    // Compares the block of the lowest sequence number not compared yet. Members whose calls in it hash alike are one: the
-    // first of them stands for all. False when there is nothing left.
+    // Compares the block of the lowest sequence number not compared yet. Members whose calls in it hash alike are one:
+    // the first of them stands for all. False when there is nothing left.
     bool step() {
         uint64_t lowest = kNoSequence;
         for (const Cursor& cursor : cursors_) {

@@ -1,6 +1,6 @@
-// All calls of a process that its ring still holds, in a few bytes each: what was called, in which order, in which step.
-// Matching and predictions read this; full entries are kept for the newest calls and the unfinished ones only (condense.h).
-// Plain values, no thread-safety of their own.
+// All calls of a process that its ring still holds, in a few bytes each: what was called, in which order, in which
+// step. Matching and predictions read this; full entries are kept for the newest calls and the unfinished ones only
+// (condense.h). Plain values, no thread-safety of their own.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,8 @@ struct CallSignature {
     bool operator==(const CallSignature&) const = default;
 };
 
-// What the members of a communicator must agree on. Fields without a meaning for the operation hold "none" since decoding.
+// What the members of a communicator must agree on. Fields without a meaning for the operation hold "none" since
+// decoding.
 inline bool same_arguments(const CallSignature& a, const CallSignature& b) {
     return a.kind == b.kind && a.datatype == b.datatype && a.reduction == b.reduction && a.peer == b.peer &&
            a.count == b.count && a.agreed == b.agreed;

@@ -13,8 +13,8 @@ std::vector<const ThreadState*> issuing_threads(const Process& process);
 // Is one of those inside a call? Of a process that ended, that is where it ended.
 bool is_inside_a_call(const Process& process);
 bool is_sync_call(const std::string& name);
-// Nothing tells what its host does: a Flight Recorder file, or no CUDA call was seen at all (TITANTRACE_CUDA=off, a static
-// runtime).
+// Nothing tells what its host does: a Flight Recorder file, or no CUDA call was seen at all (TITANTRACE_CUDA=off, a
+// static runtime).
 bool is_host_unseen(const Process& process);
 
 // It aborted a communicator: whatever its host waited in, the abort let it go.
@@ -25,8 +25,8 @@ bool is_creation(OpKind kind);
 bool is_being_created(const Member& member);
 // The thread that tells most: one that is inside a call, else the one that was heard of last. Null: none is recorded.
 const ThreadState* most_informative_thread_state(const Process& process);
-// The thread that does the program's work: the main one, or the one that calls where the main one does nothing that is recorded (a worker
-// of Ray trains in a thread of its own).
+// The thread that does the program's work: the main one, or the one that calls where the main one does nothing that is
+// recorded (a worker of Ray trains in a thread of its own).
 int32_t working_thread(const Process& process);
 const Process* process_of_rank(const Run& run, int rank);
 

@@ -6,8 +6,8 @@
 
 namespace titan::analyzer {
 
-// The value that a share of `quantile` of the values does not exceed; 0 without values. Of an even number the lower middle
-// is the median: two values have no middle that anybody measured.
+// The value that a share of `quantile` of the values does not exceed; 0 without values. Of an even number the lower
+// middle is the median: two values have no middle that anybody measured.
 double quantile_of(std::vector<double> values, double quantile);
 inline double median_of(std::vector<double> values) { return quantile_of(std::move(values), 0.5); }
 // The upper median of durations, exactly; 0 without any.

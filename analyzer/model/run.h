@@ -123,8 +123,8 @@ struct ChannelCounts {
     uint16_t finished = 0;
 };
 
-// When a process came to one call of a communicator, and when it left: what timing is made of. A bounded sample that all
-// members choose alike (decode_timing.cpp). Times are CLOCK_REALTIME of the host, 0 unknown.
+// When a process came to one call of a communicator, and when it left: what timing is made of. A bounded sample that
+// all members choose alike (decode_timing.cpp). Times are CLOCK_REALTIME of the host, 0 unknown.
 struct Arrival {
     uint64_t sequence = 0;
     uint64_t bytes = 0;  // count times size, as passed
@@ -198,10 +198,10 @@ struct Member {
     int64_t typical_ns = 0;         // median from the call to its completion, over the newest calls; 0 unknown
     std::vector<Arrival> arrivals;  // a sample of them, by sequence number
     bool p2p_counted = false;
-    // What PyTorch's group says of itself (pg_status), -1 nothing. Its watchdog's newest look at each call's end and start,
-    // so up to a second old; calls that only count as one when a coalesced group ends count once. Numbers are those of
-    // collectives or, whatever came last, of the rank's own point-to-point calls (p2p_seq_id): in a group that has both they
-    // cannot be told apart. A call that is still inside NCCL on the host is not counted as enqueued.
+    // What PyTorch's group says of itself (pg_status), -1 nothing. Its watchdog's newest look at each call's end and
+    // start, so up to a second old; calls that only count as one when a coalesced group ends count once. Numbers are
+    // those of collectives or, whatever came last, of the rank's own point-to-point calls (p2p_seq_id): in a group that
+    // has both they cannot be told apart. A call that is still inside NCCL on the host is not counted as enqueued.
     int64_t last_enqueued = -1;
     int64_t last_started = -1;  // stays -1 without TORCH_NCCL_ENABLE_TIMING
     int64_t last_completed = -1;
@@ -236,9 +236,9 @@ struct ThreadPosition {
     uint32_t why_none = 0;                 // texts: where there are no frames
     std::vector<uint32_t> frames;          // texts, innermost first
     std::vector<uint32_t> libraries = {};  // texts: what each frame came with, 0 the program; may be shorter
-    // Of those, kNoIndex none: the innermost Python frame; what called it of the program itself, where it is not that; the
-    // innermost native frame that is neither the C library's nor the interpreter's nor ours, inside of the Python frame
-    // where there is one.
+    // Of those, kNoIndex none: the innermost Python frame; what called it of the program itself, where it is not that;
+    // the innermost native frame that is neither the C library's nor the interpreter's nor ours, inside of the Python
+    // frame where there is one.
     uint32_t python = kNoIndex;
     uint32_t caller = kNoIndex;
     uint32_t native = kNoIndex;
@@ -283,7 +283,8 @@ enum class Moment : uint8_t {
     kGuessed,   // nor does the file's time: no wait is longer than PyTorch's timeout lets it be
 };
 
-// What the recorder of a process sees by its nature. The loader sets it; what comes after asks for this and not who recorded.
+// What the recorder of a process sees by its nature. The loader sets it; what comes after asks for this and not who
+// recorded.
 struct Coverage {
     bool host_calls = true;  // inside which calls its threads are
     bool streams = true;     // which stream a call runs on, and what else does
@@ -369,8 +370,8 @@ struct Process {
     std::vector<Exchange> exchanges;  // the newest ones, where the record tells both sides
     std::vector<Member> members;
     std::vector<ThreadState> threads;
-    // Of the threads that call NCCL and of the main thread. First the one that tells most: that crashed, that is inside a
-    // call, else the main thread. Empty: the dump has no stacks.
+    // Of the threads that call NCCL and of the main thread. First the one that tells most: that crashed, that is inside
+    // a call, else the main thread. Empty: the dump has no stacks.
     std::vector<ThreadPosition> positions;
     std::vector<StreamWork> work;  // not known to be done
     StreamCoverage streams_seen;

@@ -27,7 +27,8 @@ Json number_or_null(uint64_t value) { return value == kNoSequence ? Json(nullptr
 
 Json time_or_null(uint64_t ticks) { return ticks == 0 ? Json(nullptr) : Json(ticks); }
 
-// The best of all witnesses, where `state` is what the ring's entry says: after kill -9 the stream's own marks know more.
+// The best of all witnesses, where `state` is what the ring's entry says: after kill -9 the stream's own marks know
+// more.
 Json device_or_null(const CollectiveEntry& entry, const format::RingImage& image) {
     switch (device_state(entry, image)) {
         case DeviceState::kNotReached: return "not_reached";

@@ -8,7 +8,8 @@
 namespace titan::analyzer {
 namespace {
 
-// Which native frames are runs of the interpreter, one for each entry among the Python frames; empty: that is not known.
+// Which native frames are runs of the interpreter, one for each entry among the Python frames; empty: that is not
+// known.
 std::vector<bool> find_runs(const std::vector<StackSite>& native, const std::vector<PythonSite>& python,
                             bool native_cut) {
     std::vector<bool> told(native.size());

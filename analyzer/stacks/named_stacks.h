@@ -77,9 +77,9 @@ struct ProcessStacks {
     std::vector<std::string> notes;    // what could not be seen, and why
 };
 
-// Names addresses of one process by the files that it had loaded, where they lie here and are still the same (by build id):
-// symbol tables, separate debug files, and source lines where there is debug information. One instance may serve many
-// processes: a file is read once, an address named once. Thread-safe.
+// Names addresses of one process by the files that it had loaded, where they lie here and are still the same (by build
+// id): symbol tables, separate debug files, and source lines where there is debug information. One instance may serve
+// many processes: a file is read once, an address named once. Thread-safe.
 class Symbols {
   public:
     // Where debug files that lie apart are looked for. kNearby: only where that costs next to nothing.
@@ -114,9 +114,9 @@ std::string site_text(const StackSite& site, const InlinedSite& inlined);
 std::string site_text(const PythonSite& site);
 bool is_interpreter(const StackSite& site);
 bool is_library(const std::string& path);
-// Both kinds of frames as one, innermost first: in the place of a run of the interpreter's C function, told by the tracer or
-// by its name, stand the Python frames of that run, and the interpreter's own frames are left out. Where the two do not fit
-// together, all native frames come first. `native_cut`: outer runs may be missing.
+// Both kinds of frames as one, innermost first: in the place of a run of the interpreter's C function, told by the
+// tracer or by its name, stand the Python frames of that run, and the interpreter's own frames are left out. Where the
+// two do not fit together, all native frames come first. `native_cut`: outer runs may be missing.
 struct Interleaving {
     struct Frame {
         bool python;

@@ -1,5 +1,5 @@
-// One time for all hosts, from the collectives themselves: nobody leaves a barrier-like collective before the last member
-// came to it, and all leave it nearly together.
+// One time for all hosts, from the collectives themselves: nobody leaves a barrier-like collective before the last
+// member came to it, and all leave it nearly together.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
-// Lateness of each member in each instance. A rank is late by what it comes after its peers, but no more than its own time
-// since the instance before exceeds theirs: time inside other collectives is somebody else's. Of another recorder's files,
-// where only durations are exact, both are told from them: who is late waits less, in this communicator and in all.
+// Lateness of each member in each instance. A rank is late by what it comes after its peers, but no more than its own
+// time since the instance before exceeds theirs: time inside other collectives is somebody else's. Of another
+// recorder's files, where only durations are exact, both are told from them: who is late waits less, in this
+// communicator and in all.
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -137,8 +138,8 @@ class Lateness {
 
     enum class Base { kClock, kEnd, kOwn };
 
-    // Clocks where they are good, else the end of the instance, which is one moment for all; without ends each rank's own
-    // time since the instance before, when all left nearly together.
+    // Clocks where they are good, else the end of the instance, which is one moment for all; without ends each rank's
+    // own time since the instance before, when all left nearly together.
     Base base_of(const CollectiveInstance& instance, double& noise_ns) const {
         const uint32_t host = timing_.clocks.host_of[instance.participants.front().member.process];
         bool one_host = true;
@@ -300,8 +301,8 @@ class Lateness {
         found.by_device &= instance.on_device;
     }
 
-    // Streams that wait at the same time wait longer together than the job does, so that own time is not told apart from
-    // it: who waits for a worse one in one communicator is late in the others because of that one.
+    // Streams that wait at the same time wait longer together than the job does, so that own time is not told apart
+    // from it: who waits for a worse one in one communicator is late in the others because of that one.
     void find_held() {
         std::map<uint32_t, std::pair<double, Actor>> latest;  // of each communicator
         std::map<Actor, double> cost_ns;

@@ -1,4 +1,5 @@
-// Hosts whose processors do not suffice for what runs on them: their ranks are late, and it is nobody's fault among them.
+// Hosts whose processors do not suffice for what runs on them: their ranks are late, and it is nobody's fault among
+// them.
 #pragma once
 
 #include <string>
@@ -18,7 +19,8 @@ struct OvercommittedHost {
 // By name.
 std::vector<OvercommittedHost> overcommitted_hosts(const Run& run);
 
-// Of lateness: on an overcommitted host it is possible at most. Where nothing is on record about the processors, it says so.
+// Of lateness: on an overcommitted host it is possible at most. Where nothing is on record about the processors, it
+// says so.
 void weigh_processors(const Run& run, Finding& finding);
 
 }  // namespace titan::analyzer

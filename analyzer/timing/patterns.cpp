@@ -182,8 +182,9 @@ double time_before(const TimeAxis& axis, size_t key) {
     return key == 0 ? axis.seen_ns() : axis.when_ns[key] - axis.when_ns[key - 1];
 }
 
-// Where a rank that is not late by any pattern loses nearly as much, chance decides which of them has one: so it is taken
-// for chance where only hosts were seen, which may run ahead of what counts, or where others are late by as much at times.
+// Where a rank that is not late by any pattern loses nearly as much, chance decides which of them has one: so it is
+// taken for chance where only hosts were seen, which may run ahead of what counts, or where others are late by as much
+// at times.
 void drop_among_equals(Timing& timing) {
     std::vector<RankTiming*> by_loss;
     for (RankTiming& rank : timing.ranks) {

@@ -1,4 +1,5 @@
-// Who is late, what it costs, since when and why: from instances of collectives. And collectives that are slow themselves.
+// Who is late, what it costs, since when and why: from instances of collectives. And collectives that are slow
+// themselves.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Which calls can have ended, where nobody watched the GPU: all are played in the order of their streams, as if nothing took
-// any time. What is left over then waits for what never comes, for each other, or disagrees with the other side.
+// Which calls can have ended, where nobody watched the GPU: all are played in the order of their streams, as if nothing
+// took any time. What is left over then waits for what never comes, for each other, or disagrees with the other side.
 #include "can_end.h"
 
 #include <algorithm>

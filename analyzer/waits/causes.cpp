@@ -18,8 +18,8 @@ constexpr int64_t kTypicalFactor = 5;
 constexpr int64_t kSlowestPaceNs = 60'000'000'000;
 constexpr size_t kTypicalCalls = 64;
 
-// Median time from the call to its completion, over the newest sends and receives of this member: a receive is handed over
-// long before its data is there, so it is measured against its like. 0 unknown.
+// Median time from the call to its completion, over the newest sends and receives of this member: a receive is handed
+// over long before its data is there, so it is measured against its like. 0 unknown.
 int64_t typical_p2p_ns(const Run& run, MemberRef ref) {
     const Process& process = run.process(ref);
     std::vector<int64_t> durations;
@@ -33,8 +33,8 @@ int64_t typical_p2p_ns(const Run& run, MemberRef ref) {
     return typical_of(std::move(durations));
 }
 
-// Of calls whose predecessors are overwritten nothing tells how long they usually take; it is about as long as from one to
-// the next.
+// Of calls whose predecessors are overwritten nothing tells how long they usually take; it is about as long as from one
+// to the next.
 int64_t pace_ns(const Run& run, const WaitNode& node) {
     const Waiter& first = node.waiting.front();
     const Process& process = run.process(first.member);
@@ -47,14 +47,15 @@ int64_t pace_ns(const Run& run, const WaitNode& node) {
     return std::min(pace, kSlowestPaceNs);
 }
 
-// How long we know the member to be missing: from the start of the wait to its own dump, by the clock of its host, or by
-// its own silence, which needs no common clock.
+// How long we know the member to be missing: from the start of the wait to its own dump, by the clock of its host, or
+// by its own silence, which needs no common clock.
 int64_t missing_for_ns(const Run& run, const Absence& absence, int64_t since_ns) {
     const Process& process = run.processes[absence.member.process];
     return std::max(process.now_ns - since_ns, process.now_ns - process.last_activity_ns());
 }
 
-// Behind calls whose entries are lost a call stands in line: what it takes to come to it, at the pace so far, is no hang.
+// Behind calls whose entries are lost a call stands in line: what it takes to come to it, at the pace so far, is no
+// hang.
 int64_t line_ns(const Process& process) {
     const uint64_t lost = lost_unfinished_calls(process);
     if (lost == 0 || called_a_hang(process) || process.sees.by_watchdog) {
@@ -94,7 +95,8 @@ bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
         return shortest > threshold;
     }
     return longest > threshold && std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
-               // A record that ends before the wait tells nothing of it: dumps may only have been made at different times.
+               // A record that ends before the wait tells nothing of it: dumps may only have been made at different
+               // times.
                const bool ends_before = absence.reason == AbsenceReason::kUnknown && absence.member.known();
                return !absence.member.known() || (ends_before && confirmed) || absence.reason == AbsenceReason::kLeft ||
                       missing_for_ns(run, absence, since) > threshold;
@@ -192,8 +194,9 @@ std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const Diagn
             hangs[node] = Hang::kByDeath;
         }
     }
-    // What a rank that is missing for long is held in hangs too; but where all have arrived only a moment ago, it will end,
-    // also when the stream of some has work to do first. Beside a death the others are held where they just happened to be.
+    // What a rank that is missing for long is held in hangs too; but where all have arrived only a moment ago, it will
+    // end, also when the stream of some has work to do first. Beside a death the others are held where they just
+    // happened to be.
     while (!queue.empty()) {
         const uint32_t node = queue.back();
         queue.pop_back();

@@ -9,14 +9,16 @@
 
 namespace titan::analyzer {
 
-// A snapshot of a healthy job has waits too. One hangs where somebody has waited for longer than this run ever waits, or
-// where a member died; beside a death the living are where they just happened to be, so their absence means nothing yet.
+// A snapshot of a healthy job has waits too. One hangs where somebody has waited for longer than this run ever waits,
+// or where a member died; beside a death the living are where they just happened to be, so their absence means nothing
+// yet.
 enum class Hang : uint8_t { kNone, kByDeath, kByTime };
 
 // By node.
 std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options);
 
-// How long a wait in this call usually is on the rank that came first, 0 unknown; and after how long it is called a hang.
+// How long a wait in this call usually is on the rank that came first, 0 unknown; and after how long it is called a
+// hang.
 int64_t usual_wait_ns(const Run& run, const WaitNode& node);
 int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options);
 

@@ -1,5 +1,5 @@
-// Where a rank's calls part from what ranks of the same role made, or from what it always made itself. Breaks ties between
-// ranks that wait for each other: the one that parted is the suspect.
+// Where a rank's calls part from what ranks of the same role made, or from what it always made itself. Breaks ties
+// between ranks that wait for each other: the one that parted is the suspect.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The calls of one NCCL group, or of one graph launch, end together: who waits for one of them waits for those that lack
-// somebody, too.
+// The calls of one NCCL group, or of one graph launch, end together: who waits for one of them waits for those that
+// lack somebody, too.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -67,8 +67,8 @@ bool comes_first_elsewhere(const Run& run, const Process& process, uint32_t plac
     });
 }
 
-// Both have come to the same later call, so a pipeline's pair has exchanged as much one way as the other: of the four counts
-// the one that differs from the other three is the wrong one.
+// Both have come to the same later call, so a pipeline's pair has exchanged as much one way as the other: of the four
+// counts the one that differs from the other three is the wrong one.
 SkipVerdict odd_of_pair(const Member& absent, const Member& waiter, const WaitNode& node) {
     const bool waiter_sends = node.source == waiter.rank;
     const uint64_t issued = waiter_sends ? waiter.sent_to(absent.rank) : waiter.received_from(absent.rank);
@@ -81,8 +81,8 @@ SkipVerdict odd_of_pair(const Member& absent, const Member& waiter, const WaitNo
     return issued == back ? SkipVerdict::kSkipped : missing == back ? SkipVerdict::kWaiterIsOdd : SkipVerdict::kNo;
 }
 
-// The absent member made `later`, which the waiter made only after the call it waits in. The vote of all ranks that make such
-// calls tells more than what each of the two used to do.
+// The absent member made `later`, which the waiter made only after the call it waits in. The vote of all ranks that
+// make such calls tells more than what each of the two used to do.
 SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, const WaitNode& node,
                        const Waiter& waiter, CallPlace later) {
     const bool collective = node.kind == WaitKind::kCollective;
@@ -153,9 +153,9 @@ bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& no
         return history[i].row == history[j].row && history[i].kind == history[j].kind &&
                history[i].peer == history[j].peer && history[i].count == history[j].count;
     };
-    // From the newest call back, as long as the missing one was not made: it must have gone on after the call that stands in
-    // its place, or it may only have changed the order; and not be steps behind.
-    // What ends communicators, a watchdog's abort above all, is no step of the program.
+    // From the newest call back, as long as the missing one was not made: it must have gone on after the call that
+    // stands in its place, or it may only have changed the order; and not be steps behind. What ends communicators, a
+    // watchdog's abort above all, is no step of the program.
     uint32_t size = history.size();
     while (size > 0 && !format::moves_data(history[size - 1].kind)) {
         --size;

@@ -9,15 +9,16 @@
 
 namespace titan::analyzer {
 
-// Did the absent member make calls, on the thread that makes those of this communicator, that a waiter made only after the
-// one it waits in, and that do not merely queue behind that or another? Then it passed the place where the missing call
-// belongs. (A call that a waiter has not come to either tells nothing: the waiter may be the one that left something out.)
-// Without step markers the two may have counted apart before, and then it is the waiter whose numbers are off: what each
-// used to do tells, else the vote of all ranks that make such calls. `orders`: by process.
+// Did the absent member make calls, on the thread that makes those of this communicator, that a waiter made only after
+// the one it waits in, and that do not merely queue behind that or another? Then it passed the place where the missing
+// call belongs. (A call that a waiter has not come to either tells nothing: the waiter may be the one that left
+// something out.) Without step markers the two may have counted apart before, and then it is the waiter whose numbers
+// are off: what each used to do tells, else the vote of all ranks that make such calls. `orders`: by process.
 SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent,
                               const WaitNode& node);
-// Without step markers: has the absent member made more sends, or receives, with a peer than any of those who wait had when
-// they came to the call? Then it is in a later step, and left the call out. What waits by other counts agrees on nothing.
+// Without step markers: has the absent member made more sends, or receives, with a peer than any of those who wait had
+// when they came to the call? Then it is in a later step, and left the call out. What waits by other counts agrees on
+// nothing.
 SkipVerdict ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& node);
 
 // Did the absent member make another call where it always made the missing one before?
@@ -29,7 +30,8 @@ bool more_often_than_usual(const Process& process, const Entry& entry);
 // Did it make about twice as many other calls before this one as ever lay between two of its kind? Then it left one out
 // there; where it only changed the order, fewer.
 bool skipped_a_repetition(const Process& process, const Entry& entry);
-// Its call of that number queues behind others: does it belong to a later step, because it left one out? Says so in `absence`.
+// Its call of that number queues behind others: does it belong to a later step, because it left one out? Says so in
+// `absence`.
 void note_earlier_skip(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence);
 // Did the record of this process end before the wait began? Then it says nothing about the wait.
 bool is_stale(const Process& process, const WaitNode& node);
@@ -39,8 +41,8 @@ bool went_to_a_later_step(const Process& process, const WaitNode& node);
 // Unfinished calls whose entries are overwritten: which call is at the head of their stream is not known then.
 uint64_t lost_unfinished_calls(const Process& process);
 bool has_lost_unfinished_calls(const Process& process);
-// Who a member is that never entered the creation of its communicator, as a global rank; -1 where nothing tells. Its place
-// on the line that the others lie on, or as far from them as in the communicators that are like it.
+// Who a member is that never entered the creation of its communicator, as a global rank; -1 where nothing tells. Its
+// place on the line that the others lie on, or as far from them as in the communicators that are like it.
 int who_never_came(const Run& run, const Communicator& communicator, size_t comm_rank);
 
 }  // namespace titan::analyzer

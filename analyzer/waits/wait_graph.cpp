@@ -173,8 +173,8 @@ class GraphBuilder {
             for (const ThreadState* thread : issuing_threads(run_.processes[process])) {
                 hold_thread(process, *thread, nodes);
             }
-            // Where nothing tells what the host does, an unfinished call is what it most likely waits for. A host that aborted a
-            // communicator waited until then.
+            // Where nothing tells what the host does, an unfinished call is what it most likely waits for. A host that
+            // aborted a communicator waited until then.
             if (is_host_unseen(run_.processes[process]) || (nodes.empty() && has_aborted(run_.processes[process]))) {
                 for (const auto& [index, node] : node_of_entry_[process]) {
                     nodes.insert(node);
@@ -185,7 +185,7 @@ class GraphBuilder {
         return holds_[process];
     }
 
-    // The same for one member. Where a process drives several ranks, each has a thread: the one that made its last call.
+    // The same for one member. A process that drives several ranks has a thread for each: that of its last call.
     std::vector<uint32_t> member_holds(MemberRef ref) {
         const Process& owner = run_.process(ref);
         const auto drives_another = [&](const Member& member) {
@@ -528,7 +528,7 @@ class GraphBuilder {
         graph_.edges_of.resize(graph_.nodes.size());
         for (uint32_t from = 0; from < graph_.nodes.size(); ++from) {
             for (Absence& absence : graph_.nodes[from].absent) {
-                // A member that waits in the very thing it is missing in (one thread for several devices) is held by itself.
+                // A member that waits in what it is missing in (one thread for several devices) is held by itself.
                 std::erase(absence.held_by, from);
                 for (const uint32_t to : absence.held_by) {
                     graph_.edges_of[from].push_back(static_cast<uint32_t>(graph_.edges.size()));

@@ -100,7 +100,8 @@ struct WaitGraph {
     // node -> nodes that a waiter issued before it (on other streams) or together with it. Used where the waits between
     // streams are not recorded: no proof of waiting, but what may follow from something else is no cause.
     std::vector<std::vector<uint32_t>> may_follow;
-    // node -> nodes whose calls run together with a call of it, as one NCCL group or graph launch: none ends before all do.
+    // node -> nodes whose calls run together with a call of it, as one NCCL group or graph launch: none ends before all
+    // do.
     std::vector<std::vector<uint32_t>> together;
     std::vector<StreamOrder> orders;  // by process
 };
@@ -113,8 +114,8 @@ const Waiter* first_call(const WaitNode& node);
 int64_t longest_wait_ns(const WaitNode& node);
 // When the newest record of those who wait ends.
 int64_t latest_end_ns(const WaitNode& node);
-// A Flight Recorder file that was written long before the others', when the wait had hardly begun, is no witness of it: its
-// rank may have raised an exception, written the file and left.
+// A Flight Recorder file that was written long before the others', when the wait had hardly begun, is no witness of it:
+// its rank may have raised an exception, written the file and left.
 bool ends_early(const Process& process, const WaitNode& node);
 // Takes such files out of those who wait.
 void set_early_records_aside(const Run& run, WaitGraph& graph);

@@ -1,7 +1,9 @@
-// The error file that torchrun gives each worker (TORCHELASTIC_ERROR_FILE): LOG_DIR/RUN_SUFFIX/attempt_N/LOCAL_RANK/error.json. PyTorch's
+// The error file that torchrun gives each worker (TORCHELASTIC_ERROR_FILE):
+// LOG_DIR/RUN_SUFFIX/attempt_N/LOCAL_RANK/error.json. PyTorch's
 // @record writes it:
 //
-//   {"message": {"message": "RuntimeError: ...", "extraInfo": {"py_callstack": "Traceback ...", "timestamp": "1795336072"}}}
+//   {"message": {"message": "RuntimeError: ...", "extraInfo": {"py_callstack": "Traceback ...", "timestamp":
+//   "1795336072"}}}
 //
 // Only the path tells whose it is, by its rank on its node; torchrun's own log names the file and so the rank.
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What readers of witnesses' text share. Nothing here allocates more than it is given, or believes a number that it cannot hold.
+// What readers of witnesses' text share. Nothing here allocates more than it is given, or believes a number that it
+// cannot hold.
 #pragma once
 
 #include <charconv>

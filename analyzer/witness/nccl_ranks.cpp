@@ -1,4 +1,5 @@
-// NCCL speaks of ranks of its communicators and of pids on nodes that it tells by address. Which ranks of the job are those?
+// NCCL speaks of ranks of its communicators and of pids on nodes that it tells by address. Which ranks of the job are
+// those?
 #include <algorithm>
 
 #include "witnessed.h"

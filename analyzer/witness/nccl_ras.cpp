@@ -1,6 +1,6 @@
-// NCCL's RAS subsystem, asked while the job ran: `ncclras -v` (text) and `ncclras -f Json`. It tells which processes do not answer, which it
-// considers dead, which communicators have errors, and how many collectives of a kind each rank has launched. Ranks are those of the
-// communicator; nodes are addresses, which no record has.
+// NCCL's RAS subsystem, asked while the job ran: `ncclras -v` (text) and `ncclras -f Json`. It tells which processes do
+// not answer, which it considers dead, which communicators have errors, and how many collectives of a kind each rank
+// has launched. Ranks are those of the communicator; nodes are addresses, which no record has.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -130,7 +130,8 @@ void read_communicator(const Json& communicator, std::vector<Testimony>& into) {
 
 // The text form.
 
-// "  Rank 4 -- GPU 4 managed by process 1681860 on node 172.16.64.212", "  Rank 0 has launched up to operation 6649 -- GPU 0 managed by
+// "  Rank 4 -- GPU 4 managed by process 1681860 on node 172.16.64.212", "  Rank 0 has launched up to operation 6649 --
+// GPU 0 managed by
 // ...", "  Process 1681860 on node 172.16.64.212 managing GPU 4".
 struct RasLine {
     int32_t rank = -1;

@@ -4,8 +4,8 @@
 //   srun: error: node-3: tasks 4,6-7: Exited with exit code 1
 //   slurmstepd: error: Detected 1 oom_kill event in StepId=17.0. Some of the step tasks have been OOM Killed.
 //
-// and its accounting, as `sacct --parsable2 (or --parsable) --format=JobID,State,ExitCode,NodeList,...` prints it. sacct knows steps and
-// no tasks, so its lines name no rank.
+// and its accounting, as `sacct --parsable2 (or --parsable) --format=JobID,State,ExitCode,NodeList,...` prints it.
+// sacct knows steps and no tasks, so its lines name no rank.
 #include <fmt/format.h>
 
 #include <algorithm>

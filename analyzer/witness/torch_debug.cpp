@@ -1,4 +1,5 @@
-// The periodic dumps of torch.distributed.debug (PyTorch 2.14 and later), NAME_YYYYMMDD_HHMMSS.txt of all ranks together:
+// The periodic dumps of torch.distributed.debug (PyTorch 2.14 and later), NAME_YYYYMMDD_HHMMSS.txt of all ranks
+// together:
 //
 //   === Rank 3: http://node-3:25999/handler/dump_traceback? ===
 //   Thread 0x00007f1e (most recent call first):
@@ -6,8 +7,8 @@
 //   === Rank 4: http://node-3:26000/handler/dump_traceback? ===
 //   Error: 503
 //
-// Stacks (`stacks`, `pyspy_dump`) tell where each rank stood, and any of them which rank did not answer. The tables of `fr_trace` hold less
-// than the Flight Recorder files that they were made of.
+// Stacks (`stacks`, `pyspy_dump`) tell where each rank stood, and any of them which rank did not answer. The tables of
+// `fr_trace` hold less than the Flight Recorder files that they were made of.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -9,9 +9,9 @@
 //     error_file: <N/A>
 //     traceback : Signal 9 (SIGKILL) received by PID 4711
 //
-// Times have no zone, so they are kept as text. Once one process has failed torchrun ends the others, says so ("Sending process 4712
-// closing signal SIGTERM") and lists them as failures, too: those come after. Where several others were found at one look, "first
-// observed" is no more than the lowest rank of them.
+// Times have no zone, so they are kept as text. Once one process has failed torchrun ends the others, says so ("Sending
+// process 4712 closing signal SIGTERM") and lists them as failures, too: those come after. Where several others were
+// found at one look, "first observed" is no more than the lowest rank of them.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,9 @@
-// Witnesses beside the recorders: what a launcher, a scheduler or NCCL itself wrote about the processes of a job, in files that are
-// given or lie beside the dumps. A witness tells of ranks that left no record, and how those ended that could not say it themselves.
+// Witnesses beside the recorders: what a launcher, a scheduler or NCCL itself wrote about the processes of a job, in
+// files that are given or lie beside the dumps. A witness tells of ranks that left no record, and how those ended that
+// could not say it themselves.
 //
-// Anybody may have written such a file: a reader trusts no byte, takes a bounded number of statements from it and throws nothing.
-// Another witness: one file in witness/ and a row in the table of witness.cpp.
+// Anybody may have written such a file: a reader trusts no byte, takes a bounded number of statements from it and
+// throws nothing. Another witness: one file in witness/ and a row in the table of witness.cpp.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,8 @@ struct WitnessReader {
 };
 std::span<const WitnessReader> witness_readers();
 
-// Files of these names are looked into where they lie beside dumps: logs, error files, what is usually redirected to a file.
+// Files of these names are looked into where they lie beside dumps: logs, error files, what is usually redirected to a
+// file.
 bool is_witness_name(std::string_view name);
 // One that is given by name may be called anything: its content decides.
 bool is_witness_file(const std::string& path);

@@ -1,6 +1,6 @@
-// What libfmt.so holds, compiled here once from fmt's headers: the tools must run on nodes that have no libfmt, and fmt as
-// a header-only library is compiled again into every object that formats a number, for three seconds each.
-// The instantiations are those that fmt's headers declare as extern.
+// What libfmt.so holds, compiled here once from fmt's headers: the tools must run on nodes that have no libfmt, and fmt
+// as a header-only library is compiled again into every object that formats a number, for three seconds each. The
+// instantiations are those that fmt's headers declare as extern.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -7,7 +7,8 @@
 namespace titan {
 namespace {
 
-// A static libc would load the machine's name services to answer, which belong to another libc: it reads the file alone.
+// A static libc would load the machine's name services to answer, which belong to another libc: it reads the file
+// alone.
 const passwd* look_up(uid_t user) {
 #ifdef TITAN_STATIC_PROGRAM
     std::FILE* const users = std::fopen("/etc/passwd", "re");

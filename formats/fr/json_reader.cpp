@@ -165,8 +165,8 @@ class Reader {
         return close(into, begin);
     }
 
-    // Entries have the same keys in the same order, and often the same words: what is as in the dict before is known by its
-    // bytes.
+    // Entries have the same keys in the same order, and often the same words: what is as in the dict before is known by
+    // its bytes.
     bool read_key(json::field& field, Value& before, Value& into) {
         if (is_same(field.key().raw(), before)) {
             into = before;

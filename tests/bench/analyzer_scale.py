@@ -3,9 +3,10 @@
 
   analyzer_scale.py --analyzer PROGRAM --synth PROGRAM [--full] [--check]
 
---full: the sizes of the issue, 1,024 ranks x 16,384 calls and 16,384 x 2,000 (about 1.2 GB of temporary files). --check: two
-small sizes, and exit status 1 when an entry more costs more memory than its budget. The rate counts the bytes of recorded
-calls that the dumps unpack to, per second of processor time: it does not depend on how many cores there are.
+--full: the sizes of the issue, 1,024 ranks x 16,384 calls and 16,384 x 2,000 (about 1.2 GB of temporary files).
+--check: two small sizes, and exit status 1 when an entry more costs more memory than its budget. The rate counts the
+bytes of recorded calls that the dumps unpack to, per second of processor time: it does not depend on how many cores
+there are.
 """
 import argparse
 import os
@@ -76,12 +77,14 @@ def main():
     options = parser.parse_args()
     if options.check:
         return check(options.analyzer, options.synth)
-    print(f"{'ranks':>6} {'calls':>6} {'cpu s':>7} {'MB/s per core':>14} {'peak MiB':>9} | {'kB per rank':>11} {'map s':>7} "
+    print(f"{'ranks':>6} {'calls':>6} {'cpu s':>7} {'MB/s per core':>14} {'peak MiB':>9} | {'kB per rank':>11} "
+          f"{'map s':>7} "
           f"{'reduce s':>8} {'peak MiB':>9}")
     for size in SIZES + (FULL_SIZES if options.full else ()):
         m = measure(options.analyzer, options.synth, *size)
         print(f"{m['ranks']:>6} {m['calls']:>6} {m['seconds']:>7.2f} {m['rate']:>14.0f} {m['peak_mib']:>9.0f} | "
-              f"{m['digest_kb']:>11.1f} {m['map_seconds']:>7.2f} {m['reduce_seconds']:>8.2f} {m['reduce_peak_mib']:>9.0f}",
+              f"{m['digest_kb']:>11.1f} {m['map_seconds']:>7.2f} {m['reduce_seconds']:>8.2f} "
+              f"{m['reduce_peak_mib']:>9.0f}",
               flush=True)
     return 0
 

@@ -1,4 +1,5 @@
-"""What finding out from where a call was made adds to it (TITANTRACE_STACKS=collective), beside the same call without, in turns.
+"""What finding out from where a call was made adds to it (TITANTRACE_STACKS=collective), beside the same call without,
+in turns.
 
 The stacks are as deep as the budgets say: 24 native frames, 20 Python frames."""
 import pathlib
@@ -18,7 +19,8 @@ PROGRAM = pathlib.Path(__file__).with_name("call_sites_program.py")
 def nanoseconds(command, library, stacks):
     with tempfile.TemporaryDirectory() as directory:
         env = environment(directory, library, TITANTRACE_STACKS=stacks, RANK="0", WORLD_SIZE="8")
-        return float(subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True, env=env).stdout)
+        return float(subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True,
+                                    env=env).stdout)
 
 
 def added(command, library, stacks):

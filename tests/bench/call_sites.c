@@ -1,4 +1,5 @@
-/* Loaded into Python by call_site_costs.py: NCCL calls from a stack of known depth, whose real function does nothing. */
+/* Loaded into Python by call_site_costs.py: NCCL calls from a stack of known depth, whose real function does nothing.
+ */
 #define _GNU_SOURCE
 #include <nccl.h>
 #include <time.h>

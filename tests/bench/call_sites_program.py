@@ -1,4 +1,5 @@
-"""Makes NCCL calls from a Python stack of known depth: call_sites_program.py LIBRARY PYTHON_DEPTH NATIVE_DEPTH CALLS REPEATS
+"""Makes NCCL calls from a Python stack of known depth: call_sites_program.py LIBRARY PYTHON_DEPTH NATIVE_DEPTH CALLS
+REPEATS
 
 Prints the least time of one call in nanoseconds."""
 import ctypes

@@ -1,6 +1,6 @@
-/* Calls functions inside measured(), for callgrind: `count_calls WHAT[,WHAT...] N`, each N times and then 2 N times; the difference
- * is what N calls cost, whatever start-up and first calls cost. `count_calls WHAT N DEPTH REPEATS` makes N calls that many native
- * frames deep, and prints the least time of one of them in any repeat in nanoseconds. */
+/* Calls functions inside measured(), for callgrind: `count_calls WHAT[,WHAT...] N`, each N times and then 2 N times;
+ * the difference is what N calls cost, whatever start-up and first calls cost. `count_calls WHAT N DEPTH REPEATS` makes
+ * N calls that many native frames deep, and prints the least time of one of them in any repeat in nanoseconds. */
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <cuda_runtime_api.h>

@@ -1,5 +1,6 @@
-/* Fills every collective slot of the ring with varied calls, says "filled", and does what the lines of its input say: "dump" prints
- * titan_dump's result and its duration in milliseconds, "cpu" the processor time of this process in milliseconds. */
+/* Fills every collective slot of the ring with varied calls, says "filled", and does what the lines of its input say:
+ * "dump" prints titan_dump's result and its duration in milliseconds, "cpu" the processor time of this process in
+ * milliseconds. */
 #define _POSIX_C_SOURCE 200809L
 #include <nccl.h>
 #include <stdint.h>

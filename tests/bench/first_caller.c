@@ -1,4 +1,5 @@
-/* A library that calls CUDA before the program does, as libc10_cuda does before libtorch_cuda launches kernels. Never installed. */
+/* A library that calls CUDA before the program does, as libc10_cuda does before libtorch_cuda launches kernels. Never
+ * installed. */
 #include <cuda_runtime_api.h>
 
 /* Looks at the result: a call that ends with a jump would be the program's. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""titan-analyze beside PyTorch's fr_trace on the same Flight Recorder files: seconds by the clock and peak memory, side by side
-in one run. Both read the files once before they are measured, so that they come from the page cache for both.
+"""titan-analyze beside PyTorch's fr_trace on the same Flight Recorder files: seconds by the clock and peak memory, side
+by side in one run. Both read the files once before they are measured, so that they come from the page cache for both.
 
     flight_recorder_costs.py --analyzer BUILD/analyzer/titan-analyze --python PYTHON [--ranks 1024] [--entries 2000]
 """
@@ -22,7 +22,8 @@ import fr_files  # noqa: E402
 PREFIX = "nccl_trace_rank_"
 GROUP = 8
 SITES = [[{"name": name, "filename": f"/opt/job/{file}.py", "line": line} for name, file, line in
-          (("all_reduce", "torch/distributed/distributed_c10d", 2810), (caller, "model", 100 + index), ("train_step", "train", 212))]
+          (("all_reduce", "torch/distributed/distributed_c10d", 2810), (caller, "model", 100 + index),
+           ("train_step", "train", 212))]
          for index, caller in enumerate(("attention", "mlp", "backward", "optimizer_step"))]
 
 
@@ -45,14 +46,16 @@ def job_of(rank, ranks, entries):
 def write(directory, ranks, entries, as_json=False):
     """Files as PyTorch writes them, by its pickler or as JSON; returns their bytes."""
     for rank in range(ranks):
-        job_of(rank, ranks, entries).write(directory, without=set(range(ranks)) - {rank}, prefix=PREFIX, as_json=as_json)
+        job_of(rank, ranks, entries).write(directory, without=set(range(ranks)) - {rank}, prefix=PREFIX,
+                                           as_json=as_json)
     return sum(path.stat().st_size for path in directory.iterdir())
 
 
 def run(argv, log):
     """(seconds, seconds on a core, peak bytes, exit status) of a program, which says what it says into `log`."""
     started = time.perf_counter()
-    actions = [(os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), (os.POSIX_SPAWN_DUP2, 1, 2)]
+    actions = [(os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+               (os.POSIX_SPAWN_DUP2, 1, 2)]
     pid = os.posix_spawn(str(argv[0]), [str(argument) for argument in argv], dict(os.environ), file_actions=actions)
     _, status, usage = os.wait4(pid, 0)
     return (time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024,
@@ -74,7 +77,8 @@ def flight_recorder_costs(analyzer, python, ranks=1024, entries=2000):
         as_json = directory / "json"
         as_json.mkdir()
         write(as_json, ranks, entries, as_json=True)
-        json_seconds, _, json_peak_bytes, json_status = min(run([analyzer, as_json, "--no-rings"], log) for _ in range(3))
+        json_seconds, _, json_peak_bytes, json_status = min(run([analyzer, as_json, "--no-rings"], log)
+                                                            for _ in range(3))
         if json_status != 1:
             raise RuntimeError(f"titan-analyze of JSON, status {json_status}: {log.read_text()[-2000:]}")
         theirs = run([python, "-m", "torch.distributed.flight_recorder.fr_trace", files, "-p", PREFIX], log)
@@ -89,7 +93,8 @@ def flight_recorder_costs(analyzer, python, ranks=1024, entries=2000):
             row("titan-analyze's peak memory, JSON", json_peak_bytes / 1e6, 300, "MB"),
             row("time, titan-analyze / fr_trace", seconds / theirs[0], 0.01, ""),
             row("time on a core, titan-analyze / fr_trace", core_seconds / theirs[1], None, ""),
-            row("fr_trace's peak memory", theirs[2] / 1e6, None, "MB"), row("titan-analyze's peak memory", peak_bytes / 1e6, None, "MB"),
+            row("fr_trace's peak memory", theirs[2] / 1e6, None, "MB"),
+            row("titan-analyze's peak memory", peak_bytes / 1e6, None, "MB"),
             row("memory, titan-analyze / fr_trace", peak_bytes / theirs[2], 1, "")]
 
 

@@ -1,12 +1,13 @@
 """Instructions that the recorder adds to one call, counted by callgrind, against their budgets.
 
 Counted only inside measured() of count_calls, as a difference: (2N calls - N calls) / N with the preload, less the same
-without it. Start-up, the first calls and the loop cancel out, and so the result is the same on every run. One process makes all
-calls, because valgrind's own start takes most of the time.
+without it. Start-up, the first calls and the loop cancel out, and so the result is the same on every run. One process
+makes all calls, because valgrind's own start takes most of the time.
 
-Callgrind quirks: it counts instructions, not time (an rdtsc is one instruction, here and on the bill); without its vDSO a
-clock_gettime is a system call, whose kernel side it does not count, so the numbers hold for the TSC clock only and a
-machine without a trusted TSC is skipped; threads run one at a time, and the tracer's own threads are outside measured().
+Callgrind quirks: it counts instructions, not time (an rdtsc is one instruction, here and on the bill); without its vDSO
+a clock_gettime is a system call, whose kernel side it does not count, so the numbers hold for the TSC clock only and a
+machine without a trusted TSC is skipped; threads run one at a time, and the tracer's own threads are outside
+measured().
 """
 import argparse
 import os
@@ -18,11 +19,12 @@ import sys
 import tempfile
 
 CALLS = 1000
-# What count_calls knows, and the budget of one call there: a span is two markers; graph_launch launches a graph with 100
-# all_reduces, empty_graph one without.
+# What count_calls knows, and the budget of one call there: a span is two markers; graph_launch launches a graph with
+# 100 all_reduces, empty_graph one without.
 BUDGETS = [("all_reduce", 300), ("step", 150), ("span", 2 * 150), ("event", 150), ("metric", 150),
            ("graph_launch", 100 * 140), ("empty_graph", 250),
-           # A kernel launch, and one whose runtime calls a driver function that it looked up: our wrapper, passed through.
+           # A kernel launch, and one whose runtime calls a driver function that it looked up: our wrapper, passed
+           # through.
            ("launch", 120), ("inner_launch", 150), ("event_record", None)]
 # The same call on a device that is observed, by method: with the driver's part, which is next to nothing here.
 OBSERVED = [("all_reduce", method) for method in ("writes", "events", "timing")]
@@ -55,9 +57,11 @@ def environment(directory, library=None, **settings):
 def counts(command, library, **settings):
     """Instructions inside each call of measured(), one after another."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=measured", "--dump-after=measured",
+        command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=measured",
+                   "--dump-after=measured",
                    f"--callgrind-out-file={directory}/counts", *map(str, command)]
-        ran = subprocess.run(command, capture_output=True, text=True, env=environment(directory, library, **settings), check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, env=environment(directory, library, **settings),
+                             check=False)
         dumps = sorted(pathlib.Path(directory).glob("counts.*"), key=lambda path: int(path.suffix[1:]))
         found = [int(re.search(r"^totals: (\d+)", path.read_text(), re.M).group(1)) for path in dumps]
     if ran.returncode or not found:
@@ -77,7 +81,8 @@ def measure(program, library):
     bare, recorded = per_call(program, calls, None), per_call(program, calls, library)
     rows = [{"name": call, "budget": budget, "measured": recorded[call] - bare[call]} for call, budget in BUDGETS]
     observed = [{"name": f"{call}, {method}", "budget": None,
-                 "measured": per_call(program, [call], library, TITANTRACE_GPU_PROGRESS=method, NOTHING_CUDA_CONTEXT="1")[call]
+                 "measured": per_call(program, [call], library, TITANTRACE_GPU_PROGRESS=method,
+                                      NOTHING_CUDA_CONTEXT="1")[call]
                  - bare[call]} for call, method in OBSERVED]
     return rows + observed
 
@@ -87,7 +92,8 @@ def measure_call_sites(program, calls_of_python, library):
     def per_call_of(command, stacks):  # of the second repeat: all is known by then
         return counts(command, library, TITANTRACE_STACKS=stacks, RANK="0", WORLD_SIZE="8")[-1] / CALLS
     native = [program, "all_reduce", CALLS, 24, 2]
-    python = [sys.executable, pathlib.Path(__file__).with_name("call_sites_program.py"), calls_of_python, 20, 0, CALLS, 2]
+    python = [sys.executable, pathlib.Path(__file__).with_name("call_sites_program.py"), calls_of_python, 20, 0, CALLS,
+              2]
     return [{"name": name, "budget": budget, "measured": per_call_of(command, stacks) - per_call_of(command, "dump")}
             for (name, stacks, budget), command in zip(CALL_SITES, (native, python))]
 

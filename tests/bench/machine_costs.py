@@ -1,8 +1,8 @@
 """The measurements that need a clock, the file system or another program: each function returns rows for scripts/bench.
 
-A row is {name, measured, budget, unit, better: "below"|"above"}; budget is None where there is none. What could not be measured
-has a row, too: measured is None, and why says the reason. Times are medians or ratios within one run, because one machine's
-nanoseconds say nothing about another's.
+A row is {name, measured, budget, unit, better: "below"|"above"}; budget is None where there is none. What could not be
+measured has a row, too: measured is None, and why says the reason. Times are medians or ratios within one run, because
+one machine's nanoseconds say nothing about another's.
 """
 import json
 import os
@@ -35,7 +35,8 @@ def within(entry):
 
 def google_benchmark(program, library, directory, extra=None):
     """{benchmark: nanoseconds}, medians of seven repetitions."""
-    run = subprocess.run([str(program), "--benchmark_format=json", "--benchmark_repetitions=7", "--benchmark_min_time=0.1",
+    run = subprocess.run([str(program), "--benchmark_format=json", "--benchmark_repetitions=7",
+                          "--benchmark_min_time=0.1",
                           "--benchmark_report_aggregates_only=true"], capture_output=True, text=True, check=True,
                          env={**environment(directory, library), **(extra or {})})
     return {entry["run_name"]: entry["cpu_time"] for entry in json.loads(run.stdout)["benchmarks"]
@@ -43,8 +44,8 @@ def google_benchmark(program, library, directory, extra=None):
 
 
 def record_costs(program, library, lttng, why_no_lttng):
-    """Both sides in one run of this function: with the preload less without it, and LTTng's two tracepoints beside (in the session
-    whose environment `lttng` is; None: there is none, and why)."""
+    """Both sides in one run of this function: with the preload less without it, and LTTng's two tracepoints beside (in
+    the session whose environment `lttng` is; None: there is none, and why)."""
     with tempfile.TemporaryDirectory() as directory:
         extra = {"LTTNG_UST_REGISTER_TIMEOUT": "-1", **lttng} if lttng is not None else {}
         plain = google_benchmark(program, None, directory, extra)
@@ -56,7 +57,8 @@ def record_costs(program, library, lttng, why_no_lttng):
             row("record one metric", cost["metric"], None, "ns")]
     pair, ratio = "two LTTng-UST tracepoints", "LTTng pair / our record"
     if "lttng_enter_and_leave" not in traced:
-        why_no_lttng = "record_cost was built without LTTng-UST: scripts/setup --bench installs it and configures the build again"
+        why_no_lttng = ("record_cost was built without LTTng-UST: scripts/setup --bench installs it and configures the "
+                        "build again")
     if why_no_lttng:
         return rows + [not_measured(name, why_no_lttng) for name in (pair, ratio)]
     return rows + [row(pair, traced["lttng_enter_and_leave"], None, "ns"),
@@ -76,7 +78,8 @@ class LttngSession:
         self.daemon = None
         self.name = f"titan-bench-{os.getpid()}"
         if self.lttng("list").returncode:
-            self.daemon = subprocess.Popen(["lttng-sessiond", "--no-kernel", "--quiet"], env={**os.environ, **self.environment},
+            self.daemon = subprocess.Popen(["lttng-sessiond", "--no-kernel", "--quiet"],
+                                           env={**os.environ, **self.environment},
                                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             for _ in range(100):
                 if not self.lttng("list").returncode:
@@ -91,7 +94,8 @@ class LttngSession:
         return self.environment
 
     def lttng(self, *arguments):
-        return subprocess.run(["lttng", *arguments], capture_output=True, text=True, env={**os.environ, **self.environment},
+        return subprocess.run(["lttng", *arguments], capture_output=True, text=True,
+                              env={**os.environ, **self.environment},
                               check=False)
 
     def __exit__(self, *_):
@@ -142,7 +146,8 @@ def dump_costs(program, library, collectives=20000):
         rings, dumps = pathlib.Path(directory) / "rings", pathlib.Path(directory) / "dumps"
         rings.mkdir()
         env = {**environment(directory, library), "TITANTRACE_RING_DIR": str(rings), "TITANTRACE_DIR": str(dumps)}
-        process = subprocess.Popen([str(program), str(collectives)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        process = subprocess.Popen([str(program), str(collectives)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True,
                                    env=env)
         process.stdout.readline()
         process.stdin.write("dump\n")

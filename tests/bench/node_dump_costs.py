@@ -1,7 +1,8 @@
 """The dump of all ranks of a node at once, beside that of one: rows for scripts/bench.
 
-Time is from the request to the last file with its final name, and ends with the processors: eight ranks on two of them cannot take as long as
-one. What each rank's dump costs in processor time must not grow with the ranks; that is judged on every machine.
+Time is from the request to the last file with its final name, and ends with the processors: eight ranks on two of them
+cannot take as long as one. What each rank's dump costs in processor time must not grow with the ranks; that is judged
+on every machine.
 """
 import os
 import pathlib
@@ -22,7 +23,8 @@ COLLECTIVES = 20000  # more than the ring holds
 
 class Rank:
     def __init__(self, program, number, env):
-        self.process = subprocess.Popen([str(program), str(COLLECTIVES)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        self.process = subprocess.Popen([str(program), str(COLLECTIVES)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                         env={**env, "RANK": str(number), "LOCAL_RANK": str(number)})
 
     def ask(self, word):
@@ -52,7 +54,8 @@ def one_dump(ranks, dumps):
 def dumps_of(program, library, size):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         dumps = pathlib.Path(directory) / "dumps"
-        env = environment(directory, library, WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size), TITANTRACE_KEEP=str(ROUNDS + 1))
+        env = environment(directory, library, WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size),
+                          TITANTRACE_KEEP=str(ROUNDS + 1))
         ranks = [Rank(program, number, env) for number in range(size)]
         try:
             for rank in ranks:
@@ -73,5 +76,6 @@ def node_dump_costs(program, library):
                  row(f"{size} rank{'s' if size > 1 else ''}: processor time of each", used[size], None, "ms")]
     last, processors = SIZES[-1], len(os.sched_getaffinity(0))
     rows += [row(f"{last} ranks / 1, processor time of each", used[last] / used[1], MOST, "times"),
-             row(f"{last} ranks / 1, time on {processors} processors", wall[last] / wall[1], MOST if processors >= last else None, "times")]
+             row(f"{last} ranks / 1, time on {processors} processors", wall[last] / wall[1],
+                 MOST if processors >= last else None, "times")]
     return rows

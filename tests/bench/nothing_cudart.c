@@ -1,5 +1,5 @@
-/* A libcudart that does nothing but, in one of its launches, what NVIDIA's does: call a driver function that it looked up.
- * Never installed. */
+/* A libcudart that does nothing but, in one of its launches, what NVIDIA's does: call a driver function that it looked
+ * up. Never installed. */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
-"""A row that scripts/bench could not measure is named with its reason (a record_cost without LTTng's tracepoints stands in), and each
-part is printed when it is measured."""
+"""A row that scripts/bench could not measure is named with its reason (a record_cost without LTTng's tracepoints stands
+in), and each part is printed when it is measured."""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -40,7 +40,8 @@ class Rows(unittest.TestCase):
         self.assertIn("was built without LTTng-UST", why)
 
     def test_a_machine_without_lttng(self):
-        self.assertEqual(self.missing(f"{OURS} lttng_enter_and_leave", None, "there is no daemon"), {"there is no daemon"})
+        self.assertEqual(self.missing(f"{OURS} lttng_enter_and_leave", None, "there is no daemon"),
+                         {"there is no daemon"})
 
     def test_both_there(self):
         self.assertEqual(self.missing(f"{OURS} lttng_enter_and_leave", {}, ""), set())
@@ -66,7 +67,8 @@ class Parts(unittest.TestCase):
             parts = [bench.measure(lambda: stub, part) for part in ("first", "second")]
         self.assertIn("one thing", stub.printed)
         self.assertIn("not measured: second: no such machine", said.getvalue())
-        self.assertEqual([(len(rows), missing) for rows, missing in parts], [(1, {}), (0, {"second": "no such machine"})])
+        self.assertEqual([(len(rows), missing) for rows, missing in parts],
+                         [(1, {}), (0, {"second": "no such machine"})])
 
 
 if __name__ == "__main__":

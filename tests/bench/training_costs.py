@@ -1,8 +1,9 @@
 """What the recorder costs a whole simulated training loop, and which part of it costs what.
 
-A run's start-up cancels out: each figure is (long run - short run) / steps between. Variants take turns, so that the machine's
-moods strike all of them; what is compared is the median of the ratios within one round. Processor time is quoted beside the
-clock, because on a machine with fewer cores than ranks everything that the recorder's threads do delays the loop."""
+A run's start-up cancels out: each figure is (long run - short run) / steps between. Variants take turns, so that the
+machine's moods strike all of them; what is compared is the median of the ratios within one round. Processor time is
+quoted beside the clock, because on a machine with fewer cores than ranks everything that the recorder's threads do
+delays the loop."""
 import os
 import statistics
 import tempfile
@@ -13,7 +14,8 @@ from machine_costs import row
 
 SHORT, LONG = 10, 60
 # The host is busy for a while in every step and launches kernels, as a framework does; the device works beside it.
-LOOP = ["--ranks", "8", "--tp", "2", "--pp", "2", "--work-ms", "8", "--step-ms", "20", "--kernels", "40", "--bytes", "16k"]
+LOOP = ["--ranks", "8", "--tp", "2", "--pp", "2", "--work-ms", "8", "--step-ms", "20", "--kernels", "40", "--bytes",
+        "16k"]
 # name, settings; the first is everything on, as it comes.
 VARIANTS = [("everything on", {}),
             ("without device progress", {"TITANTRACE_GPU_PROGRESS": "off"}),

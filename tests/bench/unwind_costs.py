@@ -1,6 +1,7 @@
 """What finding the callers of a call costs: our unwind rules beside libunwind's cached trace, both warm and in turns.
 
-The figures decide whether rules of our own are worth their code: they are where libunwind takes twice as long or longer."""
+The figures decide whether rules of our own are worth their code: they are where libunwind takes twice as long or
+longer."""
 import shutil
 import subprocess
 
@@ -11,7 +12,8 @@ WALKS, COUNTED, FRAMES, REPEATS, ROUNDS = 20_000, 1000, 24, 5, 5
 
 
 def nanoseconds(program, walk):
-    ran = subprocess.run([str(program), walk, str(WALKS), str(FRAMES), str(REPEATS)], capture_output=True, text=True, check=True)
+    ran = subprocess.run([str(program), walk, str(WALKS), str(FRAMES), str(REPEATS)], capture_output=True, text=True,
+                         check=True)
     return float(ran.stdout)
 
 

@@ -1,6 +1,6 @@
 // What finding the callers costs, DEPTH frames deep: our own unwind rules beside libunwind's cached trace, both warm.
-// `unwind_walks ours|libunwind N DEPTH REPEATS`: N walks inside measured() for callgrind, and the least time of one walk in any
-// repeat, in nanoseconds. Both must find the same frames, or the figures would say nothing.
+// `unwind_walks ours|libunwind N DEPTH REPEATS`: N walks inside measured() for callgrind, and the least time of one
+// walk in any repeat, in nanoseconds. Both must find the same frames, or the figures would say nothing.
 #include <pthread.h>
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-"""CUDA calls and stream work of a ring or dump, read by the second reader's rules (formats/FORMAT.md, 3.5, 3.8 and 3.10)."""
+"""CUDA calls and stream work of a ring or dump, read by the second reader's rules (formats/FORMAT.md, 3.5, 3.8 and
+3.10)."""
 
 import collections
 import pathlib
@@ -34,8 +35,10 @@ class Records:
 
     def work(self):
         for place in self._slots(9):
-            _, stream, thing, amount, _, name, thread, call, kind, flags = struct.unpack_from("<QQQQQIIIBB", self.ring.image, place + 8)
-            yield Work(WORK_KINDS.get(kind, kind), self.ring.text(call), self.ring.text(name), stream, thing, amount, thread, bool(flags & 1))
+            _, stream, thing, amount, _, name, thread, call, kind, flags = struct.unpack_from(
+                "<QQQQQIIIBB", self.ring.image, place + 8)
+            yield Work(WORK_KINDS.get(kind, kind), self.ring.text(call), self.ring.text(name), stream, thing, amount,
+                       thread, bool(flags & 1))
 
     def counted(self):
         """Sums over the threads."""

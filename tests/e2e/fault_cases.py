@@ -1,7 +1,7 @@
 """What can go wrong in a training job, one row each: how it is made to happen, and what the verdict must be.
 
-In titan-sim's steps tp issues 3 operations, dp 2, world 1 (2 with a checkpoint): a fault in step 5 strikes tp #15, dp #10,
-world #5. tests/simgpu/README.md explains the faults.
+In titan-sim's steps tp issues 3 operations, dp 2, world 1 (2 with a checkpoint): a fault in step 5 strikes tp #15, dp
+#10, world #5. tests/simgpu/README.md explains the faults.
 """
 
 import dataclasses
@@ -89,9 +89,9 @@ CASES = [
               "reduce_scatter", records=1),
     FaultCase("spin_wide", WIDE + " --use-split", "spin rank=13 comm=tp step=5", ("rank_not_arrived",), (13,), "tp",
               15, "all_reduce"),
-    # At the start of a step all operations before it have ended: the first of the step is what the others wait in. The steps
-    # are long, because the end of an operation is seen up to 20 ms late, and by a dead rank never; and a crash dumps at once,
-    # so the rank lets the others arrive first.
+    # At the start of a step all operations before it have ended: the first of the step is what the others wait in. The
+    # steps are long, because the end of an operation is seen up to 20 ms late, and by a dead rank never; and a crash
+    # dumps at once, so the rank lets the others arrive first.
     FaultCase("killed", "--ranks 4" + SLOW, "sleep rank=2 step=5 ms=500; kill rank=2 step=5", ("rank_dead",), (2,),
               "dp", 10, "reduce_scatter"),
     FaultCase("killed_split", DP4 + " --use-split" + SLOW, "kill rank=5 step=5", ("rank_dead",), (5,), None, None,
@@ -109,29 +109,36 @@ CASES = [
     # The device.
     FaultCase("kernel_hangs", DP4, "hang-kernel rank=5 comm=dp step=5", ("gpu_queue_blocked",), (5,), "dp", 10,
               "reduce_scatter", words=("simgpu_hang_kernel",)),
-    FaultCase("kernel_hangs_by_events", DP4, "hang-kernel rank=5 comm=dp step=5", ("gpu_queue_blocked",), (5,), "dp", 10,
+    FaultCase("kernel_hangs_by_events", DP4, "hang-kernel rank=5 comm=dp step=5", ("gpu_queue_blocked",), (5,), "dp",
+              10,
               "reduce_scatter", words=("simgpu_hang_kernel",), settings={"TITANTRACE_GPU_PROGRESS": "events"}),
-    FaultCase("copy_hangs", DP4, "hang-copy rank=5 comm=tp step=5", ("gpu_queue_blocked",), (5,), "tp", 15, "all_reduce",
+    FaultCase("copy_hangs", DP4, "hang-copy rank=5 comm=tp step=5", ("gpu_queue_blocked",), (5,), "tp", 15,
+              "all_reduce",
               words=("cop",)),
     FaultCase("event_wait_hangs", DP4, "hang-event rank=2 comm=tp step=5", ("gpu_queue_blocked",), (2,), "tp", 15,
               "all_reduce", words=("simgpu_hang_kernel", "event")),
     FaultCase("host_function_hangs", DP4, "hang-host rank=3 comm=dp step=5", ("gpu_queue_blocked",), (3,), "dp", 10,
               "reduce_scatter", words=("host function",)),
     # Nobody sees the GPU: what one rank alone handed over is named, and what is certain and ahead leads.
-    FaultCase("kernel_hangs_unwatched", DP4, "hang-kernel rank=5 comm=dp step=5", ("gpu_queue_blocked",), (5,), None, None,
+    FaultCase("kernel_hangs_unwatched", DP4, "hang-kernel rank=5 comm=dp step=5", ("gpu_queue_blocked",), (5,), None,
+              None,
               None, ("possible",), words=("simgpu_hang_kernel",), settings=UNWATCHED),
-    FaultCase("other_datatype_unwatched", DP4, "dtype rank=5 comm=dp step=5 type=float64", ("dtype_mismatch",), (5,), "dp",
+    FaultCase("other_datatype_unwatched", DP4, "dtype rank=5 comm=dp step=5 type=float64", ("dtype_mismatch",), (5,),
+              "dp",
               10, "reduce_scatter", ("certain",), settings=UNWATCHED),
-    FaultCase("other_reduction_unwatched", DP4, "redop rank=5 comm=dp step=5 op=max", ("redop_mismatch",), (5,), "dp", 10,
+    FaultCase("other_reduction_unwatched", DP4, "redop rank=5 comm=dp step=5 op=max", ("redop_mismatch",), (5,), "dp",
+              10,
               "reduce_scatter", ("certain",), settings={**STRICT, **UNWATCHED}),
     FaultCase("channel_hangs", DP4, "stuck-channel rank=5 comm=dp step=5", ("stuck_in_flight",), (1, 3, 5, 7), "dp", 10,
               "reduce_scatter", settings={"TITANTRACE_NCCL_PLUGIN": "progress"}, evidence=("channel",)),
     # Graphs: replayed, skipped, captured and never run.
-    FaultCase("replay_skipped", DP4 + " --graphs --checkpoint-every 8", "graph-skip rank=5 step=5", ("op_mismatch", "rank_not_arrived"), (5,),
+    FaultCase("replay_skipped", DP4 + " --graphs --checkpoint-every 8", "graph-skip rank=5 step=5",
+              ("op_mismatch", "rank_not_arrived"), (5,),
               None, None, None, words=("replay", "graph")),
     FaultCase("captured_not_run", DP4, "graph-eager rank=5 comm=dp step=5", ("capture_mismatch",), (5,), "dp", 10,
               "reduce_scatter", words=("graph",)),
-    FaultCase("sleeps_between_replays", DP4 + " --graphs", "sleep rank=6 step=5 ms=60000", ("rank_not_arrived",), (6,), None,
+    FaultCase("sleeps_between_replays", DP4 + " --graphs", "sleep rank=6 step=5 ms=60000", ("rank_not_arrived",), (6,),
+              None,
               None, None),
     FaultCase("never_finishes", DP4, "stuck rank=5 comm=dp step=5", ("stuck_in_flight",), (1, 3, 5, 7), "dp", 10,
               "reduce_scatter"),

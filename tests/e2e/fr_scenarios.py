@@ -1,5 +1,5 @@
-"""What PyTorch's own tests of its Flight Recorder analyzer (test/distributed/flight_recorder/test_fr_analysis.py, PyTorch 2.13) put
-to it, as dumps of two ranks, and what titan-analyze must say of the same files.
+"""What PyTorch's own tests of its Flight Recorder analyzer (test/distributed/flight_recorder/test_fr_analysis.py,
+PyTorch 2.13) put to it, as dumps of two ranks, and what titan-analyze must say of the same files.
 
 Theirs are dictionaries in memory with one state for all; ours are files as PyTorch writes them: numbers count up, calls
 that can never end are still scheduled.
@@ -19,7 +19,8 @@ FIVE = [[5, 5]]
 
 
 def call(name, inputs=FOUR, outputs=None, state="completed", dtype="Float", group="0"):
-    return {"name": name, "inputs": inputs, "outputs": inputs if outputs is None else outputs, "state": state, "dtype": dtype,
+    return {"name": name, "inputs": inputs, "outputs": inputs if outputs is None else outputs, "state": state,
+            "dtype": dtype,
             "group": group}
 
 
@@ -58,7 +59,8 @@ SCENARIOS = (
              "SIZE_OR_SYNTAX_MISMATCH", "size_mismatch", (0, 1), OF_TWO),
     Scenario("other datatype", ([*BEFORE, waiting("all_reduce")], [*BEFORE, waiting("all_reduce", dtype="Half")]),
              "COLLECTIVE_DTYPE_MISMATCH", "dtype_mismatch", (0, 1), OF_TWO),
-    Scenario("gather with outputs on its root only", ([call("gather", FOUR, [[4, 4], [4, 4]])], [call("gather", FOUR, [[]])]),
+    Scenario("gather with outputs on its root only",
+             ([call("gather", FOUR, [[4, 4], [4, 4]])], [call("gather", FOUR, [[]])]),
              "", None),
     Scenario("one has finished, one has not", ([*BEFORE, waiting("all_reduce")], [*BEFORE, call("all_reduce")]),
              "COLLECTIVE_STATE_MISMATCH", "stuck_in_flight", (0,),
@@ -69,17 +71,21 @@ SCENARIOS = (
     Scenario("two broadcasts in a group", ([coalesced("coalesced", call("broadcast"), call("broadcast"))],
                                            [coalesced("coalesced", call("broadcast"), call("broadcast"))]), "", None),
     Scenario("uneven all_gather that differs",
-             ([*BEFORE, coalesced("ALLGATHER_coalesced", waiting("_broadcast_oop"), waiting("_broadcast_oop", FIVE), state="scheduled")],
-              [*BEFORE, coalesced("ALLGATHER_coalesced", waiting("_broadcast_oop"), waiting("_broadcast_oop"), state="scheduled")]),
+             ([*BEFORE, coalesced("ALLGATHER_coalesced", waiting("_broadcast_oop"), waiting("_broadcast_oop", FIVE),
+                                  state="scheduled")],
+              [*BEFORE, coalesced("ALLGATHER_coalesced", waiting("_broadcast_oop"), waiting("_broadcast_oop"),
+                                  state="scheduled")]),
              "SIZE_OR_SYNTAX_MISMATCH", "size_mismatch", (0, 1), OF_TWO),
-    Scenario("uneven reduce_scatter", ([coalesced("REDUCE_SCATTER_coalesced", call("_reduce_oop"), call("_reduce_oop"))],
-                                       [coalesced("REDUCE_SCATTER_coalesced", call("_reduce_oop"), call("_reduce_oop"))]), "", None),
+    Scenario("uneven reduce_scatter",
+             ([coalesced("REDUCE_SCATTER_coalesced", call("_reduce_oop"), call("_reduce_oop"))],
+              [coalesced("REDUCE_SCATTER_coalesced", call("_reduce_oop"), call("_reduce_oop"))]), "", None),
     Scenario("a group that one rank never entered",
              ([*BEFORE], [*BEFORE, coalesced("REDUCE_SCATTER_coalesced", waiting("_reduce_oop"), waiting("_reduce_oop"),
                                              state="scheduled")]),
              "missing ranks: {0}", "rank_not_arrived", (0,)),
     # Not in PyTorch's tests: what its users complain of.
-    Scenario("the first rank is the wrong one", ([*BEFORE, waiting("reduce")], *([*BEFORE, waiting("all_reduce")] for _ in range(3))),
+    Scenario("the first rank is the wrong one",
+             ([*BEFORE, waiting("reduce")], *([*BEFORE, waiting("all_reduce")] for _ in range(3))),
              "Culprit rank 1", "op_mismatch", (0,), "by majority rank 0; fr_trace blames ranks 1, 2 and 3"),
     Scenario("a rank that is missing", (*([*BEFORE, waiting("all_reduce")] for _ in range(3)), [*BEFORE]),
              "missing ranks: {3}", "rank_not_arrived", (3,)),
@@ -103,9 +109,11 @@ def job_of(scenario):
         for item in calls:
             if isinstance(item, list):
                 *inner, end = item
-                job.coalesced(rank, end["group"], [(one["name"], one["inputs"], one["outputs"]) for one in inner], end["name"],
+                job.coalesced(rank, end["group"], [(one["name"], one["inputs"], one["outputs"]) for one in inner],
+                              end["name"],
                               end["state"])
             else:
                 job.call(rank, item["group"], item["name"], item["inputs"], item["outputs"], item["state"],
-                         input_dtypes=[item["dtype"]] * len(item["inputs"]), output_dtypes=[item["dtype"]] * len(item["outputs"]))
+                         input_dtypes=[item["dtype"]] * len(item["inputs"]),
+                         output_dtypes=[item["dtype"]] * len(item["outputs"]))
     return job

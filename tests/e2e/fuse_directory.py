@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A directory as a file server gives it to one host: every operation goes through this program, which can be slow, hang or fail.
+"""A directory as a file server gives it to one host: every operation goes through this program, which can be slow, hang
+or fail.
 
     fuse_directory.py BACKING MOUNTPOINT CONTROL
 
@@ -26,8 +27,10 @@ ATTRIBUTES = struct.Struct("<6Q10I")
 ENTRY = struct.Struct("<4Q2I")
 
 # The operations that the kernel may ask for; others are answered with ENOSYS, which it takes for "never ask again".
-(LOOKUP, FORGET, GETATTR, SETATTR, MKDIR, UNLINK, RMDIR, RENAME, LINK, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC, FLUSH, INIT, OPENDIR,
- READDIR, RELEASEDIR, CREATE, INTERRUPT, BATCH_FORGET) = (1, 2, 3, 4, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 25, 26, 27, 28, 29, 35, 36, 42)
+(LOOKUP, FORGET, GETATTR, SETATTR, MKDIR, UNLINK, RMDIR, RENAME, LINK, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC,
+ FLUSH, INIT, OPENDIR,
+ READDIR, RELEASEDIR, CREATE, INTERRUPT, BATCH_FORGET) = (1, 2, 3, 4, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 25,
+                                                          26, 27, 28, 29, 35, 36, 42)
 SILENT = (FORGET, BATCH_FORGET, INTERRUPT)
 
 
@@ -48,7 +51,8 @@ class Directory:
     def attributes(self, status):
         times = [int(value) for value in (status.st_atime, status.st_mtime, status.st_ctime)]
         parts = [value % 10**9 for value in (status.st_atime_ns, status.st_mtime_ns, status.st_ctime_ns)]
-        return ATTRIBUTES.pack(status.st_ino, status.st_size, status.st_blocks, *times, *parts, status.st_mode, status.st_nlink, status.st_uid,
+        return ATTRIBUTES.pack(status.st_ino, status.st_size, status.st_blocks, *times, *parts, status.st_mode,
+                               status.st_nlink, status.st_uid,
                                status.st_gid, 0, 4096, 0)
 
     def entry(self, path):
@@ -123,7 +127,8 @@ class Directory:
             return b""
         if operation == STATFS:
             room = os.statvfs(path)
-            return struct.pack("<5Q4I24x", room.f_blocks, room.f_bfree, room.f_bavail, room.f_files, room.f_ffree, room.f_bsize, 255,
+            return struct.pack("<5Q4I24x", room.f_blocks, room.f_bfree, room.f_bavail, room.f_files, room.f_ffree,
+                               room.f_bsize, 255,
                                room.f_frsize, 0)
         if operation in (FSYNC, FLUSH):
             return b""

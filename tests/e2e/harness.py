@@ -1,4 +1,5 @@
-"""What all end-to-end tests share: a directory of their own, the preload, jobs that end with the test, and the analyzer.
+"""What all end-to-end tests share: a directory of their own, the preload, jobs that end with the test, and the
+analyzer.
 
     test_x.py --build DIR [unittest arguments]       run by hand, e.g. with -v or a test's name
 
@@ -24,11 +25,12 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = None
 SLOW = 1  # what times are multiplied by: sanitizers take their time
-PATIENCE = 3  # what limits are multiplied by besides: tests give those of an idle machine, and ours may be anything but that
+PATIENCE = 3  # multiplies every limit: tests give the limits of an idle machine, and this one may be busy
 
 HEALTHY, FINDINGS, UNUSABLE = 0, 1, 2
 RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID",
-                  "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "TORCHELASTIC_RUN_ID", "LD_PRELOAD", "LD_LIBRARY_PATH")
+                  "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "TORCHELASTIC_RUN_ID", "LD_PRELOAD",
+                  "LD_LIBRARY_PATH")
 
 
 def tracer():
@@ -83,7 +85,8 @@ class Ran:
         number = len(list(place.glob("ran-*.out")))
         self._out, self._err = place / f"ran-{number}.out", place / f"ran-{number}.err"
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
-            self.process = subprocess.Popen(self.argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            self.process = subprocess.Popen(self.argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out,
+                                            stderr=err,
                                             start_new_session=True, **options)
         self.pid = self.process.pid
 
@@ -107,7 +110,8 @@ class Ran:
             raise AssertionError(f"still running after {limit_s} s: {shlex.join(self.argv)}") from None
 
     def wait_says(self, text, limit_s=20):
-        wait_for(lambda: text in self.stdout or self.status is not None, limit_s, f"'{text}' from {shlex.join(self.argv)}")
+        wait_for(lambda: text in self.stdout or self.status is not None, limit_s,
+                 f"'{text}' from {shlex.join(self.argv)}")
         if text not in self.stdout:
             raise AssertionError(f"ended with {self.status} before it said '{text}'")
 
@@ -197,7 +201,8 @@ class Place:
         return Analysis(done.status, parsed, done.stdout, done.stderr)
 
     def show(self, *arguments, starting=False):
-        """Recorded calls as dictionaries. Of a job that is starting: none while its rings are there but not yet to be read."""
+        """Recorded calls as dictionaries. Of a job that is starting: none while its rings are there but not yet to be
+        read."""
         done = self.run([BUILD / "analyzer" / "titan-analyze", "show", *arguments, "--json", "--ring-dir", self.rings],
                         self.env(preload=False))
         if done.status != 0 and not (starting and done.status in (FINDINGS, UNUSABLE)):
@@ -208,7 +213,8 @@ class Place:
 
     def stacks(self, *arguments):
         """Processes with the stacks of their threads, by rank."""
-        done = self.run([BUILD / "analyzer" / "titan-analyze", "stacks", self.dumps, "--json", "--no-rings", *arguments],
+        done = self.run([BUILD / "analyzer" / "titan-analyze", "stacks", self.dumps, "--json", "--no-rings",
+                         *arguments],
                         self.env(preload=False))
         if done.status != 0:
             raise AssertionError(f"titan-analyze stacks: status {done.status}: {done.stderr}")
@@ -343,7 +349,8 @@ def main(at_once=1):
     if at_once > 1:
         AtOnce.workers = at_once
         loader.suiteClass = AtOnce
-    result = unittest.main(module="__main__", argv=[sys.argv[0], *rest], testLoader=loader, testRunner=Runner, exit=False).result
+    result = unittest.main(module="__main__", argv=[sys.argv[0], *rest], testLoader=loader, testRunner=Runner,
+                           exit=False).result
     if result.wasSuccessful() and result.skipped and result.passed == 0:
         print(result.skipped[0][1], file=sys.stderr)  # scripts/test-tally takes the last line for the reason
         sys.exit(SKIPPED)

@@ -1,7 +1,9 @@
-"""Hosts on one machine, as a job sees them: each has its own host name, boot, processes, network, clocks and /dev/shm for rings, and reaches the
-dump directory through a file server of its own that a test can slow down, hang or take away (fuse_directory.py).
+"""Hosts on one machine, as a job sees them: each has its own host name, boot, processes, network, clocks and /dev/shm
+for rings, and reaches the dump directory through a file server of its own that a test can slow down, hang or take away
+(fuse_directory.py).
 
-What the simulated NCCL shares between ranks is one directory of memory, mounted as /dev/shm of all hosts; rings lie beside it, each host its own.
+What the simulated NCCL shares between ranks is one directory of memory, mounted as /dev/shm of all hosts; rings lie
+beside it, each host its own.
 """
 
 import os
@@ -45,7 +47,8 @@ def missing():
         return "needs root: hosts are namespaces with mounts of their own"
     if not os.path.exists("/dev/fuse"):
         return "no /dev/fuse: the dump directory of several hosts is served through it"
-    tried = subprocess.run(["unshare", "--net", "--uts", "--mount", "--pid", "--time", "--fork", "--mount-proc", "--monotonic", "1", "mount", "--bind",
+    tried = subprocess.run(["unshare", "--net", "--uts", "--mount", "--pid", "--time", "--fork", "--mount-proc",
+                            "--monotonic", "1", "mount", "--bind",
                             "/dev/null", "/proc/sys/kernel/random/boot_id"], capture_output=True, text=True)
     return "" if tried.returncode == 0 else f"the kernel forbids namespaces: {tried.stderr.strip()}"
 
@@ -75,12 +78,17 @@ class Hosts:
         name = self.names[index]
         of_host = dict(
             HOST=name, HOST_INDEX=index, PER_HOST=self.per_host, PYTHON=sys.executable,
-            SERVER=pathlib.Path(__file__).with_name("fuse_directory.py"), BACKING=self.place.dumps, SHARED=self.shared, CONTROL=self.control,
-            MEMORY=self.place.rings, RINGS=self.place.path / "rings", BOOT_ID=self.place.path / f"boot-{name}", TMPDIR=self.place.tmp / name,
+            SERVER=pathlib.Path(__file__).with_name("fuse_directory.py"), BACKING=self.place.dumps, SHARED=self.shared,
+            CONTROL=self.control,
+            MEMORY=self.place.rings, RINGS=self.place.path / "rings", BOOT_ID=self.place.path / f"boot-{name}",
+            TMPDIR=self.place.tmp / name,
             TITANTRACE_RING_DIR=self.place.path / "rings", TITANTRACE_DIR=self.shared, TITANTRACE_RUN_ID=None,
-            WORLD_SIZE=self.per_host * len(self.names), LOCAL_WORLD_SIZE=self.per_host, MASTER_ADDR=self.names[0], MASTER_PORT=29500,
-            SIMGPU_RENDEZVOUS=self.place.meet, SIMGPU_JOB_PID=1, SIMGPU_HOST_INDEX=index, SIMGPU_DIR=harness.stand_ins(),
-            SHIFTED_CLOCK_S=self.clocks[index], LD_PRELOAD=harness.BUILD / "tests" / "e2e" / "libshifted_clock.so", OMP_NUM_THREADS=1)
+            WORLD_SIZE=self.per_host * len(self.names), LOCAL_WORLD_SIZE=self.per_host, MASTER_ADDR=self.names[0],
+            MASTER_PORT=29500,
+            SIMGPU_RENDEZVOUS=self.place.meet, SIMGPU_JOB_PID=1, SIMGPU_HOST_INDEX=index,
+            SIMGPU_DIR=harness.stand_ins(),
+            SHIFTED_CLOCK_S=self.clocks[index], LD_PRELOAD=harness.BUILD / "tests" / "e2e" / "libshifted_clock.so",
+            OMP_NUM_THREADS=1)
         return self.place.env(preload=False, **{**of_host, **settings})
 
     def start(self, command, of_host=None, **settings):
@@ -89,8 +97,10 @@ class Hosts:
         for index in range(len(self.names)):
             # As after boots at different times.
             boot = ["--time", "--monotonic", str(1000 * index), "--boottime", str(1000 * index)]
-            self.ran.append(self.place.start(["unshare", "--net", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *boot, "sh", "-c", ENTER,
-                                              "sh", *command], self.env(index, **{**settings, **(of_host or {}).get(index, {})})))
+            self.ran.append(self.place.start(["unshare", "--net", "--uts", "--mount", "--pid", "--fork",
+                                              "--kill-child", "--mount-proc", *boot, "sh", "-c", ENTER,
+                                              "sh", *command],
+                                             self.env(index, **{**settings, **(of_host or {}).get(index, {})})))
         return self.ran
 
     def any_ended(self):
@@ -102,7 +112,8 @@ class Hosts:
 
     def on_host(self, index, *command):
         """Runs something beside the job."""
-        return self.place.run(["nsenter", "--target", str(self.first_process(index)), "--mount", "--uts", "--pid", "--net", *command],
+        return self.place.run(["nsenter", "--target", str(self.first_process(index)), "--mount", "--uts", "--pid",
+                               "--net", *command],
                               self.env(index, LD_PRELOAD=None), 60)
 
     def signal(self, index, number):
@@ -115,4 +126,5 @@ def titan_run(*options):
 
 
 def simulated_job(steps, *options):
-    return [str(word) for word in (harness.stand_ins() / "titan-sim", "--tp", "2", "--steps", steps, "--step-ms", "2", *options)]
+    return [str(word)
+            for word in (harness.stand_ins() / "titan-sim", "--tp", "2", "--steps", steps, "--step-ms", "2", *options)]

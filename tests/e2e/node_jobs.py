@@ -25,7 +25,8 @@ class NodeCase(harness.Case):
     def tool(self, name, *arguments, **settings):
         """Only this place's rings: not what other tests leave in /tmp."""
         rings = [] if {"--ring-dir", "--help"} & set(arguments) else ["--ring-dir", self.place.rings]
-        return self.place.run([harness.BUILD / "tools" / name, *arguments, *rings], self.place.env(preload=False, **settings), 60)
+        return self.place.run([harness.BUILD / "tools" / name, *arguments, *rings],
+                              self.place.env(preload=False, **settings), 60)
 
     def lingering_ranks(self, size, **settings):
         ranks = self.place.start_ranks("e2e-processes", "linger", size, **settings)
@@ -35,7 +36,8 @@ class NodeCase(harness.Case):
 
     def start_job(self, *options, ranks=4, **settings):
         pid_file = self.place.path / "pids"
-        self.place.start([harness.stand_ins() / "titan-sim", "--ranks", ranks, "--tp", "2", "--steps", "100000", "--step-ms", "2",
+        self.place.start([harness.stand_ins() / "titan-sim", "--ranks", ranks, "--tp", "2", "--steps", "100000",
+                          "--step-ms", "2",
                           "--timeout-s", "600", "--pid-file", pid_file, *options],
                          self.place.env(**{"TITANTRACE_TIMEOUT_S": 0, **settings}))
         harness.wait_for(pid_file.exists, 20, "the job starts")
@@ -43,11 +45,13 @@ class NodeCase(harness.Case):
 
     def steps(self):
         """By rank."""
-        return {p["rank"]: p["step"] for p in json.loads(self.tool("titan-dump", "--list", "--json").stdout)["processes"]}
+        return {p["rank"]: p["step"]
+                for p in json.loads(self.tool("titan-dump", "--list", "--json").stdout)["processes"]}
 
     def hung_job(self, fault="sleep rank=2 step=5 ms=600000", ranks=4, **settings):
         pids = self.start_job(ranks=ranks, SIMGPU_FAULTS=fault, **settings)
-        harness.wait_for(lambda: len(self.steps()) == ranks and set(self.steps().values()) == {5}, 20, "all ranks come to step 5")
+        harness.wait_for(lambda: len(self.steps()) == ranks and set(self.steps().values()) == {5}, 20,
+                         "all ranks come to step 5")
         time.sleep(1.5 * harness.SLOW)  # a wait that is shorter is none
         return pids
 

@@ -23,12 +23,15 @@ fr_trace.main([sys.argv[1], "-p", "nccl_trace_rank_"])
 
 def pythons():
     """Interpreters with libraries of their own: commands, by what they call themselves."""
-    commands = [[sys.executable]] + [command.split() for command in os.environ.get("TITAN_PYTHONS", "").split(";") if command]
-    commands += [["/usr/bin/python3"]] + [[str(path)] for path in sorted(pathlib.Path.home().glob(".pyenv/versions/*/bin/python3"))]
+    commands = [[sys.executable]] + [command.split() for command in os.environ.get("TITAN_PYTHONS", "").split(";")
+                                     if command]
+    commands += [["/usr/bin/python3"]] + [[str(path)]
+                                          for path in sorted(pathlib.Path.home().glob(".pyenv/versions/*/bin/python3"))]
     found = {}
     for command in commands:
         try:
-            asked = subprocess.run([*command, "-c", "import sys, sysconfig; print(sys.version_info[:3], sysconfig.get_config_var("
+            asked = subprocess.run([*command, "-c",
+                                    "import sys, sysconfig; print(sys.version_info[:3], sysconfig.get_config_var("
                                     "'Py_GIL_DISABLED'), sysconfig.get_config_var('Py_ENABLE_SHARED'))"],
                                    capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError):
@@ -44,9 +47,11 @@ def line_of(text):
 
 class CallSites(harness.Case):
     def start(self, *options, ranks=2, python=(sys.executable,), **settings):
-        settings = {"TITANTRACE_STACKS": "collective", "SIMGPU_DIR": harness.stand_ins(), "WORLD_SIZE": ranks, **settings}
+        settings = {"TITANTRACE_STACKS": "collective", "SIMGPU_DIR": harness.stand_ins(), "WORLD_SIZE": ranks,
+                    **settings}
         return [self.place.start([*python, TRAIN, "--step-ms", "2", *options],
-                                 self.place.env(RANK=rank, LOCAL_RANK=rank, SIMTRAIN_STORE=self.place.path / "store", **settings))
+                                 self.place.env(RANK=rank, LOCAL_RANK=rank, SIMTRAIN_STORE=self.place.path / "store",
+                                                **settings))
                 for rank in range(ranks)]
 
     def train(self, *options, **settings):
@@ -58,7 +63,8 @@ class CallSites(harness.Case):
 
     def decode(self, *options):
         """As the second reader, written from FORMAT.md, sees the dumps."""
-        done = subprocess.run([sys.executable, harness.ROOT / "tests" / "synth" / "titan_decode.py", *options, *self.place.dump_files()],
+        done = subprocess.run([sys.executable, harness.ROOT / "tests" / "synth" / "titan_decode.py", *options,
+                               *self.place.dump_files()],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
@@ -67,7 +73,8 @@ class CallSites(harness.Case):
         """Every call, frame by frame."""
         job = "Job." if qualified else ""
         maker, thrown = line_of('getattr(self.lib, "simtrain_" + name)'), line_of("self.lib.simtrain_init_comm(")
-        within = {"reduce_scatter": "backward", "all_gather": "backward", "all_reduce": "optimizer", "broadcast": "checkpoint"}
+        within = {"reduce_scatter": "backward", "all_gather": "backward", "all_reduce": "optimizer",
+                  "broadcast": "checkpoint"}
         seen = set()
         for call in calls:
             frames = [(frame["function"], frame["line"]) for frame in call["python_frames"]]
@@ -77,8 +84,9 @@ class CallSites(harness.Case):
                 self.assertEqual(frames[:2], [(job + "init_comms", thrown), ("main", line_of("job.init_comms(store)"))])
             elif call["op"] in within:
                 self.assertEqual(call["called_at"], f"train.py:{maker} in {job}call")
-                self.assertEqual(frames[:3], [(job + "call", maker), ("train_step", line_of(f'job.call("{within[call["op"]]}")')),
-                                              ("main", line_of("        train_step(job, markers, step, args)"))])
+                self.assertEqual(frames[:3],
+                                 [(job + "call", maker), ("train_step", line_of(f'job.call("{within[call["op"]]}")')),
+                                  ("main", line_of("        train_step(job, markers, step, args)"))])
             self.assertEqual(frames[-1], ("<module>", line_of("    main()")))
             self.assertFalse(call["python_cut"])
             seen.add(call["op"])
@@ -92,7 +100,8 @@ class CallSites(harness.Case):
             self.assertEqual(frames[-1]["function"], "_start")
             self.assertTrue(all(frame["module"] for frame in frames), frames)
         source = (harness.ROOT / "tests" / "simgpu" / "sim" / "trainer.cpp").read_text().splitlines()
-        inner = {(frame["function"], pathlib.Path(frame["file"]).name, frame["line"]) for call in calls if call["op"] == "comm_destroy"
+        inner = {(frame["function"], pathlib.Path(frame["file"]).name, frame["line"])
+                 for call in calls if call["op"] == "comm_destroy"
                  for frame in call["native_frames"][:1]}
         (function, file, line), = inner
         self.assertEqual((function, file), ("simgpu::Trainer::destroy_comms()", "trainer.cpp"))
@@ -110,11 +119,13 @@ class CallSites(harness.Case):
         for ring in self.decode("--call-sites"):
             self.assertTrue(ring["python"].startswith("CPython 3."), ring)
             made, kept = sum(ring["uses"]) + ring["dropped"], len(ring["uses"])
-            self.assertEqual((made, ring["dropped"]), (len([call for call in calls if call["rank"] == ring["rank"]]), 0))
+            self.assertEqual((made, ring["dropped"]),
+                             (len([call for call in calls if call["rank"] == ring["rank"]]), 0))
             self.assertLess(kept, 16)
             # Repeats that found their stack in the table: all but what was dropped.
             self.assertGreaterEqual(sum(uses - 1 for uses in ring["uses"]) / (made - kept), 0.99)
-        text = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "show", self.place.dumps, "--no-rings", "--last", "3"],
+        text = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "show", self.place.dumps, "--no-rings",
+                               "--last", "3"],
                               self.place.env(preload=False)).stdout
         self.assertIn(f"at train.py:{line_of('getattr(self.lib')} in Job.call", text)
 
@@ -123,7 +134,8 @@ class CallSites(harness.Case):
         calls = self.place.show(self.place.dumps)
         self.expect_native(calls)
         self.assertEqual({len(call["python_frames"]) for call in calls}, {0})
-        self.assertTrue(all("trainer.cpp:" in call["called_at"] for call in calls if call["op"] == "comm_destroy"), calls)
+        self.assertTrue(all("trainer.cpp:" in call["called_at"] for call in calls if call["op"] == "comm_destroy"),
+                        calls)
 
     def test_python_frames_alone(self):
         self.train("--steps", "10", TITANTRACE_STACKS="collective:python")
@@ -141,7 +153,8 @@ class CallSites(harness.Case):
                 self.assertFalse(any("stack" in call for call in self.decode()))
 
     def test_finding_names_the_place(self):
-        self.start("--steps", "100000", "--tp", "4", ranks=4, SIMGPU_FAULTS="other rank=2 comm=tp step=5 kind=allgather",
+        self.start("--steps", "100000", "--tp", "4", ranks=4,
+                   SIMGPU_FAULTS="other rank=2 comm=tp step=5 kind=allgather",
                    TITANTRACE_TIMEOUT_S=3 * harness.SLOW)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 60, "the watchdog dumps all")
         analysis = self.place.analyze(self.place.dumps)
@@ -149,25 +162,30 @@ class CallSites(harness.Case):
         self.assertEqual((verdict["kind"], verdict["ranks"]), ("op_mismatch", [2]))
         place = f"called at train.py:{line_of('getattr(self.lib')} in Job.call"
         evidence = analysis.json["findings"][0]["evidence"]
-        self.assertTrue(any(line.startswith(f"rank 2: all_gather (float32 x 16,384), {place}, from train.py:") for line in evidence), evidence)
+        self.assertTrue(any(line.startswith(f"rank 2: all_gather (float32 x 16,384), {place}, from train.py:")
+                            for line in evidence), evidence)
         self.assertTrue(any("ranks 0-1,3: all_reduce" in line and place in line for line in evidence), evidence)
         digests = self.place.path / "digests"
-        made = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "--no-rings", "--into", digests],
+        made = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "--no-rings",
+                               "--into", digests],
                               self.place.env(preload=False))
         self.assertEqual(made.status, 0, made.stderr)
         self.assertEqual(self.place.analyze(digests).json["findings"], analysis.json["findings"])
 
     def test_ring_of_a_killed_process(self):
         jobs = self.start("--steps", "100000", TITANTRACE_DUMP_ON="none")
-        shown = lambda: self.place.show(self.place.rings, "--rank", "1", starting=True) if len(self.place.ring_files()) == 2 else []
+        shown = lambda: self.place.show(self.place.rings, "--rank", "1",
+                                        starting=True) if len(self.place.ring_files()) == 2 else []
         harness.wait_for(lambda: any(call["op"] == "broadcast" for call in shown()), 30, "a checkpoint")
         os.kill(jobs[1].pid, signal.SIGKILL)
         jobs[1].wait()
-        self.expect_sites([call for call in shown() if call["op"] in ("comm_init", "reduce_scatter", "all_reduce", "broadcast")])
+        self.expect_sites(
+            [call for call in shown() if call["op"] in ("comm_init", "reduce_scatter", "all_reduce", "broadcast")])
 
     def export(self):
         into = self.place.path / "fr"
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "export", self.place.dumps, "--into", into, "--no-rings"],
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "export", self.place.dumps, "--into",
+                               into, "--no-rings"],
                               self.place.env(preload=False))
         self.assertEqual(done.status, 0, done.stderr)
         return into
@@ -197,10 +215,12 @@ class CallSites(harness.Case):
         self.start("--steps", "100000", "--tp", "2", ranks=4, SIMGPU_FAULTS="sleep rank=3 comm=dp step=5 ms=60000",
                    TITANTRACE_TIMEOUT_S=3 * harness.SLOW)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 60, "the watchdog dumps all")
-        done = self.place.run([TORCH, "-c", READ_BY_PYTORCH, self.export()], self.place.env(preload=False, LD_LIBRARY_PATH=None), 120)
+        done = self.place.run([TORCH, "-c", READ_BY_PYTORCH, self.export()],
+                              self.place.env(preload=False, LD_LIBRARY_PATH=None), 120)
         self.assertEqual(done.status, 0, done.stderr)
         said = done.stdout + done.stderr
-        self.assertRegex(said, rf"collective stack trace: \n *simgpu::(.*\n)*? *Job.call at .*/train.py:{line_of('getattr(self.lib')}\n *train_step at ")
+        self.assertRegex(said, rf"collective stack trace: \n *simgpu::(.*\n)*? *Job.call at "
+                         rf".*/train.py:{line_of('getattr(self.lib')}\n *train_step at ")
 
     def test_every_python(self):
         found = pythons()
@@ -220,7 +240,8 @@ class CallSites(harness.Case):
                     if version >= (3, 7):
                         missing = f"Python frames of calls are missing: CPython 3.{version[1]} is not known"
                         self.assertEqual(jobs[0].stderr.count(missing), 1)
-                        listed = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "show", self.place.dumps, "--no-rings"],
+                        listed = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "show",
+                                                 self.place.dumps, "--no-rings"],
                                                 self.place.env(preload=False))
                         self.assertEqual(listed.stdout.count(missing), 2, "once for each rank")
             print(f"call sites of {' '.join(command)} {name}: tested", file=sys.stderr)
@@ -228,7 +249,8 @@ class CallSites(harness.Case):
 
 class WithoutPython(harness.Case):
     def test_forked_children_and_their_parent(self):
-        ran = self.place.start_rank("e2e-processes", "fork-nccl", TITANTRACE_STACKS="collective", TITANTRACE_DUMP_ON="exit")
+        ran = self.place.start_rank("e2e-processes", "fork-nccl", TITANTRACE_STACKS="collective",
+                                    TITANTRACE_DUMP_ON="exit")
         ran.wait_says("done")
         self.place.go()
         self.assertEqual((ran.wait(), ran.stderr.count("missing")), (0, 0), ran.stderr)

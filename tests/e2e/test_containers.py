@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Containers as they are: a /dev/shm of 64 MiB over three attempts, RuntimeDefault's seccomp filter, a read-only root, another
-user, a PID namespace, limits. Each is a real namespace or filter; a healthy job is unharmed, the end of a rank is found."""
+"""Containers as they are: a /dev/shm of 64 MiB over three attempts, RuntimeDefault's seccomp filter, a read-only root,
+another user, a PID namespace, limits. Each is a real namespace or filter; a healthy job is unharmed, the end of a rank
+is found."""
 
 import os
 import platform
@@ -47,13 +48,15 @@ mount --move "$PLACE/private-tmp" /tmp
 [ -z "$READ_ONLY" ] || mount -o remount,bind,ro /
 set +e
 """
-# Jobs of eight ranks, one after another, in each of which one is killed; the others are killed once all dumps are there.
+# Jobs of eight ranks, one after another, in each of which one is killed; the others are killed once all dumps are
+# there.
 ATTEMPTS = """
 for attempt in 0 1 2; do
     [ -z "$COUNTED" ] || export TORCHELASTIC_RESTART_COUNT=$attempt
     $JOB >"$PLACE/job.log" 2>&1 &
     tries=0
-    while [ "$(find "$TITANTRACE_DIR" -name 'rank*.titan' | wc -l)" -lt $((RANKS * (attempt + 1))) ] && [ $tries -lt 400 ]; do
+    dumps() { find "$TITANTRACE_DIR" -name 'rank*.titan' | wc -l; }
+    while [ "$(dumps)" -lt $((RANKS * (attempt + 1))) ] && [ $tries -lt 400 ]; do
         sleep 0.1; tries=$((tries + 1))
     done
     sleep 0.5
@@ -71,7 +74,8 @@ done
 def why_no_namespaces():
     if os.geteuid() != 0:
         return "needs root: mounts a /dev/shm of its own"
-    done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "mount", "-t", "tmpfs", "none", "/mnt"],
+    done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "mount", "-t", "tmpfs", "none",
+                           "/mnt"],
                           capture_output=True, text=True)
     return "" if done.returncode == 0 else f"the kernel forbids namespaces: {done.stderr.strip()}"
 
@@ -85,27 +89,32 @@ class Containers(harness.Case):
         """Runs the script as process 1 of a container; `under`: a command that runs what is given to it."""
         (self.place.path / "started").touch()
         env = self.place.env(preload=False, TITANTRACE_RING_DIR="/dev/shm", SHM=shm, PLACE=self.place.path,
-                             CHECKOUT=harness.ROOT, BUILD=harness.BUILD, READ_ONLY="1" if read_only else "", RANKS=RANKS, **settings)
+                             CHECKOUT=harness.ROOT, BUILD=harness.BUILD, READ_ONLY="1" if read_only else "",
+                             RANKS=RANKS, **settings)
         if preload:
             script = f"export LD_PRELOAD={shlex.quote(str(harness.tracer()))}\n{script}"
         inner = shlex.join([*under, "sh", "-c", script])
-        return self.place.run(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private", "sh", "-c",
+        return self.place.run(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private",
+                               "sh", "-c",
                                f"{CONTAINER}\n{inner}\n"], env, limit_s)
 
     def job(self, steps, *options):
-        return shlex.join([str(word) for word in (harness.stand_ins() / "titan-sim", "--ranks", RANKS, "--tp", "2", "--steps", steps,
-                                                  "--step-ms", "2", *options)])
+        return shlex.join(
+            [str(word) for word in (harness.stand_ins() / "titan-sim", "--ranks", RANKS, "--tp", "2", "--steps", steps,
+                                    "--step-ms", "2", *options)])
 
     def test_three_attempts_in_64_mib(self):
         """Room for the rings of one attempt: the next one is one job, too, and leaves NCCL its room."""
         for counted in ("1", ""):
             with self.subTest(counted=counted):
                 self.place = self.new_place()
-                ran = self.container(ATTEMPTS, JOB=self.job(1000000), SIMGPU_FAULTS=f"kill rank={VICTIM} step=5", COUNTED=counted,
+                ran = self.container(ATTEMPTS, JOB=self.job(1000000), SIMGPU_FAULTS=f"kill rank={VICTIM} step=5",
+                                     COUNTED=counted,
                                      TITANTRACE_TIMEOUT_S=0)
                 lines = ran.stdout.splitlines()
                 self.assertEqual([line.split(" page")[0] for line in lines],
-                                 [f"{attempt}: {RANKS * (attempt + 1)} dumps, {attempt + 1 if counted else 1}" for attempt in range(3)])
+                                 [f"{attempt}: {RANKS * (attempt + 1)} dumps, {attempt + 1 if counted else 1}"
+                                  for attempt in range(3)])
                 for line in lines:
                     self.assertLess(int(line.split(", ")[2].split()[0]), 48, line)
 
@@ -122,8 +131,11 @@ class Containers(harness.Case):
 
     def expect_a_dead_rank_found(self, **container):
         self.place = self.new_place()
-        wait = f"n=0; while [ $(ls $TITANTRACE_DIR/e2e/0 | grep -c titan$) -lt {RANKS} ] && [ $n -lt 300 ]; do sleep 0.1; n=$((n + 1)); done"
-        self.container(f"{self.job(1000000)} & {wait}; sleep 0.5", SIMGPU_FAULTS=f"kill rank={VICTIM} step=5", TITANTRACE_TIMEOUT_S=0,
+        wait = ("n=0; while "
+                f"[ $(ls $TITANTRACE_DIR/e2e/0 | grep -c titan$) -lt {RANKS} ] && [ $n -lt 300 ]; "
+                "do sleep 0.1; n=$((n + 1)); done")
+        self.container(f"{self.job(1000000)} & {wait}; sleep 0.5", SIMGPU_FAULTS=f"kill rank={VICTIM} step=5",
+                       TITANTRACE_TIMEOUT_S=0,
                        **container)
         analysis = self.place.analyze(self.place.dumps)
         self.assertEqual(analysis.status, harness.FINDINGS, analysis.stderr)
@@ -141,7 +153,8 @@ class Containers(harness.Case):
     def test_runtime_default_seccomp(self):
         under = [sys.executable, "-c", DENY, PROCESS_VM_READV, PROCESS_VM_WRITEV, "--"]
         under = [str(word) for word in under]
-        denied = subprocess.run([*under, sys.executable, "-c", "import ctypes; print(ctypes.CDLL(None).process_vm_readv(0, 0, 0, 0, 0, 0))"],
+        denied = subprocess.run([*under, sys.executable, "-c",
+                                 "import ctypes; print(ctypes.CDLL(None).process_vm_readv(0, 0, 0, 0, 0, 0))"],
                                 capture_output=True, text=True)
         if denied.stdout != "-1\n":
             self.skipTest(f"no filter to be had: {denied.stderr.strip()}")
@@ -160,7 +173,8 @@ class Containers(harness.Case):
 
 class Limits(harness.Case):
     def test_limits(self):
-        """Few descriptors, no locked memory, small files, little address space, small stacks: a healthy rank is unharmed."""
+        """Few descriptors, no locked memory, small files, little address space, small stacks: a healthy rank is
+        unharmed."""
         for limits in ("-n 32", "-l 0", "-f 6000", "-v 1000000", "-s 512"):
             with self.subTest(limits=limits):
                 command = ["sh", "-c", f'ulimit {limits} && exec "$@"', "sh", harness.client("e2e-nccl-use"), "healthy"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""TITANTRACE_CUDA=cupti: callbacks name the kernel that is in the way, also where no wrapper stands in front of the runtime; a
-profiler comes first, and then the calls are interposed as usual, which is said once."""
+"""TITANTRACE_CUDA=cupti: callbacks name the kernel that is in the way, also where no wrapper stands in front of the
+runtime; a profiler comes first, and then the calls are interposed as usual, which is said once."""
 
 import harness
 
@@ -37,7 +37,8 @@ class Cupti(harness.Case):
             self.skipTest("the toolkit has no CUPTI headers, so that there is no stand-in CUPTI")
         for program in ("titan-sim", "titan-sim-static-cudart"):
             self.assertIn("simgpu_hang_kernel", self.blocked(program, TITANTRACE_CUDA="cupti"), program)
-        self.assertNotIn("simgpu_hang_kernel", self.blocked("titan-sim", TITANTRACE_CUDA="off"))  # it was not the wrappers
+        self.assertNotIn("simgpu_hang_kernel",
+                         self.blocked("titan-sim", TITANTRACE_CUDA="off"))  # it was not the wrappers
 
     def test_no_profiler_is_mentioned_where_there_is_none(self):
         self.assertNotIn("a profiler is injected", self.run_it().stderr)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Damaged, foreign and too many files: what is whole of them is used, the rest is named, and only nothing at all is an error."""
+"""Damaged, foreign and too many files: what is whole of them is used, the rest is named, and only nothing at all is an
+error."""
 
 import os
 import random
@@ -10,7 +11,8 @@ import harness
 import test_faults
 from fault_cases import FaultCase
 
-FAULT = FaultCase("other_count", "--ranks 4 --tp 4", "count rank=2 comm=tp step=5 factor=0.5", ("size_mismatch",), (2,), "tp", 15, "all_reduce")
+FAULT = FaultCase("other_count", "--ranks 4 --tp 4", "count rank=2 comm=tp step=5 factor=0.5", ("size_mismatch",),
+                  (2,), "tp", 15, "all_reduce")
 HEADER_BYTES, SECTION_BYTES = 32, 40
 
 
@@ -58,7 +60,8 @@ class Damaged(harness.Case):
     def expect_verdict(self, *paths, ranks=(2,)):
         analysis = self.place.analyze(*(paths or [self.place.dumps]))
         self.assertEqual(analysis.status, harness.FINDINGS, analysis.stderr)
-        self.assertEqual((analysis.json["verdict"]["kind"], tuple(analysis.json["verdict"]["ranks"])), ("size_mismatch", ranks))
+        self.assertEqual((analysis.json["verdict"]["kind"], tuple(analysis.json["verdict"]["ranks"])),
+                         ("size_mismatch", ranks))
         return analysis
 
     def warned(self, analysis, words):
@@ -208,13 +211,15 @@ class Damaged(harness.Case):
         self.expect_unusable("/dev/null")
 
     def test_bad_arguments(self):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "--no-such-option"], self.place.env(preload=False))
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "--no-such-option"],
+                              self.place.env(preload=False))
         self.assertEqual((done.status, done.stdout), (harness.UNUSABLE, ""))
 
     def test_runs_are_listed(self):
         analysis = self.place.analyze(self.place.dumps, "--list-runs")
         self.assertEqual(analysis.status, harness.HEALTHY)
-        self.assertEqual([(run["run"], run["attempt"], run["files"]) for run in analysis.json["runs"]], [("e2e", 0, len(self.files))])
+        self.assertEqual([(run["run"], run["attempt"], run["files"]) for run in analysis.json["runs"]],
+                         [("e2e", 0, len(self.files))])
         done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--list-runs"],
                               self.place.env(preload=False))
         self.assertRegex(done.stdout, r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d  e2e attempt 0")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Directories that are full, read-only, files, links or somebody else's: the job is unharmed and says where things went."""
+"""Directories that are full, read-only, files, links or somebody else's: the job is unharmed and says where things
+went."""
 
 import contextlib
 import os
@@ -48,7 +49,8 @@ class DumpDirectory(Case):
 
     def test_below_a_file(self):
         (self.place.path / "file").write_text("")
-        self.expect_fallback(self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_DIR=self.place.path / "file" / "x"))
+        self.expect_fallback(self.place.run_rank("e2e-processes", "dump-by-hand",
+                                                 TITANTRACE_DIR=self.place.path / "file" / "x"))
 
     def test_read_only(self):
         """On proc nobody may create a directory, not even root."""
@@ -65,7 +67,8 @@ class DumpDirectory(Case):
             self.assertEqual([path.name for path in full.rglob("*") if path.is_file()], ["filler"])
 
     def test_nowhere_to_go(self):
-        run = self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_DIR="/proc/titan-e2e", TMPDIR="/proc/titan-e2e-too")
+        run = self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_DIR="/proc/titan-e2e",
+                                  TMPDIR="/proc/titan-e2e-too")
         fallen = pathlib.Path(f"/tmp/titantrace-{os.geteuid()}/e2e")
         self.assertEqual((run.status, run.stdout), (0, "dump -1\n"), fallen)
         self.assertIn("/proc/titan-e2e", run.stderr)
@@ -91,8 +94,8 @@ class RingDirectory(Case):
         return self.place.rings / f"titantrace-{os.geteuid()}"
 
     def expect_unharmed(self, words, **settings):
-        """The job runs, the rings lie elsewhere, and it is said once. Its name is its own: ranks of any other test that bears it would
-        join the job that they find in /tmp."""
+        """The job runs, the rings lie elsewhere, and it is said once. Its name is its own: ranks of any other test that
+        bears it would join the job that they find in /tmp."""
         name = f"in-tmp-{os.getpid()}"
         run = self.place.start_rank("e2e-processes", "linger", TITANTRACE_RUN_ID=name, **settings)
         run.wait_says("done")
@@ -169,7 +172,8 @@ class Clean(harness.Case):
     """titan-analyze clean."""
 
     def clean(self, *arguments, status=harness.HEALTHY):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "clean", *arguments, "--ring-dir", self.place.rings],
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "clean", *arguments, "--ring-dir",
+                               self.place.rings],
                               self.place.env(preload=False))
         self.assertEqual(done.status, status, done.stderr)
         return done
@@ -208,7 +212,8 @@ class Clean(harness.Case):
             rank.wait_says("done")
         dead.signal(signal.SIGKILL)
         dead.wait()
-        self.place.run([harness.BUILD / "tools" / "titan-dump", "--job", "e2e", "--ring-dir", self.place.rings], self.place.env(preload=False))
+        self.place.run([harness.BUILD / "tools" / "titan-dump", "--job", "e2e", "--ring-dir", self.place.rings],
+                       self.place.env(preload=False))
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1}, 20, "both have dumps")
         dumps = self.left()
         self.clean(self.place.dumps, "--older-than", 0, "--yes")
@@ -245,8 +250,9 @@ class Clean(harness.Case):
         """The status, with a person at the terminal who answers so."""
         pid, terminal = pty.fork()
         if pid == 0:
-            os.execve(harness.BUILD / "analyzer" / "titan-analyze", ["titan-analyze", "clean", str(self.place.dumps), "--older-than", "0",
-                                                                     "--ring-dir", str(self.place.rings)], self.place.env(preload=False))
+            os.execve(harness.BUILD / "analyzer" / "titan-analyze",
+                      ["titan-analyze", "clean", str(self.place.dumps), "--older-than", "0",
+                       "--ring-dir", str(self.place.rings)], self.place.env(preload=False))
         said = b""
         while b"[y/N]" not in said:
             said += os.read(terminal, 1000)

@@ -74,7 +74,8 @@ class Dormant(harness.Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root: a program is made set-uid, and run by another user")
     def test_set_uid_program(self):
-        """Linked to the library, since the loader preloads nothing into such a program: it takes no word of its user's environment."""
+        """Linked to the library, since the loader preloads nothing into such a program: it takes no word of its user's
+        environment."""
         with tempfile.TemporaryDirectory(prefix="titan-e2e-", dir="/var/tmp") as directory:
             place = pathlib.Path(directory)
             place.chmod(0o755)
@@ -82,14 +83,16 @@ class Dormant(harness.Case):
             (place / "main.c").write_text('#include <stdio.h>\n#include "titantrace.h"\n'
                                           'int main(void) { titan_step(1); return puts("ran") == EOF; }\n')
             program = place / "program"
-            subprocess.run(["cc", "-I", str(harness.ROOT / "tracer" / "include"), str(place / "main.c"), "-o", str(program), "-Wl,--no-as-needed",
+            subprocess.run(["cc", "-I", str(harness.ROOT / "tracer" / "include"), str(place / "main.c"), "-o",
+                            str(program), "-Wl,--no-as-needed",
                             f"-Wl,-rpath,{directory}", f"-L{directory}", "-ltitantrace"], check=True)
             rings = place / "rings"
             rings.mkdir()
             os.chown(rings, NOBODY, NOBODY)
             for mode, recorded in ((0o755, True), (0o4755, False)):
                 program.chmod(mode)
-                done = subprocess.run([str(program)], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True,
+                done = subprocess.run([str(program)], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True,
+                                      text=True,
                                       env={"TITANTRACE_RING_DIR": str(rings), "RANK": "0", "WORLD_SIZE": "1"})
                 self.assertEqual((done.returncode, done.stdout), (0, "ran\n"), done.stderr)
                 self.assertEqual(any(path.is_dir() for path in rings.iterdir()), recorded, done.stderr)

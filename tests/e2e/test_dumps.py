@@ -23,7 +23,8 @@ class Dumps(harness.Case):
         self.assertEqual([path.name for path in self.place.dump_files()], ["rank00000.0.titan"])
 
     def test_what_is_not_recorded_is_said(self):
-        """A library by its name: any will do, preloaded beside us. PyTorch loads NVSHMEM's always; its bootstrap module is use."""
+        """A library by its name: any will do, preloaded beside us. PyTorch loads NVSHMEM's always; its bootstrap module
+        is use."""
         libraries = [self.place.path / name for name in ("libnvshmem_host.so.3", "nvshmem_bootstrap_uid.so.3")]
         for library in libraries:
             shutil.copy(harness.client("libpython_calls.so"), library)
@@ -69,10 +70,12 @@ class Dumps(harness.Case):
         if time.monotonic() - begun > JOIN_S:
             self.skipTest(f"the machine is too busy: a rank did not end within {JOIN_S} s of its dump")
         for _ in range(2):  # the second one begins when all that the first one caused is done
-            asked = self.place.run([harness.BUILD / "tools" / "titan-dump", ranks[1].pid, "--ring-dir", self.place.rings],
+            asked = self.place.run([harness.BUILD / "tools" / "titan-dump", ranks[1].pid, "--ring-dir",
+                                    self.place.rings],
                                    self.place.env(preload=False))
             self.assertEqual(asked.status, 0, asked.stderr)
-        self.assertEqual([path.name for path in self.place.dump_files() if path.name.startswith("rank00000.")], ["rank00000.0.titan"])
+        self.assertEqual([path.name for path in self.place.dump_files() if path.name.startswith("rank00000.")],
+                         ["rank00000.0.titan"])
 
     def test_private(self):
         run = self.place.start_rank("e2e-processes", "linger")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Ways in which a job ends under real torchrun, and what is said of it afterwards: with dumps, and from the rings alone.
+"""Ways in which a job ends under real torchrun, and what is said of it afterwards: with dumps, and from the rings
+alone.
 
     test_ends.py --build DIR --rounds 20    each way twenty times (one round of each way otherwise)
 """
@@ -42,9 +43,11 @@ main()
 class Ends(harness.Case):
     def start(self, faults="", *, options=(), program=TRAIN, **settings):
         return self.place.start(
-            [TORCHRUN, "--nproc-per-node=4", "--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", *options,
+            [TORCHRUN, "--nproc-per-node=4", "--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0",
+             *options,
              program, "--tp", "2", "--steps", "100000", "--step-ms", "2"],
-            self.place.env(SIMGPU_DIR=harness.stand_ins(), LD_LIBRARY_PATH=None, OMP_NUM_THREADS="1", SIMGPU_FAULTS=faults,
+            self.place.env(SIMGPU_DIR=harness.stand_ins(), LD_LIBRARY_PATH=None, OMP_NUM_THREADS="1",
+                           SIMGPU_FAULTS=faults,
                            TITANTRACE_RUN_ID=None, **settings))
 
     def wait_for_steps(self, job, step):
@@ -56,7 +59,8 @@ class Ends(harness.Case):
         harness.wait_for(lambda: newest() >= step, 60, f"step {step}")
 
     def expect(self, kind, *, of_ranks=(VICTIM,), line=True, sources=None):
-        """The same verdict from what lies in the dump directory and from the rings alone; a line of the program with dumps."""
+        """The same verdict from what lies in the dump directory and from the rings alone; a line of the program with
+        dumps."""
         for source in sources or (self.place.dumps, self.place.rings):
             analysis = self.place.analyze(source, *(["--no-rings"] if source == self.place.dumps else []))
             self.assertEqual(analysis.status, harness.FINDINGS, analysis.stdout + analysis.stderr)
@@ -76,7 +80,8 @@ class Ends(harness.Case):
         def once():
             self.start("kill rank=2 step=40").wait(90)
             finding = self.expect("rank_dead")
-            self.assertTrue(any(re.search(r"rank 2 showed its last sign of life at .* before the first of the others ended", line)
+            self.assertTrue(any(
+                re.search(r"rank 2 showed its last sign of life at .* before the first of the others ended", line)
                                 for line in finding["evidence"]), finding["evidence"])
         self.each_round(once)
 
@@ -89,11 +94,14 @@ class Ends(harness.Case):
                                    "--ring-dir", self.place.rings], self.place.env(preload=False))
             self.assertEqual((done.status, len(done.stdout.splitlines())), (0, 4), done.stderr)
             analysis = self.place.analyze(collected, "--no-rings")
-            self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_dead", [VICTIM]), analysis.stdout)
+            self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]),
+                             ("rank_dead", [VICTIM]), analysis.stdout)
             for there in (True, False):
                 analysis = self.place.analyze(self.place.dumps)
-                self.assertEqual((analysis.status, analysis.json["verdict"]["kind"]), (harness.FINDINGS, "rank_dead"), there)
-                self.assertIn("has no dumps there: 4 rings of this node are read", analysis.json["warnings"][0]["summary"])
+                self.assertEqual((analysis.status, analysis.json["verdict"]["kind"]), (harness.FINDINGS, "rank_dead"),
+                                 there)
+                self.assertIn("has no dumps there: 4 rings of this node are read",
+                              analysis.json["warnings"][0]["summary"])
                 if there:
                     self.place.dumps.rmdir()
             self.place.dumps.mkdir()
@@ -122,7 +130,8 @@ class Ends(harness.Case):
             finding = self.expect("rank_dead", sources=[self.place.dumps], line=False)
             self.assertRegex(finding["summary"], "is dead .killed by SIGKILL. and left no record")
             said = [said for said in self.place.analyze(self.place.dumps).json["witnesses"] if said["rank"] == VICTIM]
-            self.assertEqual([(one["witness"], one["signal"], one["order"]) for one in said], [("torchrun", signal.SIGKILL, "first")])
+            self.assertEqual([(one["witness"], one["signal"], one["order"]) for one in said],
+                             [("torchrun", signal.SIGKILL, "first")])
         self.each_round(once)
 
     def test_exception(self):
@@ -133,7 +142,8 @@ class Ends(harness.Case):
             job.wait(90)
             finding = self.expect("rank_dead", sources=[self.place.dumps], line=False)
             self.assertIn("RuntimeError: loss is not finite", finding["summary"])
-            self.assertTrue(any("error file says (attempt_0/2/error.json): RuntimeError: loss is not finite, at recorded.py:" in line
+            self.assertTrue(any("error file says (attempt_0/2/error.json): RuntimeError: loss is not finite, at "
+                                "recorded.py:" in line
                                 for line in finding["evidence"]), finding["evidence"])
         self.each_round(once)
 
@@ -162,7 +172,8 @@ class Ends(harness.Case):
             job.wait(90)
             self.assertEqual(list(self.place.dumps.glob("*/0/*.titan")), [], job.stderr)
             analysis = self.place.analyze(self.place.rings)
-            self.assertIn("were told to end by SIGTERM" if number == signal.SIGTERM else "told to end by", analysis.stdout)
+            self.assertIn("were told to end by SIGTERM" if number == signal.SIGTERM else "told to end by",
+                          analysis.stdout)
             self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []), analysis.stdout)
         self.each_round(once)
 
@@ -193,7 +204,8 @@ class Ends(harness.Case):
                 harness.wait_for(self.stands_still, 20, "the others wait")
                 from_rings = self.expect("rank_stopped", sources=[self.place.rings])
                 self.assertIn("is stopped", from_rings["summary"])
-                self.place.run([harness.BUILD / "tools" / "titan-dump", "--job", self.run_id(), "--ring-dir", self.place.rings],
+                self.place.run([harness.BUILD / "tools" / "titan-dump", "--job", self.run_id(), "--ring-dir",
+                                self.place.rings],
                                self.place.env(preload=False))
                 self.assertIn("is stopped", self.expect("rank_stopped", sources=[self.place.dumps])["summary"])
             finally:
@@ -222,23 +234,27 @@ class Ends(harness.Case):
                 os.kill(pids[rank], signal.SIGKILL)
         job.wait(90)
         analysis = self.place.analyze(self.place.dumps)
-        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [VICTIM]),
+        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]),
+                         ("rank_not_arrived", [VICTIM]),
                          analysis.stdout)
         self.assertIn("stuck_in_python at train.py:", analysis.json["findings"][0]["summary"])
         return pids[VICTIM]
 
     def test_killed_long_after_its_dump(self):
-        """The rings, and a dump that is made of one of them, are newer than the watchdog's dumps, which alone have stacks."""
+        """The rings, and a dump that is made of one of them, are newer than the watchdog's dumps, which alone have
+        stacks."""
         def once():
             victim = self.end_long_after_its_dump(range(4))
-            dumped = self.place.run([harness.BUILD / "tools" / "titan-dump", victim, "--ring-dir", self.place.rings], self.place.env(preload=False))
+            dumped = self.place.run([harness.BUILD / "tools" / "titan-dump", victim, "--ring-dir", self.place.rings],
+                                    self.place.env(preload=False))
             self.assertIn("is dead: its dump was written from outside", dumped.stderr)
             self.assertIn("stuck_in_python at train.py:",
                           self.expect("rank_not_arrived", sources=[self.place.dumps])["summary"])
         self.each_round(once)
 
     def test_one_killed_in_a_hang(self):
-        """Rank 1 waits in a call that rank 3 has issued behind the one that rank 2 never makes. torchrun ends the others."""
+        """Rank 1 waits in a call that rank 3 has issued behind the one that rank 2 never makes. torchrun ends the
+        others."""
         self.each_round(lambda: self.end_long_after_its_dump([1]))
 
     def test_interrupted_hang(self):
@@ -254,7 +270,8 @@ class Ends(harness.Case):
                 os.kill(pid, signal.SIGKILL)  # what torchrun does 30 s later
             job.wait(60)
             finding = self.expect("rank_not_arrived")
-            self.assertTrue(any("hung before it ended: it was told to end by SIGINT" in line for line in finding["evidence"]),
+            self.assertTrue(any("hung before it ended: it was told to end by SIGINT" in line
+                                for line in finding["evidence"]),
                             finding["evidence"])
         self.each_round(once)
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""titan-analyze export: hangs of simulated jobs, written as Flight Recorder files and read by PyTorch's own fr_trace."""
+"""titan-analyze export: hangs of simulated jobs, written as Flight Recorder files and read by PyTorch's own
+fr_trace."""
 
 import ast
 import collections
@@ -29,7 +30,8 @@ CASES = {case.name: case for case in fault_cases.CASES}
 class Export(harness.Case):
     def export(self, *options, status=harness.HEALTHY):
         self.into = self.place.path / "fr"
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "export", self.place.dumps, "--into", self.into,
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "export", self.place.dumps, "--into",
+                               self.into,
                                "--ring-dir", self.place.rings, *options], self.place.env(preload=False))
         self.assertEqual(done.status, status, done.stderr)
         return done
@@ -53,7 +55,8 @@ class Files(Export):
         done = self.export()
         dumps = self.dumps()
         self.assertEqual(sorted(dumps), [0, 1, 2, 3])
-        calls = collections.Counter((call["rank"], call["communicator_name"], call["seq"] + 1) for call in self.collectives())
+        calls = collections.Counter((call["rank"], call["communicator_name"], call["seq"] + 1)
+                                    for call in self.collectives())
         entries = collections.Counter((rank, entry["process_group"][1], entry["collective_seq_id"])
                                       for rank, dump in dumps.items() for entry in dump["entries"])
         self.assertGreater(len(calls), 50)
@@ -68,7 +71,8 @@ class Files(Export):
                 self.assertIn(entry["process_group"][0], dump["pg_config"])
                 self.assertEqual(entry["state"], "completed")
                 self.assertGreater(entry["time_created_ns"], 0)
-                self.assertGreaterEqual(entry["time_discovered_completed_ns"] or entry["time_created_ns"], entry["time_created_ns"])
+                self.assertGreaterEqual(entry["time_discovered_completed_ns"] or entry["time_created_ns"],
+                                        entry["time_created_ns"])
 
     def test_files_are_private_and_a_used_directory_is_refused(self):
         self.train("--ranks", "2")
@@ -97,7 +101,8 @@ class Files(Export):
         first = collections.defaultdict(set)
         for rank, dump in self.dumps().items():
             for group in dump["pg_config"]:
-                numbers = [entry["collective_seq_id"] for entry in dump["entries"] if entry["process_group"][0] == group]
+                numbers = [entry["collective_seq_id"] for entry in dump["entries"]
+                           if entry["process_group"][0] == group]
                 first[group].add(min(numbers))
         self.assertEqual([len(numbers) for numbers in first.values()], [1] * len(first))
         self.assertTrue(all(min(numbers) > 1 for numbers in first.values()), first)
@@ -108,7 +113,8 @@ class FrTrace(Export):
     def fr_trace(self):
         """What PyTorch's analyzer says of the export, and the calls that it matched."""
         database = self.place.path / "database.pickle"
-        done = self.place.run([PYTHON, "-c", ASK, self.into, PREFIX, database], self.place.env(preload=False, LD_LIBRARY_PATH=None), 120)
+        done = self.place.run([PYTHON, "-c", ASK, self.into, PREFIX, database],
+                              self.place.env(preload=False, LD_LIBRARY_PATH=None), 120)
         self.assertEqual(done.status, 0, done.stderr)
         return done.stdout + done.stderr, ast.literal_eval(done.stdout.splitlines()[-1])
 
@@ -130,12 +136,14 @@ class FrTrace(Export):
         self.assertRegex(said, r"Not all ranks joining collective, sequence number: 11\n(.*\n)*missing ranks: \{5\}")
 
     def test_mismatches(self):
-        for name, rank, error in (("other_op", 2, "COLLECTIVE_TYPE_MISMATCH"), ("other_count", 6, "SIZE_OR_SYNTAX_MISMATCH"),
+        for name, rank, error in (("other_op", 2, "COLLECTIVE_TYPE_MISMATCH"),
+                                  ("other_count", 6, "SIZE_OR_SYNTAX_MISMATCH"),
                                   ("other_datatype", 1, "COLLECTIVE_DTYPE_MISMATCH")):
             with self.subTest(name):
                 self.place = self.new_place()
                 said, _ = self.hang(name)
-                self.assertRegex(said, rf"sequence number: 16 has errors\n(.*\n)*.*Culprit rank {rank}; Error type: {error}")
+                self.assertRegex(said, rf"sequence number: 16 has errors\n(.*\n)*.*Culprit rank {rank}; Error type: "
+                                 rf"{error}")
 
     def test_blames_everybody_else_where_its_first_rank_is_wrong(self):
         """Known of fr_trace: it takes the first rank for right. Our own verdict on the same dumps goes by majority."""

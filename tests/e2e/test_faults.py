@@ -21,7 +21,8 @@ def let_it_happen(place, case):
     job = place.start([harness.stand_ins() / "titan-sim", *case.options.split(), "--steps", "100000",
                        *([] if "step-ms" in case.options else ["--step-ms", "1"]),
                        *([] if "checkpoint" in case.options else ["--checkpoint-every", "0"])],
-                      place.env(SIMGPU_FAULTS=case.faults, TITANTRACE_TIMEOUT_S=TIMEOUT_S * harness.SLOW, **case.settings))
+                      place.env(SIMGPU_FAULTS=case.faults, TITANTRACE_TIMEOUT_S=TIMEOUT_S * harness.SLOW,
+                                **case.settings))
     not_yet = [time.time()]  # when the fault had not struck
 
     def strikes():
@@ -43,7 +44,8 @@ class Faults(harness.Case):
     def check(self, case, analysis):
         self.assertEqual(analysis.status, harness.FINDINGS, analysis.stderr)
         verdict, head = analysis.json["verdict"], analysis.json["findings"][0]
-        got = (verdict["kind"], tuple(verdict["ranks"]), (head["communicator"] or {}).get("name"), head["seq"], head["op"])
+        got = (verdict["kind"], tuple(verdict["ranks"]), (head["communicator"] or {}).get("name"), head["seq"],
+               head["op"])
         story = f"{got}: {verdict['summary']}"
         self.assertIn(verdict["kind"], case.kinds, story)
         if case.ranks is not None:
@@ -75,7 +77,8 @@ class Faults(harness.Case):
     def check_digests(self, place):
         """Map on this node and reduce without its rings: the report of the whole set."""
         digests = place.path / "digests"
-        done = place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", place.dumps, "--node", "--into", digests,
+        done = place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", place.dumps, "--node", "--into",
+                          digests,
                           "--ring-dir", place.rings], place.env(preload=False))
         self.assertEqual(done.status, 0, done.stderr)
         self.assertEqual(place.analyze(digests, "--no-rings").json, place.analyze(place.dumps).json)

@@ -65,7 +65,8 @@ class Verdicts(Dumps):
         job = self.trained(waited_s=3 * 3600)
         job.everywhere("0", "all_reduce", [[1024]], without=(2,), state="scheduled")
         analysis = self.check(job, "rank_not_arrived", [2], confidence="possible")
-        self.assertTrue(any("cp -p" in what for what in analysis.json["findings"][0]["would_confirm"]), analysis.json["findings"])
+        self.assertTrue(any("cp -p" in what for what in analysis.json["findings"][0]["would_confirm"]),
+                        analysis.json["findings"])
 
     def test_file_of_an_earlier_run(self):
         yesterday = self.trained()
@@ -106,8 +107,10 @@ class Verdicts(Dumps):
         self.check(job, "rank_not_arrived", [3], "all_reduce #4", as_json=True, prefix="comm_lib_trace_rank_")
         job.first_record = dict.fromkeys(job.ranks, 1)
         analysis = self.diagnose(job, as_json=True, prefix="comm_lib_trace_rank_")
-        refused = [warning["summary"] for warning in analysis.json["warnings"] if "TORCHCOMM_FR_BUFFER_SIZE" in warning["summary"]]
-        self.assertEqual([summary.split(":")[0] for summary in refused], ["comm_lib_trace_rank_0.json", "comm_lib_trace_rank_1.json"])
+        refused = [warning["summary"] for warning in analysis.json["warnings"]
+                   if "TORCHCOMM_FR_BUFFER_SIZE" in warning["summary"]]
+        self.assertEqual([summary.split(":")[0] for summary in refused],
+                         ["comm_lib_trace_rank_0.json", "comm_lib_trace_rank_1.json"])
 
     def test_archives_are_read_in_place(self):
         job = self.trained()
@@ -121,9 +124,11 @@ class Verdicts(Dumps):
                 for path in (archive, archive.parent):  # named, and found in a directory
                     analysis = self.place.analyze(path)
                     head = analysis.json["findings"][0]
-                    self.assertEqual((head["kind"], head["ranks"], head["confidence"]), ("rank_not_arrived", [2], "likely"))
+                    self.assertEqual((head["kind"], head["ranks"], head["confidence"]),
+                                     ("rank_not_arrived", [2], "likely"))
                     self.assertEqual(analysis.json["run"]["hosts"], ["gpu-node1", "gpu-node2"])
-                shown = subprocess.run([harness.BUILD / "analyzer" / "titan-analyze", "show", archive, "--rank", "3", "--last", "1"],
+                shown = subprocess.run([harness.BUILD / "analyzer" / "titan-analyze", "show", archive, "--rank", "3",
+                                        "--last", "1"],
                                        capture_output=True, text=True, timeout=60, check=False)
                 self.assertIn("all_reduce", shown.stdout)
         # A damaged member is named, and loses nothing else.
@@ -353,7 +358,8 @@ class Coalesced(Dumps):
 
 
 class PyTorchsOwnCases(Dumps):
-    """The scenarios of PyTorch's test_fr_analysis.py, as files: two ranks, every sequence number 0, one word as dtype."""
+    """The scenarios of PyTorch's test_fr_analysis.py, as files: two ranks, every sequence number 0, one word as
+    dtype."""
 
     def replay(self, *ranks):
         job = fr_files.Job(2, version="2.8")
@@ -402,7 +408,8 @@ class Files(Dumps):
         job.write(self.place.path / "fr", without={3})
         proof = self.place.path / "it ran"
         (self.place.path / "fr" / "nccl_trace_rank_3").write_bytes(
-            b"\x80\x02cos\nsystem\nX" + len(f"touch '{proof}'").to_bytes(4, "little") + f"touch '{proof}'".encode() + b"\x85R.")
+            b"\x80\x02cos\nsystem\nX" + len(f"touch '{proof}'").to_bytes(4, "little") + f"touch '{proof}'".encode()
+            + b"\x85R.")
         analysis = self.place.analyze(self.place.path / "fr")
         self.assertFalse(proof.exists())
         self.assertIn("GLOBAL at byte 2: this file asks to run code", json.dumps(analysis.json["warnings"]))
@@ -428,7 +435,8 @@ class Files(Dumps):
         self.assertEqual([line["collective_seq_id"] for line in only], [3])
 
     def say(self, *arguments):
-        return subprocess.run([harness.BUILD / "analyzer" / "titan-analyze", *arguments], capture_output=True, text=True,
+        return subprocess.run([harness.BUILD / "analyzer" / "titan-analyze", *arguments], capture_output=True,
+                              text=True,
                               timeout=60, check=False)
 
     def test_show_says_what_there_is_where_nothing_fits(self):
@@ -438,7 +446,8 @@ class Files(Dumps):
                                        (["--op", "bogus"], harness.FINDINGS, "operations _all_gather_base, all_reduce"),
                                        (["--rank", "99"], harness.FINDINGS, "there are ranks 0-1"),
                                        (["--comm", "nope"], harness.FINDINGS, "communicators default_pg"),
-                                       (["--work", "--op", "all_reduce"], harness.UNUSABLE, "only --rank and --last apply")):
+                                       (["--work", "--op", "all_reduce"], harness.UNUSABLE,
+                                        "only --rank and --last apply")):
             with self.subTest(filters=filters):
                 told = self.say("show", path, *filters)
                 self.assertEqual(told.returncode, status, told.stderr)

@@ -39,7 +39,8 @@ def brief(said):
     """Who is blamed for what, of fr_trace's many lines."""
     missing = re.findall(r"missing ranks: (.*)", said)
     errors = re.findall(r"Culprit (rank \d+); Error type: (\w+)", said)
-    return "; ".join([f"missing ranks {ranks}" for ranks in missing] + [f"{rank}: {error}" for rank, error in sorted(errors)]) or "nothing"
+    return "; ".join([f"missing ranks {ranks}" for ranks in missing]
+                     + [f"{rank}: {error}" for rank, error in sorted(errors)]) or "nothing"
 
 
 class Scenarios(harness.Case):
@@ -47,7 +48,8 @@ class Scenarios(harness.Case):
         analysis = self.place.analyze(directory)
         self.assertIn(analysis.status, (harness.HEALTHY, harness.FINDINGS), analysis.stderr)
         digest = directory.with_suffix(".digest")
-        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", directory, "--no-rings", "--output", digest],
+        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", directory, "--no-rings", "--output",
+                        digest],
                        self.place.env(preload=False))
         self.assertEqual(self.place.analyze(digest).json, analysis.json)
         return analysis.json["verdict"]
@@ -88,18 +90,23 @@ class Scenarios(harness.Case):
         rows = ["| scenario | fr_trace says | titan-analyze says | |", "|---|---|---|---|"]
         for number, (scenario, said) in enumerate(zip(fr_scenarios.SCENARIOS, self.fr_trace_says())):
             verdict = self.ours(scenario, write(scenario, self.place.path / str(number)))
-            ours = f"`{verdict['kind']}` ({verdict['confidence']}): {verdict['summary']}" if verdict else "nothing wrong"
-            rows.append(f"| {scenario.name} | {brief(said)} | {ours.replace('|', '/')} | {scenario.better or 'the same'} |")
+            ours = (f"`{verdict['kind']}` ({verdict['confidence']}): {verdict['summary']}" if verdict
+                    else "nothing wrong")
+            rows.append(f"| {scenario.name} | {brief(said)} | {ours.replace('|', '/')} | "
+                        f"{scenario.better or 'the same'} |")
         before, _, rest = TABLE.read_text().partition(MARKS[0])
         TABLE.write_text(before + MARKS[0] + "\n" + "\n".join(rows) + "\n" + MARKS[1] + rest.partition(MARKS[1])[2])
 
     def fr_trace_says(self):
-        directories = [write(scenario, self.place.path / f"fr{number}") for number, scenario in enumerate(fr_scenarios.SCENARIOS)]
-        done = self.place.run([PYTHON, "-c", ASK, *directories], self.place.env(preload=False, LD_LIBRARY_PATH=None), 120)
+        directories = [write(scenario, self.place.path / f"fr{number}")
+                       for number, scenario in enumerate(fr_scenarios.SCENARIOS)]
+        done = self.place.run([PYTHON, "-c", ASK, *directories], self.place.env(preload=False, LD_LIBRARY_PATH=None),
+                              120)
         self.assertEqual(done.status, 0, done.stderr)
         return [ast.literal_eval(line) for line in done.stdout.splitlines() if line[:1] in "'\""]
 
 
 if __name__ == "__main__":
-    sys.argv = [argument for argument in sys.argv if argument != "--table"] + (["-k", "test_write_table"] if WRITE else [])
+    sys.argv = [argument for argument in sys.argv if argument != "--table"] + (["-k", "test_write_table"] if WRITE
+                                                                               else [])
     harness.main()

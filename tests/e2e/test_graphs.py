@@ -13,7 +13,8 @@ class Graphs(harness.Case):
         client.wait_says("done")
         show = lambda: self.place.show(self.place.rings, "--op", "all_reduce", "--last", "100000")
         if state:  # the GPU is asked every 20 ms
-            harness.wait_for(lambda: {call["state"] for call in show() if not call["flags"] & CAPTURED} == {state}, 10, f"all are {state}")
+            harness.wait_for(lambda: {call["state"] for call in show() if not call["flags"] & CAPTURED} == {state}, 10,
+                             f"all are {state}")
         calls = show()
         self.place.go()
         self.assertEqual(client.wait(), 0)
@@ -67,7 +68,8 @@ class Graphs(harness.Case):
                              [turn for turn in range(1, 26) for _ in range(2)])
 
     def test_a_job_that_replays_its_steps(self):
-        self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "6", "--step-ms", "1",
+        self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "6", "--step-ms",
+                        "1",
                         "--graphs"], self.place.env(TITANTRACE_DUMP_ON="exit"))
         calls = self.place.show(self.place.dumps, "--last", "100000")
         replayed = [call for call in calls if call["flags"] & REPLAYED]
@@ -76,7 +78,8 @@ class Graphs(harness.Case):
         for communicator in {call["communicator"] for call in replayed}:
             by_rank = {}
             for call in calls:
-                if call["communicator"] == communicator and call["seq"] is not None and not call["op"].startswith("comm_"):
+                if call["communicator"] == communicator and call["seq"] is not None and not call["op"].startswith(
+                        "comm_"):
                     by_rank.setdefault(call["rank"], []).append((call["seq"], call["op"], call["count"]))
             first, *others = by_rank.values()
             for other in others:

@@ -28,11 +28,14 @@ class Healthy(harness.Case):
         self.start_job(*options)
         for number in range(5):
             os.kill(self.pids[number % len(self.pids)], signal.SIGUSR1)
-            harness.wait_for(lambda: len(self.place.dump_files()) >= len(self.pids) * min(number + 1, 3), 20, "all ranks dump")
+            harness.wait_for(lambda: len(self.place.dump_files()) >= len(self.pids) * min(number + 1, 3), 20,
+                             "all ranks dump")
             wanted = f".{number}.titan"
-            harness.wait_for(lambda: sum(wanted in path.name for path in self.place.dump_files()) == len(self.pids), 20, wanted)
+            harness.wait_for(lambda: sum(wanted in path.name for path in self.place.dump_files()) == len(self.pids),
+                             20, wanted)
             analysis = self.place.analyze(self.place.dumps)
-            self.assertEqual((analysis.status, analysis.json["findings"], analysis.json["verdict"]), (harness.HEALTHY, [], None))
+            self.assertEqual((analysis.status, analysis.json["findings"], analysis.json["verdict"]),
+                             (harness.HEALTHY, [], None))
             self.assertEqual(analysis.json["run"]["ranks"], sorted(self.pids))
             time.sleep(2.1)  # a dump joins one that was made for a peer in the last two seconds
         self.assertIsNone(self.job.status, "the job goes on")
@@ -52,9 +55,11 @@ class Healthy(harness.Case):
         self.assertEqual((analysis.json["run"]["ranks"], analysis.json["run"]["missing_ranks"]), ([0, 1, 2, 3], []))
 
     def test_dump_before_anything_is_overdue(self):
-        """Three ranks wait in the creation of a communicator, which is no hang yet: neither a finding nor nothing wrong."""
+        """Three ranks wait in the creation of a communicator, which is no hang yet: neither a finding nor nothing
+        wrong."""
         self.start_job("--ranks", "4", SIMGPU_FAULTS="no-init rank=1 comm=dp")
-        waits = lambda: [(wait["ranks"], wait["missing"]) for wait in self.place.analyze(self.place.rings).json["waiting"]]
+        waits = lambda: [(wait["ranks"], wait["missing"])
+                         for wait in self.place.analyze(self.place.rings).json["waiting"]]
         harness.wait_for(lambda: waits() == [([0, 2, 3], [1])], 20, "three ranks wait for a while")
         os.kill(self.pids[0], signal.SIGUSR1)
         harness.wait_for(lambda: len(self.place.dump_files()) == 4, 20, "all ranks dump")
@@ -68,7 +73,8 @@ class Healthy(harness.Case):
         self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
 
     def run_to_the_end(self, *options, **settings):
-        argv = [harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "20", "--step-ms", "1", *options]
+        argv = [harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "20", "--step-ms", "1",
+                *options]
         return self.place.run(argv, self.place.env(**settings))
 
     def test_clean_end_leaves_nothing(self):

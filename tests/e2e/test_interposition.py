@@ -12,7 +12,8 @@ class Interposition(harness.Case):
         self.client = self.place.start_rank("e2e-nccl-use", scenario, **settings)
         self.client.wait_says("done")
         if state:  # the GPU is asked every 20 ms
-            harness.wait_for(lambda: {call["state"] for call in self.place.show(self.place.rings, *filters)} == {state}, 10, f"all are {state}")
+            harness.wait_for(lambda: {call["state"] for call in self.place.show(self.place.rings, *filters)}
+                             == {state}, 10, f"all are {state}")
         calls = self.place.show(self.place.rings, *filters)
         self.place.go()
         self.assertEqual(self.client.wait(), 0)
@@ -83,7 +84,8 @@ class Interposition(harness.Case):
 
     def test_arguments(self):
         call = self.calls_of("broadcast-once", "--op", "broadcast", state="finished")[0]
-        wanted = {"rank": 0, "count": 16, "datatype": "float32", "peer": 0, "comm_rank": 0, "result": 0, "state": "finished"}
+        wanted = {"rank": 0, "count": 16, "datatype": "float32", "peer": 0, "comm_rank": 0, "result": 0,
+                  "state": "finished"}
         self.assertEqual({key: call[key] for key in wanted}, wanted)
 
     def test_two_copies_reach_their_own(self):

@@ -13,7 +13,8 @@ VICTIM = 3
 class Killed(harness.Case):
     def start_and_kill(self, **settings):
         pid_file = self.place.path / "pids"
-        self.place.start([harness.stand_ins() / "titan-sim", "--ranks", "8", "--tp", "2", "--steps", "100000", "--step-ms", "2",
+        self.place.start([harness.stand_ins() / "titan-sim", "--ranks", "8", "--tp", "2", "--steps", "100000",
+                          "--step-ms", "2",
                           "--pid-file", pid_file], self.place.env(**settings))
         harness.wait_for(pid_file.exists, 20, "the job starts")
         pids = pids_of(pid_file)
@@ -24,7 +25,8 @@ class Killed(harness.Case):
     def steps_of(self, rank):
         if len(self.place.ring_files()) < 8:
             return -1
-        return max([call["step"] for call in self.place.show(self.place.rings, "--rank", rank, "--last", 1, starting=True)], default=-1)
+        return max([call["step"] for call in self.place.show(self.place.rings, "--rank", rank, "--last", 1,
+                                                             starting=True)], default=-1)
 
     def expect_verdict(self, analysis):
         self.assertEqual(analysis.status, harness.FINDINGS)

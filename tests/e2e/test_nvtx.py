@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""NVTX ranges that programs emit anyway become spans, unless the user has given NVTX to another tool, within a limit."""
+"""NVTX ranges that programs emit anyway become spans, unless the user has given NVTX to another tool, within a
+limit."""
 
 import re
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The ranks of one node are one job: wherever their rings found room, whoever was there before, and beside another version of
-titantrace, whose files are left alone."""
+"""The ranks of one node are one job: wherever their rings found room, whoever was there before, and beside another
+version of titantrace, whose files are left alone."""
 
 import contextlib
 import mmap
@@ -40,7 +40,8 @@ class OneJob(harness.Case):
     def kill_one_of_two(self, ranks, victim=0):
         """The other one notices, dumps, and saves the dead one's ring."""
         ranks[victim].signal(signal.SIGKILL)
-        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1}, 20, "a dump of the one, and one of the other by it")
+        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1}, 20,
+                         "a dump of the one, and one of the other by it")
         self.assertIn(f"rank {victim} (pid", ranks[1 - victim].stderr)
 
     def two_ranks(self, **settings):
@@ -81,10 +82,11 @@ class OneJob(harness.Case):
         return path
 
     def test_two_versions_in_one_job(self):
-        """Half of the ranks are recorded by another version: each half keeps its own page, and a dump asked of one half reaches
-        the other by way of the shared directory."""
+        """Half of the ranks are recorded by another version: each half keeps its own page, and a dump asked of one half
+        reaches the other by way of the shared directory."""
         other = self.library_of_another_version()
-        ranks = [self.place.start_rank("e2e-processes", "linger", rank, 4, **({"LD_PRELOAD": other} if rank % 2 else {}))
+        ranks = [self.place.start_rank("e2e-processes", "linger", rank, 4,
+                                       **({"LD_PRELOAD": other} if rank % 2 else {}))
                  for rank in range(4)]
         for rank in ranks:
             rank.wait_says("done")
@@ -166,7 +168,8 @@ class OneJob(harness.Case):
         ring, = pathlib.Path(f"/tmp/titantrace-{os.geteuid()}").glob(f"{rank.pid}-*.ring")
         env = self.place.env(preload=False, **settings)
         try:
-            for tool in (["analyzer/titan-analyze", "rings"], ["tools/titan-dump", "--list"], ["tools/titan-top", "--once"]):
+            for tool in (["analyzer/titan-analyze", "rings"], ["tools/titan-dump", "--list"],
+                         ["tools/titan-top", "--once"]):
                 done = self.place.run([harness.BUILD / tool[0], *tool[1:]], env)
                 self.assertIn(settings["TITANTRACE_RUN_ID"], done.stdout, tool)
             rank.signal(signal.SIGKILL)
@@ -180,7 +183,8 @@ class OneJob(harness.Case):
     def test_places_are_given_again(self):
         """One rank lives on, 500 short ones come and go under the same name."""
         ranks = self.two_ranks()
-        short = "\n".join(["i=0; while [ $i -lt 500 ]; do i=$((i + 1))", f"{harness.client('e2e-nccl-use')} healthy >/dev/null || exit 1", "done"])
+        short = "\n".join(["i=0; while [ $i -lt 500 ]; do i=$((i + 1))",
+                           f"{harness.client('e2e-nccl-use')} healthy >/dev/null || exit 1", "done"])
         done = self.place.run(["sh", "-c", short], self.place.env(TITANTRACE_STACKS="off"), 120)
         self.assertEqual(done.status, 0)
         lines = done.stderr.splitlines()
@@ -192,7 +196,8 @@ class OneJob(harness.Case):
         """Said once, and observed by events instead."""
         disk = self.place.path / "disk"
         disk.mkdir()
-        kind = subprocess.run(["stat", "-f", "-c", "%T", disk], capture_output=True, text=True, check=True).stdout.strip()
+        kind = subprocess.run(["stat", "-f", "-c", "%T", disk], capture_output=True, text=True,
+                              check=True).stdout.strip()
         if kind in ("tmpfs", "ramfs"):
             self.skipTest(f"{disk} lies in memory ({kind})")
         for rings, method, said in ((disk, EVENTS, 1), (self.place.rings, WRITES, 0)):

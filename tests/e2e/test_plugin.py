@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""NCCL's profiler plugin interface: a statically linked NCCL is seen and diagnosed, one call is recorded once, and channels tell
-a kernel that started and hangs from one that never got its turn."""
+"""NCCL's profiler plugin interface: a statically linked NCCL is seen and diagnosed, one call is recorded once, and
+channels tell a kernel that started and hangs from one that never got its turn."""
 
 import concurrent.futures
 
@@ -117,7 +117,8 @@ class Plugin(harness.Case):
 
     def test_off_leaves_a_static_nccl_unseen(self):
         place = self.new_place()
-        done = place.run([harness.stand_ins() / "titan-sim-static-nccl", "--ranks", "2", "--steps", "3", "--step-ms", "1"],
+        done = place.run([harness.stand_ins() / "titan-sim-static-nccl", "--ranks", "2", "--steps", "3", "--step-ms",
+                          "1"],
                          place.env(TITANTRACE_NCCL_PLUGIN="off", TITANTRACE_DUMP_ON="exit"))
         self.assertEqual(done.status, 0)
         calls = place.show(place.dumps) if place.dump_files() else []

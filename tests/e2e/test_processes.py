@@ -71,13 +71,15 @@ class Processes(harness.Case):
         self.expect_dumps(traced.pid, 2)
         calls = self.place.show(self.place.dumps, "--op", "all_reduce", "--rank", "0")
         self.assertEqual([call["result"] for call in calls], [0, 0])
-        self.assertEqual(len(self.place.show(self.place.dumps, "--op", "all_reduce")), 3, "the child's own call is there too")
+        self.assertEqual(len(self.place.show(self.place.dumps, "--op", "all_reduce")), 3,
+                         "the child's own call is there too")
 
     def test_children_become_ranks(self):
         launcher = self.place.start([harness.client("e2e-processes"), "fork-first"])
         harness.wait_for(lambda: len(self.place.ring_files()) == 2, 20, "both children record")
         self.assertEqual(harness.threads_of(launcher.pid), ["e2e-processes"])
-        harness.wait_for(lambda: len(self.place.show(self.place.rings, "--op", "all_reduce", starting=True)) == 2, 10, "their calls")
+        harness.wait_for(lambda: len(self.place.show(self.place.rings, "--op", "all_reduce", starting=True)) == 2, 10,
+                         "their calls")
         self.finish(launcher)
         self.assertEqual(self.place.ring_files(), [])
 

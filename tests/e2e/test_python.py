@@ -25,7 +25,8 @@ def lines_of(function):
     first = next(i for i, text in enumerate(SOURCE) if re.match(rf" *def {function}\(", text))
     indent = len(SOURCE[first]) - len(SOURCE[first].lstrip())
     last = first
-    while last + 1 < len(SOURCE) and (not SOURCE[last + 1].strip() or len(SOURCE[last + 1]) - len(SOURCE[last + 1].lstrip()) > indent):
+    while last + 1 < len(SOURCE) and (not SOURCE[last + 1].strip()
+                                      or len(SOURCE[last + 1]) - len(SOURCE[last + 1].lstrip()) > indent):
         last += 1
     return range(first + 1, last + 2)
 
@@ -52,7 +53,8 @@ class Python(harness.Case):
 
     def frames(self, process, function):
         """Of the thread that stands in a Python function: functions, innermost first."""
-        found = [thread for thread in process["threads"] if any(frame["function"].endswith(function) for frame in thread["python_frames"])]
+        found = [thread for thread in process["threads"]
+                 if any(frame["function"].endswith(function) for frame in thread["python_frames"])]
         self.assertEqual(len(found), 1, function)
         for frame in found[0]["python_frames"]:
             if frame["function"].endswith(function):
@@ -93,11 +95,13 @@ class Python(harness.Case):
         self.assertIn("Fatal Python error: Segmentation fault", run.stderr, "Python's own handler has run")
         process, = self.place.stacks()
         merged = self.frames(process, "crashes")["merged"]
-        order = [next(i for i, text in enumerate(merged) if name in text) for name in ("read_through", "crash_in_cpp", "crashes at", "<module>")]
+        order = [next(i for i, text in enumerate(merged) if name in text)
+                 for name in ("read_through", "crash_in_cpp", "crashes at", "<module>")]
         self.assertEqual(order, sorted(order), merged)
         verdict = self.place.analyze(self.place.dumps).json["findings"][0]
         self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_dead", [0]))
-        self.assertRegex(verdict["rank_state"]["0"], r"SIGSEGV.*it was in crashes at python_places\.py:\d+, inside places::read_through")
+        self.assertRegex(verdict["rank_state"]["0"],
+                         r"SIGSEGV.*it was in crashes at python_places\.py:\d+, inside places::read_through")
 
     def check_overflow(self, python):
         """The handler runs on faulthandler's stack, and no room is left on the other."""

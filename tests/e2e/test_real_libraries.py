@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""NVIDIA's own libnccl.so.2 and libcudart on a machine without a GPU: the same failures with and without the preload, and the
-recorder wrote them down."""
+"""NVIDIA's own libnccl.so.2 and libcudart on a machine without a GPU: the same failures with and without the preload,
+and the recorder wrote them down."""
 
 import os
 import pathlib
@@ -10,13 +10,15 @@ import harness
 
 
 def find_library(name, *patterns):
-    places = [harness.ROOT / ".venv" / "nvidia-wheels", harness.ROOT / ".venv" / "lib", pathlib.Path("/usr/local/cuda/lib64"),
+    places = [harness.ROOT / ".venv" / "nvidia-wheels", harness.ROOT / ".venv" / "lib",
+              pathlib.Path("/usr/local/cuda/lib64"),
               pathlib.Path("/usr/lib/x86_64-linux-gnu")]
     if "CUDA_HOME" in os.environ:
         places.insert(0, pathlib.Path(os.environ["CUDA_HOME"]) / "lib64")
     for place in places:
         for pattern in patterns:
-            for path in sorted(place.rglob(pattern) if "wheels" in place.name or place.name == "lib" else place.glob(pattern)):
+            for path in sorted(place.rglob(pattern) if "wheels" in place.name
+                               or place.name == "lib" else place.glob(pattern)):
                 return path
     return None
 
@@ -37,7 +39,8 @@ class RealLibraries(harness.Case):
 
     def compare(self, path):
         """A fatal line of NCCL's own log names the pid: only results are compared."""
-        traced = self.same_but_for_the_tracer([harness.client("e2e-api-results")], LD_LIBRARY_PATH=path, NCCL_DEBUG="NONE",
+        traced = self.same_but_for_the_tracer([harness.client("e2e-api-results")], LD_LIBRARY_PATH=path,
+                                              NCCL_DEBUG="NONE",
                                               RANK="0", WORLD_SIZE="1", TITANTRACE_DUMP_ON="exit")
         self.assertEqual(traced.status, 0)
         results = {}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Four hosts, with host names, boots, processes and clocks of their own, and one dump directory whose file server is slow, hangs, or goes and
-comes back: one verdict of the whole, no job that waits for us, nothing lost but what is counted."""
+"""Four hosts, with host names, boots, processes and clocks of their own, and one dump directory whose file server is
+slow, hangs, or goes and comes back: one verdict of the whole, no job that waits for us, nothing lost but what is
+counted."""
 
 import re
 import signal
@@ -24,20 +25,23 @@ class SeveralHosts(harness.Case):
     def start(self, steps=1000000, fault="", ranks=RANKS, server="fast", timeout=3, **settings):
         self.hosts = hosts.Hosts(self.place, NAMES, PER_HOST, CLOCKS)
         self.hosts.server_is(server)
-        return self.hosts.start([*hosts.titan_run("--timeout", timeout * harness.SLOW), *hosts.simulated_job(steps, "--ranks", ranks)],
+        return self.hosts.start([*hosts.titan_run("--timeout", timeout * harness.SLOW),
+                                 *hosts.simulated_job(steps, "--ranks", ranks)],
                                 SIMGPU_FAULTS=fault, **settings)
 
     def dumped(self):
         return self.place.dumped_ranks(RUN)
 
     def wait_for_dumps(self, limit_s=30):
-        harness.wait_for(lambda: len(self.dumped()) == RANKS or self.hosts.any_ended(), limit_s, "all ranks dump into the shared directory")
+        harness.wait_for(lambda: len(self.dumped()) == RANKS or self.hosts.any_ended(), limit_s,
+                         "all ranks dump into the shared directory")
         self.assertEqual(self.dumped(), set(range(RANKS)))
 
     def expect_verdict(self, *sources):
         analysis = self.place.analyze(*sources, "--no-rings")
         verdict = analysis.json["verdict"]
-        self.assertEqual((analysis.status, verdict["kind"], verdict["ranks"]), (harness.FINDINGS, "rank_not_arrived", [VICTIM]), analysis.stdout)
+        self.assertEqual((analysis.status, verdict["kind"], verdict["ranks"]),
+                         (harness.FINDINGS, "rank_not_arrived", [VICTIM]), analysis.stdout)
         self.assertIn("host-c", analysis.stdout)
         return analysis
 
@@ -48,12 +52,14 @@ class SeveralHosts(harness.Case):
         whole = self.expect_verdict(self.place.dumps)
         self.hosts.server_is("fast")
         for index in range(len(NAMES)):
-            packed = self.hosts.on_host(index, harness.BUILD / "analyzer" / "titan-analyze", "digest", self.hosts.shared, "--node", "--into",
+            packed = self.hosts.on_host(index, harness.BUILD / "analyzer" / "titan-analyze", "digest",
+                                        self.hosts.shared, "--node", "--into",
                                         self.place.path / "digests")
             self.assertEqual(packed.status, 0, packed.stderr)
         self.assertEqual(len(list((self.place.path / "digests").rglob("*.digest"))), len(NAMES))
         packed = self.expect_verdict(self.place.path / "digests")
-        summaries = {re.sub(r"[\d.]+ s\b", "N s", analysis.json["findings"][0]["summary"]) for analysis in (whole, packed)}
+        summaries = {re.sub(r"[\d.]+ s\b", "N s", analysis.json["findings"][0]["summary"])
+                     for analysis in (whole, packed)}
         self.assertEqual(len(summaries), 1, summaries)
         for index in range(len(NAMES)):
             self.hosts.signal(index, signal.SIGTERM)
@@ -62,9 +68,11 @@ class SeveralHosts(harness.Case):
             self.assertRegex(ran.stderr, rf"VERDICT  rank_not_arrived[\s\S]*rank {VICTIM}")
 
     def test_hangs_and_comes_back(self):
-        """Nobody can write, nor tell the others. Every host's own timeout ends; what they copied then is written when the server answers."""
+        """Nobody can write, nor tell the others. Every host's own timeout ends; what they copied then is written when
+        the server answers."""
         self.start(fault=f"spin rank={VICTIM} step=40")
-        harness.wait_for(lambda: self.place.meet.exists() and len(list(self.place.meet.glob("*.id"))) > 0, 20, "the job starts")
+        harness.wait_for(lambda: self.place.meet.exists() and len(list(self.place.meet.glob("*.id"))) > 0, 20,
+                         "the job starts")
         time.sleep(1)
         self.hosts.server_is("hang")
         time.sleep(6 * harness.SLOW)
@@ -76,13 +84,16 @@ class SeveralHosts(harness.Case):
     def test_goes_and_comes_back(self):
         """Dumps go to each host's own disk, which is said; once the server is back, to the shared directory again."""
         ran = self.start(fault=f"spin rank={VICTIM} step=40")
-        harness.wait_for(lambda: self.place.meet.exists() and len(list(self.place.meet.glob("*.id"))) > 0, 20, "the job starts")
+        harness.wait_for(lambda: self.place.meet.exists() and len(list(self.place.meet.glob("*.id"))) > 0, 20,
+                         "the job starts")
         self.hosts.server_is("gone")
         local = lambda: {path.name[:9] for path in self.place.tmp.glob(f"*/titantrace-*/{RUN}/0/rank*.titan")}
         harness.wait_for(lambda: len(local()) == RANKS, 30, "all ranks dump to their hosts' disks")
         self.assertEqual(self.dumped(), set())
         for one, name in zip(ran, NAMES):
-            self.assertEqual(len(re.findall(rf"dump written to {self.place.tmp}/{name}/.* as {self.hosts.shared} cannot be written: ", one.stderr)),
+            self.assertEqual(
+                len(re.findall(rf"dump written to {self.place.tmp}/{name}/.* as {self.hosts.shared} cannot be "
+                               rf"written: ", one.stderr)),
                              PER_HOST, one.stderr)
         self.expect_verdict(*sorted(self.place.tmp.glob("*/titantrace-*")))
         self.hosts.server_is("fast")
@@ -104,9 +115,11 @@ class SeveralHosts(harness.Case):
         self.assertEqual(self.dumped(), set())
 
     def test_a_job_is_ended_while_it_hangs(self):
-        """Of a hang, with every watch thread stuck in the directory: SIGTERM ends it within what docs/deployment.md says."""
+        """Of a hang, with every watch thread stuck in the directory: SIGTERM ends it within what docs/deployment.md
+        says."""
         ran = self.start(fault=f"spin rank={VICTIM} step=40")
-        harness.wait_for(lambda: self.place.meet.exists() and len(list(self.place.meet.glob("*.id"))) > 0, 20, "the job starts")
+        harness.wait_for(lambda: self.place.meet.exists() and len(list(self.place.meet.glob("*.id"))) > 0, 20,
+                         "the job starts")
         time.sleep(1)
         self.hosts.server_is("hang")
         time.sleep(5 * harness.SLOW)

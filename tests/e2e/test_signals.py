@@ -38,7 +38,8 @@ class Signals(harness.Case):
 
     def ignored(self, scenario):
         run = self.signalled(scenario, 0, dumps=0)
-        self.assertEqual(run.stderr, "titantrace: rank 0: SIGUSR1 is ignored by the program and asks for no dump; titan-dump does\n")
+        self.assertEqual(run.stderr, "titantrace: rank 0: SIGUSR1 is ignored by the program and asks for no dump; "
+                         "titan-dump does\n")
 
     def test_ignored_before(self):
         self.ignored("ignored-before")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Batch jobs on a Slurm cluster of two nodes: a signal before the time limit, a requeue, a cancel, and two steps that share the nodes.
+"""Batch jobs on a Slurm cluster of two nodes: a signal before the time limit, a requeue, a cancel, and two steps that
+share the nodes.
 
 The #SBATCH and srun lines are those of docs/launchers.md.
 """
@@ -27,14 +28,17 @@ class Slurm(harness.Case):
         if why := self.cluster.start():
             self.fail(why)
         program = place.path / "as_torchrun.py"
-        program.write_text(AS_TORCHRUN.replace("SLURM_LOCALID", "SLURM_PROCID"))  # the simulator has one set of GPUs for all
+        program.write_text(AS_TORCHRUN.replace("SLURM_LOCALID",
+                                               "SLURM_PROCID"))  # the simulator has one set of GPUs for all
         tools = f"{harness.BUILD}/tools:{harness.BUILD}/analyzer"
-        self.env = place.env(preload=False, SIMGPU_DIR=harness.stand_ins(), OMP_NUM_THREADS="1", TITANTRACE_RUN_ID=None, PYTHON=sys.executable,
+        self.env = place.env(preload=False, SIMGPU_DIR=harness.stand_ins(), OMP_NUM_THREADS="1",
+                             TITANTRACE_RUN_ID=None, PYTHON=sys.executable,
                              PROGRAM=program, MEET=place.meet, **self.cluster.env)
         self.env["PATH"] = f"{tools}:{self.env['PATH']}"
 
     def slurm(self, *words):
-        done = subprocess.run([str(word) for word in words], env=self.env, capture_output=True, text=True, timeout=60, cwd=self.place.path)
+        done = subprocess.run([str(word) for word in words], env=self.env, capture_output=True, text=True, timeout=60,
+                              cwd=self.place.path)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.strip()
 
@@ -52,14 +56,16 @@ class Slurm(harness.Case):
         return self.slurm("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T")
 
     def starts_now(self, job):
-        """Slurm holds a requeued job back for two minutes. What it is told before the old attempt has gone is forgotten."""
-        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], env=self.env, capture_output=True, timeout=60)
+        """Slurm holds a requeued job back for two minutes. What it is told before the old attempt has gone is
+        forgotten."""
+        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], env=self.env, capture_output=True,
+                       timeout=60)
         return self.state(job) in ("RUNNING", "CONFIGURING")
 
     def requeue(self, job):
         """
-        Starts the job once more; which attempt that is. Slurm may take the status with which the old attempt's script ends for the
-        job's, and then calls it failed: it is asked again.
+        Starts the job once more; which attempt that is. Slurm may take the status with which the old attempt's script
+        ends for the job's, and then calls it failed: it is asked again.
         """
         def starts():
             if self.state(job) == "FAILED":
@@ -74,13 +80,15 @@ class Slurm(harness.Case):
         return {path.name[:9] for path in (self.place.dumps / run / str(attempt)).glob("rank*.titan")}
 
     def wait_for_dumps(self, run, attempt=0, limit_s=30):
-        harness.wait_for(lambda: len(self.dumped(run, attempt)) == RANKS, limit_s, f"all ranks of {run} attempt {attempt} dump: {self.output()}")
+        harness.wait_for(lambda: len(self.dumped(run, attempt)) == RANKS, limit_s,
+                         f"all ranks of {run} attempt {attempt} dump: {self.output()}")
 
     def verdict(self, *options):
         return self.place.analyze(self.place.dumps, "--no-rings", *options)
 
     def test_signal_before_the_time_limit_and_cancel(self):
-        job = self.submit("#SBATCH --nodes=2 --ntasks-per-node=2 --time=1", "#SBATCH --signal=USR1@50", "export SIMTRAIN_STORE=$MEET/store",
+        job = self.submit("#SBATCH --nodes=2 --ntasks-per-node=2 --time=1", "#SBATCH --signal=USR1@50",
+                          "export SIMTRAIN_STORE=$MEET/store",
                           f"titan-run --dir dumps -- srun --kill-on-bad-exit=1 {TRAIN} 1000000")
         harness.wait_for(lambda: len(self.place.ring_files()) == RANKS, 30, "all ranks record")
         self.wait_for_dumps(f"slurm-{job}.0", limit_s=60)
@@ -94,7 +102,8 @@ class Slurm(harness.Case):
 
     def test_requeue(self):
         """A hang, and after a requeue the same: two attempts of one run."""
-        job = self.submit("#SBATCH --nodes=2 --ntasks-per-node=2 --requeue", 'export SIMTRAIN_STORE="$MEET/store-${SLURM_RESTART_COUNT:-0}"',
+        job = self.submit("#SBATCH --nodes=2 --ntasks-per-node=2 --requeue",
+                          'export SIMTRAIN_STORE="$MEET/store-${SLURM_RESTART_COUNT:-0}"',
                           f"titan-run --dir dumps --timeout 3 -- srun --kill-on-bad-exit=1 {TRAIN} 1000000",
                           SIMGPU_FAULTS="spin rank=3 step=40")
         self.wait_for_dumps(f"slurm-{job}.0")
@@ -109,7 +118,8 @@ class Slurm(harness.Case):
         step = f"--overlap --overcommit --nodes=2 --ntasks-per-node=2 --kill-on-bad-exit=1 {TRAIN}"
         job = self.submit("#SBATCH --nodes=2 --ntasks-per-node=2",
                           f"SIMTRAIN_STORE=$MEET/one titan-run --dir dumps -- srun {step} 300 & first=$!",
-                          f'SIMTRAIN_STORE=$MEET/two SIMGPU_FAULTS="kill rank=1 step=40" titan-run --dir dumps -- srun {step} 1000000',
+                          f'SIMTRAIN_STORE=$MEET/two SIMGPU_FAULTS="kill rank=1 step=40" titan-run --dir dumps -- srun '
+                          f'{step} 1000000',
                           "wait $first")
         harness.wait_for(lambda: self.state(job) in ("COMPLETED", "FAILED"), 60, f"both steps end: {self.output()}")
         self.assertRegex(self.output(), r"VERDICT  rank_dead[\s\S]*rank 1")

@@ -34,7 +34,8 @@ class Stacks(harness.Case):
             self.assertEqual(len(self.threads_in(process, function)), 1, function)
         deaf, = [thread for thread in process["threads"] if thread["name"] == "deaf"]
         self.assertEqual((deaf["outcome"], deaf["state"], deaf["frames"]), ("blocks_signal", "R", []))
-        self.assertEqual(len(self.threads_in(process, "deaf_and_waiting")), 1, "one that waits is read without a signal")
+        self.assertEqual(len(self.threads_in(process, "deaf_and_waiting")), 1,
+                         "one that waits is read without a signal")
         ours = {thread["name"] for thread in process["threads"] if thread["outcome"] == "ours"}
         self.assertIn("titan-watch", ours)
 
@@ -45,19 +46,23 @@ class Stacks(harness.Case):
         process = self.dump("kinds")
         frame, = [frame for thread in process["threads"] for frame in thread["frames"]
                   if "around_an_inlined_function" in frame["function"]]
-        self.assertEqual((pathlib.Path(frame["file"]).name, frame["line"]), ("stacks.cpp", line_of["the line around it"]))
+        self.assertEqual((pathlib.Path(frame["file"]).name, frame["line"]),
+                         ("stacks.cpp", line_of["the line around it"]))
         inlined, = frame["inlined"]
         self.assertIn("put_into_its_caller", inlined["function"])
         self.assertEqual(inlined["line"], line_of["the line inside"])
-        merged, = [thread["merged"] for thread in process["threads"] if any("put_into" in text for text in thread["merged"])]
+        merged, = [thread["merged"] for thread in process["threads"]
+                   if any("put_into" in text for text in thread["merged"])]
         place = next(i for i, text in enumerate(merged) if "put_into" in text)
         self.assertIn(f"stacks.cpp:{line_of['the line inside']} (e2e-stacks, inlined)", merged[place])
         self.assertIn(f"stacks.cpp:{line_of['the line around it']} (e2e-stacks)", merged[place + 1])
 
     def test_text(self):
         self.dump("kinds")
-        for arguments, wanted in (((), "main"), (("--all-threads",), "spinning()"), (("--list",), "blocks all signals")):
-            done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "stacks", self.place.dumps, "--no-rings", *arguments],
+        for arguments, wanted in (((), "main"), (("--all-threads",), "spinning()"),
+                                  (("--list",), "blocks all signals")):
+            done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "stacks", self.place.dumps,
+                                   "--no-rings", *arguments],
                                   self.place.env(preload=False))
             self.assertIn(wanted, done.stdout)
 
@@ -84,12 +89,14 @@ class Stacks(harness.Case):
         self.assertIn("libunwind is not installed", process["notes"][0])
         self.assertEqual(process["threads"][0]["outcome"], "unwound")
         self.assertIn("_start", process["threads"][0]["frames"][-1]["function"])
-        for function in ("asleep", "spinning", "deaf_and_waiting", "around_an_inlined_function"):  # not interrupted in a stub
+        for function in ("asleep", "spinning", "deaf_and_waiting",
+                         "around_an_inlined_function"):  # not interrupted in a stub
             self.assertTrue(self.threads_in(process, function), function)
 
     def test_without_process_vm_readv(self):
         """As containers' filters deny it: stacks are as whole as ever."""
-        done = self.place.run([sys.executable, pathlib.Path(__file__).parent / "clients" / "deny_call.py", "process_vm_readv",
+        done = self.place.run([sys.executable, pathlib.Path(__file__).parent / "clients" / "deny_call.py",
+                               "process_vm_readv",
                                harness.client("e2e-stacks"), "kinds"], self.place.env(RANK=0, WORLD_SIZE=1))
         self.assertEqual((done.status, done.stdout), (0, "done\n"), done.stderr)
         main = self.place.stacks()[0]["threads"][0]
@@ -98,9 +105,12 @@ class Stacks(harness.Case):
 
     def test_many_threads(self):
         process = self.dump("many", THREADS=2000)
-        silent = [thread for thread in process["threads"] if thread["outcome"] == "no_answer"]  # of a machine under load
-        # They wake 100 times a second, which is more than a small machine has processors for: the rest is then left out.
-        left_out = sum(int(note.split()[0]) for note in process["notes"] if note.endswith("more threads are not in the dump"))
+        silent = [thread for thread in process["threads"] if thread["outcome"]
+                  == "no_answer"]  # of a machine under load
+        # They wake 100 times a second, which is more than a small machine has processors for: the rest is then left
+        # out.
+        left_out = sum(int(note.split()[0]) for note in process["notes"]
+                       if note.endswith("more threads are not in the dump"))
         self.assertEqual(len(self.threads_in(process, "asleep")) + len(silent) + left_out, 2000)
         self.assertLess(len(silent), 1000)
         self.assertLess(process["took_ns"], 8e9)

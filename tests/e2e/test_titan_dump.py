@@ -39,11 +39,13 @@ class Dump(node_jobs.NodeCase):
     def test_only_the_one_that_is_asked_dumps(self):
         ranks = self.lingering_ranks(3)
         done = self.titan_dump(ranks[1].pid)
-        self.assertEqual((done.status, done.stdout), (ALL_ANSWERED, f"{self.place.dumps}/e2e/0/rank00001.0.titan\n"), done.stderr)
+        self.assertEqual((done.status, done.stdout), (ALL_ANSWERED, f"{self.place.dumps}/e2e/0/rank00001.0.titan\n"),
+                         done.stderr)
         self.assertEqual([path.name for path in self.place.dump_files()], ["rank00001.0.titan"])
         self.assertEqual(self.place.analyze(self.place.dumps, "--no-rings").json["run"]["ranks"], [1])
         again = self.titan_dump(ranks[1].pid)
-        self.assertEqual(again.stdout, f"{self.place.dumps}/e2e/0/rank00001.1.titan\n", "each question has an answer of its own")
+        self.assertEqual(again.stdout, f"{self.place.dumps}/e2e/0/rank00001.1.titan\n",
+                         "each question has an answer of its own")
 
     def test_several_processes(self):
         ranks = self.lingering_ranks(3)
@@ -57,11 +59,13 @@ class Dump(node_jobs.NodeCase):
         self.assertEqual((status, [o["how"] for o in outcomes]), (ALL_ANSWERED, ["answered"] * 4), stderr)
         self.assertEqual(sorted(o["path"] for o in outcomes), sorted(map(str, self.place.dump_files())))
         analysis = self.place.analyze(self.place.dumps, "--no-rings")
-        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [2]))
+        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]),
+                         ("rank_not_arrived", [2]))
 
     def test_other_jobs_are_not_asked(self):
         self.lingering_ranks(2)
-        other = self.place.start_rank("e2e-processes", "linger", 0, 1, TITANTRACE_RUN_ID="another", E2E_MEET=self.place.tmp)
+        other = self.place.start_rank("e2e-processes", "linger", 0, 1, TITANTRACE_RUN_ID="another",
+                                      E2E_MEET=self.place.tmp)
         other.wait_says("done")
         self.assertEqual(self.titan_dump("--job", "another").status, ALL_ANSWERED)
         self.assertEqual((self.place.dumped_ranks("another"), self.place.dumped_ranks("e2e")), ({0}, set()))
@@ -88,9 +92,11 @@ class Dump(node_jobs.NodeCase):
         os.utime(earlier, (time.time() - 60,) * 2)
         done = self.titan_dump("--job", "e2e", "--ring-dir", rings[0])
         self.assertEqual((done.status, done.stdout.splitlines()),
-                         (ALL_ANSWERED, [f"{self.place.dumps}/e2e/0/rank00000.0.titan", f"{self.place.dumps}/e2e/0/rank00001.0.titan"]), done.stderr)
+                         (ALL_ANSWERED, [f"{self.place.dumps}/e2e/0/rank00000.0.titan",
+                                         f"{self.place.dumps}/e2e/0/rank00001.0.titan"]), done.stderr)
         again = self.titan_dump("--job", "e2e", "--ring-dir", rings[0])  # nodes are not asked twice within seconds
-        self.assertEqual((again.status, again.stdout.splitlines()[1]), (ALL_ANSWERED, done.stdout.splitlines()[1]), again.stderr)
+        self.assertEqual((again.status, again.stdout.splitlines()[1]), (ALL_ANSWERED, done.stdout.splitlines()[1]),
+                         again.stderr)
 
     def test_ranks_of_other_nodes_that_do_not_answer_are_named(self):
         ranks, rings = self.two_nodes()
@@ -128,13 +134,15 @@ class Dump(node_jobs.NodeCase):
         rank, = self.lingering_ranks(1, TITANTRACE_DIR=file_in_the_way)
         done = self.titan_dump(rank.pid)
         self.assertEqual(done.status, ALL_ANSWERED, done.stderr)
-        self.assertTrue(done.stdout.startswith(str(self.place.tmp)) and os.path.exists(done.stdout.strip()), done.stdout)
+        self.assertTrue(done.stdout.startswith(str(self.place.tmp)) and os.path.exists(done.stdout.strip()),
+                        done.stdout)
 
     def test_list(self):
         ranks = self.lingering_ranks(2)
         stop(ranks[1].pid)
         processes = {p["pid"]: p for p in json.loads(self.titan_dump("--list", "--json").stdout)["processes"]}
-        self.assertEqual([(processes[r.pid]["rank"], processes[r.pid]["state"], processes[r.pid]["answers"]) for r in ranks],
+        self.assertEqual([(processes[r.pid]["rank"], processes[r.pid]["state"], processes[r.pid]["answers"])
+                          for r in ranks],
                          [(0, "running", True), (1, "stopped", True)])
         text = self.titan_dump("--list").stdout.splitlines()
         self.assertEqual(len(text), 3, text)
@@ -163,34 +171,41 @@ class Dump(node_jobs.NodeCase):
         self.assertEqual((stopped["rank"], stopped["how"], stopped["why"]), (3, "outside", "is stopped"))
         self.assertIn("rank 3", stderr)
         path = pathlib.Path(stopped["path"])
-        self.assertEqual((path, path.stat().st_mode & 0o777), (self.place.dumps / "e2e" / "0" / "rank00003.0.titan", 0o600))
+        self.assertEqual((path, path.stat().st_mode & 0o777),
+                         (self.place.dumps / "e2e" / "0" / "rank00003.0.titan", 0o600))
         analysis = self.place.analyze(self.place.dumps, "--no-rings")
-        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"], analysis.json["run"]["missing_ranks"]),
+        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"],
+                          analysis.json["run"]["missing_ranks"]),
                          ("rank_not_arrived", [2], []))
         threads = {process["rank"]: process for process in self.place.stacks()}[3]
         self.assertEqual({thread["state"] for thread in threads["threads"]}, {"T"})
         self.assertIn("read from outside by titan-dump, as the process is stopped", threads["notes"][0])
         os.kill(pids[3], signal.SIGCONT)
         done = self.titan_dump(pids[3])
-        self.assertEqual((done.status, done.stdout), (ALL_ANSWERED, f"{path.parent}/rank00003.1.titan\n"), "and numbers go on")
+        self.assertEqual((done.status, done.stdout), (ALL_ANSWERED, f"{path.parent}/rank00003.1.titan\n"),
+                         "and numbers go on")
 
     def expect_halted(self, words):
         """Of rank 3 of a job that trains: from its ring, and from what titan-dump wrote."""
-        newest = lambda: max((call["entered_realtime_ns"] for call in self.place.show(self.place.rings, "--last", 1)), default=0)
+        newest = lambda: max((call["entered_realtime_ns"] for call in self.place.show(self.place.rings, "--last", 1)),
+                             default=0)
         harness.wait_for(lambda: time.time_ns() - newest() > 2e9, 30, "the others wait for it")
         from_ring = self.place.analyze(self.place.rings)
         status, outcomes, stderr = self.outcomes("--job", "e2e")
-        self.assertEqual([(o["rank"], o["why"]) for o in outcomes if o["how"] != "answered"], [(3, f"is {words}")], stderr)
+        self.assertEqual([(o["rank"], o["why"]) for o in outcomes if o["how"] != "answered"], [(3, f"is {words}")],
+                         stderr)
         for analysis in (from_ring, self.place.analyze(self.place.dumps, "--no-rings")):
             verdict = analysis.json["verdict"]
             self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_stopped", [3]), analysis.stdout)
             self.assertIn(f" is {words}; ranks 0-2 wait", analysis.json["findings"][0]["summary"])
-        report = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--no-rings"], self.place.env(preload=False))
+        report = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--no-rings"],
+                                self.place.env(preload=False))
         self.assertIn("1 read from outside while the process lived", " ".join(report.stdout.split()))
 
     def training_job(self):
         pids = self.start_job()
-        harness.wait_for(lambda: min([*self.steps().values(), 0] if len(self.steps()) < 4 else self.steps().values()) > 5, 30, "they train")
+        harness.wait_for(lambda: min([*self.steps().values(), 0] if len(self.steps()) < 4 else self.steps().values())
+                         > 5, 30, "they train")
         return pids
 
     def test_held_by_a_debugger(self):
@@ -268,7 +283,8 @@ class Dump(node_jobs.NodeCase):
         pids = self.hung_job()
         os.kill(pids[1], signal.SIGKILL)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 15, "the others dump for it")
-        earlier = self.place.dumps / "e2e" / "0" / "rank00001.7.titan"  # of a process before it; numbers say nothing of time
+        # Of a process before it: numbers say nothing of time.
+        earlier = self.place.dumps / "e2e" / "0" / "rank00001.7.titan"
         earlier.touch()
         os.utime(earlier, (time.time() - 60,) * 2)
         status, (outcome,), stderr = self.outcomes(pids[1])
@@ -280,7 +296,8 @@ class Dump(node_jobs.NodeCase):
         os.kill(rank.pid, signal.SIGKILL)  # and nobody waits for it yet
         harness.wait_for(lambda: state_of(rank.pid) == "Z", 5, "it is a zombie")
         status, (outcome,), stderr = self.outcomes(rank.pid)
-        self.assertEqual((status, outcome["how"], outcome["why"], outcome["state"]), (FROM_OUTSIDE, "outside", "is a zombie", "zombie"), stderr)
+        self.assertEqual((status, outcome["how"], outcome["why"], outcome["state"]),
+                         (FROM_OUTSIDE, "outside", "is a zombie", "zombie"), stderr)
         self.assertEqual(self.place.dumped_ranks(), {0})
 
     def test_a_tracer_that_cannot_answer(self):
@@ -362,7 +379,8 @@ class Dump(node_jobs.NodeCase):
 
     def test_a_ring_in_private_memory(self):
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-        ran = self.place.start([harness.client("e2e-processes"), "linger"], self.place.env(RANK=0, WORLD_SIZE=1), preexec_fn=limit)
+        ran = self.place.start([harness.client("e2e-processes"), "linger"], self.place.env(RANK=0, WORLD_SIZE=1),
+                               preexec_fn=limit)
         ran.wait_says("done")
         self.expect_refusal(f"kill -USR1 {ran.pid}", ran.pid)
 
@@ -372,7 +390,8 @@ class Dump(node_jobs.NodeCase):
         whole = page.read_bytes()
         link_target = self.place.path / "page"
         link_target.write_bytes(whole)
-        cases = {"cut off": lambda: page.write_bytes(whole[:100]), "no job segment": lambda: page.write_bytes(bytes(len(whole))),
+        cases = {"cut off": lambda: page.write_bytes(whole[:100]),
+                 "no job segment": lambda: page.write_bytes(bytes(len(whole))),
                  "a link": lambda: page.symlink_to(link_target), "No such file": lambda: None,
                  "": lambda: page.write_bytes(whole[:64] + b"\xff" * (len(whole) - 64))}
         for words, make in cases.items():
@@ -396,11 +415,13 @@ class Dump(node_jobs.NodeCase):
         header = bytearray(ring.read_bytes()[:4096])
         header[PID:PID + 4] = struct.pack("<i", 1000005)
         (directory / "1000005-5.ring").write_bytes(header)
-        for pid, words in ((1000000, "too short"), (1000001, "link"), (1000002, "alone"), (1000003, "not a ring"), (1000004, "alone"),
+        for pid, words in ((1000000, "too short"), (1000001, "link"), (1000002, "alone"), (1000003, "not a ring"),
+                           (1000004, "alone"),
                            (1000005, "truncated or damaged")):
             self.expect_refusal(words, pid)
         listed = self.titan_dump("--list", "--all")
-        self.assertEqual((listed.status, listed.stderr.count("\n")), (0, 6), listed.stderr)  # and the hard link spoils its twin
+        self.assertEqual((listed.status, listed.stderr.count("\n")), (0, 6),
+                         listed.stderr)  # and the hard link spoils its twin
         self.assertEqual(self.place.dump_files(), [])
         (directory / "1000002-5.ring").unlink()
         self.assertEqual(self.titan_dump(rank.pid).status, ALL_ANSWERED)

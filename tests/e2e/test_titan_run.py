@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""titan-run: a program under it is as it would be without it; what keeps it from being recorded is said in one line; and after an end
-in failure the verdict follows."""
+"""titan-run: a program under it is as it would be without it; what keeps it from being recorded is said in one line;
+and after an end in failure the verdict follows."""
 
 import os
 import pathlib
@@ -23,7 +23,8 @@ NOTHING = "titan-run: nothing was recorded on this node"
 
 class TitanRun(harness.Case):
     def start(self, *words, **settings):
-        return self.place.start([harness.BUILD / "tools" / "titan-run", *words], self.place.env(preload=False, **settings))
+        return self.place.start([harness.BUILD / "tools" / "titan-run", *words],
+                                self.place.env(preload=False, **settings))
 
     def run_under(self, *words, **settings):
         started = self.start(*words, **settings)
@@ -47,10 +48,12 @@ class Transparent(TitanRun):
 
     def test_signals_go_on_to_the_program(self):
         # None that whoever started this ignores (nohup): a shell cannot catch such a one.
-        numbers = [name for name in ("TERM", "USR1", "HUP", "INT") if signal.getsignal(getattr(signal, f"SIG{name}")) != signal.SIG_IGN]
+        numbers = [name for name in ("TERM", "USR1", "HUP", "INT")
+                   if signal.getsignal(getattr(signal, f"SIG{name}")) != signal.SIG_IGN]
         self.assertIn("USR1", numbers)
         for number in numbers:
-            started = self.start("--", "sh", "-c", f'trap "echo caught; exit 5" {number}; echo ready; while :; do sleep 0.05; done')
+            started = self.start("--", "sh", "-c",
+                                 f'trap "echo caught; exit 5" {number}; echo ready; while :; do sleep 0.05; done')
             started.wait_says("ready")
             started.signal(getattr(signal, f"SIG{number}"))
             self.assertEqual(started.wait(), 5)
@@ -59,9 +62,12 @@ class Transparent(TitanRun):
     def test_a_signal_to_all_of_a_group_comes_once(self):
         """As slurmstepd, mpirun and timeout send it; one to titan-run alone still comes."""
         # A signal that queues, and a byte for each delivery: nothing makes one of two.
-        program = ("import os, signal, time\nread, write = os.pipe()\nos.set_blocking(read, False)\nos.set_blocking(write, False)\n"
-                   "signal.signal(signal.SIGRTMIN, lambda *_: None)\nsignal.set_wakeup_fd(write)\nprint('ready', flush=True)\nseen = 0\n"
-                   "while True:\n    time.sleep(0.05)\n    try: seen += len(os.read(read, 100))\n    except BlockingIOError: pass\n"
+        program = ("import os, signal, time\nread, write = os.pipe()\nos.set_blocking(read, "
+                   "False)\nos.set_blocking(write, False)\n"
+                   "signal.signal(signal.SIGRTMIN, lambda *_: None)\nsignal.set_wakeup_fd(write)\nprint('ready', "
+                   "flush=True)\nseen = 0\n"
+                   "while True:\n    time.sleep(0.05)\n    try: seen += len(os.read(read, 100))\n    except "
+                   "BlockingIOError: pass\n"
                    "    print('seen', seen, flush=True)")
         started = self.start("--", sys.executable, "-c", program)
         started.wait_says("ready")
@@ -119,7 +125,8 @@ class Transparent(TitanRun):
 
     def test_print_env(self):
         lines = self.run_under("--print-env", "--run", "a b", "--dir", "d").stdout
-        shown = subprocess.run(["sh", "-c", f"{lines}\nunset LD_PRELOAD; echo $TITANTRACE_RUN_ID; echo $TITANTRACE_DIR"],
+        shown = subprocess.run(["sh", "-c",
+                                f"{lines}\nunset LD_PRELOAD; echo $TITANTRACE_RUN_ID; echo $TITANTRACE_DIR"],
                                capture_output=True, text=True, check=True).stdout
         self.assertEqual(shown, f"a b\n{self.place.path}/d\n")
         self.assertIn(f"export LD_PRELOAD={harness.tracer()}\n", lines)
@@ -154,7 +161,8 @@ class Obstacles(TitanRun):
 
     def test_a_library_for_a_newer_libc(self):
         source = self.place.path / "newer.c"
-        source.write_text('__asm__(".symver open_, open@GLIBC_2.99");\nextern "C" int open_();\nint (*use)() = open_;\n')
+        source.write_text('__asm__(".symver open_, open@GLIBC_2.99");\nextern "C" int open_();\nint (*use)() = '
+                          'open_;\n')
         made = self.place.path / "libc.so.6"
         version = self.place.path / "versions"
         version.write_text("GLIBC_2.99 { open; };\n")
@@ -166,14 +174,17 @@ class Obstacles(TitanRun):
         self.expect("version `GLIBC_2.99' not found", "--library", library, "--", "echo", "ran")
 
     def test_no_library(self):
-        self.expect("/nowhere/libtitantrace.so is not there", "--library", "/nowhere/libtitantrace.so", "--", "echo", "ran")
+        self.expect("/nowhere/libtitantrace.so is not there", "--library", "/nowhere/libtitantrace.so", "--", "echo",
+                    "ran")
 
     def compiled(self, *options):
         source = self.place.path / "ran.c"
         source.write_text('#include <stdio.h>\n#include <stdlib.h>\n'
-                          'int main() { puts("ran"); return getenv("MUSL") != NULL && getenv("LD_PRELOAD") != NULL; }\n')
+                          'int main() { puts("ran"); return getenv("MUSL") != NULL && getenv("LD_PRELOAD") != NULL; '
+                          '}\n')
         program = self.place.path / "ran"
-        subprocess.run([*os.environ.get("TITAN_COMPILER", "g++").split(), "-x", "c++", source, "-o", program, *options], check=True)
+        subprocess.run([*os.environ.get("TITAN_COMPILER", "g++").split(), "-x", "c++", source, "-o", program,
+                        *options], check=True)
         return program
 
     def test_musl(self):
@@ -195,7 +206,8 @@ class Obstacles(TitanRun):
     def test_a_launcher_that_clears_the_environment(self):
         started = self.run_under("--", "env", "-i", "/bin/echo", "ran")
         self.assertEqual((started.status, started.stdout), (0, "ran\n"))
-        self.assertTrue(any(line.startswith(NOTHING) and "clear the environment" in line for line in self.said(started)), started.stderr)
+        self.assertTrue(any(line.startswith(NOTHING) and "clear the environment" in line
+                            for line in self.said(started)), started.stderr)
 
     def test_no_write_permission(self):
         place = self.place.path / "locked"
@@ -211,8 +223,10 @@ class Obstacles(TitanRun):
     def test_full_disk(self):
         full = self.place.path / "full"
         full.mkdir()
-        mounted = f"mount -t tmpfs -o size=64k none {full} && exec {harness.BUILD}/tools/titan-run --no-verdict -- echo ran"
-        started = self.place.run(["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c", mounted],
+        mounted = (f"mount -t tmpfs -o size=64k none {full} && "
+                   f"exec {harness.BUILD}/tools/titan-run --no-verdict -- echo ran")
+        started = self.place.run(["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh",
+                                  "-c", mounted],
                                  self.place.env(preload=False, TITANTRACE_DIR=full))
         if "titan-run" not in started.stderr:
             self.skipTest(f"no mount here: {started.stderr.strip()}")
@@ -222,7 +236,8 @@ class Obstacles(TitanRun):
 
 class Verdicts(TitanRun):
     def job(self, fault, *options, **settings):
-        return self.run_under(*options, "--", harness.stand_ins() / "titan-sim", "--ranks", 4, "--tp", 2, "--steps", 60, "--step-ms", 2,
+        return self.run_under(*options, "--", harness.stand_ins() / "titan-sim", "--ranks", 4, "--tp", 2, "--steps",
+                              60, "--step-ms", 2,
                               "--timeout-s", 6, SIMGPU_FAULTS=fault, **settings)
 
     def test_a_rank_that_is_killed(self):
@@ -252,17 +267,20 @@ class Verdicts(TitanRun):
 class Check(TitanRun):
     def test_table(self):
         started = self.run_under("--check")
-        topics = ("library", "switched on", "other preloads", "NVIDIA driver", "CUDA runtime", "NCCL", "PyTorch", "profilers, plugins",
+        topics = ("library", "switched on", "other preloads", "NVIDIA driver", "CUDA runtime", "NCCL", "PyTorch",
+                  "profilers, plugins",
                   "stacks", "rings", "dumps", "limits", "titan-analyze")
         for topic in topics:
             self.assertRegex(started.stdout, rf"(?m)^(ok|note|NO) +{topic} ")
         missing = [line for line in started.stdout.splitlines() if line.startswith("NO")]
         self.assertEqual(started.status, 1 if missing else 0)
-        self.assertEqual(started.stdout.count("->"), sum(not line.startswith((" ", "ok")) for line in started.stdout.splitlines()))
+        self.assertEqual(started.stdout.count("->"),
+                         sum(not line.startswith((" ", "ok")) for line in started.stdout.splitlines()))
 
     def test_the_switch_is_read_as_the_tracer_reads_it(self):
         for off in ("0", "no", "OFF", "False"):
-            self.assertIn(f"NO    switched on         TITANTRACE={off}\n", self.run_under("--check", TITANTRACE=off).stdout)
+            self.assertIn(f"NO    switched on         TITANTRACE={off}\n",
+                          self.run_under("--check", TITANTRACE=off).stdout)
         for on in ("1", "yes", "ON", "2", ""):
             self.assertIn("ok    switched on         yes\n", self.run_under("--check", TITANTRACE=on).stdout)
 
@@ -270,7 +288,8 @@ class Check(TitanRun):
         started = self.run_under("--check", "--library", "/etc/passwd", TITANTRACE="0", TITANTRACE_DIR="/etc/passwd/x",
                                  LD_PRELOAD="libm.so.6", NCCL_PROFILER_PLUGIN="x")
         self.assertEqual(started.status, 1)
-        for words in ("NO    library", "NO    switched on         TITANTRACE=0", "-> unset TITANTRACE", "note  other preloads      libm.so.6",
+        for words in ("NO    library", "NO    switched on         TITANTRACE=0", "-> unset TITANTRACE",
+                      "note  other preloads      libm.so.6",
                       "NCCL_PROFILER_PLUGIN=x", "NO    dumps"):
             self.assertIn(words, started.stdout)
 

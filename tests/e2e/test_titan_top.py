@@ -87,7 +87,8 @@ class Top(node_jobs.NodeCase):
         return OnTerminal(self.command(*arguments), self.place.env(preload=False, TERM="xterm"), **size)
 
     def command(self, *arguments):
-        return [str(word) for word in (harness.BUILD / "tools" / "titan-top", "--ring-dir", self.place.rings, *arguments)]
+        return [str(word)
+                for word in (harness.BUILD / "tools" / "titan-top", "--ring-dir", self.place.rings, *arguments)]
 
     # --- what it shows -----------------------------------------------------------------------------------------------
 
@@ -136,13 +137,15 @@ class Top(node_jobs.NodeCase):
             self.assertGreater(row["steps_per_s"], 0)
             self.assertLess(row["steps_per_s"], 50, "a step takes 20 ms")
         self.assertGreater(pages[2]["realtime_ns"] - pages[0]["realtime_ns"], 0.9e9)
-        self.assertEqual({call["communicator"] for call in pages[0]["jobs"][0]["calls"]} & {"dp", "tp", "world"}, {"dp", "tp", "world"})
+        self.assertEqual({call["communicator"] for call in pages[0]["jobs"][0]["calls"]} & {"dp", "tp", "world"},
+                         {"dp", "tp", "world"})
 
     def test_spans(self):
         rank = self.place.start_rank("e2e-processes", "in-a-span")
         rank.wait_says("done")
         _, ranks = self.job()
-        self.assertEqual([ranks[0][key] for key in ("state", "doing", "step", "span")], ["running", "in program code", 3, "load batch"])
+        self.assertEqual([ranks[0][key] for key in ("state", "doing", "step", "span")],
+                         ["running", "in program code", 3, "load batch"])
         self.assertIn("in program code, span load batch", self.titan_top().stdout)
 
     def test_processes_that_do_not_run(self):
@@ -162,7 +165,8 @@ class Top(node_jobs.NodeCase):
 
     def test_only_one_job(self):
         self.lingering_ranks(2)
-        other = self.place.start_rank("e2e-processes", "linger", 0, 1, TITANTRACE_RUN_ID="another", E2E_MEET=self.place.tmp)
+        other = self.place.start_rank("e2e-processes", "linger", 0, 1, TITANTRACE_RUN_ID="another",
+                                      E2E_MEET=self.place.tmp)
         other.wait_says("done")
         self.assertEqual([job["run"] for job in self.pages("--once")[0]["jobs"]], ["another", "e2e"])
         self.assertEqual(self.job("--job", "another")[0]["run"], "another")
@@ -176,7 +180,8 @@ class Top(node_jobs.NodeCase):
         ranks = self.lingering_ranks(3)
         for rank in ranks:
             node_jobs.stop(rank.pid)
-        state = lambda: {str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns, path.stat().st_ctime_ns,
+        state = lambda: {str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns,
+                                     path.stat().st_ctime_ns,
                                      path.stat().st_blocks) for path in self.place.rings.rglob("*") if path.is_file()}
         before = state()
         self.assertEqual(len(before), 4, "three rings and a job segment")
@@ -193,14 +198,16 @@ class Top(node_jobs.NodeCase):
         self.pages("--count", pages, "--interval", 0.05)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         page_ms = 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / pages
-        print(f"titan-top: 8 ranks: {page_ms:.1f} ms of processor time a page, {page_ms / 10:.2f} % of a core at one page a second")
+        print(f"titan-top: 8 ranks: {page_ms:.1f} ms of processor time a page, {page_ms / 10:.2f} % of a core at one "
+              f"page a second")
         self.assertLess(page_ms, 50 * harness.SLOW, "5 % of a core")
 
     def test_hostile_rings(self):
         rank, = self.lingering_ranks(1)
         ring = self.ring_of(rank.pid)
         whole = ring.read_bytes()
-        for number, content in enumerate((whole[:5000], os.urandom(200_000), b"", whole[:4096] + os.urandom(len(whole) - 4096))):
+        for number, content in enumerate((whole[:5000], os.urandom(200_000), b"",
+                                          whole[:4096] + os.urandom(len(whole) - 4096))):
             (ring.parent / f"{1000000 + number}-5.ring").write_bytes(content)
         (ring.parent / "1000009-5.ring").symlink_to(ring)
         page, = self.pages("--once")
@@ -211,7 +218,8 @@ class Top(node_jobs.NodeCase):
 
     def test_on_a_terminal(self):
         self.hung_job()
-        for leave in (lambda top: top.type(b"q"), lambda top: top.type(b"\x03"), lambda top: os.kill(top.pid, signal.SIGTERM)):
+        for leave in (lambda top: top.type(b"q"), lambda top: top.type(b"\x03"),
+                      lambda top: os.kill(top.pid, signal.SIGTERM)):
             top = self.on_terminal("--interval", 0.2)
             top.wait_says("missing: rank 2")
             self.assertTrue(top.said.startswith(ENTER), top.said[:40])
@@ -230,14 +238,16 @@ class Top(node_jobs.NodeCase):
         status, _ = top.end()
         self.assertEqual(status, 0)
         page = top.said.split("\x1b[H")[-1].split("\x1b[J")[0]
-        lines = [line.replace("\x1b[K", "").replace("\x1b[1m", "").replace("\x1b[0m", "") for line in page.split("\r\n")]
+        lines = [line.replace("\x1b[K", "").replace("\x1b[1m", "").replace("\x1b[0m", "")
+                 for line in page.split("\r\n")]
         self.assertLessEqual(len(lines), 8)
         self.assertTrue(all(len(line) <= 40 for line in lines), lines)
         self.assertTrue(any("more" in line for line in lines), lines)
 
     def test_stopped_by_the_shell(self):
         self.hung_job()
-        line = shlex.join(self.command("--interval", "0.2")) + f"; until [ -e {self.place.meet}/go ]; do sleep 0.05; done; fg > /dev/null; echo left with $?"
+        command = shlex.join(self.command("--interval", "0.2"))
+        line = f"{command}; until [ -e {self.place.meet}/go ]; do sleep 0.05; done; fg > /dev/null; echo left with $?"
         top = OnTerminal([shutil.which("bash"), "-mc", line], self.place.env(preload=False, TERM="xterm"))
         top.wait_says("missing: rank 2")
         top.type(b"\x1a")

@@ -47,7 +47,8 @@ class Torchrun(harness.Case):
         harness.wait_for(lambda: len(self.place.ring_files()) == 4 or job.status is not None, 90, "four ranks record")
         pids = python_ranks(job.pid)
         self.assertEqual(sorted(pids), [0, 1, 2, 3])
-        harness.wait_for(lambda: len(self.place.show(self.place.rings, "--rank", "0", starting=True)) > 50, 30, "they train")
+        harness.wait_for(lambda: len(self.place.show(self.place.rings, "--rank", "0", starting=True)) > 50, 30,
+                         "they train")
         os.kill(pids[2], signal.SIGUSR1)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 20, "all ranks dump")
         self.assertIsNone(job.status, "the job goes on")
@@ -60,7 +61,8 @@ class Torchrun(harness.Case):
                    TITANTRACE_TIMEOUT_S=3 * harness.SLOW)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 120, "the watchdog dumps all")
         analysis = self.place.analyze(self.place.dumps)
-        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]), ("rank_not_arrived", [1]))
+        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]),
+                         ("rank_not_arrived", [1]))
         verdict, = analysis.json["findings"]
         self.assertRegex(verdict["summary"], r"rank 1 is in stuck_in_python at train\.py:\d+$")
         self.assertRegex(verdict["rank_state"]["1"], r"step 20; .*is in stuck_in_python at train\.py:\d+$")
@@ -81,7 +83,8 @@ class Torchrun(harness.Case):
             if process["rank"] == 1:
                 self.assertEqual(inner["function"], "stuck_in_python")
                 self.assertIn(inner["line"], range(line, line + 5))
-                # Native frames stand inside of the Python function that called them, and the interpreter's are left out.
+                # Native frames stand inside of the Python function that called them, and the interpreter's are left
+                # out.
                 self.assertTrue(any("sleep" in text for text in main["merged"][:2]), main["merged"])
                 self.assertIn(f"stuck_in_python at train.py:{inner['line']}", main["merged"])
                 self.assertFalse(any("_PyEval" in text for text in main["merged"]), main["merged"])
@@ -101,7 +104,8 @@ def own_host_name():
     """What gives a command a host name of its own; empty where the system does not allow that."""
     for options in (["--uts"], ["--user", "--map-root-user", "--uts"]):
         command = ["unshare", *options]
-        if shutil.which("unshare") and subprocess.run([*command, "hostname", "gpu-0"], capture_output=True).returncode == 0:
+        if shutil.which("unshare") and subprocess.run([*command, "hostname", "gpu-0"],
+                                                      capture_output=True).returncode == 0:
             return command
     return []
 
@@ -114,9 +118,11 @@ class TwoNodes(harness.Case):
     def torchrun(self, port, *command, **settings):
         rings = lambda node: self.place.path / f"rings-gpu-{node}"
         return [self.place.start(
-            [*own_host_name(), "sh", "-c", f'hostname gpu-{node} && exec "$@"', "sh", TORCHRUN, "--nnodes=2", f"--node-rank={node}",
+            [*own_host_name(), "sh", "-c", f'hostname gpu-{node} && exec "$@"', "sh", TORCHRUN, "--nnodes=2",
+             f"--node-rank={node}",
              "--master-addr=127.0.0.1", f"--master-port={port}", *command],
-            self.place.env(LD_LIBRARY_PATH=None, OMP_NUM_THREADS="1", SIMGPU_HOST_INDEX=node, TITANTRACE_RING_DIR=rings(node),
+            self.place.env(LD_LIBRARY_PATH=None, OMP_NUM_THREADS="1", SIMGPU_HOST_INDEX=node,
+                           TITANTRACE_RING_DIR=rings(node),
                            **settings))
             for node in "01"]
 
@@ -124,11 +130,13 @@ class TwoNodes(harness.Case):
         for node in "01":
             (self.place.path / f"rings-gpu-{node}").mkdir()
         self.torchrun(free_port(), "--nproc-per-node=2", harness.ROOT / "tests" / "simgpu" / "train.py", "--tp", "2",
-                      "--steps", "100000", "--step-ms", "2", SIMGPU_DIR=harness.stand_ins(), SIMGPU_FAULTS="spin rank=3 step=20",
+                      "--steps", "100000", "--step-ms", "2", SIMGPU_DIR=harness.stand_ins(),
+                      SIMGPU_FAULTS="spin rank=3 step=20",
                       SIMTRAIN_STORE=self.place.path / "store", TITANTRACE_TIMEOUT_S=3 * harness.SLOW)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 120, "the watchdog dumps all")
         digests = self.place.path / "digests"
-        mapped = self.torchrun(free_port(), "--nproc-per-node=1", "--no-python", "--", harness.BUILD / "analyzer" / "titan-analyze",
+        mapped = self.torchrun(free_port(), "--nproc-per-node=1", "--no-python", "--",
+                               harness.BUILD / "analyzer" / "titan-analyze",
                                "digest", self.place.dumps, "--node", "--into", digests, preload=False)
         self.assertEqual([step.wait(60) for step in mapped], [0, 0])
         self.assertEqual([path.name.rsplit("-", 1)[0] for path in sorted(digests.glob("*/*/*"))], ["gpu-0", "gpu-1"])

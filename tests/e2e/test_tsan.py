@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Whole simulated jobs with the tracer under ThreadSanitizer: captures, launches and dumps at the same time, by all methods and
-ways in. Only the tracer is instrumented (tests/unit/tracer/tsan); what the stand-ins do between themselves is ignored (tsan.supp).
-And programs that bring a sanitizer of their own run under the ordinary library."""
+"""Whole simulated jobs with the tracer under ThreadSanitizer: captures, launches and dumps at the same time, by all
+methods and ways in. Only the tracer is instrumented (tests/unit/tracer/tsan); what the stand-ins do between themselves
+is ignored (tsan.supp). And programs that bring a sanitizer of their own run under the ordinary library."""
 
 import os
 import pathlib
@@ -22,14 +22,15 @@ def library():
     return harness.BUILD / "tests" / "unit" / "tracer" / "tsan" / "libtitantrace_tsan.so"
 
 
-# Who crashes on purpose looks at who handles it. sigaltstack is our wrapper, compiled for ThreadSanitizer, which calls it
-# before it is ready for such code.
+# Who crashes on purpose looks at who handles it. sigaltstack is our wrapper, compiled for ThreadSanitizer, which calls
+# it before it is ready for such code.
 WITH_US = "handle_segv=0 handle_abort=0 use_sigaltstack=0"
 
 
 def runtime(name):
     """A sanitizer's own library, or None."""
-    found = subprocess.run([*COMPILER, f"-print-file-name={name}"], capture_output=True, text=True, check=False).stdout.strip()
+    found = subprocess.run([*COMPILER, f"-print-file-name={name}"], capture_output=True, text=True,
+                           check=False).stdout.strip()
     return pathlib.Path(found).resolve() if "/" in found else None
 
 
@@ -41,7 +42,8 @@ class Instrumented(harness.Case):
             cls.why_not = "no libtitantrace_tsan.so: this build or its compiler has no ThreadSanitizer to preload"
             return
         for cls.around in ([], ["setarch", "-R"]):
-            tried = subprocess.run([*cls.around, "env", f"LD_PRELOAD={runtime('libtsan.so')}", "true"], capture_output=True,
+            tried = subprocess.run([*cls.around, "env", f"LD_PRELOAD={runtime('libtsan.so')}", "true"],
+                                   capture_output=True,
                                    text=True, check=False)
             if tried.returncode == 0:
                 return
@@ -69,7 +71,8 @@ class Instrumented(harness.Case):
         threads = "--threads" in arguments
         job = self.start(*arguments, "--steps", str(STEPS), "--step-ms", "10",
                          SIMGPU_FAULTS=f"dump step=2; dump step={STEPS // 2}; {faults}", **settings)
-        harness.wait_for(lambda: len(self.place.dumped_ranks()) == (1 if threads else 2) or job.status is not None, 30, "dumps")
+        harness.wait_for(lambda: len(self.place.dumped_ranks()) == (1 if threads else 2) or job.status is not None, 30,
+                         "dumps")
         signals = 0
         while job.status is None and signals < 300:
             job.signal(signal.SIGUSR1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Callers that dodge the PLT are seen, each call once, with the same results: dlsym, private scopes, a static runtime, and a
-library whose own calls find its own dependencies first."""
+"""Callers that dodge the PLT are seen, each call once, with the same results: dlsym, private scopes, a static runtime,
+and a library whose own calls find its own dependencies first."""
 
 import collections
 import shutil
@@ -23,7 +23,8 @@ CTYPES = textwrap.dedent("""
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     body = ctypes.CFUNCTYPE(None, pointer)(lambda arguments: None)
     class Kernel(ctypes.Structure):  # simgpu.h
-        _fields_ = [("name", ctypes.c_char_p), ("body", type(body)), ("arg_count", ctypes.c_uint), ("bytes", ctypes.c_uint * 8)]
+        _fields_ = [("name", ctypes.c_char_p), ("body", type(body)), ("arg_count", ctypes.c_uint),
+                    ("bytes", ctypes.c_uint * 8)]
     class Binary(ctypes.Structure):
         _fields_ = [("magic", ctypes.c_uint), ("count", ctypes.c_uint), ("kernels", ctypes.POINTER(Kernel))]
     binary = Binary(0x4d495347, 1, ctypes.pointer(Kernel(b"ctypes_kernel", body)))
@@ -44,7 +45,8 @@ CTYPES = textwrap.dedent("""
                 driver.cuModuleGetFunction(ctypes.byref(function), module, b"ctypes_kernel")]
     for i in range(3):
         results += [driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, None, None)]
-        results += [cuda.cudaMemsetAsync(device, i, 64, stream), nccl.ncclAllReduce(device, device, 16, 2, 0, comm, stream),
+        results += [cuda.cudaMemsetAsync(device, i, 64, stream),
+                    nccl.ncclAllReduce(device, device, 16, 2, 0, comm, stream),
                     cuda.cudaStreamSynchronize(stream)]
     words = (ctypes.c_int * 16)()
     results += [cuda.cudaMemcpy(words, device, 64, 2), nccl.ncclCommDestroy(comm)]
@@ -89,7 +91,8 @@ class WaysIn(harness.Case):
         """As vLLM's pynccl: no PLT at all."""
         operations, records = self.traced([sys.executable, "-c", CTYPES, *self.libraries()])
         self.assertEqual(operations, COLLECTIVES)
-        self.assertEqual(collections.Counter(work.call for work in records.work()), {"cudaMemsetAsync": 3, "cuLaunchKernel": 3})
+        self.assertEqual(collections.Counter(work.call for work in records.work()),
+                         {"cudaMemsetAsync": 3, "cuLaunchKernel": 3})
         self.assertEqual(collections.Counter(call.call for call in records.blocking()),
                          {"cudaMalloc": 1, "cudaStreamSynchronize": 3, "cudaMemcpy": 1, "cuModuleLoadData": 1})
         self.assert_kernel_in_front("ctypes_kernel")
@@ -139,7 +142,8 @@ class WaysIn(harness.Case):
                 self.place = self.new_place()
                 operations, records = self.traced(argv)
                 self.assert_seen(operations, records, "cuStreamSynchronize")
-                self.assertLessEqual({work.call for work in records.work() if work.kind == "event_wait"}, {"cuStreamWaitEvent"})
+                self.assertLessEqual({work.call for work in records.work() if work.kind == "event_wait"},
+                                     {"cuStreamWaitEvent"})
 
     def test_preloaded_twice(self):
         """The same file, and a copy of it (say, of the system's and of a virtual environment's installation)."""
@@ -160,7 +164,8 @@ class WaysIn(harness.Case):
         self.assertEqual(operations, ["all_reduce"] * 6)
 
     def test_off_leaves_collectives(self):
-        operations, records = self.traced([harness.client("e2e-ways-in"), "local", *self.libraries()], TITANTRACE_CUDA="off")
+        operations, records = self.traced([harness.client("e2e-ways-in"), "local", *self.libraries()],
+                                          TITANTRACE_CUDA="off")
         self.assertEqual(operations, COLLECTIVES)
         self.assertEqual((list(records.work()), list(records.blocking()), records.counted()), ([], [], (0, 0)))
 
@@ -168,7 +173,8 @@ class WaysIn(harness.Case):
         for every, sets in ((0, 0), (2, None)):
             with self.subTest(every=every):
                 self.place = self.new_place()
-                _, records = self.traced([harness.client("e2e-ways-in"), "local", *self.libraries()], TITANTRACE_LAUNCHES=every)
+                _, records = self.traced([harness.client("e2e-ways-in"), "local", *self.libraries()],
+                                         TITANTRACE_LAUNCHES=every)
                 kinds = collections.Counter(work.kind for work in records.work())
                 self.assertEqual((kinds["event_record"], kinds["event_wait"]), (3, 3))
                 others = kinds["kernel"] + kinds["memory_set"] + kinds["host_function"]

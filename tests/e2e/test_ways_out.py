@@ -12,7 +12,8 @@ class WaysOut(harness.Case):
         ran = []
         for preload in (False, True):
             self.place = self.new_place()
-            settings = {"RANK": 0, "WORLD_SIZE": 1, "E2E_SLOW_LIBRARY": harness.client("libslow_library.so"), **settings}
+            settings = {"RANK": 0, "WORLD_SIZE": 1, "E2E_SLOW_LIBRARY": harness.client("libslow_library.so"),
+                        **settings}
             ran.append(self.place.run([harness.client("e2e-ways-out"), scenario],
                                       self.place.env(preload=preload, **settings), limit_s=10))
         plain, traced = ran

@@ -53,7 +53,8 @@ def with_size(archive, size):
 def links():
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
-        for number, kind in enumerate((tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE)):
+        for number, kind in enumerate((tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE,
+                                       tarfile.CHRTYPE)):
             info = tarfile.TarInfo(f"nccl_trace_rank_{number}")
             info.type, info.linkname = kind, "/etc/passwd"
             archive.addfile(info)
@@ -74,7 +75,8 @@ def archive_samples():
     yield "in-directories.tar", tar((f"../../node{rank}/{name}", data) for rank, (name, data) in enumerate(good)), TWO
     yield "beside-other-files.tar", tar([("README", b"hello"), *good, ("model.bin", bytes(9999))]), TWO
     corpus = pathlib.Path(__file__).parent / "corpus"
-    own = [(f"demo/0/rank0000{rank}.0.titan", (corpus / f"dump/mixed-rank{rank}.titan").read_bytes()) for rank in range(3)]
+    own = [(f"demo/0/rank0000{rank}.0.titan", (corpus / f"dump/mixed-rank{rank}.titan").read_bytes())
+           for rank in range(3)]
     yield "own-dumps.tar.gz", gzip.compress(tar(own), mtime=0), "read: 3 processes"
     yield "own-and-others.zip", zipped([*own, *good]), "read: 5 processes"
     yield "own-ring.tar", tar([("1.ring", (corpus / "ring/mixed-rank0.ring").read_bytes())]), "read: 1 processes"
@@ -89,5 +91,7 @@ def archive_samples():
     yield "no-archive.zip", b"PK\3\4" + bytes(range(256)), "not a readable archive"
     yield "size-of-2-62.tar", with_size(plain, 1 << 62), "unpacks to far more"
     yield "size-of-4-gib.tar", with_size(plain, (1 << 32) - 1), "unpacks to far more"
-    yield "bomb.tar.gz", gzip.compress(gzip.compress(tar([("nccl_trace_rank_0", bytes(96 << 20))]), mtime=0), mtime=0), "unpacks to far more"
-    yield "bomb-of-a-dump.zip", zipped([("nccl_trace_rank_0", b'{"pg_config":' + b" " * (96 << 20))]), "unpacks to far more"
+    yield "bomb.tar.gz", gzip.compress(gzip.compress(tar([("nccl_trace_rank_0", bytes(96 << 20))]), mtime=0),
+                                       mtime=0), "unpacks to far more"
+    yield "bomb-of-a-dump.zip", zipped(
+        [("nccl_trace_rank_0", b'{"pg_config":' + b" " * (96 << 20))]), "unpacks to far more"

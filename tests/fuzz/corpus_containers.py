@@ -1,4 +1,5 @@
-"""The container of dumps and digests, and zstd frames, byte by byte (formats/FORMAT.md, RFC 8878): with claims that are not true."""
+"""The container of dumps and digests, and zstd frames, byte by byte (formats/FORMAT.md, RFC 8878): with claims that are
+not true."""
 import struct
 
 from titan_decode import fnv1a64
@@ -22,7 +23,8 @@ def zstd_frame(data=b"", repeated=0, byte=b"\1", claims=-1):
 
 
 def section(kind, frame, raw, offset=0, stored=None):
-    head = struct.pack("<IIQQQ", kind, fnv1a64(frame) & 0xFFFFFFFF, len(frame) if stored is None else stored, raw, offset)
+    head = struct.pack("<IIQQQ", kind, fnv1a64(frame) & 0xFFFFFFFF, len(frame) if stored is None else stored, raw,
+                       offset)
     return head + struct.pack("<Q", fnv1a64(head)) + frame
 
 

@@ -1,4 +1,5 @@
-"""Samples of PyTorch's Flight Recorder dumps, sound and hostile: (file name, bytes, part of what the reader must say)."""
+"""Samples of PyTorch's Flight Recorder dumps, sound and hostile: (file name, bytes, part of what the reader must
+say)."""
 import json
 import pickle
 import struct
@@ -20,7 +21,8 @@ def job(version="2.10"):
         made.coalesced(rank, "1", [("reduce_scatter", [[8]], [[4]]), ("broadcast", [[2]], [[2]])])
     made.everywhere("0", "broadcast", [[4, 4], []], state="started", without=[0])
     made.everywhere("1", "all_reduce", [[2]], state="scheduled")
-    made.rank[0].extra["pg_status"] = {"0": {"last_enqueued_collective": 3, "last_started_collective": 2, "last_completed_collective": 2}}
+    made.rank[0].extra["pg_status"] = {"0": {"last_enqueued_collective": 3, "last_started_collective": 2,
+                                             "last_completed_collective": 2}}
     return made
 
 
@@ -44,28 +46,47 @@ def hostile_dumps(as_json):
     yield "version-3", dump(version="3.0"), "newer"
     yield "version-of-2-63", dump(version=f"2.{TWO63}"), "not a version"
     yield "rank-of-2-40", dump(rank=1) | {"rank": 1 << 40}, "no rank of any job"
-    yield "rank-twice-in-a-group", dump() | {"pg_config": {"0": {"name": "0", "desc": "", "ranks": "[0, 0, 1, 1, 0]"}}}, READ
-    yield "group-of-rank-2-63", dump() | {"pg_config": {"0": {"name": "0", "desc": "", "ranks": f"[0, {TWO63}]"}}}, "no ranks of any job"
+    yield "rank-twice-in-a-group", dump() | {"pg_config":
+                                             {"0": {"name": "0", "desc": "", "ranks": "[0, 0, 1, 1, 0]"}}}, READ
+    yield "group-of-rank-2-63", dump() | {
+        "pg_config": {"0": {"name": "0", "desc": "", "ranks": f"[0, {TWO63}]"}}}, "no ranks of any job"
     yield "group-that-is-no-dict", dump() | {"pg_config": {"0": [1, 2]}}, "a list where a dict belongs"
     yield "entries-that-are-no-dicts", dump() | {"entries": [[], 1, None]}, "where a dict belongs"
     yield "no-entries", dump() | {"entries": []}, READ
     yield "sequence-of-2-63", changed(lambda number, _: {"collective_seq_id": TWO63}), "number of 64 bits"
-    yield "sequence-of-2-63-less-1", changed(lambda number, _: {"collective_seq_id": TWO63 - 1, "p2p_seq_id": TWO63 - 1, "record_id": TWO63 - 1}), READ
-    yield "sequence-negative", changed(lambda number, _: {"collective_seq_id": -TWO63, "p2p_seq_id": -1, "pg_id": -TWO63}), READ
+    yield "sequence-of-2-63-less-1", changed(lambda number,
+                                             _: {"collective_seq_id": TWO63 - 1, "p2p_seq_id": TWO63 - 1,
+                                                 "record_id": TWO63 - 1}), READ
+    yield "sequence-negative", changed(lambda number,
+                                       _: {"collective_seq_id": -TWO63, "p2p_seq_id": -1, "pg_id": -TWO63}), READ
     yield "sizes-of-2-63", changed(lambda number, _: {"input_sizes": [[TWO63]]}), "number of 64 bits"
-    yield "sizes-that-overflow", changed(lambda number, _: {"input_sizes": [[TWO63 - 1] * 8], "output_sizes": [[1 << 62, 3]]}), READ
+    yield "sizes-that-overflow", changed(lambda number,
+                                         _: {"input_sizes": [[TWO63 - 1] * 8], "output_sizes": [[1 << 62, 3]]}), READ
     yield "sizes-negative", changed(lambda number, _: {"input_sizes": [[-1]]}), "negative size"
     yield "clocks-backwards", changed(lambda number, _: {
-        "time_created_ns": 1_795_000_000_000_000_000 - number * 10**9, "time_discovered_started_ns": 1_794_000_000_000_000_000,
+        "time_created_ns": 1_795_000_000_000_000_000 - number * 10**9,
+        "time_discovered_started_ns": 1_794_000_000_000_000_000,
         "time_discovered_completed_ns": 1}), READ
     yield "clock-of-2-63-less-1", changed(lambda number, _: {"time_created_ns": TWO63 - 1}), "after the year"
-    yield "clock-of-2-62", changed(lambda number, _: {"time_created_ns": 1 << 62, "time_discovered_completed_ns": 1 << 62, "timeout_ms": 1 << 62}), READ
+    yield "clock-of-2-62", changed(lambda number,
+                                   _: {"time_created_ns": 1 << 62, "time_discovered_completed_ns": 1 << 62,
+                                       "timeout_ms": 1 << 62}), READ
     yield "time-before-1970", changed(lambda number, _: {"time_created_ns": -1}), "before 1970"
-    yield "same-record-again-and-again", changed(lambda number, _: {"record_id": 1, "collective_seq_id": 1, "process_group": ("0", "default_pg")}), READ
-    yield "sequences-in-random-order", changed(lambda number, _: {"collective_seq_id": number * 7919 % 13, "p2p_seq_id": number * 31 % 5}), READ
-    yield "peers-that-are-no-ranks", changed(lambda number, _: {"profiling_name": "nccl:send 2147483647->4294967296", "is_p2p": True}), READ
-    yield "names-without-sense", changed(lambda number, _: {"profiling_name": [":", "", "nccl:", "->", "nccl:send ->", "nccl:recv 0<-"][number % 6]}), "no profiling_name"
-    yield "more-words-than-tensors", changed(lambda number, _: {"input_dtypes": ["Float"] * 99, "output_dtypes": ["\x1b[31m" * 3]}), READ
+    yield "same-record-again-and-again", changed(lambda number,
+                                                 _: {"record_id": 1, "collective_seq_id": 1,
+                                                     "process_group": ("0", "default_pg")}), READ
+    yield "sequences-in-random-order", changed(lambda number,
+                                               _: {"collective_seq_id": number * 7919 % 13,
+                                                   "p2p_seq_id": number * 31 % 5}), READ
+    yield "peers-that-are-no-ranks", changed(lambda number,
+                                             _: {"profiling_name": "nccl:send 2147483647->4294967296",
+                                                 "is_p2p": True}), READ
+    yield "names-without-sense", changed(lambda number,
+                                         _: {"profiling_name": [":", "", "nccl:", "->", "nccl:send ->",
+                                                                "nccl:recv 0<-"][number % 6]}), "no profiling_name"
+    yield "more-words-than-tensors", changed(lambda number,
+                                             _: {"input_dtypes": ["Float"] * 99,
+                                                 "output_dtypes": ["\x1b[31m" * 3]}), READ
     yield "states-without-sense", changed(lambda number, _: {"state": "\0"}), READ
 
 
@@ -88,14 +109,17 @@ def text(words):
 def memo_bomb():
     """Thousands of entries that are one entry with a thousand frames."""
     frame = b"}(" + text("name") + text("f") + text("line") + b"K\1u"
-    entry = b"}(" + text("profiling_name") + text("nccl:all_reduce") + text("frames") + b"](" + frame + b"q\0" + b"h\0" * 1000 + b"eu"
-    return b"\x80\x02}(" + text("version") + text("2.10") + text("entries") + b"](" + entry + b"q\1" + b"h\1" * 4000 + b"eu."
+    entry = b"}(" + text("profiling_name") + text("nccl:all_reduce") + text(
+        "frames") + b"](" + frame + b"q\0" + b"h\0" * 1000 + b"eu"
+    return b"\x80\x02}(" + text("version") + text("2.10") + text(
+        "entries") + b"](" + entry + b"q\1" + b"h\1" * 4000 + b"eu."
 
 
 def pickle_samples():
     for minor in range(4, 11):
         protocol = 2 + minor % 4
-        yield f"version-2.{minor}-protocol-{protocol}.pickle", pickle.dumps(job(f"2.{minor}").dump(minor % 2), protocol), READ
+        yield f"version-2.{minor}-protocol-{protocol}.pickle", pickle.dumps(job(f"2.{minor}").dump(minor % 2),
+                                                                            protocol), READ
     good = pickle.dumps(dump(), 2)
     for protocol in (0, 1):
         yield f"protocol-{protocol}.pickle", pickle.dumps(dump(), protocol), READ
@@ -120,16 +144,19 @@ def pickle_samples():
     yield "marks-only.pickle", b"(" * 5000, DEEP
     yield "tuples-without-end.pickle", b"N" + b"\x85" * 5000 + b".", DEEP
     yield "doubled-70-times.pickle", b"\x80\x02" + doubled(70) + b".", DEEP
-    yield "doubled-60-times-as-entries.pickle", b"\x80\x02}(" + text("version") + text("2.10") + text("entries") + doubled(60) + b"u.", "where a dict belongs"
+    yield "doubled-60-times-as-entries.pickle", b"\x80\x02}(" + text("version") + text("2.10") + text(
+        "entries") + doubled(60) + b"u.", "where a dict belongs"
     yield "entries-all-one.pickle", memo_bomb(), "more values than its size can hold"
     yield "memo-of-2-32.pickle", b"Nr\xff\xff\xff\xff.", "out of all proportion"
-    yield "memo-that-grows-by-its-slack.pickle", b"N" + b"".join(b"r" + struct.pack("<I", 4096 + i) for i in range(500)) + b".", "no Flight Recorder dump"
+    yield "memo-that-grows-by-its-slack.pickle", b"N" + b"".join(b"r" + struct.pack("<I", 4096 + i)
+                                                                 for i in range(500)) + b".", "no Flight Recorder dump"
     yield "memo-never-written.pickle", b"j\0\0\0\x80.", "never remembered"
     for name, opcode in (("text", b"\x8d"), ("bytes", b"\x8e"), ("bytearray", b"\x96"), ("frame", b"\x95")):
         yield f"{name}-of-2-63.pickle", b"\x80\x04" + opcode + struct.pack("<Q", TWO63) + b"abc.", CUT
     yield "text-of-2-32.pickle", b"X\xff\xff\xff\xffabc.", CUT
     yield "number-of-2-31-bytes.pickle", b"\x8b\0\0\0\x80abc.", CUT
-    yield "numbers-of-255-bytes.pickle", b"\x80\x02](" + (b"\x8a\xff" + b"\xff" * 255) * 8 + b"e.", "no Flight Recorder dump"
+    yield "numbers-of-255-bytes.pickle", b"\x80\x02](" + (b"\x8a\xff" + b"\xff"
+                                                          * 255) * 8 + b"e.", "no Flight Recorder dump"
     yield "number-big-endian.pickle", pickle.dumps(dump(version="2.10"), 2).replace(b"X\4\0\0\0", b"X\0\0\0\4"), CUT
     yield "line-of-digits.pickle", b"I" + b"9" * 5000 + b"\n.", "no Flight Recorder dump"
     yield "escapes.pickle", b"S'" + b"\\x41\\n\\\\" * 500 + b"'\n.", "no Flight Recorder dump"
@@ -160,7 +187,8 @@ def json_samples():
     yield "keys-twice.json", good.replace(b'{"version"', b'{"entries":[],"version":"9.9","version"'), READ
     yield "deep-lists.json", b'{"version":"2.4","entries":' + b"[" * 5000, DEEP
     yield "deep-dicts.json", b'{"a":' * 5000, DEEP
-    yield "number-of-2-64.json", good.replace(b'"record_id":0', b'"record_id":18446744073709551616'), "number of 64 bits"
+    yield "number-of-2-64.json", good.replace(b'"record_id":0',
+                                              b'"record_id":18446744073709551616'), "number of 64 bits"
     yield "number-of-1e999.json", good.replace(b'"record_id":0', b'"duration_ms":1e999'), "invalid JSON"
     yield "number-of-5000-digits.json", good.replace(b'"record_id":0', b'"record_id":' + b"9" * 5000), "invalid JSON"
     yield "fractions-for-numbers.json", good.replace(b'"record_id":0', b'"record_id":-0.5e-300'), "a fraction where"

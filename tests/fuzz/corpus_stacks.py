@@ -33,7 +33,8 @@ class Image:
         for file, function, line, is_entry, native in python:
             self.rows[PYTHON] += struct.pack("<IIiIII", self.text(file), self.text(function), line, is_entry, native, 0)
         first_frame = claims.get("first_frame", first_frame)
-        self.rows[THREADS] += struct.pack("<iIBcHIqQQQQIIIIII", tid, self.text(name), outcome, b"S", 0, self.text("futex_wait"), 202, 1, 2, 3,
+        self.rows[THREADS] += struct.pack("<iIBcHIqQQQQIIIIII", tid, self.text(name), outcome, b"S", 0,
+                                          self.text("futex_wait"), 202, 1, 2, 3,
                                           10 ** 9, first_frame, claims.get("frame_count", len(frames)), first_python,
                                           claims.get("python_count", len(python)), 0, 0)
 
@@ -49,7 +50,8 @@ class Image:
             claimed = tables.get(table, (None, None, None))
             descriptors += struct.pack("<QII", *(t if c is None else c for t, c in zip(true, claimed)))
             place += len(self.rows.get(table, b""))
-        head = struct.pack("<8sHHIQQIIIIQ", magic, major, 0, HEADER_BYTES, 1_700_000_000 * 10 ** 9, 5_000_000, 0, 0, self.rows[TEXTS].find(b"CPython"), 0, 0)
+        head = struct.pack("<8sHHIQQIIIIQ", magic, major, 0, HEADER_BYTES, 1_700_000_000 * 10 ** 9, 5_000_000, 0, 0,
+                           self.rows[TEXTS].find(b"CPython"), 0, 0)
         return head + descriptors + b"".join(bytes(self.rows[table]) for table in STRIDES)
 
 
@@ -60,7 +62,8 @@ def job():
     image.module(0x10000, 0x20000, "/nowhere/libtitantrace.so")
     image.module(0x30000, 0x40000, "/nowhere/libdata.so")
     image.thread(100, "python3", (0x30010, 0x2000, 0x30500, 0x2000, 0x30010),
-                 (("/w/data.py", "next_batch", 88, 1, 2), ("/w/train.py", "step", 12, 0, 0), ("/w/train.py", "<module>", 212, 1, 4)))
+                 (("/w/data.py", "next_batch", 88, 1, 2), ("/w/train.py", "step", 12, 0, 0),
+                  ("/w/train.py", "<module>", 212, 1, 4)))
     image.thread(101, "crashed", (0x10010, 0x10020, 0x30077 | INTERRUPTED, 0x30088))
     image.thread(102, "deaf", outcome=3)
     image.name(0x30500, "_ZN4data10next_batchEv")
@@ -87,15 +90,20 @@ def stacks_samples():
         ("magic.stacks", job().bytes(magic=b"KCATNTIT"), "magic"),
         ("newer.stacks", job().bytes(major=9), "newer"),
         ("frames-of-nobody.stacks", changed(lambda i: i.thread(7, "x", first_frame=huge, frame_count=5)), ""),
-        ("frames-shared-by-all.stacks", changed(lambda i: [i.thread(7 + n, "x", first_frame=0, frame_count=huge) for n in range(9)]), ""),
+        ("frames-shared-by-all.stacks",
+         changed(lambda i: [i.thread(7 + n, "x", first_frame=0, frame_count=huge) for n in range(9)]), ""),
         ("python-of-nobody.stacks", changed(lambda i: i.thread(7, "x", python_count=huge)), ""),
-        ("python-in-a-frame-that-is-not-there.stacks", changed(lambda i: i.thread(7, "x", (1,), (("f.py", "f", -5, 1, huge),))), ""),
+        ("python-in-a-frame-that-is-not-there.stacks",
+         changed(lambda i: i.thread(7, "x", (1,), (("f.py", "f", -5, 1, huge),))), ""),
         ("deep.stacks", changed(lambda i: i.thread(7, "deep", (0x30010,) * 5000)), ""),
-        ("strange-texts.stacks", changed(lambda i: i.thread(7, "\x1b[31m\n\u202e", (1,), (("\n", "\x1b]0;", 1, 1, 1),))), ""),
+        ("strange-texts.stacks",
+         changed(lambda i: i.thread(7, "\x1b[31m\n\u202e", (1,), (("\n", "\x1b]0;", 1, 1, 1),))), ""),
     ]
     for table in STRIDES:
         samples += [(f"table-{table}-{name}.stacks", job().bytes(tables={table: claim}), "")
-                    for name, claim in (("beyond", (1 << 63, None, None)), ("huge", (None, None, huge)), ("stride-0", (None, 0, None)),
-                                        ("stride-1", (None, 1, None)), ("stride-huge", (None, huge, None)), ("over-the-header", (0, None, None)))]
+                    for name, claim in (("beyond", (1 << 63, None, None)), ("huge", (None, None, huge)),
+                                        ("stride-0", (None, 0, None)),
+                                        ("stride-1", (None, 1, None)), ("stride-huge", (None, huge, None)),
+                                        ("over-the-header", (0, None, None)))]
     samples += [(f"cut-at-{at}.stacks", sound[:at], "") for at in range(200, len(sound), 97)]
     return samples

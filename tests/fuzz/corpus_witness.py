@@ -9,18 +9,21 @@ FAILURE = """[{index}]:
   error_file: <N/A>
   traceback : {traceback}
 """
-TRACEBACK = 'Traceback (most recent call last):\n    File "train.py", line 7, in step\n      raise\n  RuntimeError: boom\n  '
+TRACEBACK = ('Traceback (most recent call last):\n    File "train.py", line 7, in step\n'
+             "      raise\n  RuntimeError: boom\n  ")
 
 
 def torchrun(*failures):
     root, *others = failures
     return ("W1122 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 4710 closing signal SIGTERM\n"
-            + "=" * 60 + "\ntrain.py FAILED\n" + "-" * 60 + "\nFailures:\n" + ("".join(others) or "  <NO_OTHER_FAILURES>\n") + "-" * 60
+            + "=" * 60 + "\ntrain.py FAILED\n" + "-" * 60 + "\nFailures:\n"
+            + ("".join(others) or "  <NO_OTHER_FAILURES>\n") + "-" * 60
             + "\nRoot Cause (first observed failure):\n" + root + "=" * 60 + "\n").encode()
 
 
 def error_file(**changes):
-    return json.dumps({"message": {"message": "RuntimeError: boom", "extraInfo": {"py_callstack": TRACEBACK, "timestamp": "1795336072"}},
+    return json.dumps({"message": {"message": "RuntimeError: boom",
+                                   "extraInfo": {"py_callstack": TRACEBACK, "timestamp": "1795336072"}},
                        **changes}).encode()
 
 
@@ -37,19 +40,27 @@ def witness_samples():
         ("torchrun-empty-list.log", b"Root Cause (first observed failure):\n", "read: 0"),
         ("error-file.json", error_file(), "read: 1"),
         ("error-file-text.json", error_file(message="boom"), "read: 1"),
-        ("error-file-numbers.json", error_file(message={"message": "x", "errorCode": -(1 << 63), "extraInfo": {"timestamp": 3}}), "read: 1"),
+        ("error-file-numbers.json",
+         error_file(message={"message": "x", "errorCode": -(1 << 63), "extraInfo": {"timestamp": 3}}), "read: 1"),
         ("error-file-of-lists.json", error_file(message={"message": [], "extraInfo": []}), "read: 0"),
         ("error-file-deep.json", b'{"message":' + b"[" * 5000, "read: 0"),
-        ("srun.log", b"srun: error: vm: task 2: Killed\nslurmstepd-vm: error: *** STEP 2.0 ON vm CANCELLED AT 2026-11-22T09:31:44 ***\n"
+        ("srun.log", b"srun: error: vm: task 2: Killed\nslurmstepd-vm: error: *** STEP 2.0 ON vm CANCELLED AT "
+         b"2026-11-22T09:31:44 ***\n"
                      b"srun: error: vm: tasks 0-1,3: Terminated\n", "read: 4"),
         ("srun-many-tasks.log", b"srun: error: vm: tasks 0-2147483647: Killed\n" * 64, "read: 4096"),
         ("srun-last-tasks.log", b"srun: error: vm: tasks 2147483646-2147483647: Killed\n", "read: 2"),
-        ("srun-backwards.log", b"srun: error: vm: tasks 9-1,-3,: Killed\nsrun: error: : task\nsrun: error: a: task ", "read: 0"),
-        ("oom.log", b"slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been OOM Killed.\n", "read: 1"),
-        ("sacct.txt", b"JobID|State|ExitCode|NodeList\n17|FAILED|0:9|vm\n17.0|OUT_OF_MEMORY|0:125|vm\n17.1|COMPLETED|0:0|vm\n", "read: 2"),
+        ("srun-backwards.log", b"srun: error: vm: tasks 9-1,-3,: Killed\nsrun: error: : task\nsrun: error: a: task ",
+         "read: 0"),
+        ("oom.log", b"slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been OOM "
+         b"Killed.\n", "read: 1"),
+        ("sacct.txt",
+         b"JobID|State|ExitCode|NodeList\n17|FAILED|0:9|vm\n17.0|OUT_OF_MEMORY|0:125|vm\n17.1|COMPLETED|0:0|vm\n",
+         "read: 2"),
         ("sacct-short-lines.txt", b"JobID|State\n|\n||||||\nx|FAILED\nFAILED\n", "read: 1"),
-        ("mpirun-killed.log", b"mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed).\n", "read: 1"),
-        ("mpirun-exit.log", b"The first process to do so was:\n\n  Process name: [[8989,1],2]\n  Exit code:    3\n", "read: 1"),
+        ("mpirun-killed.log",
+         b"mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed).\n", "read: 1"),
+        ("mpirun-exit.log", b"The first process to do so was:\n\n  Process name: [[8989,1],2]\n  Exit code:    3\n",
+         "read: 1"),
         ("not-utf-8.log", b"srun: error: \xff\xfe: task 1: Killed\n\x00\x00", "read: 1"),
         ("nothing.log", b"step 1 loss 2.0\n", "read: 0"),
     ]

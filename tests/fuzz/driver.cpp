@@ -1,6 +1,6 @@
-// Runs a target without a fuzzer: the samples as they are, which must be read or refused as their table says; each of them
-// cut at 12 places; then mutations. A child runs them, so that whatever ends it, a hang and too much memory included, is
-// told with its input, which is saved. libFuzzer brings its own main() for the same targets.
+// Runs a target without a fuzzer: the samples as they are, which must be read or refused as their table says; each of
+// them cut at 12 places; then mutations. A child runs them, so that whatever ends it, a hang and too much memory
+// included, is told with its input, which is saved. libFuzzer brings its own main() for the same targets.
 //
 //   fuzz-READER CORPUS [--inputs N] [--seed N] [--seconds N]    N mutations, or as many as the time allows
 //   fuzz-READER --replay FILE...                                what the reader says of each

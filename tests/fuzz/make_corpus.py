@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the samples of the fuzz targets: tests/fuzz/corpus/READER/* and, beside them, what the reader must say of each (EXPECTED).
+"""Writes the samples of the fuzz targets: tests/fuzz/corpus/READER/* and, beside them, what the reader must say of each
+(EXPECTED).
 
     tests/fuzz/make_corpus.py [--build build] [--into DIR]
 
-Needs a build (titan-synth, titan-analyze) and the zstd program. The same build writes the same bytes; another release of
-zstd packs the dumps a little differently. Run it again when the layout of rings, dumps or digests has changed, or to add
-a sample: one line in the functions below. Files that a fuzzer found are kept as they are: those named found-*.
+Needs a build (titan-synth, titan-analyze) and the zstd program. The same build writes the same bytes; another release
+of zstd packs the dumps a little differently. Run it again when the layout of rings, dumps or digests has changed, or to
+add a sample: one line in the functions below. Files that a fuzzer found are kept as they are: those named found-*.
 """
 import argparse
 import pathlib
@@ -72,7 +73,8 @@ def rows(ring, kind):
 
 
 def clocks_backwards(ring):
-    """Each call is left before it was entered, and entered before the one ahead of it; the second anchor is before the first."""
+    """Each call is left before it was entered, and entered before the one ahead of it; the second anchor is before the
+    first."""
     changes = [(512, "QQQQ", 2, 1, 1, 1), (472, "Q", 0)]
     for number, place in enumerate(rows(ring, CALLS)):
         ticks = 2_000_000_000_000 - number * 1_000_000_000
@@ -81,14 +83,16 @@ def clocks_backwards(ring):
 
 
 def with_call_sites(ring, stack=(1, 1, 0, 1, 1, 1, 0), frames=(1, 2), offset=None, count=None):
-    """The ring with a region of call sites; all its calls were made from one, a native frame and a Python frame deep."""
+    """The ring with a region of call sites; all its calls were made from one, a native frame and a Python frame
+    deep."""
     place = lambda key, address, text, line: struct.pack("<QQIIiB3x", key, address, text, text, line, 1)
     tables = [(32, struct.pack("<QQIHHBBHI", *stack, 0, 0)), (32, place(1, 0x400123, 0, 0) + place(2, 0, 1, 7)),
               (4, struct.pack(f"<{len(frames)}I", *frames)), (16, struct.pack("<QII", 1, 0, 9)), (1, b"train.py"),
               (64, struct.pack("<QQQII32x", 0x400000, 0x500000, 0x400000, 1, 20))]
     head, bodies = b"", b""
     for stride, body in tables:
-        head += struct.pack("<QII", 704 + len(bodies) if offset is None else offset, stride, len(body) // stride if count is None else count)
+        head += struct.pack("<QII", 704 + len(bodies) if offset is None else offset, stride,
+                            len(body) // stride if count is None else count)
         bodies += body + bytes(-len(body) % 8)
     cursors = b"".join(struct.pack("<Q56x", 1) for _ in range(8))
     region = struct.pack("<IIIIQ40x", 704, 3, 1, 1, 0) + head + bytes(32) + cursors + bodies
@@ -106,7 +110,8 @@ def ring_samples(rings):
     yield "cut-in-header.ring", ring[:2000], "too short"
     yield "cut-in-a-region.ring", ring[:HEADER_BYTES + 500], "truncated"
     yield "header-alone.ring", patched(ring[:HEADER_BYTES], (20, "I", 0)), "read: 0 calls"
-    yield "byte-order-of-the-other-kind.ring", patched(ring, (0, "8s", ring[7::-1]), (12, "I", 0x04030201)), "byte order"
+    yield "byte-order-of-the-other-kind.ring", patched(ring, (0, "8s", ring[7::-1]),
+                                                       (12, "I", 0x04030201)), "byte order"
     yield "endian-tag-swapped.ring", patched(ring, (12, "I", 0x04030201)), "byte order"
     yield "newer-major.ring", patched(ring, (8, "H", 2)), "newer"
     yield "region-count-of-32-bits.ring", patched(ring, (20, "I", 0xFFFFFFFF)), "read: 10 calls"
@@ -115,32 +120,39 @@ def ring_samples(rings):
         value = TWO63 if form == "Q" else 0x80000000
         says = "read: 0 calls" if field == "offset" else "a ring region reaches past the end"
         yield f"region-{field}-of-2-63.ring", patched(ring, (region_field(ring, CALLS, field), form, value)), says
-    yield "regions-that-overflow.ring", patched(ring, (region_field(ring, CALLS, "count"), "Q", ALL_ONES // 192 + 2)), "region"
+    yield "regions-that-overflow.ring", patched(ring, (region_field(ring, CALLS, "count"), "Q",
+                                                       ALL_ONES // 192 + 2)), "region"
     yield "stride-of-0.ring", patched(ring, (region_field(ring, CALLS, "stride"), "I", 0)), ""
     yield "all-regions-in-one-place.ring", patched(
         ring, *((region_field(ring, kind, "offset"), "Q", HEADER_BYTES) for kind in regions(ring))), "read: "
     yield "cursors-at-2-63.ring", patched(
         ring, *((CURSORS_AT + CURSOR_BYTES * i, "Q", TWO63 + i) for i in range(12))), "read: "
-    yield "slots-of-2-63.ring", patched(ring, *((place, "Q", TWO63 + 1) for place in rows(ring, CALLS))), "read: 0 calls"
+    yield "slots-of-2-63.ring", patched(ring, *((place, "Q", TWO63 + 1)
+                                                for place in rows(ring, CALLS))), "read: 0 calls"
     yield "sequences-and-counts-of-2-63.ring", patched(
         ring, *((place + 16, "QQ", TWO63 + i, TWO63) for i, place in enumerate(rows(ring, CALLS)))), "read: "
     yield "clocks-backwards.ring", clocks_backwards(ring), "read: "
     yield "clock-at-the-end-of-time.ring", patched(
-        ring, (472, "Q", ALL_ONES), (480, "QQQQ", 2, TWO63, ALL_ONES, ALL_ONES), (544, "Q", ALL_ONES), (first_call + 72, "Q", ALL_ONES)), "read: "
+        ring, (472, "Q", ALL_ONES), (480, "QQQQ", 2, TWO63, ALL_ONES, ALL_ONES), (544, "Q", ALL_ONES),
+        (first_call + 72, "Q", ALL_ONES)), "read: "
     yield "rank-of-31-bits.ring", patched(ring, (88, "iii", 2**31 - 1, -2**31, -2**31)), "read: "
     yield "same-rank-as-another-process.ring", patched(ring, (88, "i", 1)), "read: "
     yield "same-communicator-in-every-row.ring", patched(
-        ring, *((place + 8, "Q", struct.unpack_from("<Q", ring, first_row + 8)[0]) for place in rows(ring, COMMUNICATORS))), "read: "
+        ring, *((place + 8, "Q", struct.unpack_from("<Q", ring, first_row + 8)[0])
+                for place in rows(ring, COMMUNICATORS))), "read: "
     yield "communicator-of-31-bits.ring", patched(ring, (first_row + 88, "Qii", TWO63, 2**31 - 1, 2**31 - 2)), "read: "
     yield "calls-of-rows-that-are-not-there.ring", patched(
         ring, *((place + 112, "I", 0xFFFFFF00 + i) for i, place in enumerate(rows(ring, CALLS)))), "read: "
     yield "words-out-of-range.ring", patched(
-        ring, *((place + 144, "HBBHB", 999, 77, 88, 0xFFFF, 99) for place in rows(ring, CALLS)), (552, "I", 12345)), "read: "
+        ring, *((place + 144, "HBBHB", 999, 77, 88, 0xFFFF, 99) for place in rows(ring, CALLS)),
+        (552, "I", 12345)), "read: "
     yield "texts-outside-the-heap.ring", patched(
         ring, *((place + 8, "II", 0xFFFFFFFF, 0xFFFFFFFF) for place in rows(ring, TEXTS))), "read: "
     yield "call-sites.ring", with_call_sites(ring), "read: 10 calls"
-    yield "call-sites-of-frames-that-are-not-there.ring", with_call_sites(ring, (1, 1, 0xFFFFFFFF, 0xFFFF, 0xFFFF, 1, 0xFF)), "read: 10 calls"
-    yield "call-sites-of-places-that-are-not-there.ring", with_call_sites(ring, frames=(0xFFFFFFFF, 0x7FFFFFFF)), "read: 10 calls"
+    yield "call-sites-of-frames-that-are-not-there.ring", with_call_sites(
+        ring, (1, 1, 0xFFFFFFFF, 0xFFFF, 0xFFFF, 1, 0xFF)), "read: 10 calls"
+    yield "call-sites-of-places-that-are-not-there.ring", with_call_sites(
+        ring, frames=(0xFFFFFFFF, 0x7FFFFFFF)), "read: 10 calls"
     yield "call-sites-at-2-63.ring", with_call_sites(ring, offset=TWO63, count=0xFFFFFFFF), "read: 10 calls"
     yield "call-sites-of-32-bits.ring", with_call_sites(ring, count=0xFFFFFFFF), "read: 10 calls"
     yield "spans-deeper-than-8.ring", patched(ring, (first_thread + 56, "I", 0xFFFFFFFF)), "read: "
@@ -152,12 +164,14 @@ def dump_of(*sections, **header):
 
 def dump_samples(dumps, rings):
     ring = rings["hung-gpu-rank3"]
-    meta = b'{"schema":1,"dump":0,"reason":"timeout","realtime_ns":1800000040000000000,"ticks":1040000000000,"process_alive":true}'
+    meta = (b'{"schema":1,"dump":0,"reason":"timeout","realtime_ns":1800000040000000000,"ticks":1040000000000,'
+            b'"process_alive":true}')
     whole = (section(1, zstd_frame(meta), len(meta)), section(2, zstd_frame(ring), len(ring)))
     good = dump_of(*whole)
     yield from ((f"{name}.titan", data, "read: ") for name, data in dumps.items())
     yield "not-compressed.titan", good, "read: "
-    yield "clocks-backwards.titan", dump_of(whole[0], section(2, zstd_frame(clocks_backwards(ring)), len(ring))), "read: "
+    yield "clocks-backwards.titan", dump_of(whole[0],
+                                            section(2, zstd_frame(clocks_backwards(ring)), len(ring))), "read: "
     yield "empty.titan", b"", "empty file"
     yield "cut-in-header.titan", good[:20], "truncated"
     yield "cut-in-section.titan", good[:-200], "truncated"
@@ -170,25 +184,41 @@ def dump_samples(dumps, rings):
     yield "stored-2-63.titan", dump_of(whole[0], section(2, b"", 4096, stored=TWO63)), "cut off"
     yield "raw-2-63.titan", dump_of(whole[0], section(2, zstd_frame(ring), TWO63)), "over the limit"
     yield "offset-2-63.titan", dump_of(whole[0], section(2, zstd_frame(ring), len(ring), TWO63)), "over the limit"
-    yield "offset-that-overflows.titan", dump_of(whole[0], section(2, zstd_frame(ring), len(ring), ALL_ONES - 100)), "over the limit"
+    yield "offset-that-overflows.titan", dump_of(whole[0], section(2, zstd_frame(ring), len(ring),
+                                                                   ALL_ONES - 100)), "over the limit"
     yield "far-apart.titan", dump_of(*whole, section(2, zstd_frame(b"\1" * 4096), 4096, (1 << 30) - 4096)), "read: "
     bomb, bomb_bytes, over_bytes = zstd_frame(repeated=256 << 20), 256 << 20, 2 << 30
-    yield "bomb-that-says-2-gib.titan", dump_of(whole[0], section(2, zstd_frame(repeated=bomb_bytes, claims=over_bytes), over_bytes)), "over the limit"
+    yield "bomb-that-says-2-gib.titan", dump_of(whole[0],
+                                                section(2, zstd_frame(repeated=bomb_bytes, claims=over_bytes),
+                                                        over_bytes)), "over the limit"
     yield "bomb-of-256-mib-that-says-4-kib.titan", dump_of(whole[0], section(2, bomb, 4096)), "zstd frame has"
-    yield "bomb-of-256-mib-in-a-frame-of-4-kib.titan", dump_of(whole[0], section(2, zstd_frame(repeated=256 << 20, claims=4096), 4096)), "unpack"
-    yield "bomb-of-unknown-size.titan", dump_of(whole[0], section(2, zstd_frame(repeated=256 << 20, claims=None), 4096)), "cannot be unpacked"
+    yield "bomb-of-256-mib-in-a-frame-of-4-kib.titan", dump_of(whole[0],
+                                                               section(2, zstd_frame(repeated=256 << 20, claims=4096),
+                                                                       4096)), "unpack"
+    yield "bomb-of-unknown-size.titan", dump_of(whole[0], section(2, zstd_frame(repeated=256 << 20, claims=None),
+                                                                  4096)), "cannot be unpacked"
     yield "bomb-of-64-mib.titan", dump_of(whole[0], section(2, zstd_frame(repeated=64 << 20), 64 << 20)), "not a"
-    yield "little-that-claims-1-gib.titan", dump_of(whole[0], section(2, zstd_frame(b"\1" * 100, claims=None), 1 << 30)), "unpacks to 100 bytes"
-    yield "little-in-a-frame-of-1-gib.titan", dump_of(whole[0], section(2, zstd_frame(b"\1" * 100, claims=1 << 30), 1 << 30)), "cannot be unpacked"
-    yield "meta-of-17-mib.titan", dump_of(section(1, zstd_frame(repeated=17 << 20, byte=b" "), 17 << 20), whole[1]), "over the limit"
-    yield "meta-of-2-mib-of-brackets.titan", dump_of(section(1, zstd_frame(repeated=2 << 20, byte=b"["), 2 << 20), whole[1]), "meta section"
+    yield "little-that-claims-1-gib.titan", dump_of(whole[0],
+                                                    section(2, zstd_frame(b"\1" * 100, claims=None),
+                                                            1 << 30)), "unpacks to 100 bytes"
+    yield "little-in-a-frame-of-1-gib.titan", dump_of(whole[0],
+                                                      section(2, zstd_frame(b"\1" * 100, claims=1 << 30),
+                                                              1 << 30)), "cannot be unpacked"
+    yield "meta-of-17-mib.titan", dump_of(section(1, zstd_frame(repeated=17 << 20, byte=b" "), 17 << 20),
+                                          whole[1]), "over the limit"
+    yield "meta-of-2-mib-of-brackets.titan", dump_of(section(1, zstd_frame(repeated=2 << 20, byte=b"["), 2 << 20),
+                                                     whole[1]), "meta section"
     nested = b'{"a":' * 20000 + b"1" + b"}" * 20000
     yield "meta-nested.titan", dump_of(section(1, zstd_frame(nested), len(nested)), whole[1]), "read: "
     yield "meta-no-json.titan", dump_of(section(1, zstd_frame(b"\xff\xfe{"), 3), whole[1]), "meta section is lost"
-    odd = b'{"dump":18446744073709551616,"reason":7,"realtime_ns":-1,"ticks":1e400,"process_alive":"no","environment":[]}'
+    odd = (b'{"dump":18446744073709551616,"reason":7,"realtime_ns":-1,"ticks":1e400,"process_alive":"no",'
+           b'"environment":[]}')
     yield "meta-of-other-types.titan", dump_of(section(1, zstd_frame(odd), len(odd)), whole[1]), "meta section"
-    yield "many-sections.titan", dump_of(whole[0], *[section(2, zstd_frame(repeated=131072, byte=b"\0"), 131072, i << 17) for i in range(200)], whole[1]), "read: "
-    yield "sections-of-unknown-kinds.titan", dump_of(*[section(kind, b"anything", 8) for kind in (3, 99, 0xFFFFFFFF)], *whole), "read: "
+    yield "many-sections.titan", dump_of(whole[0],
+                                         *[section(2, zstd_frame(repeated=131072, byte=b"\0"), 131072, i << 17)
+                                           for i in range(200)], whole[1]), "read: "
+    yield "sections-of-unknown-kinds.titan", dump_of(*[section(kind, b"anything", 8) for kind in (3, 99, 0xFFFFFFFF)],
+                                                     *whole), "read: "
     yield "no-zstd.titan", dump_of(whole[0], section(2, b"anything at all", 15)), "not a zstd frame"
 
 
@@ -210,7 +240,8 @@ def digest_samples(digests):
     for name, data in digests.items():
         yield f"{name}.digest", data, "read: "
         unpacked[name] = [(kind, titan_decode.unzstd(stored, raw)) for kind, stored, raw in sections_of(data)]
-        yield f"{name}-not-compressed.digest", digest_of(*[section(kind, zstd_frame(raw), len(raw)) for kind, raw in unpacked[name]]), "read: "
+        yield f"{name}-not-compressed.digest", digest_of(*[section(kind, zstd_frame(raw), len(raw))
+                                                           for kind, raw in unpacked[name]]), "read: "
     kind, process = unpacked["small"][0]
     packed = section(kind, zstd_frame(process), len(process))
     good = digest_of(packed)
@@ -222,9 +253,12 @@ def digest_samples(digests):
     yield "newer-major.digest", digest_of(packed, major=2), "newer"
     yield "stored-2-63.digest", digest_of(section(kind, b"", 4096, stored=TWO63)), "cut off"
     yield "raw-2-63.digest", digest_of(section(kind, zstd_frame(process), TWO63)), "over the limit"
-    yield "bomb-of-256-mib.digest", digest_of(section(kind, zstd_frame(repeated=256 << 20), 256 << 20)), "over the limit"
-    yield "bomb-of-256-mib-that-says-4-kib.digest", digest_of(section(kind, zstd_frame(repeated=256 << 20), 4096)), "zstd frame"
-    yield "bomb-of-256-mib-in-a-frame-of-4-kib.digest", digest_of(section(kind, zstd_frame(repeated=256 << 20, claims=4096), 4096)), "unpack"
+    yield "bomb-of-256-mib.digest", digest_of(section(kind, zstd_frame(repeated=256 << 20),
+                                                      256 << 20)), "over the limit"
+    yield "bomb-of-256-mib-that-says-4-kib.digest", digest_of(section(kind, zstd_frame(repeated=256 << 20),
+                                                                      4096)), "zstd frame"
+    yield "bomb-of-256-mib-in-a-frame-of-4-kib.digest", digest_of(
+        section(kind, zstd_frame(repeated=256 << 20, claims=4096), 4096)), "unpack"
     yield "bomb-of-32-mib.digest", digest_of(section(kind, zstd_frame(repeated=32 << 20), 32 << 20)), "skipped"
     for tag in range(1, 13):
         for words, count in (("2-63", TWO63), ("of-all-it-has", 600)):
@@ -233,7 +267,8 @@ def digest_samples(digests):
             yield f"count-{words}-in-field-{tag}.digest", digest_of(section(kind, zstd_frame(raw), len(raw))), ""
     for name, number in (("problems", 1), ("groups", 3)):
         raw = varint(TWO63)
-        yield f"count-2-63-of-{name}.digest", digest_of(section(number, zstd_frame(raw), len(raw)), packed), "read: 1 processes"
+        yield f"count-2-63-of-{name}.digest", digest_of(section(number, zstd_frame(raw), len(raw)),
+                                                        packed), "read: 1 processes"
     for name, raw in (("in-half", process[:len(process) // 2]), ("in-its-last-field", process[:-1])):
         yield f"process-cut-{name}.digest", digest_of(section(kind, zstd_frame(raw), len(raw))), "skipped"
 
@@ -257,7 +292,8 @@ def synthetic(build, scratch):
     """Small jobs, as rings, dumps and digests."""
     synth, analyze = build / "tests/synth/titan-synth", build / "analyzer/titan-analyze"
     jobs = {"mixed": ["--mixed"], "timed": ["--timed", "--ranks", 4, "--hosts", 2, "--steps", 3, "--fault", "none"],
-            "hung-gpu": ["--ranks", 4, "--steps", 2, "--at", 1, "--fault", "gpu"], "p2p-cycle": ["--random", "p2p_cycle"],
+            "hung-gpu": ["--ranks", 4, "--steps", 2, "--at", 1, "--fault", "gpu"],
+            "p2p-cycle": ["--random", "p2p_cycle"],
             "small": ["--ranks", 2, "--steps", 2, "--rank", 1, "--at", 1]}
     wanted = {"mixed": (0, 1, 2), "timed": (3,), "hung-gpu": (3,), "p2p-cycle": (0,), "small": ()}
     dumps, rings, digests = {}, {}, {}
@@ -281,7 +317,8 @@ def versions():
     def number(header, name):
         text = (ROOT / "formats/include/formats" / header).read_text(encoding="utf-8")
         return text.split(f" {name} = ")[1].split(";")[0]
-    return ", ".join(f"{name} {number(header, f'k{name.title()}Major')}.{number(header, f'k{name.title()}Minor')}" for name, header in
+    return ", ".join(f"{name} {number(header, f'k{name.title()}Major')}.{number(header, f'k{name.title()}Minor')}"
+                     for name, header in
                      (("ring", "ring_layout.h"), ("dump", "dump_layout.h"), ("digest", "digest_layout.h")))
 
 
@@ -311,8 +348,10 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         dumps, rings, digests = synthetic(arguments.build, pathlib.Path(scratch))
     layout = versions()
-    for reader, samples in (("ring", ring_samples(rings)), ("dump", dump_samples(dumps, rings)), ("digest", digest_samples(digests)),
-                            ("pickle", pickle_samples()), ("json", json_samples()), ("archive", archive_samples()), ("stacks", stacks_samples()),
+    for reader, samples in (("ring", ring_samples(rings)), ("dump", dump_samples(dumps, rings)),
+                            ("digest", digest_samples(digests)),
+                            ("pickle", pickle_samples()), ("json", json_samples()), ("archive", archive_samples()),
+                            ("stacks", stacks_samples()),
                             ("witness", witness_samples())):
         write(arguments.into / reader, samples, layout)
 

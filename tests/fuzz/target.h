@@ -1,5 +1,5 @@
-// One target is one reader and what the analyzer makes of what it read. It takes any bytes, and must not crash, hang, leak
-// or take memory out of proportion.
+// One target is one reader and what the analyzer makes of what it read. It takes any bytes, and must not crash, hang,
+// leak or take memory out of proportion.
 #pragma once
 
 #include <span>

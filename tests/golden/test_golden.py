@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Files of every version of our formats that was ever written are read for ever, and say what they always said (see README.md).
+"""Files of every version of our formats that was ever written are read for ever, and say what they always said (see
+README.md).
 
 test_golden.py ANALYZE DECODE           checks every directory beside this file, with both readers
 test_golden.py ANALYZE --write DIR...   writes DIR/expected.json: what ANALYZE reads in DIR
@@ -13,9 +14,12 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 # What is kept of each line of `titan-analyze show`, by its option: of these fields those that the program knew.
 FIELDS = {
-    "": "rank ticket communicator communicator_name seq op count datatype reduction peer comm_rank state result step span stream "
-        "group group_index thread device send_buffer receive_buffer flags entered_ticks returned_ticks gpu_started_ticks "
-        "gpu_finished_ticks launch replay graph channels channels_started channels_finished stack native_frames python_frames",
+    "": "rank ticket communicator communicator_name seq op count datatype reduction peer comm_rank state result step "
+    "span stream "
+        "group group_index thread device send_buffer receive_buffer flags entered_ticks returned_ticks "
+    "gpu_started_ticks "
+        "gpu_finished_ticks launch replay graph channels channels_started channels_finished stack native_frames "
+    "python_frames",
     "--work": "rank ticket work stream object amount name call thread flags entered_ticks",
     "--channels": "rank ticket collective channel role channel_state peer steps steps_done started_ticks updated_ticks",
 }
@@ -33,10 +37,12 @@ def run(command, statuses=(0,)):
 
 
 def table(text, fields):
-    """Those of the fields that are there, line by line. Frames by their addresses: names come from this machine's files."""
+    """Those of the fields that are there, line by line. Frames by their addresses: names come from this machine's
+    files."""
     lines = [json.loads(line) for line in text.splitlines()]
     for line in lines:
-        line["native_frames"] = [frame["address"] if isinstance(frame, dict) else frame for frame in line.get("native_frames", [])]
+        line["native_frames"] = [frame["address"] if isinstance(frame, dict) else frame
+                                 for frame in line.get("native_frames", [])]
     there = [field for field in fields if lines and field in lines[0]]
     return {"fields": there, "rows": [[line[field] for field in there] for line in lines]}
 
@@ -47,7 +53,8 @@ def read(analyze, place):
     shows = {f"show {option}".strip(): ["show", place, "--json", "--no-rings", *option.split()] for option in FIELDS}
     others = {"stacks": ["stacks", place, "--json", "--no-rings"], "verdict": [place, "--json", "--no-rings"]}
     # One ring is no job, and digests do not hold all calls in full.
-    for name, command in (shows if place.name == "ring" else others if place.name == "digests" else {**shows, **others}).items():
+    for name, command in (shows if place.name == "ring" else others if place.name == "digests"
+                          else {**shows, **others}).items():
         try:
             text = run([analyze, *command], (0, 1)).stdout
         except Refused as why:
@@ -56,7 +63,8 @@ def read(analyze, place):
         if name in shows:
             found[name] = table(text, FIELDS[name[5:]].split())
         elif name == "stacks":
-            found[name] = [[process["rank"], thread["name"], thread["outcome"], [frame["address"] for frame in thread["frames"]]]
+            found[name] = [[process["rank"], thread["name"], thread["outcome"],
+                            [frame["address"] for frame in thread["frames"]]]
                            for process in json.loads(text)["processes"] for thread in process["threads"]]
         else:
             said = json.loads(text)["verdict"]
@@ -93,7 +101,8 @@ def same(what, expected, found):
 def check_first_reader(analyze, place, expected):
     found, refused = read(analyze, place)
     assert expected, f"nothing is expected of {place}"
-    return refused + [problem for name, value in expected.items() for problem in same(f"{place}: {name}", value, found.get(name))]
+    return refused + [problem for name, value in expected.items()
+                      for problem in same(f"{place}: {name}", value, found.get(name))]
 
 
 def check_second_reader(decode, place, expected):
@@ -103,7 +112,8 @@ def check_second_reader(decode, place, expected):
         wanted = expected.get(f"show {option}".strip())
         if wanted is None:
             continue
-        done = run([sys.executable, decode, *option.split(), *sorted(path for path in place.rglob("*") if path.is_file())], (0, 77))
+        done = run([sys.executable, decode, *option.split(),
+                    *sorted(path for path in place.rglob("*") if path.is_file())], (0, 77))
         if done.returncode == 77:
             return problems, done.stderr.strip()
         found = table(done.stdout, FIELDS[option].split())
@@ -111,7 +121,8 @@ def check_second_reader(decode, place, expected):
         columns = [wanted["fields"].index(field) for field in both]
         assert len(both) > 5, (place, both)
         problems += same(f"{place}: second reader, {option or 'calls'}",
-                         {"fields": both, "rows": [[row[column] for column in columns] for row in wanted["rows"]]}, found)
+                         {"fields": both, "rows": [[row[column] for column in columns] for row in wanted["rows"]]},
+                         found)
     return problems, ""
 
 

@@ -1,5 +1,5 @@
-"""The checks of scripts/gpu-check. Each takes the setup, returns its figures, and raises AssertionError when the machine
-shows something else than it should, or Skipped when it cannot tell."""
+"""The checks of scripts/gpu-check. Each takes the setup, returns its figures, and raises AssertionError when the
+machine shows something else than it should, or Skipped when it cannot tell."""
 
 import os
 import signal
@@ -48,7 +48,8 @@ def check_single(setup):
     for method in METHODS[1:]:
         rank = place.start_client("single", TITANTRACE_GPU_PROGRESS=method, TITANTRACE_RUN_ID=method)
         wait_all_say([rank], "send and receive: right")
-        harness.wait_for(lambda: {call["state"] for call in place.show(place.rings, "--op", "all_reduce")} == {"finished"}, 5,
+        harness.wait_for(lambda: {call["state"] for call in place.show(place.rings, "--op", "all_reduce")}
+                         == {"finished"}, 5,
                          f"all calls finish with {method}")
         figures[f"calls_{method}"] = expect_all_finished(place.show(place.rings))
         expect(figures[f"calls_{method}"] == 5, f"{figures[f'calls_{method}']} calls are recorded, not 5")
@@ -66,7 +67,8 @@ def run_ranks(setup, size):
     wait_all_say(ranks, "done", 60)
     place.dump(ranks[0], size)
     analysis = place.analyze(place.dumps)
-    expect(analysis.status == harness.HEALTHY, f"a healthy job, and titan-analyze says: {analysis.stdout}{analysis.stderr}")
+    expect(analysis.status == harness.HEALTHY,
+           f"a healthy job, and titan-analyze says: {analysis.stdout}{analysis.stderr}")
     finished = sum(expect_all_finished(place.show(place.dumps, "--rank", rank)) for rank in range(size))
     place.go()
     place.end_well(ranks)
@@ -223,7 +225,8 @@ def kill_and_read(place, ranks, victim, expected):
 def check_kill(setup):
     """after kill -9 a rank's ring still tells what its GPU finished, started and never came to"""
     place = setup.place()
-    kill_and_read(place, place.start_clients("blocked", 1, GPU_CHECK_VICTIM=0), 0, ["finished"] * WARM_UPS + ["not_reached"])
+    kill_and_read(place, place.start_clients("blocked", 1, GPU_CHECK_VICTIM=0), 0,
+                  ["finished"] * WARM_UPS + ["not_reached"])
     figures = {"queued": "not_reached"}
     if setup.way:
         place, size = setup.place(), setup.ranks

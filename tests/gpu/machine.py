@@ -1,4 +1,5 @@
-"""The machine under a GPU check: is there a GPU, where are its libraries, how can several ranks share it, which versions."""
+"""The machine under a GPU check: is there a GPU, where are its libraries, how can several ranks share it, which
+versions."""
 
 import ctypes
 import datetime
@@ -37,7 +38,8 @@ def find_driver():
     """The real libcuda.so.1, with a GPU behind it."""
     path = loaded_path("libcuda.so.1")
     if path is None:
-        raise NoGpu("no GPU here: the driver's libcuda.so.1 cannot be loaded. Run this on a machine with an NVIDIA driver, "
+        raise NoGpu("no GPU here: the driver's libcuda.so.1 cannot be loaded. Run this on a machine with an NVIDIA "
+                    "driver, "
                     "or try it on the simulated GPU with --dry-run.")
     driver, devices = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
     result = driver.cuInit(0)
@@ -45,7 +47,8 @@ def find_driver():
         result = driver.cuDeviceGetCount(ctypes.byref(devices))
     if result != 0 or devices.value == 0:
         raise NoGpu(f"no GPU here: the driver is installed but offers no device (error {result}; "
-                    f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}). Look at nvidia-smi and "
+                    f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}). Look at nvidia-smi "
+                    f"and "
                     "CUDA_VISIBLE_DEVICES, or try it on the simulated GPU with --dry-run.")
     return path
 
@@ -63,7 +66,8 @@ def pythons():
 def wheel_directories():
     places = sorted((ROOT / ".venv" / "nvidia-wheels").glob("*"))
     for python in pythons():
-        asked = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], capture_output=True,
+        asked = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+                               capture_output=True,
                                text=True, check=False)
         if asked.returncode == 0:
             places.append(pathlib.Path(asked.stdout.strip()))
@@ -71,7 +75,8 @@ def wheel_directories():
 
 
 def find_library(name, *wheel_parts):
-    """(file, where it came from), or (None, why not): $CUDA_HOME, the wheels, /usr/local/cuda, what the loader finds."""
+    """(file, where it came from), or (None, why not): $CUDA_HOME, the wheels, /usr/local/cuda, what the loader
+    finds."""
     candidates = []
     if os.environ.get("CUDA_HOME"):
         candidates.append(("CUDA_HOME", pathlib.Path(os.environ["CUDA_HOME"]) / "lib64" / name))
@@ -86,7 +91,8 @@ def find_library(name, *wheel_parts):
 
 
 def link_libraries(directory, files):
-    """A directory that holds the real libraries by the names that programs ask for: nothing is found in the build instead."""
+    """A directory that holds the real libraries by the names that programs ask for: nothing is found in the build
+    instead."""
     directory.mkdir()
     for name, file in files.items():
         (directory / name).symlink_to(file.resolve())

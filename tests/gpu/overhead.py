@@ -1,4 +1,5 @@
-"""What the tracer costs beside real CUDA and NCCL: the same client without it and with each progress method, in turns."""
+"""What the tracer costs beside real CUDA and NCCL: the same client without it and with each progress method, in
+turns."""
 
 import statistics
 
@@ -52,8 +53,10 @@ def check_overhead(setup):
     compared = ratios(medians)
     figures = {"medians": medians, "ratios": compared, "budget_step_ms": STEP_BUDGET,
                "cuda_runtime": "measured" if runtime is True else f"not measured: {runtime}"}
-    expect(all("step_ms" in row and "launch_host_ns" in row for row in compared.values()), f"figures are missing: {medians}")
+    expect(all("step_ms" in row and "launch_host_ns" in row for row in compared.values()),
+           f"figures are missing: {medians}")
     # Times of the simulated GPU say nothing.
-    over = {name: row["step_ms"] for name, row in compared.items() if row["step_ms"] > STEP_BUDGET and not setup.simulated}
+    over = {name: row["step_ms"] for name, row in compared.items() if row["step_ms"] > STEP_BUDGET
+            and not setup.simulated}
     expect(not over, f"a step of 5 ms takes more than {STEP_BUDGET} times as long: {over}; all: {figures}")
     return figures

@@ -1,4 +1,5 @@
-"""Where the ranks of a check run: the end-to-end tests' Place, with the machine's libraries and rings in shared memory."""
+"""Where the ranks of a check run: the end-to-end tests' Place, with the machine's libraries and rings in shared
+memory."""
 
 import os
 import pathlib

@@ -15,7 +15,8 @@ def check_pytorch(setup):
     """DistributedDataParallel under torchrun: a dump on SIGUSR1, nothing found, and the job goes on"""
     python, versions = pytorch_of(setup)
     # PyTorch brings its own NCCL, which may share a GPU in another way than the one that the other checks run on.
-    nccl = machine.version_number(setup.described["pytorch"]["nccl"]) if setup.described["pytorch"] else setup.info["nccl"]
+    nccl = machine.version_number(setup.described["pytorch"]["nccl"]) if setup.described["pytorch"] else setup.info[
+        "nccl"]
     ways = machine.ways_to_share(nccl, setup.ranks, setup.info["gpus"]) if setup.way else []
     reasons = []
     for size, way in [*((setup.ranks, way) for way in ways), (1, ("alone", {}, None))]:
@@ -44,7 +45,8 @@ def pytorch_of(setup):
 
 def all_train(place, size):
     try:
-        return len(place.ring_files()) == size and all(len(place.show(place.rings, "--rank", rank)) > 50 for rank in range(size))
+        return len(place.ring_files()) == size and all(len(place.show(place.rings, "--rank", rank)) > 50
+                                                       for rank in range(size))
     except AssertionError:
         return False  # a ring that is only being made
 
@@ -66,7 +68,8 @@ def train(setup, python, size, way):
     os.kill(python_ranks(job.pid)[size - 1], signal.SIGUSR1)
     harness.wait_for(lambda: place.dumped_ranks() == set(range(size)), 20, "all ranks dump")
     analysis = place.analyze(place.dumps)
-    expect(analysis.status == harness.HEALTHY, f"a healthy job, and titan-analyze says: {analysis.stdout}{analysis.stderr}")
+    expect(analysis.status == harness.HEALTHY,
+           f"a healthy job, and titan-analyze says: {analysis.stdout}{analysis.stderr}")
     calls = collectives(place.show(place.dumps))
     finished = sum(call["on_gpu"] == "finished" for call in calls)
     expect(finished > len(calls) / 2, f"only {finished} of {len(calls)} all_reduces are known to have finished")

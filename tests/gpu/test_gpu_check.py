@@ -19,7 +19,8 @@ LIMIT_S = 240  # it takes 15 s; beside other tests several times as long
 
 
 def gpu_check(*arguments, **variables):
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("TITANTRACE", "SIMGPU_", "NCCL_", "LD_"))}
+    env = {key: value
+           for key, value in os.environ.items() if not key.startswith(("TITANTRACE", "SIMGPU_", "NCCL_", "LD_"))}
     return subprocess.run([SCRIPT, "--no-setup", "--build-dir", harness.BUILD, "--slow", str(harness.SLOW), *arguments],
                           capture_output=True, text=True, check=False, timeout=LIMIT_S * harness.SLOW,
                           env={**env, **{key: str(value) for key, value in variables.items()}})
@@ -56,14 +57,16 @@ class DryRun(unittest.TestCase):
     def expect_described(self, results):
         self.assertIs(results["simulated"], True)
         self.assertIn("simulated", results["gpu"]["name"])
-        self.assertEqual((results["schema"], results["nccl"], results["cudart"], results["driver"]), (1, "2.32.3", "13.0", None))
+        self.assertEqual((results["schema"], results["nccl"], results["cudart"], results["driver"]),
+                         (1, "2.32.3", "13.0", None))
         self.assertNotIn(str(harness.ROOT), json.dumps(results), "results are published: no paths")
 
     def expect_overhead(self, figures):
         settings = {"without_preload", "off", "events", "timing", "writes", "all_on"}
         self.assertEqual(set(figures["medians"]), settings)
         for name in settings:
-            for figure in ("launch_host_ns", "all_reduce_host_ns", "all_reduce_device_ns", "step_ms", "cudaLaunchKernel_host_ns"):
+            for figure in ("launch_host_ns", "all_reduce_host_ns", "all_reduce_device_ns", "step_ms",
+                           "cudaLaunchKernel_host_ns"):
                 self.assertGreater(figures["medians"][name][figure], 0, (name, figure))
 
     def test_older_nccl_shares_a_gpu_as_nodes(self):
@@ -101,8 +104,9 @@ class DryRun(unittest.TestCase):
 
 
 class AsOnARealMachine(unittest.TestCase):
-    """Everything but the dry run's short cuts: a driver that the loader finds, named as NVIDIA's is, NCCL and the runtime in
-    $CUDA_HOME, and of the build only what can be brought along. Behind it is the simulated GPU, which the results tell."""
+    """Everything but the dry run's short cuts: a driver that the loader finds, named as NVIDIA's is, NCCL and the
+    runtime in $CUDA_HOME, and of the build only what can be brought along. Behind it is the simulated GPU, which the
+    results tell."""
 
     def setUp(self):
         if harness.SLOW > 1:
@@ -119,7 +123,8 @@ class AsOnARealMachine(unittest.TestCase):
             shutil.copy(harness.stand_ins() / soname, self.libraries / file)
             (self.libraries / soname).symlink_to(file)
         self.build = self.directory / "build"
-        for part in ("interpose/libtitantrace.so", "analyzer/titan-analyze", "tests/gpu/gpu-client", "tests/gpu/gpu-runtime-client"):
+        for part in ("interpose/libtitantrace.so", "analyzer/titan-analyze", "tests/gpu/gpu-client",
+                     "tests/gpu/gpu-runtime-client"):
             (self.build / part).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(harness.BUILD / part, self.build / part)
 

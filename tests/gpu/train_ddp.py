@@ -20,7 +20,8 @@ def main():
     dist.init_process_group("nccl")
     torch.manual_seed(0)
     layers = [torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 16)]
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers).to(device), device_ids=[device.index])
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers).to(device),
+                                                      device_ids=[device.index])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     go = pathlib.Path(os.environ["E2E_MEET"]) / "go"
     stop = torch.zeros(1, device=device)

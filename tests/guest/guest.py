@@ -1,7 +1,8 @@
 """Programs of strangers as our hosts: each runs without and with the preload, and must end the same way.
 
-A program of programs/ is an ordinary user of CUDA and NCCL that knows nothing of the tracer. It is given the name of a scenario,
-may say "ready" (client::ready) when a dump would find it at its worst, and goes on when the file "go" appears in $E2E_MEET.
+A program of programs/ is an ordinary user of CUDA and NCCL that knows nothing of the tracer. It is given the name of a
+scenario, may say "ready" (client::ready) when a dump would find it at its worst, and goes on when the file "go" appears
+in $E2E_MEET.
 """
 import collections
 import pathlib
@@ -27,7 +28,8 @@ class Case(harness.Case):
     ranks = 1  # how many dump when one is asked for
 
     def host(self, argv, preload, dumps, limit_s=30, **settings):
-        """One run in a place of its own; with the preload, `dumps` are asked for, one after the other, once the program is ready."""
+        """One run in a place of its own; with the preload, `dumps` are asked for, one after the other, once the program
+        is ready."""
         self.place = self.new_place()
         if not dumps:
             self.place.go()
@@ -56,7 +58,8 @@ class Case(harness.Case):
 
     def ask_dump(self, ran, number=1):
         """Asks as a user would, without a signal, and waits until the process has `number` dumps of it."""
-        asked = self.place.run([harness.BUILD / "tools" / "titan-dump", *self.whom_to_ask(ran), "--ring-dir", self.place.rings],
+        asked = self.place.run([harness.BUILD / "tools" / "titan-dump", *self.whom_to_ask(ran), "--ring-dir",
+                                self.place.rings],
                                self.place.env(preload=False))
         self.assertEqual(asked.status, 0, asked.report())
         self.assertEqual(len(self.place.dump_files()), number * self.ranks)

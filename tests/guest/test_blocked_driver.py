@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Each function of the driver hangs in turn: no other thread waits, neither in an abort nor in anything else, as without the preload."""
+"""Each function of the driver hangs in turn: no other thread waits, neither in an abort nor in anything else, as
+without the preload."""
 import guest
 import harness
 

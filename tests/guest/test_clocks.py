@@ -53,7 +53,8 @@ class Clocks(guest.Case):
         found = self.place.analyze(self.place.dumps)
         self.assertEqual(found.status, harness.FINDINGS, found.stdout + found.stderr)
         verdict = found.json["verdict"]
-        self.assertEqual((verdict["kind"], verdict["ranks"], verdict["confidence"]), ("rank_not_arrived", [1], "certain"))
+        self.assertEqual((verdict["kind"], verdict["ranks"], verdict["confidence"]),
+                         ("rank_not_arrived", [1], "certain"))
         waited_s = float(re.search(r"rank 0 waits for ([0-9.]+) s", verdict["summary"])[1])
         self.assertTrue(2 <= waited_s < 60, verdict["summary"])
 
@@ -104,7 +105,8 @@ class Clocks(guest.Case):
         self.ends(dumps=4)
 
     def sleep_of_the_machine(self, running_s):
-        """All stand still; the counter goes on meanwhile, the clock that only runs while the machine does has stopped."""
+        """All stand still; the counter goes on meanwhile, the clock that only runs while the machine does has
+        stopped."""
         self.start(rounds=3)
         self.round(1)
         (self.place.meet / "round2").touch()

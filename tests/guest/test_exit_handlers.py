@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Exit handlers that still use CUDA and NCCL: some run after ours, and after the destructors of the main thread's data."""
+"""Exit handlers that still use CUDA and NCCL: some run after ours, and after the destructors of the main thread's
+data."""
 import guest
 import harness
 

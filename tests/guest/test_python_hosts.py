@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Ray's actors and Jupyter's kernels. $GUEST_PYTHON is a Python that has them (pip install ray ipykernel jupyter_client); the tests' own otherwise."""
+"""Ray's actors and Jupyter's kernels. $GUEST_PYTHON is a Python that has them (pip install ray ipykernel
+jupyter_client); the tests' own otherwise."""
 import os
 import shutil
 import subprocess
@@ -29,7 +30,8 @@ class PythonHosts(guest.Case):
         self.ranks = 2
         short = tempfile.mkdtemp(prefix="ray-")  # its sockets' paths may not be long
         self.addCleanup(shutil.rmtree, short, ignore_errors=True)
-        self.both([PYTHON, guest.script("ray_actors.py"), short], dumps=1, limit_s=60, TITANTRACE_TIMEOUT_S=20, RAY_DISABLE_MEMORY_MONITOR=1,
+        self.both([PYTHON, guest.script("ray_actors.py"), short], dumps=1, limit_s=60, TITANTRACE_TIMEOUT_S=20,
+                  RAY_DISABLE_MEMORY_MONITOR=1,
                   RAY_USAGE_STATS_ENABLED=0, RANK=None, WORLD_SIZE=None)
 
 

@@ -15,7 +15,8 @@ class Sanitizers(guest.Case):
         plain = self.host([program, scenario], False, 1, **settings)
         traced = self.host([program, scenario], True, 1, TITANTRACE_TIMEOUT_S=20, **settings)
         self.assertNotEqual(plain.stdout, "")
-        self.assertEqual((traced.status, traced.stdout, self.summary(traced)), (plain.status, plain.stdout, self.summary(plain)), traced.stderr)
+        self.assertEqual((traced.status, traced.stdout, self.summary(traced)),
+                         (plain.status, plain.stdout, self.summary(plain)), traced.stderr)
         self.assertEqual(len(self.place.dump_files()), dumps, traced.stderr)
 
     def summary(self, ran):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A dump takes the stacks of all threads; no wait of the program ends early because of that, and no memory of it changes."""
+"""A dump takes the stacks of all threads; no wait of the program ends early because of that, and no memory of it
+changes."""
 import sys
 
 import guest
@@ -40,7 +41,8 @@ class Waits(guest.Case):
 
 class PythonWaits(guest.Case):
     def wait(self, scenario):
-        both = self.both([sys.executable, guest.script("signal_waits.py"), harness.client("libtiny_user2.so"), scenario], dumps=2)
+        both = self.both([sys.executable, guest.script("signal_waits.py"), harness.client("libtiny_user2.so"),
+                          scenario], dumps=2)
         self.assertIn("work finished", both.traced.stdout)
 
     def test_sigwait_of_all(self):

@@ -44,7 +44,8 @@ class Survived(guest.Case):
         """A dump is made of it, as of every one; at the good end nothing else stays."""
         for preload in (False, True):
             self.place = self.new_place()
-            ran = self.place.start([guest.program("survives"), "told-by-usr1"], self.place.env(preload=preload, **guest.IDENTITY))
+            ran = self.place.start([guest.program("survives"), "told-by-usr1"],
+                                   self.place.env(preload=preload, **guest.IDENTITY))
             ran.wait_says("ready")
             ran.signal(signal.SIGUSR1)
             if preload:

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Thousands of threads, and threads that end while a dump looks at them: dumps come in bounded time, nothing else changes."""
+"""Thousands of threads, and threads that end while a dump looks at them: dumps come in bounded time, nothing else
+changes."""
 import guest
 import harness
 
 class Threads(guest.Case):
     def with_threads(self, scenario, dumps=2):
-        self.both([guest.program("many_threads"), scenario], dumps=dumps, TITANTRACE_TIMEOUT_S=60)  # beside others a call of 4,000 threads may take long
+        self.both([guest.program("many_threads"), scenario], dumps=dumps,
+                  TITANTRACE_TIMEOUT_S=60)  # beside others a call of 4,000 threads may take long
 
     def test_idle(self):
         self.with_threads("idle")

@@ -40,7 +40,8 @@ def knows(command, cache):
 
 
 def problems_of(line, where, cache):
-    """Of each call in a line: nothing, or the options that the program does not know. `where` gives a program's path."""
+    """Of each call in a line: nothing, or the options that the program does not know. `where` gives a program's
+    path."""
     for program, words in calls(line):
         path = where(program)
         helps = knows((str(path),), cache)
@@ -48,7 +49,8 @@ def problems_of(line, where, cache):
             helps += knows((str(path), words[0]), cache)
         known = set(re.findall(r"--[a-z][\w-]*", helps)) | {"--help"}
         shown = [word.split("=")[0] for word in words]
-        yield [f"{program} knows no {word}: {line.strip()}" for word in shown if re.fullmatch(r"--[a-z][\w-]*", word) and word not in known]
+        yield [f"{program} knows no {word}: {line.strip()}"
+               for word in shown if re.fullmatch(r"--[a-z][\w-]*", word) and word not in known]
 
 
 def main():
@@ -56,9 +58,11 @@ def main():
     parser.add_argument("--root", required=True, type=pathlib.Path)
     parser.add_argument("--build", required=True, type=pathlib.Path)
     options = parser.parse_args()
-    where = lambda program: options.build / PROGRAMS[program] / program if program in PROGRAMS else options.root / program
+    where = lambda program: options.build / PROGRAMS[
+        program] / program if program in PROGRAMS else options.root / program
     cache = {}
-    for bad in ("titan-run --bogus -- true", "srun titan-analyze digest dumps/ --bogus", "cd x && ./scripts/wheel --bogus"):
+    for bad in ("titan-run --bogus -- true", "srun titan-analyze digest dumps/ --bogus",
+                "cd x && ./scripts/wheel --bogus"):
         if not any(problems_of(bad, where, cache)):
             sys.exit(f"not found out: {bad}")
     found = [(page, problems) for page in [options.root / "README.md", *sorted((options.root / "docs").rglob("*.md"))]

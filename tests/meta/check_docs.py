@@ -1,6 +1,8 @@
-"""README.md, ARCHITECTURE.md, docs/ and the code say the same: environment variables, and the scripts and files that the pages name.
+"""README.md, ARCHITECTURE.md, docs/ and the code say the same: environment variables, and the scripts and files that
+the pages name.
 
-Variables live in tracer/session/config.def and as string literals. What is in one place only is a problem, whichever place it is.
+Variables live in tracer/session/config.def and as string literals. What is in one place only is a problem, whichever
+place it is.
 """
 import re
 
@@ -29,7 +31,8 @@ def code_variables(tree):
 
 def check(tree):
     settings = tree.root / "docs" / "settings.md"
-    pages = [tree.root / "README.md", tree.root / "ARCHITECTURE.md", tree.root / "CONTRIBUTING.md", *tree.files("docs", suffixes={".md"})]
+    pages = [tree.root / "README.md", tree.root / "ARCHITECTURE.md", tree.root / "CONTRIBUTING.md",
+             *tree.files("docs", suffixes={".md"})]
     missing = [f"{tree.name(path)} is missing" for path in (pages[0], settings) if not path.exists()]
     if missing:
         return missing
@@ -37,7 +40,8 @@ def check(tree):
     problems = []
 
     documented, coded = set(VARIABLE.findall("\n".join(texts.values()))), code_variables(tree)
-    problems += [f"{name} ({coded[name]}) is neither in README.md nor in docs/" for name in sorted(set(coded) - documented)]
+    problems += [f"{name} ({coded[name]}) is neither in README.md nor in docs/"
+                 for name in sorted(set(coded) - documented)]
     problems += [f"{name} is documented but nowhere in the code" for name in sorted(documented - set(coded))]
 
     if ENVIRONMENT_BEGIN not in texts[settings]:
@@ -68,11 +72,14 @@ SETTINGS = """<!-- environment -->
 <!-- end of environment -->
 """
 CODE = {"README.md": README, "docs/settings.md": SETTINGS,
-        "tracer/session/config.def": 'TITAN_CONFIG_ROW(TITANTRACE_DIR, "dumps", path, dir,\n                 "Where.")\n'}
+        "tracer/session/config.def": 'TITAN_CONFIG_ROW(TITANTRACE_DIR, "dumps", path, dir,\n                 '
+        '"Where.")\n'}
 BAD = {
-    "undocumented": ("TITANTRACE_NEW (tracer/a.cpp) is neither", {**CODE, "tracer/a.cpp": 'getenv("TITANTRACE_NEW");\n'}),
+    "undocumented": ("TITANTRACE_NEW (tracer/a.cpp) is neither",
+                     {**CODE, "tracer/a.cpp": 'getenv("TITANTRACE_NEW");\n'}),
     "stale": ("TITANTRACE_OLD is documented but", {**CODE, "README.md": README + "`TITANTRACE_OLD`\n"}),
-    "another default": ("is not what tracer/session/config.def says", {**CODE, "docs/settings.md": SETTINGS.replace("`dumps`", "`dump`")}),
+    "another default": ("is not what tracer/session/config.def says",
+                        {**CODE, "docs/settings.md": SETTINGS.replace("`dumps`", "`dump`")}),
     "no table": ("has no table of environment", {**CODE, "docs/settings.md": "Nothing.\n"}),
     "no settings": ("docs/settings.md is missing", {"README.md": README}),
     "no such script": ("names scripts/nothing", {**CODE, "docs/other.md": "./scripts/nothing\n"}),

@@ -1,5 +1,5 @@
-"""libtitantrace.so is a guest in strangers' processes: it needs libc alone, and shows only the names it stands in front of
-(the rows of interpose/*.def), titan_* and ncclProfiler_*."""
+"""libtitantrace.so is a guest in strangers' processes: it needs libc alone, and shows only the names it stands in front
+of (the rows of interpose/*.def), titan_* and ncclProfiler_*."""
 import pathlib
 import re
 import shutil
@@ -9,10 +9,12 @@ from metalib import Tree, blank_comments_and_strings, run
 
 NEEDED_ALLOWED = re.compile(r"^(libc\.so|libm\.so|ld-linux[-\w]*\.so|lib(dl|pthread|rt)\.so)")
 OWN = re.compile(r"^(titan_|ncclProfiler_)")
-# Intercepted by hand, because no row can say "does not return": a process that leaves without atexit must still be seen.
-# And the names under which NVTX looks for a tool, and AddressSanitizer for options. dlsym and dlvsym jump into the real
-# ones, which look at the return address: assembler. dlclose keeps the libraries loaded whose functions are remembered.
-BY_HAND = {"_exit", "_Exit", "quick_exit", "InitializeInjectionNvtx2", "__asan_default_options", "dlsym", "dlvsym", "dlclose"}
+# Intercepted by hand, because no row can say "does not return": a process that leaves without atexit must still be
+# seen. And the names under which NVTX looks for a tool, and AddressSanitizer for options. dlsym and dlvsym jump into
+# the real ones, which look at the return address: assembler. dlclose keeps the libraries loaded whose functions are
+# remembered.
+BY_HAND = {"_exit", "_Exit", "quick_exit", "InitializeInjectionNvtx2", "__asan_default_options", "dlsym", "dlvsym",
+           "dlclose"}
 
 
 def needed(readelf, library):
@@ -33,7 +35,8 @@ def rows(tree):
         text = blank_comments_and_strings(tree.text(path))
         names |= set(re.findall(r"\b[A-Za-z_]\w+\b", text))
         # Twins for a default stream per thread: one row, two names.
-        names |= {name + twin for name in re.findall(r"^\w*PT[SD][SZ]\(\w+, (\w+)", text, re.M) for twin in ("_ptsz", "_ptds")}
+        names |= {name + twin for name in re.findall(r"^\w*PT[SD][SZ]\(\w+, (\w+)", text, re.M)
+                  for twin in ("_ptsz", "_ptds")}
     return names
 
 
@@ -71,7 +74,8 @@ def library_sample(source, *flags, table="X(1, ncclResult_t, ncclAllReduce, (int
         (place / "interpose").mkdir()
         (place / "interpose" / "nccl.def").write_text(table)
         (place / "a.cpp").write_text(source)
-        subprocess.run(["g++", "-shared", "-fPIC", "-o", str(place / "lib.so"), str(place / "a.cpp"), *flags], check=True)
+        subprocess.run(["g++", "-shared", "-fPIC", "-o", str(place / "lib.so"), str(place / "a.cpp"), *flags],
+                       check=True)
         tree = Tree(directory)
         tree.options.library = str(place / "lib.so")
         return tree

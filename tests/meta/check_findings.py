@@ -11,7 +11,8 @@ RANDOM = re.compile(r'X\(k\w+,\s*"(\w+)"')
 
 def demo_faults(tree):
     script = tree.root / "scripts" / "demo"
-    listed = subprocess.run(["bash", script, "--list"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    listed = subprocess.run(["bash", script, "--list"], capture_output=True, text=True, check=False,
+                            stdin=subprocess.DEVNULL)
     return {line.split()[0] for line in listed.stdout.splitlines() if line.split()}
 
 
@@ -43,7 +44,8 @@ def check(tree):
     return problems
 
 
-FINDINGS = 'FINDING_KIND(kRankDead, "rank_dead", finding,\n    "a", "b")\nFINDING_KIND(kOther, "other", finding, "a", "b")\n'
+FINDINGS = ('FINDING_KIND(kRankDead, "rank_dead", finding,\n    "a", "b")\n'
+            'FINDING_KIND(kOther, "other", finding, "a", "b")\n')
 DEMO = "#!/usr/bin/env bash\necho '  kill   one rank is killed'\n"
 OTHER = "| `other` | b | do | `titan-synth DIR --random skip && titan-analyze DIR` | certain: rank 1 |\n"
 FILES = {"analyzer/model/findings.def": FINDINGS, "scripts/demo": DEMO,

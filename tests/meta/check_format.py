@@ -1,6 +1,7 @@
 """C and C++ files are formatted as .clang-format says. Tables (.def) are not: their rows are aligned by hand.
 
-Another major version formats otherwise, so that only the one this tree was formatted with is asked; without it the test is skipped."""
+Another major version formats otherwise, so that only the one this tree was formatted with is asked; without it the test
+is skipped."""
 import pathlib
 import re
 import shutil
@@ -39,13 +40,15 @@ def check(tree):
     files = [str(path) for path in tree.files(suffixes=SUFFIXES)]
     if not files:
         return []
-    ran = subprocess.run([program, f"--style=file:{STYLE}", "--dry-run", *files], capture_output=True, text=True, check=False)
+    ran = subprocess.run([program, f"--style=file:{STYLE}", "--dry-run", *files], capture_output=True, text=True,
+                         check=False)
     if ran.returncode:
         return [f"{program} failed: {ran.stderr.strip()[:500]}"]
     places = {}
     for file, line in re.findall(r"^(/[^:\n]+):(\d+):\d+: warning: code should be clang-formatted", ran.stderr, re.M):
         places.setdefault(tree.name(file), line)
-    return [f"{name}:{line}: not as .clang-format says: clang-format-{MAJOR} -i {name}" for name, line in places.items()]
+    return [f"{name}:{line}: not as .clang-format says: clang-format-{MAJOR} -i {name}"
+            for name, line in places.items()]
 
 
 if __name__ == "__main__":

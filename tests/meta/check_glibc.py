@@ -1,5 +1,5 @@
-"""The loader ends a program whose preload asks for a newer libc than there is. One build is to run in the containers that people have,
-so libtitantrace.so asks for no version of glibc's symbols that is newer than 2.17 (2012)."""
+"""The loader ends a program whose preload asks for a newer libc than there is. One build is to run in the containers
+that people have, so libtitantrace.so asks for no version of glibc's symbols that is newer than 2.17 (2012)."""
 import pathlib
 import re
 import shutil
@@ -12,7 +12,8 @@ FLOOR = (2, 17)
 
 def newer(readelf, library):
     """[(symbol, version)] that the library asks for."""
-    output = subprocess.run([readelf, "--dyn-syms", "-W", str(library)], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([readelf, "--dyn-syms", "-W", str(library)], capture_output=True, text=True,
+                            check=True).stdout
     asked = re.findall(r"\bUND (\w+)@GLIBC_([\d.]+)", output)
     return [(name, version) for name, version in asked if tuple(map(int, version.split("."))) > FLOOR]
 
@@ -21,11 +22,13 @@ def check(tree):
     library = pathlib.Path(tree.options.library or "")
     if not library.is_file():
         return ["libtitantrace.so was not built (--library)"]
-    needed = subprocess.run([tree.options.readelf, "-dW", str(library)], capture_output=True, text=True, check=True).stdout
+    needed = subprocess.run([tree.options.readelf, "-dW", str(library)], capture_output=True, text=True,
+                            check=True).stdout
     if re.search("lib[at]san", needed):
         print("sanitized build: it runs where it was built, nothing to check")
         return []
-    return [f"needs {name} of glibc {version}: see interpose/glibc_floor.cpp" for name, version in newer(tree.options.readelf, library)]
+    return [f"needs {name} of glibc {version}: see interpose/glibc_floor.cpp"
+            for name, version in newer(tree.options.readelf, library)]
 
 
 def sample(source):

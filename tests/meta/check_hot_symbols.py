@@ -1,6 +1,6 @@
-"""No object of the guest may even refer to an allocator, a lock, a stream of libc, or the guard of a function-local static:
-most run on the program's hot path, the rest in its signal handlers or where another thread holds the allocator's lock. Read from the
-undefined symbols of the built objects."""
+"""No object of the guest may even refer to an allocator, a lock, a stream of libc, or the guard of a function-local
+static: most run on the program's hot path, the rest in its signal handlers or where another thread holds the
+allocator's lock. Read from the undefined symbols of the built objects."""
 import pathlib
 import re
 import subprocess
@@ -12,7 +12,8 @@ FORBIDDEN = {
     "_Znwm": "operator new", "_Znam": "operator new[]", "_ZdlPvm": "operator delete", "_ZdlPv": "operator delete",
     "__cxa_guard_acquire": "a function-local static with a guard", "__cxa_throw": "throws",
     "__cxa_atexit": "a global with a destructor",
-    "pthread_mutex_lock": "takes a lock", "pthread_rwlock_rdlock": "takes a lock", "pthread_rwlock_wrlock": "takes a lock",
+    "pthread_mutex_lock": "takes a lock", "pthread_rwlock_rdlock": "takes a lock",
+    "pthread_rwlock_wrlock": "takes a lock",
     "printf": "prints", "fprintf": "prints", "fopen": "opens a file",
 }
 LAYERS = re.compile(r"(^|/)(base|interpose|tracer)/")
@@ -35,7 +36,8 @@ def check(tree):
         print("sanitized build: its objects carry the sanitizer's calls, nothing to check")
         return []
     objects = [path for path in tree.build.rglob("*.o")
-               if LAYERS.search(str(path.relative_to(tree.build))) and not OUTSIDE.search(str(path.relative_to(tree.build)))
+               if LAYERS.search(str(path.relative_to(tree.build)))
+               and not OUTSIDE.search(str(path.relative_to(tree.build)))
                and "tests" not in path.relative_to(tree.build).parts]
     if not objects:
         return ["no object of the guest was found in the build directory: what would this check read?"]
@@ -50,7 +52,8 @@ def compiled(source, layer="interpose"):
         place = pathlib.Path(directory) / layer
         place.mkdir()
         (place / "bad.cpp").write_text(source)
-        subprocess.run(["g++", "-std=c++20", "-O1", "-c", str(place / "bad.cpp"), "-o", str(place / "nccl_wrappers.cpp.o")],
+        subprocess.run(["g++", "-std=c++20", "-O1", "-c", str(place / "bad.cpp"), "-o",
+                        str(place / "nccl_wrappers.cpp.o")],
                        check=True)
         return Tree(directory, build=directory)
     return make
@@ -59,8 +62,10 @@ def compiled(source, layer="interpose"):
 BAD = {
     "new": ("_Znwm", compiled("int* f() { return new int(3); }\n")),
     "new on the ground floor": ("_Znwm", compiled("int* f() { return new int(3); }\n", "base")),
-    "local static": ("__cxa_guard_acquire", compiled("struct S { S(); int v; }; int f() { static S s; return s.v; }\n")),
-    "mutex": ("pthread_mutex_lock", compiled("#include <pthread.h>\nextern pthread_mutex_t m; void f() { pthread_mutex_lock(&m); }\n")),
+    "local static":
+    ("__cxa_guard_acquire", compiled("struct S { S(); int v; }; int f() { static S s; return s.v; }\n")),
+    "mutex": ("pthread_mutex_lock",
+              compiled("#include <pthread.h>\nextern pthread_mutex_t m; void f() { pthread_mutex_lock(&m); }\n")),
     "nothing built": ("no object", lambda directory, options: Tree(directory, build=directory)),
 }
 

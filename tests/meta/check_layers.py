@@ -1,13 +1,14 @@
 """Include directions, beyond what the build's include directories can enforce (a path with ../ compiles anywhere).
 
-base includes nobody, and all include it; formats: only base; tracer: formats; interpose: tracer, formats; analyzer: formats; tools: all but interpose.
-base and tracer/hot are in the guest wherever it is: base (but for base/host, which the guest is not given) may use no part of C++ that brings an allocator, and tracer/hot, which may neither block nor
-allocate, only layout headers, atomics and intrinsics, and the reader of Python frames, which does neither. tests/simgpu is a stand-in for NVIDIA's
-libraries and must not know the tracer: only the layouts of NCCL's profiler interface.
+base includes nobody, and all include it; formats: only base; tracer: formats; interpose: tracer, formats; analyzer:
+formats; tools: all but interpose. base and tracer/hot are in the guest wherever it is: base (but for base/host, which
+the guest is not given) may use no part of C++ that brings an allocator, and tracer/hot, which may neither block nor
+allocate, only layout headers, atomics and intrinsics, and the reader of Python frames, which does neither. tests/simgpu
+is a stand-in for NVIDIA's libraries and must not know the tracer: only the layouts of NCCL's profiler interface.
 
-Inside the analyzer the directories are a ladder, lowest first in analyzer/meson.build, with cli on top: a file includes from its own rung
-and from those below. The build gives each rung only those include directories; here the whole graph is read, so that a rung that moves in
-the list, or a header that two rungs have, is seen, too.
+Inside the analyzer the directories are a ladder, lowest first in analyzer/meson.build, with cli on top: a file includes
+from its own rung and from those below. The build gives each rung only those include directories; here the whole graph
+is read, so that a rung that moves in the list, or a header that two rungs have, is seen, too.
 """
 import re
 
@@ -36,14 +37,14 @@ THIRD_PARTY = {  # prefix or header -> the layers that may use it
 }
 SYSTEM_PREFIXES = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/", "bits/")
 # base: of C++, what brings no allocator, lock or stream; of libc and the kernel, whatever is called so.
-BASE_SYSTEM = re.compile(
-    r"^([a-z_/0-9]+\.h|algorithm|atomic|array|bit|concepts|cstdarg|cstddef|cstdint|cstring|iterator|limits|new|span|type_traits|utility)$")
-# tracer/hot: headers of C++ and C that bring no allocator, lock or stream; layouts; each other; the walk over Python frames; and the
-# structures that a record fills, which the other rooms own.
-HOT_SYSTEM = re.compile(
-    r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|limits|type_traits|utility|stdint\.h|stddef\.h|string\.h|time\.h|"
-    r"ctime|sched\.h|x86intrin\.h|immintrin\.h)$")
-HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|tracer/[a-z_]+\.h|titantrace\.h|base/(clock|hash|memory|text)\.h|"
+BASE_SYSTEM = re.compile(r"^([a-z_/0-9]+\.h|algorithm|atomic|array|bit|concepts|cstdarg|cstddef|cstdint|cstring|"
+                         r"iterator|limits|new|span|type_traits|utility)$")
+# tracer/hot: headers of C++ and C that bring no allocator, lock or stream; layouts; each other; the walk over Python
+# frames; and the structures that a record fills, which the other rooms own.
+HOT_SYSTEM = re.compile(r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|limits|type_traits|utility|"
+                        r"stdint\.h|stddef\.h|string\.h|time\.h|ctime|sched\.h|x86intrin\.h|immintrin\.h)$")
+HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|tracer/[a-z_]+\.h|titantrace\.h|"
+                     r"base/(clock|hash|memory|text)\.h|"
                      r"python/(code_place|frames)\.h|session/(session|thread_state)\.h|"
                      r"communicators/(communicators|lifecycle|nccl_result)\.h)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
@@ -71,7 +72,8 @@ def check_ladder(tree):
             home = homes.get(match.group(2), rung) if match.group(1) == '"' else rung
             if rung in rungs and rungs.index(home) > rungs.index(rung):
                 line = tree.text(path).count("\n", 0, match.start()) + 1
-                problems.append(f"{tree.name(path)}:{line}: includes {match.group(2)}: {home} is above {rung} on the ladder")
+                problems.append(f"{tree.name(path)}:{line}: includes {match.group(2)}: {home} is above {rung} on the "
+                                f"ladder")
     return problems
 
 
@@ -80,7 +82,8 @@ def check(tree):
     analyzer_names = {path.name for path in tree.files("analyzer", suffixes={".h"})}
     for layer, allowed in ALLOWED_LAYERS.items():
         own = {path.name for path in tree.files(layer, suffixes=CPP_SUFFIXES)}
-        own_directories = {part for path in tree.files(layer) for part in path.relative_to(tree.root / layer).parts[:-1]}
+        own_directories = {part for path in tree.files(layer)
+                           for part in path.relative_to(tree.root / layer).parts[:-1]}
         for path in tree.files(layer, suffixes=CPP_SUFFIXES):
             if layer == "base" and "host" in path.relative_to(tree.root / layer).parts:
                 continue  # a layer of its own
@@ -123,7 +126,8 @@ def judge(layer, allowed, own, own_directories, analyzer_names, quote, header):
         if header.startswith(prefix):
             return None if layer in layers else f"{prefix} is not for {layer}"
     if header == "titantrace.h":
-        return None if layer in ("tracer", "interpose", "tests/simgpu") else f"{layer} may not include the markers' header"
+        return None if layer in ("tracer", "interpose",
+                                 "tests/simgpu") else f"{layer} may not include the markers' header"
     if quote == '"' and "/" not in header:
         return "no such file in this layer"
     if "/" in header and first not in own_directories and not header.startswith(SYSTEM_PREFIXES):
@@ -134,36 +138,46 @@ def judge(layer, allowed, own, own_directories, analyzer_names, quote, header):
 BAD = {
     "the ground floor looks up": ("base may not include formats", {"base/a.cpp": '#include "formats/ring_layout.h"\n'}),
     "the ground floor allocates": ("base is in the guest", {"base/include/base/a.h": "#include <string>\n"}),
-    "the guest uses what is for programs": ("tracer may not include host", {"tracer/a.cpp": '#include "host/words.h"\n'}),
-    "the ground floor uses what is for programs": ("base may not include host", {"base/a.cpp": '#include "host/words.h"\n'}),
+    "the guest uses what is for programs": ("tracer may not include host",
+                                            {"tracer/a.cpp": '#include "host/words.h"\n'}),
+    "the ground floor uses what is for programs": ("base may not include host",
+                                                   {"base/a.cpp": '#include "host/words.h"\n'}),
     "words look up": ("base/host may not include formats", {"base/host/a.cpp": '#include "formats/result.h"\n'}),
     "the ground floor knows vendors": ("knows no CUDA", {"base/a.cpp": "#include <cuda.h>\n"}),
     "upwards": ("formats may not include tracer", {"formats/a.cpp": "#include <tracer/session/session.h>\n"}),
     "sideways": ("analyzer may not include tracer", {"analyzer/cli/a.cpp": '#  include "tracer/session/session.h"\n'}),
     "tools are not in the guest": ("tracer may not include tools", {"tracer/a.cpp": '#include "tools/node.h"\n'}),
     "dot dot": ("../", {"tracer/a.cpp": '#include "../formats/x.h"\n'}),
-    "the stand-in knows the tracer": ("tests/simgpu may not include tracer", {"tests/simgpu/a.cpp": "#include <tracer/session/session.h>\n"}),
+    "the stand-in knows the tracer": ("tests/simgpu may not include tracer",
+                                      {"tests/simgpu/a.cpp": "#include <tracer/session/session.h>\n"}),
     "hot allocates": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <string>\n"}),
     "hot allocates by C": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <stdlib.h>\n"}),
     "hot locks": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <pthread.h>\n"}),
-    "hot dumps": ("tracer/hot may use", {"tracer/hot/ring.h": '#include "dump/dumper.h"\n', "tracer/dump/dumper.h": "\n"}),
+    "hot dumps":
+    ("tracer/hot may use", {"tracer/hot/ring.h": '#include "dump/dumper.h"\n', "tracer/dump/dumper.h": "\n"}),
     "guest types in the format": ("knows no CUDA", {"formats/a.h": "#include <nccl.h>\n"}),
     "unknown library": ("unknown prefix", {"analyzer/a.cpp": "#include <boost/any.hpp>\n"}),
     "zstd in the guest's cold code": ("zstd is not for tracer", {"tracer/a.cpp": "#include <zstd.h>\n"}),
-    "another layer's private header": ("no such file", {"tracer/a.cpp": '#include "private.h"\n', "analyzer/private.h": "\n"}),
+    "another layer's private header":
+    ("no such file", {"tracer/a.cpp": '#include "private.h"\n', "analyzer/private.h": "\n"}),
 }
-LADDER = {"analyzer/meson.build": "analyzer_ladder = [\n  ['model', files()],\n  ['match', files()],\n]\n", "analyzer/cli/commands.h": "\n",
+LADDER = {"analyzer/meson.build": "analyzer_ladder = [\n  ['model', files()],\n  ['match', files()],\n]\n",
+          "analyzer/cli/commands.h": "\n",
           "analyzer/model/run.h": "\n", "analyzer/match/match.h": '#include "run.h"\n'}
 BAD |= {
-    "up the ladder": ("match is above model", {**LADDER, "analyzer/model/run.cpp": '#include "run.h"\n#include "match.h"\n'}),
+    "up the ladder":
+    ("match is above model", {**LADDER, "analyzer/model/run.cpp": '#include "run.h"\n#include "match.h"\n'}),
     "up to the program": ("cli is above match", {**LADDER, "analyzer/match/match.cpp": '#include "commands.h"\n'}),
     "beside the ladder": ("no rung", {**LADDER, "analyzer/elsewhere/a.cpp": "\n"}),
     "two headers of one name": ("has a header of that name", {**LADDER, "analyzer/match/run.h": "\n"}),
 }
 GOOD = {
-    "for programs": {"base/host/a.cpp": '#include <string>\n#include "base/hash.h"\n#include "host/words.h"\n', "tools/a.cpp": '#include "host/words.h"\n'},
-    "down the ladder": {**LADDER, "analyzer/cli/main.cpp": '#include "commands.h"\n#include "match.h"\n', "tools/a.cpp": '#include "run.h"\n'},
-    "the ground floor": {"formats/a.h": '#include "base/hash.h"\n', "base/include/base/hash.h": "#include <cstdint>\n#include <sys/mman.h>\n"},
+    "for programs": {"base/host/a.cpp": '#include <string>\n#include "base/hash.h"\n#include "host/words.h"\n',
+                     "tools/a.cpp": '#include "host/words.h"\n'},
+    "down the ladder": {**LADDER, "analyzer/cli/main.cpp": '#include "commands.h"\n#include "match.h"\n',
+                        "tools/a.cpp": '#include "run.h"\n'},
+    "the ground floor": {"formats/a.h": '#include "base/hash.h"\n',
+                         "base/include/base/hash.h": "#include <cstdint>\n#include <sys/mman.h>\n"},
     "downwards": {"interpose/a.cpp": "#include <nccl.h>\n#include <tracer/session/session.h>\n#include <cstdint>\n"},
     "the profiler's layouts": {"tests/simgpu/a.cpp": '#include "interpose/plugin_abi.h"\n#include <sys/mman.h>\n'},
 }

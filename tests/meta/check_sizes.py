@@ -1,4 +1,5 @@
-"""What outgrows its job: no own source file over 600 lines, no function over 120 (over 80 is reported), no README over 150."""
+"""What outgrows its job: no own source file over 600 lines, no function over 120 (over 80 is reported), no README over
+150."""
 import re
 
 from metalib import blank_comments_and_strings, run
@@ -10,7 +11,8 @@ LONG_FUNCTIONS = {}  # "path:function": why it may be longer
 
 
 def functions(text):
-    """(name, first line, lines) of every function body: a block opened after a parameter list, outside any other body."""
+    """(name, first line, lines) of every function body: a block opened after a parameter list, outside any other
+    body."""
     code = blank_comments_and_strings(text)
     code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", lambda m: re.sub(r"[^\n]", " ", m.group(0)), code, flags=re.M)
     depth_of_body, depth, start, name, statement = None, 0, 0, "", 0
@@ -69,8 +71,10 @@ def check(tree):
 LONG_BODY = "    int x = 0; (void)x;\n" * 130
 BAD = {
     "long file": ("601 lines", {"tracer/a.cpp": "int x();\n" * 601}),
-    "long function": ("f has 132 lines", {"tracer/a.cpp": "namespace a {\nint f(int b) noexcept {\n" + LONG_BODY + "}\n}\n"}),
-    "long constructor": ("A has 132 lines", {"tracer/a.cpp": "struct A { int v;\n A(int q) : v(q) {\n" + LONG_BODY + "}\n};\n"}),
+    "long function":
+    ("f has 132 lines", {"tracer/a.cpp": "namespace a {\nint f(int b) noexcept {\n" + LONG_BODY + "}\n}\n"}),
+    "long constructor":
+    ("A has 132 lines", {"tracer/a.cpp": "struct A { int v;\n A(int q) : v(q) {\n" + LONG_BODY + "}\n};\n"}),
     "trailing return type": ("g has 132 lines", {"tracer/a.h": "inline auto g(int b) -> int {\n" + LONG_BODY + "}\n"}),
     "long README": ("151 lines", {"README.md": "a line\n" * 151}),
 }

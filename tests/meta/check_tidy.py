@@ -1,6 +1,8 @@
-"""clang-tidy has nothing to say about the product's files (.clang-tidy: what it looks for, and why it leaves out the rest).
+"""clang-tidy has nothing to say about the product's files (.clang-tidy: what it looks for, and why it leaves out the
+rest).
 
-Nightly: it takes minutes. Only one major version is asked, because others have other checks; without it the test is skipped."""
+Nightly: it takes minutes. Only one major version is asked, because others have other checks; without it the test is
+skipped."""
 import concurrent.futures
 import json
 import os
@@ -29,8 +31,8 @@ GOOD = {"nothing to say": {"base/a.cpp": "int f() { return 1; }\n"}}
 
 
 def compiled(tree, into):
-    """The product's files as the build compiles them for the product, which the compilation database in `into` says: those for tests have
-    other options. All files of a sample, which has no build."""
+    """The product's files as the build compiles them for the product, which the compilation database in `into` says:
+    those for tests have other options. All files of a sample, which has no build."""
     if tree.build is None or tree.root != CONFIG.parent:
         return [str(path) for path in tree.files(suffixes={".cpp"})], ["--", "-std=c++20"]
     commands = [command for command in json.loads((tree.build / "compile_commands.json").read_text())
@@ -38,7 +40,8 @@ def compiled(tree, into):
     pathlib.Path(into, "compile_commands.json").write_text(json.dumps(commands))
     product = {str((pathlib.Path(command["directory"]) / command["file"]).resolve()) for command in commands}
     # GCC's precompiled headers are of no use to it: it reads the headers that they were made from.
-    plain = [f"--extra-arg=-I{path.parent}" for path in tree.files(*metalib.LAYERS, suffixes={".h"}) if path.name.endswith("_pch.h")]
+    plain = [f"--extra-arg=-I{path.parent}" for path in tree.files(*metalib.LAYERS, suffixes={".h"})
+             if path.name.endswith("_pch.h")]
     return sorted(product), ["-p", into, *plain]
 
 
@@ -51,9 +54,11 @@ def problems(files, options, tree):
     before, after = ([], options) if options[0] == "--" else (options, [])
 
     def problems_of(path):
-        ran = subprocess.run([PROGRAM, "--quiet", f"--config-file={CONFIG}", *before, path, *after], capture_output=True, text=True, check=False)
+        ran = subprocess.run([PROGRAM, "--quiet", f"--config-file={CONFIG}", *before, path, *after],
+                             capture_output=True, text=True, check=False)
         found = re.findall(r"^(\S+?):(\d+):\d+: (?:warning|error): (.*\[[\w.,-]+\])$", ran.stdout, re.M)
-        return {f"{os.path.relpath(os.path.join(tree.build or '.', file), tree.root)}:{line}: {what}" for file, line, what in found
+        return {f"{os.path.relpath(os.path.join(tree.build or '.', file), tree.root)}:{line}: {what}"
+                for file, line, what in found
                 if NOT_YET not in what}
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

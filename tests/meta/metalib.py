@@ -1,7 +1,8 @@
 """What the checks in this directory share: finding source files, reading C++ roughly, and the frame of a check.
 
 A check is a module with `check(tree) -> [problem, ...]` and `BAD`, {title: (words, sample)}: each sample must bring a
-problem with these words, because a check that cannot fail proves nothing. `run` feeds it its bad samples first. Only Python's standard library is used.
+problem with these words, because a check that cannot fail proves nothing. `run` feeds it its bad samples first. Only
+Python's standard library is used.
 """
 import argparse
 import pathlib
@@ -45,8 +46,8 @@ class Tree:
 def blank_comments_and_strings(text, keep_strings=False):
     """Same length and lines, with comments (and the insides of literals) turned into spaces."""
     pattern = re.compile(
-        r'//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\s\\]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])*\'',
-        re.S)
+        r'//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\s\\]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'
+        r'(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])*\'', re.S)
 
     def replace(match):
         piece = match.group(0)

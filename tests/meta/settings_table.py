@@ -1,4 +1,5 @@
-"""Prints docs/settings.md with the table of tracer/session/config.def, or writes it: settings_table.py --root DIR [--write].
+"""Prints docs/settings.md with the table of tracer/session/config.def, or writes it: settings_table.py --root DIR
+[--write].
 
 config.def is also what parses the variables; check_docs.py fails when the page says something else.
 """
@@ -7,7 +8,8 @@ import pathlib
 import re
 
 ENVIRONMENT_BEGIN, ENVIRONMENT_END = "<!-- environment -->", "<!-- end of environment -->"
-ROW = re.compile(r'^TITAN_CONFIG_ROW\(\s*(\w+)\s*,\s*"((?:[^"\\]|\\.)*)"\s*,\s*\w+\s*,\s*\w+\s*,\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)',
+ROW = re.compile(
+    r'^TITAN_CONFIG_ROW\(\s*(\w+)\s*,\s*"((?:[^"\\]|\\.)*)"\s*,\s*\w+\s*,\s*\w+\s*,\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)',
                  re.M)
 
 

@@ -1,5 +1,5 @@
-"""scripts/find-headers: each of the three origins is found, the order holds, and a directory that lacks one of the files
-that nccl.h pulls in is passed over."""
+"""scripts/find-headers: each of the three origins is found, the order holds, and a directory that lacks one of the
+files that nccl.h pulls in is passed over."""
 import argparse
 import os
 import pathlib
@@ -50,7 +50,8 @@ class FindHeaders(unittest.TestCase):
         fill(self.system / "include", CUDA + ["nccl.h"])
         fill(self.packages / "cuda-headers" / "nvidia" / "cu13" / "include", CUDA)
         status, values, _ = self.find(cuda_home=False)
-        self.assertEqual((status, values["cuda_origin"], values["nccl_origin"]), (0, str(self.system), str(self.system)))
+        self.assertEqual((status, values["cuda_origin"], values["nccl_origin"]),
+                         (0, str(self.system), str(self.system)))
 
     def test_then_the_wheels(self):
         fill(self.packages / "cuda-headers" / "nvidia" / "cu13" / "include", CUDA)
@@ -58,7 +59,8 @@ class FindHeaders(unittest.TestCase):
         fill(self.packages / "nccl" / "nvidia" / "nccl" / "lib", ["libnccl.so.2"])
         status, values, _ = self.find(cuda_home=False)
         self.assertEqual((status, values["cuda_origin"], values["nccl_origin"]), (0, "wheel", "wheel"))
-        self.assertEqual(values["nccl_library"], str(self.packages / "nccl" / "nvidia" / "nccl" / "lib" / "libnccl.so.2"))
+        self.assertEqual(values["nccl_library"],
+                         str(self.packages / "nccl" / "nvidia" / "nccl" / "lib" / "libnccl.so.2"))
 
     def test_each_on_its_own(self):
         fill(self.system / "include", CUDA)

@@ -42,7 +42,8 @@ class Scripts(unittest.TestCase):
                 continue
             with self.subTest(path.name):
                 options = {word for line in text.splitlines() if line.strip().startswith("--") and ")" in line
-                           for word in line.split(")")[0].replace("|", " ").split() if word.startswith("--") and word != "--"}
+                           for word in line.split(")")[0].replace("|", " ").split() if word.startswith("--")
+                           and word != "--"}
                 shown = self.run_script(path, "--help").stdout
                 self.assertEqual([option for option in sorted(options) if option not in shown], [])
 
@@ -98,8 +99,10 @@ class TestOften(unittest.TestCase):
             (tree / "build" / "meson-info" / "intro-tests.json").write_text(
                 json.dumps([{"name": name, "is_parallel": name != "alone"} for name in ("a", "b", "alone")]))
             (tree / "bad").write_text(json.dumps(bad))
-            with subprocess.Popen([str(tree / "scripts" / "test-often"), "--no-setup", "--runs", str(len(bad)), *arguments],
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+            with subprocess.Popen([str(tree / "scripts" / "test-often"), "--no-setup", "--runs", str(len(bad)),
+                                   *arguments],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  start_new_session=True) as process:
                 ran = subprocess.CompletedProcess(process.args, 0, *process.communicate(timeout=60))
             ran.returncode = process.returncode
             with self.assertRaises(ProcessLookupError, msg="no process of it is left"):

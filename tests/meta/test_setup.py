@@ -14,8 +14,10 @@ MESON = """#!/bin/sh
 echo "$*" >>"$TEST_CALLS"
 for argument; do case $argument in */build) mkdir -p "$argument" && : >"$argument/build.ninja" ;; esac; done
 """
-STAND_INS = {"meson": MESON, "ninja": "#!/bin/sh\necho 'no work to do'\n", "apt-get": "#!/bin/sh\nexit 1\n", "sudo": "#!/bin/sh\nexit 1\n"}
-HEADERS = ("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "cuda_fp16.h", "cuda_bf16.h", "crt/host_defines.h", "nccl.h")
+STAND_INS = {"meson": MESON, "ninja": "#!/bin/sh\necho 'no work to do'\n", "apt-get": "#!/bin/sh\nexit 1\n",
+             "sudo": "#!/bin/sh\nexit 1\n"}
+HEADERS = ("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "cuda_fp16.h", "cuda_bf16.h", "crt/host_defines.h",
+           "nccl.h")
 
 
 class Setup(unittest.TestCase):
@@ -47,8 +49,10 @@ class Setup(unittest.TestCase):
     def configured(self):
         """What meson was asked for by one more run."""
         self.calls.write_text("")
-        ran = subprocess.run([str(self.place / "scripts" / "setup"), "--no-torch"], capture_output=True, text=True, check=False,
-                             env={**os.environ, "PATH": f"{self.place}/bin:{os.environ['PATH']}", "TEST_CALLS": str(self.calls),
+        ran = subprocess.run([str(self.place / "scripts" / "setup"), "--no-torch"], capture_output=True, text=True,
+                             check=False,
+                             env={**os.environ, "PATH": f"{self.place}/bin:{os.environ['PATH']}",
+                                  "TEST_CALLS": str(self.calls),
                                   "CUDA_HOME": str(self.place / "cuda"), "CI": "false"})
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         return self.calls.read_text().splitlines()

@@ -39,7 +39,8 @@ class Tally(unittest.TestCase):
         for body, status, said in (('self.skipTest("no GPU")', 77, "skipped here: A.test_b: no GPU"), ("pass", 0, ""),
                                    ("self.fail()", 1, "")):
             with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
-                file.write(f"import sys; sys.path.insert(0, {str(self.root / 'tests' / 'e2e')!r})\nimport unittest, harness\n"
+                file.write(f"import sys; sys.path.insert(0, {str(self.root / 'tests' / 'e2e')!r})\nimport unittest, "
+                           f"harness\n"
                            f"class A(unittest.TestCase):\n    def test_b(self): {body}\nharness.main()\n")
                 file.flush()
                 ran = subprocess.run([sys.executable, file.name, "--build", "/"], capture_output=True, text=True)
@@ -56,12 +57,14 @@ class Tally(unittest.TestCase):
 
     def test_times_come_longest_first(self):
         status, lines = self.tally([("OK", ""), ("OK", "")], 0, "--times")
-        self.assertEqual((status, [line.split() for line in lines[-3:-1]]), (0, [["10.0", "s", "t1"], ["0.0", "s", "t0"]]))
+        self.assertEqual((status, [line.split() for line in lines[-3:-1]]),
+                         (0, [["10.0", "s", "t1"], ["0.0", "s", "t0"]]))
         self.assertEqual(lines[-1], "2 passed, 0 failed")
 
     def test_times_say_what_a_test_counted(self):
         printed = "seed 4\ncounted: 1000 kills, seed 4: 999 right\n"
-        self.assertIn("1000 kills, seed 4: 999 right", [line.strip() for line in self.tally([("OK", printed)], 0, "--times")[1]])
+        self.assertIn("1000 kills, seed 4: 999 right",
+                      [line.strip() for line in self.tally([("OK", printed)], 0, "--times")[1]])
         self.assertNotIn("kills", "".join(self.tally([("OK", printed)])[1]))
 
 

@@ -27,13 +27,15 @@ def for_all(case) -> bool:
 
 def recorded(source: str) -> dict:
     """
-    Files of real runs in the tests of NVIDIA's extension, each with a log of the ranks at which a fault was injected, not all of
-    which need have done harm before the job hung: name of the run -> (directory, truth).
+    Files of real runs in the tests of NVIDIA's extension, each with a log of the ranks at which a fault was injected,
+    not all of which need have done harm before the job hung: name of the run -> (directory, truth).
     """
     found = {}
-    for log in sorted(glob.glob(os.path.join(source, "tests", "attribution", "unit", "fr_traces", "*", "fault_injection.log"))):
+    for log in sorted(glob.glob(os.path.join(source, "tests", "attribution", "unit", "fr_traces", "*",
+                                             "fault_injection.log"))):
         with open(log, encoding="utf-8") as file:
-            ranks = [int(rank) for rank in re.findall(r"\d+", re.search(r"Fault ranks: \[(.*)\]", file.read()).group(1))]
+            ranks = [int(rank)
+                     for rank in re.findall(r"\d+", re.search(r"Fault ranks: \[(.*)\]", file.read()).group(1))]
         directory = os.path.dirname(log)
         found[os.path.basename(directory)] = (directory, truth.Truth(
             "hang", [truth.Cause(truth.HANGS, ranks)], weaker=[truth.Cause(truth.HANGS, [rank]) for rank in ranks]))
@@ -53,8 +55,8 @@ def digest(directory: str) -> str:
 
 def as_pickles(directory: str, into: str) -> str:
     """
-    The same files where all are pickles, else a copy in which JSON has become what PyTorch would have pickled: the others do
-    not read JSON under the names that PyTorch gives it.
+    The same files where all are pickles, else a copy in which JSON has become what PyTorch would have pickled: the
+    others do not read JSON under the names that PyTorch gives it.
     """
     paths = {name: os.path.join(directory, name) for name in sorted(os.listdir(directory))}
     if not any(is_json(path) for path in paths.values()):

@@ -93,7 +93,8 @@ def by_kind(truth, said: dict) -> dict:
 
 def others(rows: list) -> dict:
     """What rows of an earlier comparison tell of the other tools, by files."""
-    return {row["files"]: {adapter: said for adapter, said in row["tools"].items() if adapter != OURS} for row in rows if row["files"]}
+    return {row["files"]: {adapter: said for adapter, said in row["tools"].items() if adapter != OURS}
+            for row in rows if row["files"]}
 
 
 def all_cases(tools: dict, numbers, peer_numbers, limit_s: float, jobs: int, before=None, progress=None) -> list:

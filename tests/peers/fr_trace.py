@@ -13,8 +13,8 @@ def start():
     from torch.distributed.flight_recorder.components import builder, loader, utils
     from torch.distributed.flight_recorder.components.config_manager import JobConfig
     logging.getLogger("Flight Recorder").setLevel(logging.INFO)
-    # PyTorch does not require the package tabulate; one of its modules does without it (the name is of 2.14 and older, or of
-    # 2.15), the other one crashes.
+    # PyTorch does not require the package tabulate; one of its modules does without it (the name is of 2.14 and older,
+    # or of 2.15), the other one crashes.
     without = getattr(builder, "tabulate", None) or builder._tabulate
     utils.tabulate = getattr(utils, "tabulate", without)
 
@@ -46,8 +46,8 @@ def build(directory: str, *options: str):
 
 def accused(call) -> list:
     """
-    The ranks of one complaint: those that are missing, else the "culprits". Where only the sums of an all_to_all's sizes
-    differ, its text accuses nobody.
+    The ranks of one complaint: those that are missing, else the "culprits". Where only the sums of an all_to_all's
+    sizes differ, its text accuses nobody.
     """
     if call.input_numel is not None:
         return []

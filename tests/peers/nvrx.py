@@ -1,4 +1,5 @@
-"""The Flight Recorder analyzer of NVIDIA's resiliency extension, as its own service calls it: without a language model."""
+"""The Flight Recorder analyzer of NVIDIA's resiliency extension, as its own service calls it: without a language
+model."""
 
 import os
 import re
@@ -12,7 +13,8 @@ source = ""
 def start(path: str):
     """`path`: a checkout or an installed tree."""
     global source, fr_attribution
-    source = next((place for place in (os.path.join(path, "src"), path) if os.path.exists(os.path.join(place, MODULE))), "")
+    source = next((place for place in (os.path.join(path, "src"), path)
+                   if os.path.exists(os.path.join(place, MODULE))), "")
     if not source:
         sys.exit(f"{path} has neither {MODULE} nor src/{MODULE}")
     sys.path.insert(0, source)
@@ -20,13 +22,15 @@ def start(path: str):
 
 
 def version() -> str:
-    described = subprocess.run(["git", "-C", source, "describe", "--tags", "--always"], capture_output=True, text=True, check=False)
+    described = subprocess.run(["git", "-C", source, "describe", "--tags", "--always"], capture_output=True, text=True,
+                               check=False)
     return described.stdout.strip() or "unknown"
 
 
 def ask(directory: str) -> dict:
     analyzer = fr_attribution.CollectiveAnalyzer({
-        "fr_path": directory, "pattern": "*", "model": None, "verbose": False, "health_check": False, "llm_analyze": False,
+        "fr_path": directory, "pattern": "*", "model": None, "verbose": False, "health_check": False,
+        "llm_analyze": False,
         "threshold": None})
     loop = analyzer._loop
     table = loop.run_until_complete(analyzer.preprocess_FR_dumps())

@@ -3,9 +3,9 @@
 
   straggler_detector.py --nvrx CHECKOUT --analyzer build/analyzer/titan-analyze --class straggler_timed --seed 5000
 
-Theirs sees what it would see in the job: how long each kernel ran, collectives left out as it does, and each piece of host
-code as a section. Its own scoring and thresholds judge that; only the exchange between ranks is done here, in one process.
-Needs a Python with PyTorch, which their module imports.
+Theirs sees what it would see in the job: how long each kernel ran, collectives left out as it does, and each piece of
+host code as a section. Its own scoring and thresholds judge that; only the exchange between ranks is done here, in one
+process. Needs a Python with PyTorch, which their module imports.
 """
 
 import argparse
@@ -53,17 +53,20 @@ class Timings(engine.Engine):
 
 def load(checkout: str):
     """Their scoring, without the package around it, which loads CUPTI."""
-    root = next((place for place in (os.path.join(checkout, "src"), checkout) if os.path.isdir(os.path.join(place, PACKAGE))), None)
+    root = next((place for place in (os.path.join(checkout, "src"), checkout)
+                 if os.path.isdir(os.path.join(place, PACKAGE))), None)
     if root is None:
         raise FileNotFoundError(f"{checkout} has neither {PACKAGE} nor src/{PACKAGE}")
     package = types.ModuleType("nvrx_straggler")
     package.__path__ = [os.path.join(root, PACKAGE)]
     sys.modules[package.__name__] = package
-    return importlib.import_module("nvrx_straggler.reporting"), importlib.import_module("nvrx_straggler.statistics").Statistic
+    return importlib.import_module("nvrx_straggler.reporting"), importlib.import_module(
+        "nvrx_straggler.statistics").Statistic
 
 
 def summaries(samples: dict, statistic) -> dict:
-    return {name: {statistic.MED: statistics.median(seconds), statistic.AVG: statistics.fmean(seconds), statistic.NUM: len(seconds)}
+    return {name: {statistic.MED: statistics.median(seconds), statistic.AVG: statistics.fmean(seconds),
+                   statistic.NUM: len(seconds)}
             for name, seconds in samples.items()}
 
 
@@ -76,7 +79,8 @@ def theirs(checkout: str, timings: Timings) -> list:
 
     def fastest(of_ranks):
         names = {name for one in of_ranks.values() for name in one}
-        return {name: min(one[name][statistic.MED] for one in of_ranks.values()) if all(name in one for one in of_ranks.values())
+        return {name: min(one[name][statistic.MED] for one in of_ranks.values())
+                if all(name in one for one in of_ranks.values())
                 else float("nan") for name in names}
 
     gpu = {rank: scores._compute_gpu_perf_score(one, fastest(kernels)) for rank, one in kernels.items()}
@@ -101,7 +105,8 @@ def compare(checkout: str, analyzer: str, name: str, number: int) -> dict:
             said = titan.answer(asked.returncode, asked.stdout, asked.stderr)
     finally:
         scenarios.Engine = usual
-    return {"truth": [rank for cause in case.truth.causes for rank in cause.ranks], "ours": said["named"][0] if said["named"] else [],
+    return {"truth": [rank for cause in case.truth.causes for rank in cause.ranks],
+            "ours": said["named"][0] if said["named"] else [],
             "theirs": theirs(checkout, Timings.newest) if checkout else None}
 
 
@@ -114,7 +119,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1, help="how many (default: 1)")
     args = parser.parse_args()
     for number in range(args.seed, args.seed + args.count):
-        print(f"{args.name} {number}: " + ", ".join(f"{who} {ranks}" for who, ranks in compare(args.nvrx, args.analyzer, args.name, number).items()))
+        print(f"{args.name} {number}: " + ", ".join(f"{who} {ranks}"
+                                                    for who, ranks in compare(args.nvrx, args.analyzer, args.name,
+                                                                              number).items()))
     return 0
 
 

@@ -24,20 +24,24 @@ def counts(rows: list, tool: str) -> dict:
 def in_sum(rows: list, tools: list) -> list:
     """Tools side by side on the cases that all of them were asked."""
     common = [row for row in rows if all(tool in row["tools"] for tool in tools)]
-    hangs, healthy, slow = ([row for row in common if row["outcome"] == outcome] for outcome in ("hang", "healthy", "slow"))
+    hangs, healthy, slow = ([row for row in common if row["outcome"] == outcome]
+                            for outcome in ("hang", "healthy", "slow"))
     lines = [["", *(NAMES[tool] for tool in tools)]]
 
     def line(title, value):
         lines.append([title, *(value(tool) for tool in tools)])
     for result, words in RESULTS.items():
-        line(f"**{len(hangs)} hangs**: {words}" if result == "right" else words, lambda tool: counts(hangs, tool)[result])
-    line(f"**{len(healthy)} healthy runs**: a rank is accused", lambda tool: sum(counts(healthy, tool)[name] for name in ("among", "wrong")))
+        line(f"**{len(hangs)} hangs**: {words}" if result == "right" else words,
+             lambda tool: counts(hangs, tool)[result])
+    line(f"**{len(healthy)} healthy runs**: a rank is accused",
+         lambda tool: sum(counts(healthy, tool)[name] for name in ("among", "wrong")))
     line("failed", lambda tool: counts(healthy, tool)["failed"])
     line(f"**{len(slow)} slow runs**: right", lambda tool: counts(slow, tool)["right"])
     for title, some in ((f"{LARGE} ranks", [row for row in common if row["ranks"] >= LARGE]), ("all cases", common)):
         if some:
             line(f"**{title}**: time on a core, median", lambda tool: median(some, tool, "core_s", seconds))
-            line("peak memory, median", lambda tool: median(some, tool, "peak_bytes", lambda value: f"{value / 1e6:.0f} MB"))
+            line("peak memory, median",
+                 lambda tool: median(some, tool, "peak_bytes", lambda value: f"{value / 1e6:.0f} MB"))
     return grid(lines)
 
 
@@ -62,7 +66,8 @@ def cell(rows: list, tool: str) -> str:
 def by_class(rows: list, tools: list) -> list:
     names = list(dict.fromkeys(row["class"] for row in rows))
     return grid([["class", *(NAMES[tool] for tool in tools)]]
-                + [[name.replace("_", " "), *(cell([row for row in rows if row["class"] == name], tool) for tool in tools)]
+                + [[name.replace("_", " "),
+                    *(cell([row for row in rows if row["class"] == name], tool) for tool in tools)]
                    for name in names])
 
 
@@ -70,7 +75,8 @@ def recorded(rows: list, tools: list) -> list:
     def shown(said: dict) -> str:
         return said["result"] + (": " + ", ".join(map(str, said["named"][0])) if said["named"] else "")
     return grid([["recorded run", "fault at ranks", *(NAMES[tool] for tool in tools)]]
-                + [[row["class"], ", ".join(map(str, row["guilty"])), *(shown(row["tools"][tool]) for tool in tools)] for row in rows])
+                + [[row["class"], ", ".join(map(str, row["guilty"])), *(shown(row["tools"][tool]) for tool in tools)]
+                   for row in rows])
 
 
 def ours_by_kind(rows: list) -> str:
@@ -80,5 +86,7 @@ def ours_by_kind(rows: list) -> str:
     alarms = [said for row, said in of(rows, OURS) if row["outcome"] == "healthy" and said["kind"] != "right"]
     healthy = sum(row["outcome"] == "healthy" for row in rows)
     return (f"With the kind of the fault right as well (the judge of `tests/scenarios`), `titan-analyze` is right in "
-            f"{sum(said['kind'] == 'right' for said in ours)} of {len(ours)}; of {len(certain)} verdicts called certain "
-            f"{sum(said['certain_wrong'] for said in certain)} are wrong; {len(alarms)} false alarms in {healthy} healthy runs.")
+            f"{sum(said['kind'] == 'right' for said in ours)} of {len(ours)}; of {len(certain)} verdicts called "
+            f"certain "
+            f"{sum(said['certain_wrong'] for said in certain)} are wrong; {len(alarms)} false alarms in {healthy} "
+            f"healthy runs.")

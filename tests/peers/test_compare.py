@@ -38,9 +38,11 @@ STORY = hang(STUCK, [1], weaker=[Cause(STUCK, [4])], among=[0, 1])
 class Verdicts(unittest.TestCase):
     def test_answers(self):
         for truth, named, absent, expected in (
-                (ONE, [[1]], [], "right"), (ONE, [[1], [0]], [], "right"), (ONE, [[0], [1]], [], "among"), (ONE, [[0, 1]], [], "among"),
+                (ONE, [[1]], [], "right"), (ONE, [[1], [0]], [], "right"), (ONE, [[0], [1]], [], "among"),
+                (ONE, [[0, 1]], [], "among"),
                 (ONE, [[0]], [], "wrong"), (ONE, [], [], "nobody"), (ONE, [], [1], "right"), (ONE, [[0]], [1], "wrong"),
-                (TWO, [[1]], [], "wrong"), (TWO, [[1], [2]], [], "right"), (TWO, [[1, 2]], [], "right"), (TWO, [[2], [1, 3]], [], "right"),
+                (TWO, [[1]], [], "wrong"), (TWO, [[1], [2]], [], "right"), (TWO, [[1, 2]], [], "right"),
+                (TWO, [[2], [1, 3]], [], "right"),
                 (STORY, [[4]], [], "right"), (STORY, [[0, 1]], [], "right"), (STORY, [[0, 1, 2]], [], "among"),
                 (healthy(), [], [], "right"), (healthy(), [], [3], "right"), (healthy(), [[3]], [], "wrong"),
                 (hang(ABSENT, [1], silent_is_right=True), [], [], "right")):
@@ -56,7 +58,8 @@ class Workers(unittest.TestCase):
             os.environ["PYTHONPATH"] = directory
             tool = compare.Tool("broken", sys.executable, [])
             os.environ.pop("PYTHONPATH")
-            for place, said in (("late", "no answer within"), ("dead", "status -9"), ("exit", "SystemExit: 3"), ("word", "ValueError")):
+            for place, said in (("late", "no answer within"), ("dead", "status -9"), ("exit", "SystemExit: 3"),
+                                ("word", "ValueError")):
                 with self.subTest(place):
                     self.assertIn(said, tool.ask(place, 0.3)["failed"])
             answer = tool.ask("7", 20)

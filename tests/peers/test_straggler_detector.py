@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""NVIDIA's straggler detector beside ours; NVRX_SOURCE names a checkout of its source, and without it there is nothing to do."""
+"""NVIDIA's straggler detector beside ours; NVRX_SOURCE names a checkout of its source, and without it there is nothing
+to do."""
 
 import argparse
 import os

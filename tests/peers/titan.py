@@ -1,4 +1,5 @@
-"""titan-analyze: its JSON. The first finding is the verdict; remarks (files that are missing, entries lost) accuse nobody."""
+"""titan-analyze: its JSON. The first finding is the verdict; remarks (files that are missing, entries lost) accuse
+nobody."""
 
 import os
 import subprocess
@@ -28,5 +29,6 @@ def answer(status: int, text: str, errors: str) -> dict:
     said = judge.Answer(status, text, errors)
     findings = (said.report or {}).get("findings", [])
     return {"named": [finding["ranks"] for finding in said.findings if finding["ranks"]], "failed": said.broken,
-            "absent": sorted({rank for finding in findings if finding["kind"] == "missing_dump" for rank in finding["ranks"]}),
+            "absent":
+            sorted({rank for finding in findings if finding["kind"] == "missing_dump" for rank in finding["ranks"]}),
             "status": status, "text": text, "errors": errors}

@@ -3,9 +3,9 @@
 
     worker.py ADAPTER [OPTION...]       ADAPTER is a module beside this file: fr_trace, nvrx or titan
 
-Reads a line `{"directory": ..., "limit_s": ...}` for each question, answers with a line of JSON: `named` (the sets of ranks
-that the tool accuses, the first one first), `absent` (ranks that it only calls missing), `failed` (why there is no answer, or
-ended without one), `core_s`, `wall_s`, `peak_bytes`, and what the adapter adds.
+Reads a line `{"directory": ..., "limit_s": ...}` for each question, answers with a line of JSON: `named` (the sets of
+ranks that the tool accuses, the first one first), `absent` (ranks that it only calls missing), `failed` (why there is
+no answer, or ended without one), `core_s`, `wall_s`, `peak_bytes`, and what the adapter adds.
 
 What a tool imports is imported once; a forked child answers each question, so that a crash or an endless loop costs one
 answer, and the kernel counts the child's time and memory.

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Usage: tests/pytorch/beside_flight_recorder.py --build DIR [--nvrx PATH] [--only PROGRAM/MISTAKE] [--legacy] [--write]
+"""Usage: tests/pytorch/beside_flight_recorder.py --build DIR [--nvrx PATH] [--only PROGRAM/MISTAKE] [--legacy]
+[--write]
 
-Runs the programs of programs/ with each mistake of test_pytorch.py until the job has ended, with PyTorch's Flight Recorder on
-in the same run, and prints a table of who names the guilty rank: fr_trace, NVIDIA's analyzer and titan-analyze from the files of
-the Flight Recorder, and titan-analyze from our dumps. How answers are judged: docs/FLIGHT_RECORDER.md.
+Runs the programs of programs/ with each mistake of test_pytorch.py until the job has ended, with PyTorch's Flight
+Recorder on in the same run, and prints a table of who names the guilty rank: fr_trace, NVIDIA's analyzer and
+titan-analyze from the files of the Flight Recorder, and titan-analyze from our dumps. How answers are judged:
+docs/FLIGHT_RECORDER.md.
 
   --nvrx PATH   source of NVIDIA's extension: git clone https://github.com/NVIDIA/nvidia-resiliency-ext PATH
   --only NAME   this case only, e.g. ddp/skip (repeatable)
@@ -31,12 +33,14 @@ import truth  # noqa: E402
 import verdict  # noqa: E402
 
 DOCUMENT = harness.ROOT / "docs" / "compatibility.md"
-MARKS = ("<!-- begin: written by tests/pytorch/beside_flight_recorder.py --write -->", "<!-- end: beside_flight_recorder -->")
+MARKS = ("<!-- begin: written by tests/pytorch/beside_flight_recorder.py --write -->",
+         "<!-- end: beside_flight_recorder -->")
 PYTORCH_TIMEOUT_S, OURS_TIMEOUT_S, LIMIT_S = 10, 5, 60
 
 
 def parsed():
-    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, type=pathlib.Path)
     parser.add_argument("--nvrx", type=pathlib.Path)
     parser.add_argument("--only", action="append", default=[])
@@ -102,7 +106,8 @@ def main():
     if options.nvrx:
         tools["nvrx"] = compare.Tool("nvrx", sys.executable, [str(options.nvrx.resolve())])
     tools[compare.OURS] = compare.Tool(compare.OURS, sys.executable, [analyzer])
-    rows = [["program", "mistake of rank 1", *(table.NAMES[name] + " on its files" for name in tools), "titan-analyze on our dumps",
+    rows = [["program", "mistake of rank 1", *(table.NAMES[name] + " on its files" for name in tools),
+             "titan-analyze on our dumps",
              "what it says"]]
     for program, mistake, _, _ in test_pytorch.MISTAKES:
         if options.only and f"{program}/{mistake}" not in options.only or not test_pytorch.is_installed(program):
@@ -121,9 +126,11 @@ def main():
             place.close()
     versions = {"fr_trace": "PyTorch {}", "nvrx": "NVIDIA resiliency extension {}", compare.OURS: "titan-analyze {}"}
     said = ", ".join(versions[name].format(tool.version) for name, tool in tools.items())
-    backend = "`ProcessGroupNCCL` (`TORCH_DIST_USE_NCCL2=0`)" if options.legacy else "the default backend of 2.15 (`nccl2`)"
-    text = "\n".join([f"{datetime.date.today()}: {said}; {backend}; {job.RANKS} ranks, simulated node; PyTorch's timeout "
-                      f"{PYTORCH_TIMEOUT_S} s, ours {OURS_TIMEOUT_S} s.", "", *table.grid(rows)]) + "\n"
+    backend = ("`ProcessGroupNCCL` (`TORCH_DIST_USE_NCCL2=0`)" if options.legacy
+               else "the default backend of 2.15 (`nccl2`)")
+    text = "\n".join(
+        [f"{datetime.date.today()}: {said}; {backend}; {job.RANKS} ranks, simulated node; PyTorch's timeout "
+         f"{PYTORCH_TIMEOUT_S} s, ours {OURS_TIMEOUT_S} s.", "", *table.grid(rows)]) + "\n"
     print(text, end="")
     if options.write:
         before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(MARKS[0])

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Usage: tests/pytorch/instruction_share.py --build DIR [--program NAME] [--steps N]
 
-How much of what a rank of programs/ddp.py executes is ours: one rank, under callgrind and the preload, with N and with 2N steps. Their
-difference is N steps without the start. A machine's speed and load are not in these figures, and hardly its simulated devices:
+How much of what a rank of programs/ddp.py executes is ours: one rank, under callgrind and the preload, with N and with
+2N steps. Their difference is N steps without the start. A machine's speed and load are not in these figures, and hardly
+its simulated devices:
 
   ours     instructions in libtitantrace.so, in all threads, and what it calls in the C library
-  of       instructions of the program: Python, PyTorch, the C library. What the stand-ins execute for the GPU, the driver and
-           NCCL is left out; what a real driver and NCCL would execute is missing, so that our share of a real job is smaller
+  of       instructions of the program: Python, PyTorch, the C library. What the stand-ins execute for the GPU, the
+           driver and NCCL is left out; what a real driver and NCCL would execute is missing, so that our share of a
+           real job is smaller
 """
 import argparse
 import collections
@@ -27,8 +29,10 @@ LIMIT_S = 1800
 
 
 def start(place, program, steps, port):
-    identity = {name: 0 for name in ("RANK", "LOCAL_RANK", "GROUP_RANK")} | {name: 1 for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE")}
-    return place.start(["valgrind", "--tool=callgrind", "--callgrind-out-file=counts", job.PYTHON, job.PROGRAMS / f"{program}.py", "--steps", steps],
+    identity = {name: 0 for name in ("RANK", "LOCAL_RANK", "GROUP_RANK")} | {
+        name: 1 for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE")}
+    return place.start(["valgrind", "--tool=callgrind", "--callgrind-out-file=counts", job.PYTHON,
+                        job.PROGRAMS / f"{program}.py", "--steps", steps],
                        job.environment(place, MASTER_ADDR="localhost", MASTER_PORT=port, **identity))
 
 
@@ -62,7 +66,8 @@ def counted(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, type=pathlib.Path)
     parser.add_argument("--program", default="ddp")
     parser.add_argument("--steps", type=int, default=50)
@@ -74,7 +79,8 @@ def main():
     harness.BUILD = options.build.resolve()
     places = [harness.Place() for _ in range(2)]
     try:
-        ran = [start(place, options.program, options.steps * times, 29511 + times) for place, times in zip(places, (1, 2))]
+        ran = [start(place, options.program, options.steps * times, 29511 + times)
+               for place, times in zip(places, (1, 2))]
         for one in ran:
             if one.wait(LIMIT_S) != 0:
                 sys.exit(f"{options.program}.py ended with {one.status} under callgrind:\n{one.stderr[-2000:]}")
@@ -82,7 +88,8 @@ def main():
     finally:
         for place in places:
             place.close()
-    within, called = ({name: (more[part][name] - fewer[part][name]) / options.steps for name in more[part]} for part in (0, 1))
+    within, called = ({name: (more[part][name] - fewer[part][name]) / options.steps for name in more[part]}
+                      for part in (0, 1))
     ours = within[OURS] + sum(cost for name, cost in called.items() if C_LIBRARY.match(name))
     stand_ins = {path.name for path in harness.stand_ins().iterdir()}
     program = {name: cost for name, cost in within.items() if name != OURS and name not in stand_ins}

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Usage: tests/pytorch/overhead.py --build DIR [--rounds N] [--steps N] [--ranks N]
 
-What the preload costs programs/ddp.py on the simulated node: steps per second of rank 0, and processor time per step of its
-process (all its threads, ours included), with and without the preload. Runs take turns; a round is one of each, in alternating
-order. Printed are the means, and the mean of the ratios with its 95 % confidence interval (Student's t over the rounds).
+What the preload costs programs/ddp.py on the simulated node: steps per second of rank 0, and processor time per step of
+its process (all its threads, ours included), with and without the preload. Runs take turns; a round is one of each, in
+alternating order. Printed are the means, and the mean of the ratios with its 95 % confidence interval (Student's t over
+the rounds).
 """
 import argparse
 import math
@@ -20,7 +21,8 @@ import harness  # noqa: E402
 import job  # noqa: E402
 
 # The 97.5 % quantile of Student's t, by degrees of freedom; beyond them the normal one is near enough.
-STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23, 15: 2.13, 20: 2.09, 30: 2.04}
+STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23, 15: 2.13,
+           20: 2.09, 30: 2.04}
 FIGURES = re.compile(r"([\d.]+) steps/s, ([\d.]+) ms of processors a step")
 
 
@@ -43,7 +45,8 @@ def interval(ratios):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--steps", type=int, default=400)
@@ -56,9 +59,11 @@ def main():
     for turn in range(options.rounds):
         for preload in (False, True) if turn % 2 == 0 else (True, False):
             (traced if preload else plain).append(measured(options, preload))
-        print(f"round {turn + 1}: without {plain[-1][0]:.1f} steps/s {plain[-1][1]:.3f} ms, with {traced[-1][0]:.1f} steps/s "
+        print(f"round {turn + 1}: without {plain[-1][0]:.1f} steps/s {plain[-1][1]:.3f} ms, with {traced[-1][0]:.1f} "
+              f"steps/s "
               f"{traced[-1][1]:.3f} ms; load average {os.getloadavg()[0]:.1f}", flush=True)
-    print(f"{options.rounds} rounds, {options.ranks} ranks, {options.steps} steps, {os.cpu_count()} processors, simulated node")
+    print(f"{options.rounds} rounds, {options.ranks} ranks, {options.steps} steps, {os.cpu_count()} processors, "
+          f"simulated node")
     for place, name in enumerate(("steps per second", "ms of processors per step")):
         mean, half = interval([with_[place] / without[place] for without, with_ in zip(plain, traced)])
         print(f"{name}: without {statistics.mean(row[place] for row in plain):.3f}, with "

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""PyTorch's own process groups under the preload: programs of users under real torchrun, each with mistakes on one rank, and the
-verdict. See README.md; `scripts/setup --pytorch` installs what this needs."""
+"""PyTorch's own process groups under the preload: programs of users under real torchrun, each with mistakes on one
+rank, and the verdict. See README.md; `scripts/setup --pytorch` installs what this needs."""
 import pathlib
 import signal
 import sys
@@ -15,7 +15,8 @@ from job import CULPRIT, RANKS  # noqa: E402
 
 MISSING = "rank_not_arrived"
 
-# program, mistake, kinds that say so, words of the summary. The culprit is named in each. See also beside_flight_recorder.py.
+# program, mistake, kinds that say so, words of the summary. The culprit is named in each. See also
+# beside_flight_recorder.py.
 MISTAKES = (
     ("ddp", "skip", {"size_mismatch"}, "skipped all_reduce"),
     ("ddp", "shape", {"size_mismatch"}, "2 elements"),
@@ -50,7 +51,8 @@ MISTAKES = (
 )
 
 # Programs for packages that scripts/setup --pytorch does not install; see README.md.
-ON_REQUEST = {"deepspeed_zero3": "deepspeed", "megatron_pipeline": "megatron", "vllm_pynccl": "vllm", "torchtitan_llama3": "torchtitan"}
+ON_REQUEST = {"deepspeed_zero3": "deepspeed", "megatron_pipeline": "megatron", "vllm_pynccl": "vllm",
+              "torchtitan_llama3": "torchtitan"}
 
 
 def is_installed(program):
@@ -58,9 +60,9 @@ def is_installed(program):
     return package is None or any(job.TORCHRUN.parents[1].glob(f"lib/python3*/site-packages/{package}"))
 
 
-# How PyTorch ends a job that hangs. nccl2's watchdog aborts the communicators and then the process; ProcessGroupNCCL's throws in a thread
-# of its own (asked to say which ranks are desynchronized, too), or is told to leave errors alone (0), or the communicators as they
-# are (3); then its heartbeat monitor ends the process.
+# How PyTorch ends a job that hangs. nccl2's watchdog aborts the communicators and then the process; ProcessGroupNCCL's
+# throws in a thread of its own (asked to say which ranks are desynchronized, too), or is told to leave errors alone
+# (0), or the communicators as they are (3); then its heartbeat monitor ends the process.
 LEGACY = {"TORCH_DIST_USE_NCCL2": 0}
 MONITOR = {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": 2, "TORCH_FR_WAIT_TIMEOUT_DUMP_MILSEC": 1000}
 WATCHDOGS = {
@@ -77,7 +79,8 @@ LEFT_ALONE = {
 }
 
 
-@unittest.skipUnless(job.TORCHRUN.exists(), f"no PyTorch for CUDA: {job.TORCHRUN} is missing (scripts/setup --pytorch installs it)")
+@unittest.skipUnless(job.TORCHRUN.exists(),
+                     f"no PyTorch for CUDA: {job.TORCHRUN} is missing (scripts/setup --pytorch installs it)")
 class PyTorch(harness.Case):
     def start(self, program, *arguments, **settings):
         if not is_installed(program):
@@ -138,20 +141,23 @@ class PyTorch(harness.Case):
         self.assertNotEqual(ran.wait(200), 0)
         self.check_verdict_on_skip()
         stack = self.place.analyze(self.place.dumps).json["findings"][0]["stacks"][str(CULPRIT)]
-        self.assertTrue(any(" at ddp.py:" in str(frame) for frame in stack), "where the program hung, not how PyTorch ended it")
+        self.assertTrue(any(" at ddp.py:" in str(frame) for frame in stack),
+                        "where the program hung, not how PyTorch ended it")
 
     def check_left_alone(self, settings):
         """PyTorch's watchdog saw the timeout and did nothing; then torchrun is told to end, and tells the ranks."""
         ran = self.start("ddp", "--fault", "skip", "--rank", CULPRIT, DIST_TIMEOUT_S=8 * harness.SLOW,
                          TITANTRACE_TIMEOUT_S=4 * harness.SLOW, **settings)
-        harness.wait_for(lambda: "timed out" in ran.stderr or "collective timeout" in ran.stderr, 100, "PyTorch's timeout")
+        harness.wait_for(lambda: "timed out" in ran.stderr or "collective timeout" in ran.stderr, 100,
+                         "PyTorch's timeout")
         self.assertIsNone(ran.status)
         ran.signal(signal.SIGTERM)
         self.assertNotEqual(ran.wait(60), 0)
         self.check_verdict_on_skip()
 
     def test_terminated_before_any_timeout(self):
-        """The user ends a job that hangs, by torchrun, before it counts as hung: no dump, and what the rings hold is enough."""
+        """The user ends a job that hangs, by torchrun, before it counts as hung: no dump, and what the rings hold is
+        enough."""
         ran = self.start("ddp", "--fault", "skip", "--rank", CULPRIT)
         ran.wait_says("makes a mistake", 100)
         time.sleep(2 * harness.SLOW)  # of a hang
@@ -161,7 +167,8 @@ class PyTorch(harness.Case):
         self.check_skip_in(self.place.rings)
 
     def test_debug_detail(self):
-        """PyTorch compares the calls before it makes them, and raises on every rank: no hang. All dump, and none when nothing is wrong."""
+        """PyTorch compares the calls before it makes them, and raises on every rank: no hang. All dump, and none when
+        nothing is wrong."""
         healthy = self.start("ddp", TORCH_DISTRIBUTED_DEBUG="DETAIL")
         self.assertEqual(healthy.wait(120), 0)
         self.assertEqual(self.place.dump_files(), [])
@@ -171,10 +178,12 @@ class PyTorch(harness.Case):
         self.assertEqual(self.place.dumped_ranks(), set(range(RANKS)))
         verdict = self.verdict()
         self.assertEqual(verdict["kind"], "rank_dead", verdict)
-        self.assertIn(verdict["confidence"], ("likely", "possible"), verdict)  # whether others were exiting, too, is chance
+        self.assertIn(verdict["confidence"], ("likely", "possible"),
+                      verdict)  # whether others were exiting, too, is chance
 
     def test_debug_server(self):
-        """torch.distributed.debug's server, a process that rank 0 forks, fetches stacks and Flight Recorder from all ranks each second."""
+        """torch.distributed.debug's server, a process that rank 0 forks, fetches stacks and Flight Recorder from all
+        ranks each second."""
         files = self.place.path / "debug-server"
         healthy = self.start("ddp", DEBUG_SERVER_FILES=files)
         self.assertEqual(healthy.wait(120), 0)
@@ -183,8 +192,9 @@ class PyTorch(harness.Case):
         self.assertNotEqual(list(files.glob("stacks*")), [], "the server has asked")
 
     def test_restart(self):
-        """The second attempt has no dump, and the first one's are about the exception. Without the setting, torchrun of 2.15 keeps its
-        store over a restart: ranks then read the first attempt's ncclUniqueId, and wait for ever (with either backend)."""
+        """The second attempt has no dump, and the first one's are about the exception. Without the setting, torchrun of
+        2.15 keeps its store over a restart: ranks then read the first attempt's ncclUniqueId, and wait for ever (with
+        either backend)."""
         ran = job.start(self.place, "ddp", "--fault", "exception", "--rank", CULPRIT, torchrun=("--max-restarts=1",),
                         TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
         self.assertEqual(ran.wait(120), 0)
@@ -195,7 +205,8 @@ class PyTorch(harness.Case):
 
     def test_demo(self):
         """A skipped collective: the verdict, and the line that the others called it at."""
-        demo = self.place.run([harness.ROOT / "scripts" / "demo", "--pytorch", "--no-setup", "--build-dir", harness.BUILD],
+        demo = self.place.run([harness.ROOT / "scripts" / "demo", "--pytorch", "--no-setup", "--build-dir",
+                               harness.BUILD],
                               self.place.env(preload=False), 300)
         self.assertEqual(demo.status, 0)
         self.assertIn(f"rank {CULPRIT} skipped all_reduce", demo.stdout)

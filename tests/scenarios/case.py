@@ -1,4 +1,5 @@
-"""One case: a job, what goes wrong in it, when its ranks dump, and how the files are damaged. Its number says it all."""
+"""One case: a job, what goes wrong in it, when its ranks dump, and how the files are damaged. Its number says it
+all."""
 
 import os
 import random
@@ -58,7 +59,8 @@ class Case:
     def rank(self) -> int:
         return self.rng.randrange(self.job.world)
 
-    def places(self, rank: int, test: Callable[[Op], bool], first_step: int = 2, last_step: Optional[int] = None) -> List[int]:
+    def places(self, rank: int, test: Callable[[Op], bool], first_step: int = 2,
+               last_step: Optional[int] = None) -> List[int]:
         last = self.steps - 3 if last_step is None else last_step
         return [i for i, op in enumerate(self.job.programs[rank].ops)
                 if op.kind in COMMUNICATION and first_step <= op.step <= last and len(op.group.ranks) > 1 and test(op)]
@@ -147,8 +149,10 @@ class Case:
         return max(max(Counter(record.op.step for record in rows).values(), default=0) for rows in self.engine.records)
 
     def describe(self) -> dict:
-        return {"class": self.label, "number": self.number, "job": self.job_name or self.job.name, "ranks": self.job.world,
-                "truth": self.truth.describe(), "wrapped": self.wrapped, "dumped": self.when, **self.settings.describe(),
+        return {"class": self.label, "number": self.number, "job": self.job_name or self.job.name,
+                "ranks": self.job.world,
+                "truth": self.truth.describe(), "wrapped": self.wrapped, "dumped": self.when,
+                **self.settings.describe(),
                 "hosts_inside": {str(h.rank) + ("" if h.thread == "main" else " " + h.thread): h.inside
                                  for h in self.engine.hosts}}
 

@@ -133,7 +133,8 @@ class Engine:
         self.eager_bytes = 0
         self.jitter = 0.05
         self.work: List[List[tuple]] = [[] for _ in range(job.world)]  # (time, what, stream, other stream or item)
-        self.created: Dict[tuple, List[int]] = {}  # (rank, group, key) -> [entered, left] of the communicator's creation
+        self.created: Dict[
+            tuple, List[int]] = {}  # (rank, group, key) -> [entered, left] of the communicator's creation
         for host in self.hosts:
             self.push(self.rng.randrange(0, 5 * MS), self.run_host, host)
 

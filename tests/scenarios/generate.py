@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes one case for a person to look at: its files, and truth.json beside them (what is wrong, who, and what the hosts did).
+"""Writes one case for a person to look at: its files, and truth.json beside them (what is wrong, who, and what the
+hosts did).
 
   generate.py --class send_to_the_wrong_peer --seed 28 --into /tmp/case
   titan-analyze --no-rings /tmp/case/dumps

@@ -34,7 +34,8 @@ def ddp(rng, world: int, steps: int, buckets: int = 4, loss: bool = True) -> Job
 
 
 def fsdp(rng, world: int, steps: int, layers: int = 4, job: Job = None, shard=None, replicate=None) -> Job:
-    """Fully sharded: parameters are gathered a layer ahead, gradients scattered; HSDP reduces them over replicas, too."""
+    """Fully sharded: parameters are gathered a layer ahead, gradients scattered; HSDP reduces them over replicas,
+    too."""
     job = job or Job("fsdp", world)
     sizes = [KI * rng.randrange(64, 512) for _ in range(layers)]
     for program in job.programs:
@@ -45,7 +46,8 @@ def fsdp(rng, world: int, steps: int, layers: int = 4, job: Job = None, shard=No
             _data(program, rng)
             for way in (list(range(layers)), list(reversed(range(layers)))):
                 backward = way[0] != 0
-                ahead = program.call(group, "_all_gather_base", sizes[way[0]], "BFloat16", wait=False, site=("unshard", 31))
+                ahead = program.call(group, "_all_gather_base", sizes[way[0]], "BFloat16", wait=False,
+                                     site=("unshard", 31))
                 for place, layer in enumerate(way):
                     here = ahead
                     if place + 1 < layers:
@@ -200,8 +202,8 @@ def megatron(rng, tp: int, pp: int, dp: int, cp: int = 1, steps: int = 4, micro_
 
 
 def interleaved(stage: int, stages: int, micro_batches: int, chunks: int):
-    """Interleaved 1F1B of one stage (Megatron's forward_backward_pipelining_with_interleaving): each stage holds several
-    chunks of layers, and what leaves the last stage goes round to the first. Yields like schedule()."""
+    """Interleaved 1F1B of one stage (Megatron's forward_backward_pipelining_with_interleaving): each stage holds
+    several chunks of layers, and what leaves the last stage goes round to the first. Yields like schedule()."""
     total = micro_batches * chunks
     warm = total if micro_batches == stages else min(total, (stages - stage - 1) * 2 + (chunks - 1) * stages)
     first, last = stage == 0, stage == stages - 1
@@ -258,7 +260,8 @@ def _single_messages(program: Program, group, messages, stage: int):
         onward = other > program.rank
         rank = {("send", True): 0, ("recv", False): 1, ("send", False): 2, ("recv", True): 3}[(direction, onward)]
         return rank if stage % 2 == 0 else {0: 1, 1: 0, 2: 3, 3: 2}[rank]
-    tags = [program.message(group, message, wait=False, site=("p2p_ops", 133)) for message in sorted(messages, key=order)]
+    tags = [program.message(group, message, wait=False, site=("p2p_ops", 133))
+            for message in sorted(messages, key=order)]
     for tag in tags:
         program.wait(tag)
 
@@ -377,7 +380,8 @@ def background(rng, world: int, steps: int) -> Job:
 
 
 def rollout(rng, trainers: int, generators: int, steps: int) -> Job:
-    """Reinforcement learning: generators decode with tensor parallelism, trainers run DDP, weights go over all ranks."""
+    """Reinforcement learning: generators decode with tensor parallelism, trainers run DDP, weights go over all
+    ranks."""
     world = trainers + generators
     job = Job("rollout", world)
     train = job.group("1", "trainers", range(trainers))

@@ -87,7 +87,8 @@ def _judge(truth: Truth, findings: list, answer: Answer):
             if guilty <= named or truth.one_is_enough:
                 return "right", ""
             return "partly", "%s is not named" % sorted(guilty - named)
-    if truth.any_member and ranks and any(head["kind"] in cause.kinds and ranks <= cause.ranks for cause in truth.causes):
+    if truth.any_member and ranks and any(head["kind"] in cause.kinds and ranks <= cause.ranks
+                                          for cause in truth.causes):
         return "right", ""
     together = [cause for cause in truth.causes if head["kind"] in cause.kinds and cause.ranks <= ranks]
     if together and set().union(*(cause.ranks for cause in together)) == ranks:

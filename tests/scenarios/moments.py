@@ -19,10 +19,11 @@ def first_timeout(engine: Engine, timeout_ns: int) -> Optional[int]:
 
 
 def own_timeout(engine: Engine, timeout_ns: int, progress: bool, rng) -> Dict[int, int]:
-    """titantrace: a call, a blocking CUDA call or the creation of a communicator that takes longer than its timeout makes
-    the rank dump, and it asks the others; of the dead, somebody saves what their rings hold."""
+    """titantrace: a call, a blocking CUDA call or the creation of a communicator that takes longer than its timeout
+    makes the rank dump, and it asks the others; of the dead, somebody saves what their rings hold."""
     since = [entered for (rank, _, _), (entered, left) in engine.created.items() if left is None]
-    since += [visit[2] for host in engine.hosts for visit in host.visits if visit[3] is None and host.rank not in engine.dead_ns]
+    since += [visit[2] for host in engine.hosts for visit in host.visits if visit[3] is None
+              and host.rank not in engine.dead_ns]
     first = first_timeout(engine, 0) if progress else None
     if first is not None:
         since.append(first)
@@ -35,7 +36,8 @@ def at_timeout(engine: Engine, timeout_ns: int, rng) -> Dict[int, int]:
     moment = first_timeout(engine, timeout_ns)
     if moment is None:
         return by_hand(engine, rng)
-    return {rank: moment + rng.randrange(0, 1500 * MS) for rank in range(engine.job.world) if rank not in engine.dead_ns}
+    return {rank: moment + rng.randrange(0, 1500 * MS) for rank in range(engine.job.world)
+            if rank not in engine.dead_ns}
 
 
 def by_hand(engine: Engine, rng, early: bool = False) -> Dict[int, int]:

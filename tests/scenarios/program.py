@@ -111,7 +111,8 @@ class Program:
         return self._tagged(Op("call", group=group, name=name, inputs=inputs, outputs=outputs, dtype=dtype, wait=wait,
                                site=site))
 
-    def batch(self, group: Group, messages: List[Message], dtype: str = "BFloat16", wait: bool = True, site=None) -> int:
+    def batch(self, group: Group, messages: List[Message], dtype: str = "BFloat16", wait: bool = True,
+              site=None) -> int:
         return self._tagged(Op("batch", group=group, messages=messages, dtype=dtype, wait=wait, site=site))
 
     def message(self, group: Group, message: Message, dtype: str = "BFloat16", wait: bool = True, site=None) -> int:

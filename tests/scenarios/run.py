@@ -85,7 +85,8 @@ def table(rows: list, out):
         sum(row["result"] != "right" for row in fine), len(fine), sum(row["certain_wrong"] for row in rows),
         sum(row["also_certain_wrong"] for row in rows)), file=out)
     print("made in %.0f ms a case, answered in %.0f ms" % (1000 * sum(row["make_s"] for row in rows) / len(rows),
-                                                           1000 * sum(row["ask_s"] for row in rows) / len(rows)), file=out)
+                                                           1000 * sum(row["ask_s"] for row in rows) / len(rows)),
+          file=out)
 
 
 CONDITIONS = [
@@ -135,7 +136,8 @@ def main() -> int:
     parser.add_argument("--keep", metavar="DIR", help="keep files, answer and truth of cases that are not right")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one per processor)")
     parser.add_argument("--json", metavar="OUT", help="write every case with its answer as one JSON list")
-    parser.add_argument("--floor", action="store_true", help="exit status 1 unless enough are right and no certain is wrong")
+    parser.add_argument("--floor", action="store_true",
+                        help="exit status 1 unless enough are right and no certain is wrong")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each case that is not right")
     parser.add_argument("--help-classes", action="version", version="\n".join(faults.LABELS), help="list the classes")
     args = parser.parse_args()
@@ -144,7 +146,8 @@ def main() -> int:
     scratch = tempfile.mkdtemp(prefix="scenarios.")
     numbers = range(args.seed, args.seed + args.count)
     names = args.only or faults.LABELS
-    work = [(names[number % len(names)], number, os.path.abspath(args.analyzer), args.keep, scratch) for number in numbers]
+    work = [(names[number % len(names)], number, os.path.abspath(args.analyzer), args.keep, scratch)
+            for number in numbers]
     rows = []
     try:
         with multiprocessing.Pool(args.jobs) as pool:
@@ -152,7 +155,8 @@ def main() -> int:
                 rows.append(row)
                 if args.verbose and (row["result"] != "right" or row["also_certain_wrong"]):
                     print("%s %d (%s, %s): %s: %s | %s | truth %s" % (
-                        row["class"], row["number"], row["job"], "wrapped" if row["wrapped"] else "whole", row["result"],
+                        row["class"], row["number"], row["job"], "wrapped" if row["wrapped"] else "whole",
+                        row["result"],
                         row["why"], row["head"], [cause["ranks"] for cause in row["truth"]["causes"]]), flush=True)
                 if sys.stderr.isatty():
                     print("\r%d of %d, %d right " % (len(rows), len(work), sum(r["result"] == "right" for r in rows)),

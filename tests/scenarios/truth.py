@@ -25,8 +25,8 @@ class Truth:
     """
     causes: what is wrong; empty for a healthy job.
     weaker: stories that the same records fit as well. They are right, too, unless called certain.
-    among: where the records cannot tell which ranks, any set of these that holds the guilty ones is right, unless certain.
-    among_without_history: the same where the ring holds little more than a step: habits cannot be seen.
+    among: where the records cannot tell which ranks, any set of these that holds the guilty ones is right, unless
+    certain. among_without_history: the same where the ring holds little more than a step: habits cannot be seen.
     one_is_enough: of several causes; the others may be hidden by it.
     any_member: of what all are in, naming some of them is right.
     silent_is_right: the records hold nothing of it, so that "nothing wrong" cannot be held against the reader.

@@ -115,7 +115,8 @@ def run_case(build, scratch, case):
     output += job.communicate()[0]
     left = [name for name in os.listdir("/dev/shm") if name.startswith(f"simgpu-{os.getuid()}-{job.pid}-")]
     got = HUNG if hangs and job.returncode == 128 + signal.SIGTERM else job.returncode
-    check(got == expected, f"titan-sim {options} with '{faults}': status {job.returncode}, expected {expected}\n{output}")
+    check(got == expected,
+          f"titan-sim {options} with '{faults}': status {job.returncode}, expected {expected}\n{output}")
     check(not left, f"titan-sim {options} with '{faults}' left {left}")
     if faults and expected not in (0, 2):
         check(f"fault: {faults}" in output, f"the fault '{faults}' was not announced:\n{output}")
@@ -203,7 +204,8 @@ def test_elf(build):
         check(f"soname: [{name}]" in dynamic, f"{name}: wrong soname\n{dynamic}")
         needed = re.findall(r"NEEDED.*\[(.*)\]", dynamic)
         check(not any("cuda" in other for other in needed), f"{name} needs {needed}")
-    symbols = subprocess.run(["nm", "-D", "--defined-only", build / "libnccl.so.2"], capture_output=True, text=True).stdout
+    symbols = subprocess.run(["nm", "-D", "--defined-only", build / "libnccl.so.2"], capture_output=True,
+                             text=True).stdout
     table = {line.split()[2]: line.split()[:2] for line in symbols.splitlines()}
     plain = [name for name in table if name.startswith("nccl")]
     check(len(plain) > 90, f"only {len(plain)} NCCL functions")
@@ -213,9 +215,11 @@ def test_elf(build):
     relocations = subprocess.run(["readelf", "-rW", build / "libnccl.so.2"], capture_output=True, text=True).stdout
     for name in ("ncclBroadcast", "ncclGetUniqueId"):
         check(re.search(rf"JUMP_SLO.*\b{name}\b", relocations), f"{name} is not called through the PLT")
-    # NVIDIA's runtime calls its own functions without the dynamic linker: __cudaLaunchKernel jumps into cudaLaunchKernel.
+    # NVIDIA's runtime calls its own functions without the dynamic linker: __cudaLaunchKernel jumps into
+    # cudaLaunchKernel.
     for library in ("libcudart.so.12", "libcudart.so.13"):
-        relocations = subprocess.run(["readelf", "-rW", build / library], capture_output=True, text=True, check=True).stdout
+        relocations = subprocess.run(["readelf", "-rW", build / library], capture_output=True, text=True,
+                                     check=True).stdout
         check(not re.search(r"JUMP_SLO.*\b_*cuda[A-Z]", relocations), f"{library} calls itself through the PLT")
 
 

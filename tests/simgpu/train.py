@@ -2,10 +2,10 @@
 
     torchrun --nproc-per-node=4 tests/simgpu/train.py --steps 10 --tp 2
 
-The NCCL and CUDA calls are made by libsimtrain.so, which is loaded RTLD_LOCAL as PyTorch loads its own libraries. The ranks
-themselves do without PyTorch: its build with CUDA brings the real libnccl and libcudart, whose sonames our stand-ins have.
-Faults come from SIMGPU_FAULTS or SIMGPU_FAULT_FILE, as for titan-sim; exit statuses are titan-sim's. The library is looked
-for in --lib, $SIMGPU_DIR, and the usual build directories.
+The NCCL and CUDA calls are made by libsimtrain.so, which is loaded RTLD_LOCAL as PyTorch loads its own libraries. The
+ranks themselves do without PyTorch: its build with CUDA brings the real libnccl and libcudart, whose sonames our
+stand-ins have. Faults come from SIMGPU_FAULTS or SIMGPU_FAULT_FILE, as for titan-sim; exit statuses are titan-sim's.
+The library is looked for in --lib, $SIMGPU_DIR, and the usual build directories.
 """
 
 import argparse
@@ -85,7 +85,8 @@ class Store:
                 return (self.directory / key).read_bytes()
             except FileNotFoundError:
                 time.sleep(0.005)
-        sys.exit(f"train.py: no {key} from rank 0 of its communicator within {limit_s} s: did all ranks start on this host? (SIMTRAIN_STORE)")
+        sys.exit(f"train.py: no {key} from rank 0 of its communicator within {limit_s} s: did all ranks start on this "
+                 f"host? (SIMTRAIN_STORE)")
 
     def remove(self):
         shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,5 +1,5 @@
-// A job of days in minutes: steps, communicators, names of ranges and graphs that come and go. Says its resident memory after a
-// tenth of it, and at the end.
+// A job of days in minutes: steps, communicators, names of ranges and graphs that come and go. Says its resident memory
+// after a tenth of it, and at the end.
 #include "client.h"
 #include "titantrace.h"
 

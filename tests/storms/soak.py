@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A job of days in minutes: a million steps, a hundred thousand communicators and names of ranges, ten thousand graphs that are
-captured, launched once and destroyed. The recorder takes no more memory at its end than after a tenth of it, and loses nothing."""
+"""A job of days in minutes: a million steps, a hundred thousand communicators and names of ranges, ten thousand graphs
+that are captured, launched once and destroyed. The recorder takes no more memory at its end than after a tenth of it,
+and loses nothing."""
 
 import signal
 import struct
@@ -36,7 +37,8 @@ class Soak(harness.Case):
         traced_s = time.monotonic() - started
         ring, = self.place.ring_files()
         losses = struct.unpack_from(f"<{LOSSES}Q", ring.read_bytes(), LOSSES_OFFSET)
-        print(f"counted: {storm.ROUNDS} steps, seed {storm.SEED}: {bare_s:.0f} s without the recorder, {traced_s:.0f} s with it; resident memory grew from "
+        print(f"counted: {storm.ROUNDS} steps, seed {storm.SEED}: {bare_s:.0f} s without the recorder, {traced_s:.0f} "
+              f"s with it; resident memory grew from "
               f"{plain[0]} to {plain[1]} KiB without, from {traced[0]} to {traced[1]} KiB with it; {sum(losses)} lost")
         job.signal(signal.SIGUSR1)
         harness.wait_for(self.place.dump_files, 20, "a dump")

@@ -1,5 +1,5 @@
-// A rank whose threads fork, execute, spawn, load and unload libraries, start threads and get signals, all at once and while dumps
-// are made. Prints what it did, the same with and without the preload, and ends with 42.
+// A rank whose threads fork, execute, spawn, load and unload libraries, start threads and get signals, all at once and
+// while dumps are made. Prints what it did, the same with and without the preload, and ends with 42.
 //   STORM_ROUNDS: of each thread; STORM_SEED: of their order
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A program that forks, executes, spawns, loads, unloads and gets signals on many threads while it is recorded and dumped: it ends as
-it does without the preload, with no child lost and no deadlock.
+"""A program that forks, executes, spawns, loads, unloads and gets signals on many threads while it is recorded and
+dumped: it ends as it does without the preload, with no child lost and no deadlock.
 
     storm_forks.py --build DIR --rounds 1000 [--seed N]     rounds in all, spread over several processes
 """
@@ -20,7 +20,8 @@ class Forks(harness.Case):
         done = 0
         while done < storm.ROUNDS:
             rounds = min(ROUNDS_OF_A_PROCESS, storm.ROUNDS - done)
-            settings = dict(STORM_ROUNDS=rounds, STORM_SEED=chance.randrange(1 << 30), RANK=0, WORLD_SIZE=1, LOCAL_RANK=0,
+            settings = dict(STORM_ROUNDS=rounds, STORM_SEED=chance.randrange(1 << 30), RANK=0, WORLD_SIZE=1,
+                            LOCAL_RANK=0,
                             LOCAL_WORLD_SIZE=1, TITANTRACE_STACKS=chance.choice(("dump", "off", "collective")))
             argv = [storm.program("storm"), storm.program("libstorm_library.so")]
             plain = self.place.run(argv, self.place.env(preload=False, **settings), LIMIT_S)
@@ -34,7 +35,8 @@ class Forks(harness.Case):
             self.assertNotIn("damaged_file", warnings, settings)
             done += rounds
             self.place = self.new_place()
-        print(f"counted: {done} rounds on each of 3 threads, seed {storm.SEED}: every child and status as without the preload")
+        print(f"counted: {done} rounds on each of 3 threads, seed {storm.SEED}: every child and status as without the "
+              f"preload")
 
 
 if __name__ == "__main__":

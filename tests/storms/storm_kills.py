@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""kill -9 at random instants: every ring can be read, and the verdict names the rank that was killed or says that it is not sure.
+"""kill -9 at random instants: every ring can be read, and the verdict names the rank that was killed or says that it is
+not sure.
 
-    storm_kills.py --build DIR --rounds 1000 [--seed N] [--keep DIR]     DIR: gets the files of the rounds that were not right
+    storm_kills.py --build DIR --rounds 1000 [--seed N] [--keep DIR] DIR: gets the files of the rounds that were not
+    right
 
-In each round one of four ranks is killed between the job's start and its 200th step or so; then, at once or up to half a second later,
-the others: at first what the launcher does, then as a node's end would look. What is read are the rings, and the dumps where the
-ranks make some.
+In each round one of four ranks is killed between the job's start and its 200th step or so; then, at once or up to half
+a second later, the others: at first what the launcher does, then as a node's end would look. What is read are the
+rings, and the dumps where the ranks make some.
 """
 
 import collections
@@ -48,7 +50,8 @@ class Kills(harness.Case):
 
     def judged(self, place, chance, label):
         dump_on = chance.choice(("none", None))
-        job = place.start([harness.stand_ins() / "titan-sim", "--ranks", RANKS, "--tp", 2, "--steps", 100000, "--step-ms", 1,
+        job = place.start([harness.stand_ins() / "titan-sim", "--ranks", RANKS, "--tp", 2, "--steps", 100000,
+                           "--step-ms", 1,
                            "--pid-file", place.path / "pids"], place.env(TITANTRACE_DUMP_ON=dump_on))
         pids = harness.wait_for(lambda: self.pids(place), 30, "the job starts")
         victim = chance.randrange(RANKS)
@@ -65,7 +68,8 @@ class Kills(harness.Case):
             self.assertIn(analysis.status, (0, 1, 2, 3), label + analysis.stderr)
         if analysis.status == harness.UNUSABLE:
             begun = [line for line in analysis.stderr.splitlines() if not any(words in line for words in NOT_BEGUN)]
-            return ("unreadable", f"{label}: {begun}") if place.ring_files() and begun else ("before the first call", "")
+            return ("unreadable", f"{label}: {begun}") if place.ring_files() and begun else ("before the first call",
+                                                                                             "")
         damaged = [warning["summary"] for warning in analysis.json["warnings"]
                    if warning["kind"] == "damaged_file" and not any(words in warning["summary"] for words in NOT_BEGUN)]
         if damaged:
@@ -73,7 +77,8 @@ class Kills(harness.Case):
         verdict = analysis.json["verdict"]
         if verdict is None:
             return "unsure", f"{label}: rank {victim} killed: nothing is wrong or cannot be told"
-        said = f"{label}: rank {victim} killed: {verdict['kind']} {verdict['ranks']} {verdict['confidence']}: {verdict['summary']}"
+        said = (f"{label}: rank {victim} killed: {verdict['kind']} {verdict['ranks']} {verdict['confidence']}: "
+                f"{verdict['summary']}")
         if verdict["kind"] == "rank_dead" and verdict["ranks"] == [victim]:
             return "right", said
         if verdict["confidence"] == "certain" and victim not in verdict["ranks"]:
@@ -96,11 +101,13 @@ class Kills(harness.Case):
             for result, said in pool.map(self.one, [chance.randrange(1 << 30) for _ in range(storm.ROUNDS)]):
                 counts[result] += 1
                 told[result].append(said)
-        print(f"counted: {storm.ROUNDS} kills, seed {storm.SEED}: " + ", ".join(f"{count} {result}" for result, count in counts.most_common()))
+        print(f"counted: {storm.ROUNDS} kills, seed {storm.SEED}: "
+              + ", ".join(f"{count} {result}" for result, count in counts.most_common()))
         for result in ("unreadable", "wrong and certain", "right among others"):
             print(*told[result][:20], sep="\n")
         self.assertEqual((counts["unreadable"], counts["wrong and certain"]), (0, 0))
-        self.assertGreaterEqual(counts["right"], LEAST_RIGHT * (storm.ROUNDS - counts["before the first call"]), told["unsure"][:20])
+        self.assertGreaterEqual(counts["right"], LEAST_RIGHT * (storm.ROUNDS - counts["before the first call"]),
+                                told["unsure"][:20])
 
 
 if __name__ == "__main__":

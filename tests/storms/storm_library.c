@@ -1,4 +1,5 @@
-// What a storm loads and unloads: a library with a constructor that has a signal handler of its own in mind, as many have.
+// What a storm loads and unloads: a library with a constructor that has a signal handler of its own in mind, as many
+// have.
 #define _GNU_SOURCE
 #include <signal.h>
 

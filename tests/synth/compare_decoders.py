@@ -21,7 +21,8 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         for fault, steps in (("sleep", "6"), ("size", "40"), ("die", "300"), ("gpu", "6")):
             job = os.path.join(directory, fault)
-            subprocess.run([synth, job, "--ranks", "4", "--steps", steps, "--fault", fault, "--rank", "2", "--at", "4"], check=True)
+            subprocess.run([synth, job, "--ranks", "4", "--steps", steps, "--fault", fault, "--rank", "2", "--at",
+                            "4"], check=True)
             folder = os.path.join(job, "synth", "0")
             files = sorted(os.path.join(folder, name) for name in os.listdir(folder))
             for what in ([], ["--work"], ["--channels"]):

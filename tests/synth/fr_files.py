@@ -8,8 +8,8 @@
     job.batch(0, "0", [("send", 1, [[4]]), ("recv", 1, [[4]])])   # one coalesced group
     job.write(directory)                         # nccl_trace_rank_0 ...; as_json=True, without={3}
 
-Numbers count as PyTorch's do: collective_seq_id and p2p_seq_id per group and rank, from 1. Times pass by 1 ms a call; the
-files' times are those of a dump that was written `job.waited_s` later.
+Numbers count as PyTorch's do: collective_seq_id and p2p_seq_id per group and rank, from 1. Times pass by 1 ms a call;
+the files' times are those of a dump that was written `job.waited_s` later.
 """
 
 import json
@@ -18,7 +18,8 @@ import pathlib
 import pickle
 
 START_NS = 1_795_000_000_000_000_000
-FRAMES = [{"name": "all_reduce", "filename": "/opt/python/site-packages/torch/distributed/distributed_c10d.py", "line": 3245},
+FRAMES = [{"name": "all_reduce", "filename": "/opt/python/site-packages/torch/distributed/distributed_c10d.py",
+           "line": 3245},
           {"name": "step", "filename": "/home/me/job/train.py", "line": 212},
           {"name": "<module>", "filename": "/home/me/job/train.py", "line": 300}]
 

@@ -6,7 +6,8 @@
 namespace titan::synth {
 
 // Data and tensor parallel training: tp pairs (tp:0 = ranks 0,1 ...), dp groups across them, `steps` steps of a tensor
-// all_reduce in the forward, `buckets` gradient all_reduces of growing size on "dp:<tp rank>" and an all_gather on "world".
+// all_reduce in the forward, `buckets` gradient all_reduces of growing size on "dp:<tp rank>" and an all_gather on
+// "world".
 inline void write_training(Scenario& job, int steps, int buckets = 3, bool sync_every_step = true) {
     const int ranks = job.size();
     for (int pair = 0; pair < ranks / 2; ++pair) {
@@ -34,7 +35,8 @@ inline void write_training(Scenario& job, int steps, int buckets = 3, bool sync_
     });
 }
 
-// A bit of everything: groups of sends, a captured graph, kernels and waits on other streams, a proxy, a rank that sleeps.
+// A bit of everything: groups of sends, a captured graph, kernels and waits on other streams, a proxy, a rank that
+// sleeps.
 inline Scenario mixed_job() {
     ScenarioOptions options;
     options.collectives = 32;

@@ -1,6 +1,6 @@
 // A job on paper: ranks with programs, played by rules as simple as they can be (a collective finishes when all members
-// have it at the head of their streams), until nothing moves. Then everybody dumps. What a test reads is the program and
-// the fault; rings and dumps come out.
+// have it at the head of their streams), until nothing moves. Then everybody dumps. What a test reads is the program
+// and the fault; rings and dumps come out.
 #pragma once
 
 #include <cstdint>

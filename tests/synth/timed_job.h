@@ -1,6 +1,6 @@
 // A training job in time: ranks on hosts with clocks of their own, tensor parallel groups inside a host, data parallel
-// groups across hosts, steps with spans, the noise of a healthy job, and one fault. True times are computed, then written
-// down as each rank's tracer would have seen them. The same seed gives the same rings.
+// groups across hosts, steps with spans, the noise of a healthy job, and one fault. True times are computed, then
+// written down as each rank's tracer would have seen them. The same seed gives the same rings.
 #pragma once
 
 #include <cstdint>

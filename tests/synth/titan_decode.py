@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """A second reader of rings and dumps, written from formats/FORMAT.md alone: it shares no line with the C++ one.
 
-titan_decode.py [--work|--channels|--call-sites] FILE...   prints the collectives (or stream work, or channels) of each file as JSON Lines, in the fields of `titan-analyze show --json`.
+titan_decode.py [--work|--channels|--call-sites] FILE...   prints the collectives (or stream work, or channels) of each
+                                                           file as JSON Lines, in the fields of
+                                                           `titan-analyze show --json`.
 Exit status 77 (skip) when there is nothing here that unpacks zstd.
 """
 import json
@@ -16,9 +18,11 @@ except ImportError:
     zstandard = None
 
 NONE64 = 0xFFFFFFFFFFFFFFFF
-KINDS = {1: "all_reduce", 2: "reduce", 3: "broadcast", 4: "all_gather", 5: "reduce_scatter", 6: "all_to_all", 7: "gather",
+KINDS = {1: "all_reduce", 2: "reduce", 3: "broadcast", 4: "all_gather", 5: "reduce_scatter", 6: "all_to_all",
+         7: "gather",
          8: "scatter", 9: "send", 10: "recv", 11: "put_signal", 12: "signal", 13: "wait_signal", 20: "comm_init",
-         21: "comm_init_all", 22: "comm_split", 23: "comm_shrink", 24: "comm_grow", 25: "comm_finalize", 26: "comm_destroy",
+         21: "comm_init_all", 22: "comm_split", 23: "comm_shrink", 24: "comm_grow", 25: "comm_finalize",
+         26: "comm_destroy",
          27: "comm_abort", 28: "comm_revoke", 29: "comm_suspend", 30: "comm_resume", 31: "window_register",
          32: "window_deregister", 33: "buffer_register", 34: "buffer_deregister", 35: "dev_comm_create",
          36: "dev_comm_destroy", 37: "redop_create", 38: "redop_destroy", 39: "barrier", 40: "collective"}
@@ -30,7 +34,8 @@ STATES = {0: "none", 1: "entered", 2: "grouped", 3: "launching", 4: "enqueued", 
 WORK = {1: "kernel", 2: "copy", 3: "memory_set", 4: "host_function", 5: "event_record", 6: "event_wait",
         7: "graph_launch", 8: "value_wait", 9: "value_write", 10: "stream_ordered_memory"}
 ROLES = {1: "kernel", 2: "send", 3: "recv"}
-CHANNEL_STATES = {0: "not_started", 1: "running", 2: "done", 3: "waits_for_gpu", 4: "waits_for_peer", 5: "waits_for_network"}
+CHANNEL_STATES = {0: "not_started", 1: "running", 2: "done", 3: "waits_for_gpu", 4: "waits_for_peer",
+                  5: "waits_for_network"}
 
 
 class Damaged(Exception):
@@ -127,7 +132,8 @@ class Ring:
         (_, collective, started, updated, steps, done, peer, channel, role, state) = struct.unpack_from(
             "<4QIIiHBB", self.image, place)
         return {"rank": self.rank, "ticket": ticket, "collective": collective, "channel": channel,
-                "role": ROLES.get(role, ""), "channel_state": CHANNEL_STATES.get(state, ""), "peer": peer, "steps": steps,
+                "role": ROLES.get(role, ""), "channel_state": CHANNEL_STATES.get(state, ""), "peer": peer,
+                "steps": steps,
                 "steps_done": done, "started_ticks": started or None, "updated_ticks": updated or None}
 
     def entry(self, ticket, place):
@@ -135,18 +141,21 @@ class Ring:
          finished, _related) = struct.unpack_from("<8Qq5Q", self.image, place)
         (_row, thread, span, stack, peer, comm_rank, device, group_index, kind, datatype, reduction, flags, state, _r,
          result, _color) = struct.unpack_from("<IIIIiiiIHBBHBBii", self.image, place + 112)
-        launch, replay, graph, channels, channels_started, channels_finished = struct.unpack_from("<QQIHHH", self.image, place + 160)
+        launch, replay, graph, channels, channels_started, channels_finished = struct.unpack_from(
+            "<QQIHHH", self.image, place + 160)
         sites = self.call_site(stack)
         return {"rank": self.rank, "ticket": ticket, "communicator": f"{communicator:016x}",
                 "seq": None if sequence == NONE64 else sequence, "op": KINDS.get(kind, f"operation {kind}"),
                 "count": elements, "datatype": DATATYPES.get(datatype, f"datatype {datatype}"),
                 "reduction": REDUCTIONS.get(reduction, f"reduction {reduction}"), "peer": peer, "comm_rank": comm_rank,
-                "state": STATES.get(state, ""), "result": result, "step": step, "span": self.text(span), "stream": stream,
+                "state": STATES.get(state, ""), "result": result, "step": step, "span": self.text(span),
+                "stream": stream,
                 "group": group, "group_index": group_index, "thread": thread, "device": device, "send_buffer": send,
                 "receive_buffer": receive, "flags": flags, "entered_ticks": entered or None,
                 "returned_ticks": returned or None, "gpu_started_ticks": started or None,
                 "gpu_finished_ticks": finished or None, "launch": launch, "replay": replay, "graph": graph,
-                "channels": channels, "channels_started": channels_started, "channels_finished": channels_finished, **sites}
+                "channels": channels, "channels_started": channels_started, "channels_finished": channels_finished,
+                **sites}
 
 
     def site_table(self, table, row, stride_wanted):
@@ -184,7 +193,8 @@ class Ring:
     def call_sites(self):
         """Every stack with the number of its uses."""
         _, region, _, _ = self.regions.get(12, (0, 0, 0, 0))
-        _header, kinds, python, native, dropped = struct.unpack_from("<IIIIQ", self.image, region) if region else (0,) * 5
+        _header, kinds, python, native, dropped = struct.unpack_from("<IIIIQ", self.image,
+                                                                     region) if region else (0,) * 5
         uses = []
         for row in range(struct.unpack_from("<I", self.image, region + 64 + 12)[0] if region else 0):
             hash_, used = struct.unpack_from("<QQ", self.image, self.site_table(0, row, 32))

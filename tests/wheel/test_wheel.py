@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The wheel: what is in it, what it needs of a machine, and that it installs and works in an empty environment of each Python and in bare
-roots of other distributions.
+"""The wheel: what is in it, what it needs of a machine, and that it installs and works in an empty environment of each
+Python and in bare roots of other distributions.
 
     test_wheel.py --build DIR [--dist DIR]       DIR with a finished wheel; otherwise scripts/wheel builds one
 """
@@ -29,7 +29,8 @@ USE = """
 import sys, titantrace
 from titantrace import dump, event, include, label, library, metric, span, step
 assert titantrace.active() == (sys.argv[1] == "on"), sys.argv
-label("dp", 3); step(7); step("seven"); metric("loss", 2.5); metric("loss", None); metric("big", 10 ** 400); event("saved \\udcff")
+label("dp", 3); step(7); step("seven")
+metric("loss", 2.5); metric("loss", None); metric("big", 10 ** 400); event("saved \\udcff")
 with span("forward"), span("inner"):
     pass
 @span("decorated")
@@ -44,7 +45,8 @@ print(titantrace.__version__)
 JOB = """
 import os, subprocess, sys
 command = [sys.executable, "/mnt/train.py", "--tp", "2", "--steps", "100000", "--step-ms", "2"]
-start = lambda rank: subprocess.Popen(command, env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "4"})
+start = lambda rank: subprocess.Popen(command, env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank),
+                                                    "WORLD_SIZE": "4"})
 ranks = [start(rank) for rank in range(4)]
 os.wait()
 for rank in ranks: rank.terminate()
@@ -56,7 +58,8 @@ sys.exit(1)
 def run(*command, status=0, **options):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=1800, **options)
     if done.returncode != status:
-        raise AssertionError(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        raise AssertionError(f"{' '.join(map(str, command))}: status "
+                             f"{done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
     return done
 
 
@@ -100,7 +103,8 @@ class Wheel(unittest.TestCase):
 
     def test_contents(self):
         self.assertLess(self.wheel.stat().st_size, MOST_BYTES)
-        self.assertRegex(self.wheel.name, rf"^titantrace-{self.version}-py3-none-manylinux2014_\w+\.manylinux_2_17_\w+\.whl$")
+        self.assertRegex(self.wheel.name,
+                         rf"^titantrace-{self.version}-py3-none-manylinux2014_\w+\.manylinux_2_17_\w+\.whl$")
         with zipfile.ZipFile(self.wheel) as wheel:
             names = wheel.namelist()
             wheel.extractall(self.place / "contents")
@@ -119,11 +123,13 @@ class Wheel(unittest.TestCase):
         rings = {"TITANTRACE_RING_DIR": str(place)}
         environment = {**environment, **rings}
         self.assertEqual(run(*python, source, "off", env=environment, cwd=place).stdout.strip(), self.version)
-        ran = run(programs / "titan-run", "--", *python, source, "on", env={**environment, "RANK": "0", "WORLD_SIZE": "1"}, cwd=place)
+        ran = run(programs / "titan-run", "--", *python, source, "on",
+                  env={**environment, "RANK": "0", "WORLD_SIZE": "1"}, cwd=place)
         self.assertEqual(ran.stdout.strip(), self.version)
         self.assertIn("titan-run: recording; dumps will be in ", ran.stderr)
         self.assertRegex(ran.stderr, r"NOTHING WRONG[\s\S]*newest step: 7")
-        self.assertIn("NOTHING WRONG", run(programs / "titan-analyze", place / "dumps", "--ring-dir", place, env=environment).stdout)
+        self.assertIn("NOTHING WRONG",
+                      run(programs / "titan-analyze", place / "dumps", "--ring-dir", place, env=environment).stdout)
 
     def test_every_python(self):
         found = pythons.interpreters()
@@ -137,11 +143,13 @@ class Wheel(unittest.TestCase):
                 place = self.new_place()
                 made = subprocess.run([*python.command, "-m", "venv", place / "venv"], capture_output=True, text=True)
                 if made.returncode != 0:
-                    print(f"skipped here: {python.version} makes no environment: {made.stdout.strip()[:100]}", flush=True)
+                    print(f"skipped here: {python.version} makes no environment: {made.stdout.strip()[:100]}",
+                          flush=True)
                     continue
                 seen.add(python.minor)
                 programs = place / "venv" / "bin"
-                run(programs / "python", "-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check", self.wheel)
+                run(programs / "python", "-m", "pip", "install", "--no-index", "--no-deps",
+                    "--disable-pip-version-check", self.wheel)
                 for name in PROGRAMS:
                     self.assertIn(self.version, run(programs / name, "--version").stdout)
                 self.use([programs / "python"], programs, plain_environment(place), place)
@@ -151,21 +159,26 @@ class Wheel(unittest.TestCase):
         """titan-run of the installed wheel around a job that loses a rank ends with the verdict."""
         place = self.new_place()
         run(sys.executable, "-m", "venv", place / "venv")
-        run(place / "venv/bin/python", "-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check", self.wheel)
+        run(place / "venv/bin/python", "-m", "pip", "install", "--no-index", "--no-deps",
+            "--disable-pip-version-check", self.wheel)
         stand_ins = harness.BUILD / "tests" / "simgpu"
         environment = plain_environment(place, LD_LIBRARY_PATH=str(stand_ins), SIMGPU_FAULTS="kill rank=2 step=40",
                                         TITANTRACE_RING_DIR=str(place))
-        ran = subprocess.run([place / "venv/bin/titan-run", "--", stand_ins / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "60",
-                              "--step-ms", "2", "--timeout-s", "20"], env=environment, capture_output=True, text=True, timeout=120)
+        ran = subprocess.run([place / "venv/bin/titan-run", "--", stand_ins / "titan-sim", "--ranks", "4", "--tp", "2",
+                              "--steps", "60",
+                              "--step-ms", "2", "--timeout-s", "20"], env=environment, capture_output=True, text=True,
+                             timeout=120)
         self.assertNotEqual(ran.returncode, 0)
         self.assertRegex(ran.stderr, r"VERDICT  rank_dead[\s\S]*rank 2")
 
     def test_bare_roots(self):
-        """In roots with nothing but Python, the oldest and the newest: pip install, and a job that loses a rank ends with the verdict."""
+        """In roots with nothing but Python, the oldest and the newest: pip install, and a job that loses a rank ends
+        with the verdict."""
         if why := bare_roots.missing():
             self.skipTest(why)
         shared = self.new_place()
-        for name, text in (("use.py", USE), ("job.py", JOB), ("train.py", (harness.ROOT / "tests/simgpu/train.py").read_text())):
+        for name, text in (("use.py", USE), ("job.py", JOB),
+                           ("train.py", (harness.ROOT / "tests/simgpu/train.py").read_text())):
             (shared / name).write_text(text)
         shutil.copy(self.wheel, shared)
         for suite in bare_roots.SUITES:
@@ -177,7 +190,8 @@ class Wheel(unittest.TestCase):
                     continue
                 if not (shared / "libsimtrain.so").exists():
                     headers = run(harness.ROOT / "scripts" / "find-headers").stdout
-                    root.build_stand_ins(harness.ROOT, *(re.search(rf"{kind}_include=(.*)", headers)[1] for kind in ("cuda", "nccl")))
+                    root.build_stand_ins(harness.ROOT,
+                                         *(re.search(rf"{kind}_include=(.*)", headers)[1] for kind in ("cuda", "nccl")))
                 self.check_root(root)
 
     def check_root(self, root):
@@ -186,12 +200,15 @@ class Wheel(unittest.TestCase):
         settings = {"TITANTRACE_DIR": f"/mnt/dumps-{root.path.name}", "TITANTRACE_RUN_ID": "wheel"}
         titan_run, python = "/opt/venv/bin/titan-run", "/opt/venv/bin/python"
         self.assertEqual(root.run(python, "/mnt/use.py", "off", **settings).stdout.strip(), self.version)
-        self.assertEqual(root.run(titan_run, "--", python, "/mnt/use.py", "on", RANK="0", WORLD_SIZE="1", **settings).stdout.strip(),
+        self.assertEqual(root.run(titan_run, "--", python, "/mnt/use.py", "on", RANK="0", WORLD_SIZE="1",
+                                  **settings).stdout.strip(),
                          self.version)
-        job = root.run(titan_run, "--", python, "/mnt/job.py", status=1, LD_LIBRARY_PATH="/mnt", SIMGPU_DIR="/mnt", SIMTRAIN_STORE="/tmp/meet",
+        job = root.run(titan_run, "--", python, "/mnt/job.py", status=1, LD_LIBRARY_PATH="/mnt", SIMGPU_DIR="/mnt",
+                       SIMTRAIN_STORE="/tmp/meet",
                        SIMGPU_FAULTS="kill rank=2 step=40", **settings)
         self.assertRegex(job.stderr, r"titan-run: the job ended[\s\S]*VERDICT  rank_dead[\s\S]*rank 2")
-        shown = root.run(python, "-c", "import os, sys; print(sys.version.split()[0], os.confstr('CS_GNU_LIBC_VERSION'))").stdout.strip()
+        shown = root.run(python, "-c", "import os, sys; print(sys.version.split()[0], "
+                         "os.confstr('CS_GNU_LIBC_VERSION'))").stdout.strip()
         print(f"{root.path.name}: CPython {shown}", flush=True)
 
     def test_from_source(self):

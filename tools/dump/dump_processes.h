@@ -46,8 +46,8 @@ struct DumpResult {
     std::vector<std::string> problems;
 };
 
-// Asks those that can be asked, waits, and does the rest from outside; then waits for the ranks of other nodes, which are asked by
-// those of this one. Says on stderr what it waits for.
+// Asks those that can be asked, waits, and does the rest from outside; then waits for the ranks of other nodes, which
+// are asked by those of this one. Says on stderr what it waits for.
 DumpResult dump_processes(const std::vector<NodeProcess>& processes, bool other_nodes, const DumpOptions& options);
 
 std::string outcome_text(const DumpOutcome& outcome);

@@ -1,5 +1,5 @@
-// The ranks of a job that are not on this node. Their answers are seen where they write them: in the dump directory of the
-// run, where it is shared, whichever attempt their nodes count.
+// The ranks of a job that are not on this node. Their answers are seen where they write them: in the dump directory of
+// the run, where it is shared, whichever attempt their nodes count.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace titan::tools {
 
 class OtherNodes {
   public:
-    // Before anybody is asked: what has lain there for some seconds is no answer. `local`: ranks of one run and attempt.
+    // Before anybody is asked: what has lain there for some seconds is no answer. `local`: ranks of one run and
+    // attempt.
     explicit OtherNodes(const std::vector<NodeProcess>& local);
 
     // Reads the directory; what was there and what is new in it.

@@ -58,8 +58,8 @@ const format::JobMember* find_member(const Segment& segment, const NodeProcess& 
     return nullptr;
 }
 
-// The segment that lists the process: beside its ring, or where else this user's rings may lie, because a rank that found no
-// room there has its ring elsewhere. Else the one beside the ring.
+// The segment that lists the process: beside its ring, or where else this user's rings may lie, because a rank that
+// found no room there has its ring elsewhere. Else the one beside the ring.
 Result<Segment> open_segment(const NodeProcess& process) {
     const std::string name = segment_name(process.header);
     Result<Segment> segment = open_segment_in(process.directory, name);
@@ -133,7 +133,8 @@ std::vector<std::string> wake_jobs(const std::vector<NodeProcess>& asked) {
                                            printable(segment.error().text())));
             continue;
         }
-        // Watchers compare the word with what they saw: any other value will do, and what others add meanwhile is no loss.
+        // Watchers compare the word with what they saw: any other value will do, and what others add meanwhile is no
+        // loss.
         const uint32_t word = random_number();
         segment->file.write_at(offsetof(JobSegment, wake), &word, sizeof(word));
         segment->file.wake_at(offsetof(JobSegment, wake));

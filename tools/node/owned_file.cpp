@@ -80,7 +80,8 @@ bool OwnedFile::write_at(uint64_t offset_bytes, const void* from, size_t size_by
            static_cast<ssize_t>(size_bytes);
 }
 
-// The kernel looks the word up by file and offset; we never touch the mapping, so it does not matter if the file is cut.
+// The kernel looks the word up by file and offset; we never touch the mapping, so it does not matter if the file is
+// cut.
 bool OwnedFile::wake_at(uint64_t offset_bytes) const {
     // From the beginning of the file: an offset must be a multiple of this machine's page, whatever that is.
     const size_t bytes = offset_bytes + sizeof(uint32_t);

@@ -1,5 +1,5 @@
-// Files that a tracer made, in the private directory of its user. Only through directories that nobody else can have put
-// there or written to, never over a link, and never mapped for reading: another process may cut them at any time.
+// Files that a tracer made, in the private directory of its user. Only through directories that nobody else can have
+// put there or written to, never over a link, and never mapped for reading: another process may cut them at any time.
 #pragma once
 
 #include <sys/types.h>

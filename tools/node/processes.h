@@ -37,8 +37,8 @@ NodeProcesses find_processes(const std::string& ring_directory);
 // The process of that pid, also where its rings lie elsewhere. The error says what to do instead.
 format::Result<NodeProcess> find_process(int32_t pid, const std::string& ring_directory);
 
-// Drops what earlier jobs of the same name left (dead before the newest of their attempt began), and dead processes whose rank runs
-// again.
+// Drops what earlier jobs of the same name left (dead before the newest of their attempt began), and dead processes
+// whose rank runs again.
 void leave_out_earlier(std::vector<NodeProcess>& processes);
 
 }  // namespace titan::tools

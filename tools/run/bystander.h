@@ -1,5 +1,5 @@
-// A process beside the program that receives what is sent to all: slurmstepd signals each process of a step, mpirun and timeout(1) a process
-// group. What it has received, the program has received, too, and need not be passed on.
+// A process beside the program that receives what is sent to all: slurmstepd signals each process of a step, mpirun and
+// timeout(1) a process group. What it has received, the program has received, too, and need not be passed on.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,8 @@ namespace titan::tools {
 
 class Bystander {
   public:
-    // All that may be asked for is blocked by then. Where there can be none, every signal counts as sent to this process alone.
+    // All that may be asked for is blocked by then. Where there can be none, every signal counts as sent to this
+    // process alone.
     Bystander();
     Bystander(const Bystander&) = delete;
     Bystander& operator=(const Bystander&) = delete;

@@ -80,7 +80,8 @@ int status_of(int error) { return error == ENOENT ? kNotFound : kCannotExecute; 
     ::_exit(status_of(error));
 }
 
-// The terminal's own go to all of the foreground, and others send to all of a group or a Slurm step: to the program as well.
+// The terminal's own go to all of the foreground, and others send to all of a group or a Slurm step: to the program as
+// well.
 bool sent_to_program(pid_t child, const siginfo_t& info, Bystander& bystander) {
     return info.si_code == SI_KERNEL ||
            (::getpgid(child) == ::getpgrp() && bystander.received(info.si_signo, info.si_pid));

@@ -33,14 +33,14 @@ constexpr const char* kFooter = R"help(examples:
   titan-run --check                                          what of this machine will be seen
   eval "$(titan-run --print-env)"                            for those who set variables themselves
 
-What it does: it sets LD_PRELOAD (what is there stays, in front) and TITANTRACE_DIR, says in one line where dumps will be, and
-runs the program. Signals, the terminal and the exit status are the program's own. After an end in failure, or where a rank
-dumped, titan-analyze prints the verdict of what this node has, to standard error.
+What it does: it sets LD_PRELOAD (what is there stays, in front) and TITANTRACE_DIR, says in one line where dumps will
+be, and runs the program. Signals, the terminal and the exit status are the program's own. After an end in failure, or
+where a rank dumped, titan-analyze prints the verdict of what this node has, to standard error.
 
 When the job hangs, wait: after TITANTRACE_TIMEOUT_S (300 s) every rank dumps. Meanwhile: titan-top, titan-dump --list.
 
-A program that the loader preloads nothing into (another architecture, musl, setuid) runs all the same, and one line says so.
-All settings: docs/settings.md. TITANTRACE=0 switches everything off.
+A program that the loader preloads nothing into (another architecture, musl, setuid) runs all the same, and one line
+says so. All settings: docs/settings.md. TITANTRACE=0 switches everything off.
 
 Exit status: the program's; 126 or 127 where it cannot be run, 2 where the arguments are wrong.)help";
 

@@ -43,7 +43,8 @@ void each_entry_of(const files::path& directory, Visit visit) {
     }
 }
 
-// A line for each attempt of each run, with the time of its last change: that of the file server, which may not be ours.
+// A line for each attempt of each run, with the time of its last change: that of the file server, which may not be
+// ours.
 std::string list_attempts(const std::string& dumps) {
     std::string lines;
     each_entry_of(dumps, [&](const files::path& run) {

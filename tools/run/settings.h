@@ -16,7 +16,8 @@ struct Settings {
     std::string timeout_s;
 };
 
-// LD_PRELOAD with the library behind what others want there: some preloads insist on being the first. Empty: without it.
+// LD_PRELOAD with the library behind what others want there: some preloads insist on being the first. Empty: without
+// it.
 std::string preload_with(const std::string& library);
 bool is_preloaded_already();
 

@@ -1,5 +1,5 @@
-// The terminal as a page that is drawn anew: its other screen, no cursor, single keys. Left as it was found, also when a signal
-// ends us or the shell takes the terminal back (Ctrl-Z).
+// The terminal as a page that is drawn anew: its other screen, no cursor, single keys. Left as it was found, also when
+// a signal ends us or the shell takes the terminal back (Ctrl-Z).
 #pragma once
 
 #include <cstddef>

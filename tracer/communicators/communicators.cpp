@@ -186,8 +186,8 @@ P2pBlock block_of(const format::CommunicatorRecord& record) {
 
 }  // namespace
 
-// The first gap between the blocks of the living, beginning behind what was given last: so those closed last keep theirs for
-// longest. kNoSequence where there is none.
+// The first gap between the blocks of the living, beginning behind what was given last: so those closed last keep
+// theirs for longest. kNoSequence where there is none.
 uint64_t Communicators::find_p2p_room(uint64_t counters) const {
     const uint64_t start = p2p_next_;
     uint64_t at = start;
@@ -344,8 +344,8 @@ void Communicators::forget(Communicator& communicator) {
     }
 }
 
-// Tombstones at the end of a chain keep nobody's place: without this the table would fill with them, and each look for an
-// unknown handle walk all of it. Those that are left here go with the next.
+// Tombstones at the end of a chain keep nobody's place: without this the table would fill with them, and each look for
+// an unknown handle walk all of it. Those that are left here go with the next.
 void Communicators::clear_tombstones(uint32_t slot) {
     if (slots_[(slot + 1) % kSlots].handle.load(std::memory_order_relaxed) != nullptr) {
         return;

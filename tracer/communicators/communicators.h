@@ -17,7 +17,8 @@ namespace titan::tracer {
 struct Communicator {
     format::CommunicatorRecord* record;
     uint32_t index;
-    // p2p counters by peer: sent[size], received[size]. Null before the first send or receive, and where the heap is full.
+    // p2p counters by peer: sent[size], received[size]. Null before the first send or receive, and where the heap is
+    // full.
     std::atomic<uint64_t*> p2p;
     uint32_t p2p_refused_at;  // how many had ever been closed when the heap was full, plus one
     const CommQueries* queries;
@@ -70,8 +71,8 @@ class Communicators {
     // The handle may be reused from now on. Waits for nobody and needs no lock: an abort calls it.
     void forget(Communicator& communicator);
 
-    // Gives a living communicator its p2p counters: most never send, and those of closed ones are given again. Null where there is
-    // no room for them; its p2p calls are then not counted.
+    // Gives a living communicator its p2p counters: most never send, and those of closed ones are given again. Null
+    // where there is no room for them; its p2p calls are then not counted.
     uint64_t* take_p2p_counters(Communicator& communicator);
 
     Communicator& at(uint32_t index) { return rows_[index]; }

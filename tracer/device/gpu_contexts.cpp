@@ -44,7 +44,8 @@ bool GpuContexts::register_marks(void* marks, size_t bytes) {
     return marks_ != nullptr;
 }
 
-// Each row has a mapping of its own: a registration ends with its context, and what another context has queued still needs its own.
+// Each row has a mapping of its own: a registration ends with its context, and what another context has queued still
+// needs its own.
 char* GpuContexts::marks_of(ContextRow& row) {
     if (row.marks == nullptr && &row == rows_[0]) {
         row.marks = marks_;
@@ -161,8 +162,8 @@ bool GpuContexts::has_ended(const EndingContexts& ending, const void* context, i
 
 // Without a lock, as it asks the driver: what one thread ends no other one uses.
 //
-// The device's other contexts are forgotten with its primary one: which is which is not known, and forgetting one costs only
-// its pooled events.
+// The device's other contexts are forgotten with its primary one: which is which is not known, and forgetting one costs
+// only its pooled events.
 void GpuContexts::forget(const EndingContexts& ending, bool quiet) {
     const uint32_t count = count_.load(std::memory_order_acquire);
     for (uint32_t i = 0; i < count; ++i) {

@@ -15,8 +15,8 @@ namespace titan::tracer {
 inline constexpr uint32_t kMaxContexts = 32;
 inline constexpr uint32_t kQueuedLaunches = 4096;
 
-// Event times count from an event of the same context. When that one happened on the host's clock is bounded from above by
-// each completion that was seen, and the smallest bound is the best. Only the observing thread touches it.
+// Event times count from an event of the same context. When that one happened on the host's clock is bounded from above
+// by each completion that was seen, and the smallest bound is the best. Only the observing thread touches it.
 struct EventAnchor {
     void* event;
     uint64_t ticks;
@@ -37,7 +37,8 @@ class GpuContexts {
   public:
     void start(const DriverApi& driver) { driver_ = &driver; }
 
-    // Memory of a shared mapping that each context gets registered, beginning with the current one. False: the driver refuses it.
+    // Memory of a shared mapping that each context gets registered, beginning with the current one. False: the driver
+    // refuses it.
     bool register_marks(void* marks, size_t bytes);
 
     // The row of a context, made at its first use while the context is current; null when there are too many, and while

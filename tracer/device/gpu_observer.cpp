@@ -232,8 +232,8 @@ GpuProgress::LaunchStatus GpuProgress::look_at_events(Watched& watched) {
     return {watched.started ? Stage::kStarted : Stage::kWaiting, 0, 0};
 }
 
-// The device's own times instead of when we looked: exact to each other, and to the host's clock within about 0.1 ms once a
-// few completions were seen soon after they happened.
+// The device's own times instead of when we looked: exact to each other, and to the host's clock within about 0.1 ms
+// once a few completions were seen soon after they happened.
 void GpuProgress::add_event_times(Watched& watched, LaunchStatus& status) {
     ContextRow* const row = contexts_.row_of(watched.launch);
     const auto elapsed_ticks = [&](void* from, void* to, uint64_t& ticks) {
@@ -260,8 +260,8 @@ void GpuProgress::add_event_times(Watched& watched, LaunchStatus& status) {
     status.finished_ticks = anchor.ticks + since_ticks;
     status.started_ticks = status.finished_ticks - duration_ticks;
     if (anchor.event == nullptr || since_ticks > ns_to_ticks(kAnchorAgeNs)) {
-        // The anchor keeps this event and gives its old one to the pool. Clocks drift apart: the bound is loosened by as
-        // much, and tightened again by the completions to come.
+        // The anchor keeps this event and gives its old one to the pool. Clocks drift apart: the bound is loosened by
+        // as much, and tightened again by the completions to come.
         std::swap(anchor.event, watched.launch.finish_event);
         anchor.ticks = status.finished_ticks + since_ticks / kDriftParts;
     }

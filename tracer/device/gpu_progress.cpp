@@ -23,8 +23,8 @@ bool can_write(const DriverApi& driver) {
 
 }  // namespace
 
-// The device writes into the ring file itself, so the marks outlive the process. Private memory (no room for a file) will
-// not do: after a fork the process' own copy would be another page than the one that the device knows.
+// The device writes into the ring file itself, so the marks outlive the process. Private memory (no room for a file)
+// will not do: after a fork the process' own copy would be another page than the one that the device knows.
 bool GpuProgress::register_marks() {
     const format::RegionDescriptor* region = nullptr;
     char* const bytes = region_bytes(*session_->header, format::RegionKind::kLaunchMarks, &region);

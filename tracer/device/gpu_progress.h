@@ -1,8 +1,9 @@
-// How we learn how far a collective got on the device: a pair of marks on the stream around each launch, and a thread of
-// our own that reads them. A launch is one NCCL call, one NCCL group on one stream, or one graph launch.
+// How we learn how far a collective got on the device: a pair of marks on the stream around each launch, and a thread
+// of our own that reads them. A launch is one NCCL call, one NCCL group on one stream, or one graph launch.
 //
 // Methods (TITANTRACE_GPU_PROGRESS, see docs/architecture/device.md for the choice):
-//   writes   the stream itself writes the launch's number into the ring (LaunchMarks): nobody asks the driver anything, and
+//   writes   the stream itself writes the launch's number into the ring (LaunchMarks): nobody asks the driver anything,
+//   and
 //            the ring knows the device's state also when the driver hangs or the process is killed
 //   events   pooled events without times, queried by the thread
 //   timing   pooled events with times: started and finished are the device's own
@@ -36,13 +37,14 @@ struct PendingCollective {
 
 class GpuProgress {
   public:
-    // Starts observing when libcuda is loaded and the calling thread has a context. Called with each new communicator, cold.
+    // Starts observing when libcuda is loaded and the calling thread has a context. Called with each new communicator,
+    // cold.
     void start(Session& session);
 
     bool active() const { return active_.load(std::memory_order_acquire); }
 
-    // The mark before a launch, on a stream that is not being captured. `launch.number_plus_one` stays 0 where it is not
-    // observed. hot but for the driver's own work.
+    // The mark before a launch, on a stream that is not being captured. `launch.number_plus_one` stays 0 where it is
+    // not observed. hot but for the driver's own work.
     void begin(Launch& launch, const void* stream);
     // The mark behind it; false where nobody will tell how the calls end. A launch that was begun and did not happen is
     // cancelled instead.
@@ -60,8 +62,8 @@ class GpuProgress {
     // (it is not there, or the driver hangs). Calls no CUDA. any-thread.
     bool look_now(uint64_t limit_ns, uint32_t* look = nullptr);
 
-    // The program is about to end contexts: the observing thread leaves the driver alone until they are released. False when
-    // it has not said so in time. Partners; cold, any-thread.
+    // The program is about to end contexts: the observing thread leaves the driver alone until they are released. False
+    // when it has not said so in time. Partners; cold, any-thread.
     bool hold();
     void release(const EndingContexts& ended, bool quiet);
 

@@ -1,4 +1,5 @@
-// Captures under way: which one a stream is part of, and what NCCL's calls have put into it. cold, except the questions.
+// Captures under way: which one a stream is part of, and what NCCL's calls have put into it. cold, except the
+// questions.
 #include "graphs_state.h"
 #include "session/cold_lock.h"
 #include "session/session.h"

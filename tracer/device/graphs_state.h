@@ -1,8 +1,8 @@
 // Which captures are under way, and which collectives each graph and each executable graph holds.
 //
-// Memory is bounded: kMaxCaptures captures at a time, about 7000 graphs and as many executable graphs *with collectives*, and the
-// arena of CapturedLists. What finds no room is counted (Loss::kGraphsUntracked) and its launches are not expanded: half a
-// list would give wrong sequence numbers.
+// Memory is bounded: kMaxCaptures captures at a time, about 7000 graphs and as many executable graphs *with
+// collectives*, and the arena of CapturedLists. What finds no room is counted (Loss::kGraphsUntracked) and its launches
+// are not expanded: half a list would give wrong sequence numbers.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // From a CUDA handle to what we know of it. find() is hot and lock-free, any-thread; changes expect a ColdLock.
 //
-// A handle has two buckets of eight slots to lie in, so a miss costs the same whatever came and went before, and there is
-// nothing to clean up: jobs make and destroy graphs for as long as they run.
+// A handle has two buckets of eight slots to lie in, so a miss costs the same whatever came and went before, and there
+// is nothing to clean up: jobs make and destroy graphs for as long as they run.
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // What CUDA graphs hold of NCCL's calls: lists that graphs and executable graphs share.
 //
-// A list that several share never changes: who appends to it gets a copy. Everything here expects a ColdLock, except that
-// an executable graph's list is read without one: its memory is never unmapped and its capacity never changes, so a
-// program that destroys a graph while it launches it (which CUDA forbids) reads wrong calls and nothing worse.
+// A list that several share never changes: who appends to it gets a copy. Everything here expects a ColdLock, except
+// that an executable graph's list is read without one: its memory is never unmapped and its capacity never changes, so
+// a program that destroys a graph while it launches it (which CUDA forbids) reads wrong calls and nothing worse.
 #pragma once
 
 #include <atomic>

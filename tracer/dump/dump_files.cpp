@@ -34,7 +34,8 @@ Fd create_in(int dir, const char* name) {
     return Fd(openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
 }
 
-// For whoever finds these files. Only the process that makes the directory writes it: the others ask nothing of the file system.
+// For whoever finds these files. Only the process that makes the directory writes it: the others ask nothing of the
+// file system.
 void leave_readme(int run_dir) {
     const Fd file = create_in(run_dir, format::kReadmeName);
     constexpr ssize_t kBytes = sizeof(kReadme) - 1;
@@ -148,9 +149,9 @@ uint64_t DumpFile::next_number() {
 }
 
 // No fsync: on the parallel file systems that jobs write to it costs seconds and queues thousands of ranks behind one
-// another. What it would save us from, the node losing power within seconds of the dump, also loses the job's other ranks'
-// memory; a file that got its name without its bytes is found out by the end section and the checksums. close() is where
-// NFS and quota report late errors, so the file is closed before it gets its name.
+// another. What it would save us from, the node losing power within seconds of the dump, also loses the job's other
+// ranks' memory; a file that got its name without its bytes is found out by the end section and the checksums. close()
+// is where NFS and quota report late errors, so the file is closed before it gets its name.
 bool DumpFile::commit(uint64_t first_number, uint32_t keep, const EvidenceNumbers& evidence) {
     if (!file_.close_now()) {
         return false;

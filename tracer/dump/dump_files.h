@@ -59,7 +59,8 @@ class DumpFile {
     // After commit: this owner's file with that number goes.
     bool remove(uint64_t number);
 
-    // The number after the highest that this owner has in the directory. Lists it, and it holds names of all ranks: for tools.
+    // The number after the highest that this owner has in the directory. Lists it, and it holds names of all ranks: for
+    // tools.
     uint64_t next_number();
 
     uint64_t number() const { return number_; }

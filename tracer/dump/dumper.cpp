@@ -72,8 +72,8 @@ void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner
              detail, why);
 }
 
-// From which number on a file is free, as far as is known without listing the directory, which holds names of all ranks; and the
-// numbers that stay.
+// From which number on a file is free, as far as is known without listing the directory, which holds names of all
+// ranks; and the numbers that stay.
 struct Numbers {
     uint64_t first;
     const EvidenceNumbers& evidence;

@@ -1,5 +1,5 @@
-// How the process ends, written into the ring's header: the signal that asked it to, and the status that it left with. Who ended
-// first, and who was only ended by a launcher that cleans up, is told by this.
+// How the process ends, written into the ring's header: the signal that asked it to, and the status that it left with.
+// Who ended first, and who was only ended by a launcher that cleans up, is told by this.
 #pragma once
 
 #include <cstdint>

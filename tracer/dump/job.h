@@ -1,9 +1,9 @@
 // The segment that all ranks of one job on one node share (formats/job_layout.h), as one of them uses it.
 //
-// Through it one rank's dump becomes everybody's, the dead are noticed, and one process per node speaks for the node. It
-// is only ever a mapping: no descriptor is kept, all waiting is on futexes. Other processes of this user may change any
-// byte at any time, so positions are copied and checked before use. Without a segment (no room for one anywhere, table full
-// of the living) the process is a job of its own.
+// Through it one rank's dump becomes everybody's, the dead are noticed, and one process per node speaks for the node.
+// It is only ever a mapping: no descriptor is kept, all waiting is on futexes. Other processes of this user may change
+// any byte at any time, so positions are copied and checked before use. Without a segment (no room for one anywhere,
+// table full of the living) the process is a job of its own.
 #pragma once
 
 #include <atomic>
@@ -38,8 +38,8 @@ bool next_request(JobRequest& request);
 // True while this process is the one that polls and counts the dead for its node; renews or takes over a lost lease.
 bool hold_lease();
 
-// The id of the newest request that crossed nodes, or kNoRemoteRequest where there was none yet. True when a rank of this
-// node must react: the id is new here, and not what lay there when the job began.
+// The id of the newest request that crossed nodes, or kNoRemoteRequest where there was none yet. True when a rank of
+// this node must react: the id is new here, and not what lay there when the job began.
 bool learn_remote_id(uint64_t id);
 inline constexpr uint64_t kNoRemoteRequest = 1;
 
@@ -52,8 +52,8 @@ uint32_t ranks_here();  // that ever joined on this node, at least 1
 // The rings of this node stay when all have ended in order.
 void note_dump_written();
 
-// Marks processes that are gone as dead, those that were told to end if `asked_too`. The first newly dead one is described; false
-// when there is none.
+// Marks processes that are gone as dead, those that were told to end if `asked_too`. The first newly dead one is
+// described; false when there is none.
 bool notice_dead(JobProcess const*& dead, bool asked_too);
 // Processes that became other programs without a word are no longer ranks: their end is no death. cold.
 void notice_replaced(bool (*was_replaced)(const JobProcess& process));
@@ -67,7 +67,8 @@ void claim_gone(bool (*write)(const JobProcess& process));
 // This process's own entry. signal-safe.
 void set_job_state(JobState state);
 JobState exchange_job_state(JobState state);  // returns the one before, kFree without a job
-// Its own dump tells how it ends, with stacks: nobody is to save its ring as well, however often it is told to end after that.
+// Its own dump tells how it ends, with stacks: nobody is to save its ring as well, however often it is told to end
+// after that.
 void note_last_dump();
 // The same of a process that is told to end and has a dump of this moment, whatever it was made for. That it died may
 // still be news to others.

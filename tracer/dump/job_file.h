@@ -1,7 +1,7 @@
 // The job segment as a file: found, made, mapped, never changed under those who have it mapped. cold.
 //
-// A segment that cannot be used (damaged, of an earlier job of the same name) is not cleared: its name goes, its users keep
-// their memory, and a new one is made.
+// A segment that cannot be used (damaged, of an earlier job of the same name) is not cleared: its name goes, its users
+// keep their memory, and a new one is made.
 #pragma once
 
 #include <limits.h>
@@ -22,8 +22,8 @@ struct JobPlace {
 // The segment's file, locked for the moment of joining or leaving; the name still means this file.
 LockedFile open_job_file(int dir, const char* name, bool create);
 
-// Maps the segment `place.name` below `parent`, or makes it if wanted; the file stays locked in `lock`. `not_ours` tells of a
-// sound segment that it is of another job. Null: there is none, and none can be made.
+// Maps the segment `place.name` below `parent`, or makes it if wanted; the file stays locked in `lock`. `not_ours`
+// tells of a sound segment that it is of another job. Null: there is none, and none can be made.
 format::JobSegment* open_job_segment(const char* parent, bool create, JobPlace& place, LockedFile& lock,
                                      bool (*not_ours)(const format::JobSegment& segment, const Identity& identity),
                                      const Identity& identity);

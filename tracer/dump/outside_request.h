@@ -1,8 +1,8 @@
-// Requests for a dump that come from outside, through a word in the header of the ring file: no signal, no file descriptor,
-// and for this process alone. Whoever may write the ring may ask (titan-dump).
+// Requests for a dump that come from outside, through a word in the header of the ring file: no signal, no file
+// descriptor, and for this process alone. Whoever may write the ring may ask (titan-dump).
 //
-// Asking is one store and, for the impatient, a wake-up of the job segment's word; without it the watch thread sees the word
-// at its next tick. For the watch thread.
+// Asking is one store and, for the impatient, a wake-up of the job segment's word; without it the watch thread sees the
+// word at its next tick. For the watch thread.
 #pragma once
 
 #include <cstdint>

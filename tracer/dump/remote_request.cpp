@@ -41,8 +41,8 @@ uint64_t random_id() {
     return id <= kNoRemoteRequest ? id + 2 : id;
 }
 
-// The path is opened part by part: no link below the user's directory, and opening the directory first makes NFS look at
-// it afresh, where a remembered "no such file" would hide a new one for half a minute.
+// The path is opened part by part: no link below the user's directory, and opening the directory first makes NFS look
+// at it afresh, where a remembered "no such file" would hide a new one for half a minute.
 bool read_request(const Session& session, RemoteRequest& remote) {
     char path[PATH_MAX];
     TextWriter writer(path, sizeof(path));

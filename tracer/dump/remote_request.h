@@ -1,14 +1,14 @@
-// Asking the job's other nodes for a dump: a small file in the dump directory, `<run>/dump-request`. Not of an attempt: nodes of one
-// start of the job can count different ones (torchrun counts a restart only on the node that lost a rank).
+// Asking the job's other nodes for a dump: a small file in the dump directory, `<run>/dump-request`. Not of an attempt:
+// nodes of one start of the job can count different ones (torchrun counts a restart only on the node that lost a rank).
 //
-// Rates that a parallel file system can bear: one process per node (the lease holder of the job segment) looks every two
-// seconds, which is one open of the directory and one of the file, and none at all while all ranks of the job are on one
-// node. Of more than 400 nodes each looks less often, so that together they make 200 looks a second. A request is written
-// once per node and five seconds at most, and only if no other node has just done so; after a timeout, which all nodes see
-// at the same moment, each node looks for that in its turn (turns.h).
+// Rates that a parallel file system can bear: one process per node (the lease holder of the job segment) looks every
+// two seconds, which is one open of the directory and one of the file, and none at all while all ranks of the job are
+// on one node. Of more than 400 nodes each looks less often, so that together they make 200 looks a second. A request
+// is written once per node and five seconds at most, and only if no other node has just done so; after a timeout, which
+// all nodes see at the same moment, each node looks for that in its turn (turns.h).
 //
-// All of it happens on a thread of its own ("titan-remote"): a file server that hangs is a reason for a dump, and must not
-// stop the thread that writes it.
+// All of it happens on a thread of its own ("titan-remote"): a file server that hangs is a reason for a dump, and must
+// not stop the thread that writes it.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The requests for a dump that wait inside this process: one place per reason, filled from signal handlers.
 //
-// Who asks takes a number; the watch thread publishes up to which number it has copied the ring and finished the dump, on
-// words that waiters sleep on. signal-safe, any-thread.
+// Who asks takes a number; the watch thread publishes up to which number it has copied the ring and finished the dump,
+// on words that waiters sleep on. signal-safe, any-thread.
 #pragma once
 
 #include <cstdint>

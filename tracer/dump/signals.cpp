@@ -26,8 +26,9 @@ constexpr uint64_t kEndWaitNs = 3'000'000'000;
 constexpr uint64_t kEndSnapshotWaitNs = 1'000'000'000;
 constexpr uintptr_t kNearbyStackBytes = 1 << 20;
 
-// The program's action: the copy that `version` points at. The other one is written first, so that a child forked meanwhile
-// finds a whole one. A reader that meets a writer two versions ahead reads again; meanwhile its words are whole, at least.
+// The program's action: the copy that `version` points at. The other one is written first, so that a child forked
+// meanwhile finds a whole one. A reader that meets a writer two versions ahead reads again; meanwhile its words are
+// whole, at least.
 constexpr size_t kActionWords = sizeof(struct sigaction) / sizeof(uint64_t);
 static_assert(sizeof(struct sigaction) % sizeof(uint64_t) == 0);
 struct Action {
@@ -157,8 +158,8 @@ void report_ignored(int number, const struct sigaction& program) {
     }
 }
 
-// The kernel's entry: our handler, with the mask and the flags that the program's handler counts on. Only SA_RESETHAND is
-// played by us.
+// The kernel's entry: our handler, with the mask and the flags that the program's handler counts on. Only SA_RESETHAND
+// is played by us.
 int install(int number, const struct sigaction& program) {
     if (!is_fatal(number) && is_ignored(program)) {
         return __sigaction(number, &program, nullptr);
@@ -175,8 +176,8 @@ int install(int number, const struct sigaction& program) {
     return __sigaction(number, &kernel, nullptr);
 }
 
-// Lets the kernel do what it would have done without us. A fault happens again when the handler returns; what was sent is
-// sent again, with the sender's information.
+// Lets the kernel do what it would have done without us. A fault happens again when the handler returns; what was sent
+// is sent again, with the sender's information.
 void take_default(int number, siginfo_t* info) {
     struct sigaction standard {};
     standard.sa_handler = SIG_DFL;
@@ -319,8 +320,9 @@ void handle_dump_signal(Delivered& signal) {
     }
 }
 
-// Asked to end: where that is worth a dump (watch.cpp) it shows what every thread does now. A handler of the program goes on only when its thread's stack is
-// taken, as it may be the place where the program hangs; without one the process ends when its dump is written.
+// Asked to end: where that is worth a dump (watch.cpp) it shows what every thread does now. A handler of the program
+// goes on only when its thread's stack is taken, as it may be the place where the program hangs; without one the
+// process ends when its dump is written.
 void handle_end_signal(Delivered& signal) {
     const int number = signal.number;
     const siginfo_t* const info = signal.info;
@@ -392,8 +394,8 @@ bool owns_signal(int number) {
            !in_vfork_child();
 }
 
-// The part of an action that libc adds, as a program that reads its action back gets to see it. The kernel's entry is one
-// that libc wrote: ours.
+// The part of an action that libc adds, as a program that reads its action back gets to see it. The kernel's entry is
+// one that libc wrote: ours.
 void add_restorer(int number, struct sigaction& program) {
     constexpr int kRestorer = 0x04000000;  // SA_RESTORER of the kernel, where an architecture has it
     struct sigaction kernel {};

@@ -1,11 +1,13 @@
 // Signals: the one that asks for a dump, and those that end the process.
 //
-// The handler only leaves a request and wakes the watch thread. A program may install its own handlers before or after us;
-// they are chained with the information, context, mask and flags that they would have had.
-//   dump signal   dump, then the program's handler. Where the program has none the signal is swallowed: its default action
+// The handler only leaves a request and wakes the watch thread. A program may install its own handlers before or after
+// us; they are chained with the information, context, mask and flags that they would have had.
+//   dump signal   dump, then the program's handler. Where the program has none the signal is swallowed: its default
+//   action
 //                 would end the job. Ignored it asks for nothing: the kernel must see it ignored, too, for
 //                 programs that this one executes.
-//   fatal         the program's own handler first: runtimes recover from faults (a JVM inside the process raises SIGSEGV
+//   fatal         the program's own handler first: runtimes recover from faults (a JVM inside the process raises
+//   SIGSEGV
 //                 all day), and those that only report put the default action back and raise again, which brings them
 //                 here. When the default action is due: dump, a short wait for it, then death by the same signal.
 // In a forked child without a session everything is as if we were not there.

@@ -36,15 +36,16 @@ using format::DumpReason;
 
 constexpr uint64_t kTickNs = 1'000'000'000;
 constexpr uint64_t kShortestTickNs = 50'000'000;
-// Requests that come this soon after a dump are about the same event and join it. One that a person or a program makes on
-// purpose is answered again, except when it came round through the other ranks (a signal to the whole process group).
+// Requests that come this soon after a dump are about the same event and join it. One that a person or a program makes
+// on purpose is answered again, except when it came round through the other ranks (a signal to the whole process
+// group).
 constexpr uint64_t kJoinNs = 5'000'000'000;
 constexpr uint64_t kJoinOnPurposeNs = 2'000'000'000;
 constexpr uint64_t kExitWaitNs = 5'000'000'000;
 constexpr uint64_t kLookNs = 20'000'000;  // for the entries to tell what the device's marks do; a driver may hang
 
-// A program that handles the dump signal itself may have a use of its own for it, as a wake-up: nobody asks for dumps so often, and
-// for so long.
+// A program that handles the dump signal itself may have a use of its own for it, as a wake-up: nobody asks for dumps
+// so often, and for so long.
 constexpr uint64_t kBetweenSignalsNs = 10'000'000'000;
 constexpr uint64_t kSignalsOverNs = 60'000'000'000;
 constexpr uint32_t kSignalDumps = 3;
@@ -53,8 +54,8 @@ struct SignalHistory {
     uint32_t dumps;    // since there was none for a minute
 };
 
-// A job that is cancelled ends as it should, on thousands of ranks at once: their rings tell that. More is to be seen where it stood
-// still before: nothing was called, or something did not finish, for this part of the timeout.
+// A job that is cancelled ends as it should, on thousands of ranks at once: their rings tell that. More is to be seen
+// where it stood still before: nothing was called, or something did not finish, for this part of the timeout.
 constexpr uint64_t kStandstillParts = 30;
 constexpr uint64_t kStandstillNs = 10'000'000'000;
 // Who was told to end counts as dead when the others are not told to, in this time.
@@ -241,8 +242,8 @@ void write_held(Session& session) {
     write_copied(session, held.pending, held.covered);
 }
 
-// Peers first, then the copy: all ranks should be seen at the same moment; the slow part, the files, comes last. A timeout comes on
-// all nodes at once, and those in a hang have time: they write in turn.
+// Peers first, then the copy: all ranks should be seen at the same moment; the slow part, the files, comes last. A
+// timeout comes on all nodes at once, and those in a hang have time: they write in turn.
 void dump(Session& session, const PendingDump& pending, uint32_t covered, Notify notify) {
     format::RingHeader& header = *session.ring_file.header;
     const JobRequest request = request_of(session, pending);
@@ -423,8 +424,8 @@ void run_watch(void* argument) {
     const uint64_t usual_pause_ns = tick_length_ns(session.config);
     start_answering(*session.ring_file.header);
     for (;;) {
-        // Read before looking for work: a wake-up after this makes the wait return at once. The word is shared with other
-        // processes, so the futex is not a private one.
+        // Read before looking for work: a wake-up after this makes the wait return at once. The word is shared with
+        // other processes, so the futex is not a private one.
         std::atomic<uint32_t>& word = wake_word();
         const uint32_t before = word.load(std::memory_order_acquire);
         const bool soon = tick(session);

@@ -13,8 +13,8 @@ namespace titan::tracer {
 // Joins the job of this node and starts the thread. Once per session, after session() answers.
 bool start_watch();
 
-// Asks for a dump, if TITANTRACE_DUMP_ON lists the reason; titan_dump() and peers are always heard. One request per reason
-// waits at a time, later ones join it; of several reasons the gravest names the dump. any-thread, signal-safe.
+// Asks for a dump, if TITANTRACE_DUMP_ON lists the reason; titan_dump() and peers are always heard. One request per
+// reason waits at a time, later ones join it; of several reasons the gravest names the dump. any-thread, signal-safe.
 void request_dump(format::DumpReason reason, const char* detail);
 void request_peer_dump(const JobRequest& request);  // of another rank, for a process without a job segment
 
@@ -23,8 +23,8 @@ void request_peer_dump(const JobRequest& request);  // of another rank, for a pr
 bool wait_for_dump(uint64_t timeout_ns);
 bool wait_for_snapshot(uint64_t timeout_ns);
 
-// The process ends in order: finishes what is being dumped (bounded), dumps if asked to, leaves the job. `status`: that it
-// exits with, -1 unknown; one other than 0 is a failure that all ranks dump for. cold.
+// The process ends in order: finishes what is being dumped (bounded), dumps if asked to, leaves the job. `status`: that
+// it exits with, -1 unknown; one other than 0 is a failure that all ranks dump for. cold.
 void session_exit(int status = -1);
 
 }  // namespace titan::tracer

@@ -1,4 +1,5 @@
-// Finds what has been stuck for longer than the timeout: a collective on the device, or a thread inside a blocking call.
+// Finds what has been stuck for longer than the timeout: a collective on the device, or a thread inside a blocking
+// call.
 #pragma once
 
 #include <cstddef>

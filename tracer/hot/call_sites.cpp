@@ -54,8 +54,8 @@ size_t read_own(const Memory&, uint64_t address, void* into, size_t bytes) {
     return bytes;
 }
 
-// The code object's address alone would take new code for the one that lay there before. Its names are shared by all code
-// of that name, and its first line does the rest: what agrees in all of them says the same.
+// The code object's address alone would take new code for the one that lay there before. Its names are shared by all
+// code of that name, and its first line does the rest: what agrees in all of them says the same.
 uint64_t key_of(const python::Layout& layout, const Frame& frame) {
     const auto* const code = reinterpret_cast<const char*>(frame.code);
     const auto line = static_cast<uint64_t>(field<uint32_t>(code, layout.code_first_line));

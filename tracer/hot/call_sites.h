@@ -1,8 +1,8 @@
 // From where a call was made: the frames of the calling thread, as the number of a stack that the ring keeps once.
 //
-// hot, any-thread: gathering frames and finding their stack is loads and one add, no lock, allocation or system call. A stack
-// that is seen for the first time is written into the ring by the thread that made the call, while its own frames keep all
-// that they refer to alive: later it could be gone.
+// hot, any-thread: gathering frames and finding their stack is loads and one add, no lock, allocation or system call. A
+// stack that is seen for the first time is written into the ring by the thread that made the call, while its own frames
+// keep all that they refer to alive: later it could be gone.
 #pragma once
 
 #include <atomic>

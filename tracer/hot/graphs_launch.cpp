@@ -1,4 +1,5 @@
-// A graph launch: the collectives that were captured into the graph are issued again, in the order of their capture. hot.
+// A graph launch: the collectives that were captured into the graph are issued again, in the order of their capture.
+// hot.
 #include <string.h>
 
 #include "base/clock.h"
@@ -107,8 +108,8 @@ Place place_in(const Communicator* communicator) {
     entry.graph = captured.capture;
 }
 
-// Writes the entries of all calls; returns the first one's ticket. The copies of ring and launch are this function's own:
-// else every store into an entry could have changed them, as far as the compiler knows.
+// Writes the entries of all calls; returns the first one's ticket. The copies of ring and launch are this function's
+// own: else every store into an entry could have changed them, as far as the compiler knows.
 uint64_t expand(Session& session, const CapturedCalls& list, uint32_t count, const Replay replay) {
     Ring<CollectiveEntry> ring = session.collectives;
     const uint64_t first = ring.claim_many(count);

@@ -127,7 +127,8 @@ void set_state_on_return(CollectiveEntry& entry, const Call& call, int result) {
                                                               : CallState::kReturned);
 }
 
-// The entry was overwritten meanwhile: there is nothing to watch any more, and the mark before the launch is free again.
+// The entry was overwritten meanwhile: there is nothing to watch any more, and the mark before the launch is free
+// again.
 [[gnu::cold, gnu::noinline]] void leave_lost(Session& session, const Call& call) {
     count_loss(session, format::Loss::kLateUpdates);
     if ((call.traits & kObserved) != 0) {
@@ -160,8 +161,8 @@ void set_state_on_return(CollectiveEntry& entry, const Call& call, int result) {
     }
 }
 
-// On a device whose progress is observed, or while something is being captured: the mark before the launch, or the number
-// of the capture.
+// On a device whose progress is observed, or while something is being captured: the mark before the launch, or the
+// number of the capture.
 [[gnu::noinline]] uint32_t begin_on_device(Call& call, Session& session, const CallArgs& args, bool grouped) {
     const uint32_t capture = args.observe ? capture_of(session, args.stream) : kNotCaptured;
     if (capture != kNotCaptured) {

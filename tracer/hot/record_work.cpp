@@ -74,7 +74,8 @@ uint64_t write_entry(Session& session, const Work& work, uint64_t now) {
     return ticket;
 }
 
-// As mark_outside, but not the thread's newest finished call: launches come by the thousand, and their own ring has them.
+// As mark_outside, but not the thread's newest finished call: launches come by the thousand, and their own ring has
+// them.
 void mark_launched(Thread& thread) {
     format::ThreadRecord& record = *thread.record;
     std::atomic_ref(record.entered_ticks).store(0, std::memory_order_release);

@@ -15,8 +15,8 @@ constexpr uint64_t kMaxProbes = 32;
 constexpr uint64_t kOfLength = 0xA0761D6478BD642F;
 __extension__ typedef unsigned __int128 Wide;
 
-// Both halves of the product: the upper bits of a word, its last characters, reach the lower bits of the hash, which choose the
-// row, only through the upper half.
+// Both halves of the product: the upper bits of a word, its last characters, reach the lower bits of the hash, which
+// choose the row, only through the upper half.
 uint64_t mix(uint64_t hash, uint64_t word) {
     const Wide product = static_cast<Wide>(hash ^ word) * kHashMultiplier;
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);

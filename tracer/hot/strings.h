@@ -1,7 +1,7 @@
 // Interning of names into the ring's string table. hot: lock-free, also when a name is new. any-thread, signal-safe.
 //
-// Names that a program makes up as it goes (ranges, spans, metrics) come by the million in a job of days; nearly all of them
-// are soon in no record any more. They are interned for now: they may take a part of the table only, and a sweep
+// Names that a program makes up as it goes (ranges, spans, metrics) come by the million in a job of days; nearly all of
+// them are soon in no record any more. They are interned for now: they may take a part of the table only, and a sweep
 // (name_sweep.h) frees those that nothing refers to. Names that the tracer keeps elsewhere are interned for good.
 #pragma once
 

@@ -1,8 +1,8 @@
-// How to get from a frame to its caller, by return address: what the unwind tables say about it, in eight bytes. A walk over
-// the calling thread's own stack is then a look-up and two loads a frame.
+// How to get from a frame to its caller, by return address: what the unwind tables say about it, in eight bytes. A walk
+// over the calling thread's own stack is then a look-up and two loads a frame.
 //
-// hot, any-thread: find and walk_native take no lock and make no system call. Rules come from the cold side, once per address
-// (stacks/call_frame_info.h).
+// hot, any-thread: find and walk_native take no lock and make no system call. Rules come from the cold side, once per
+// address (stacks/call_frame_info.h).
 #pragma once
 
 #include <atomic>
@@ -79,8 +79,8 @@ struct AddressRange {
     bool holds(uint64_t address) const { return address - begin < end - begin; }
 };
 
-// The callers of this function, innermost first, without those in `own`; none where the thread runs on another stack than its
-// own. `generation` is that of the list of modules. Reads nothing outside of the stack.
+// The callers of this function, innermost first, without those in `own`; none where the thread runs on another stack
+// than its own. `generation` is that of the list of modules. Reads nothing outside of the stack.
 NativeWalk walk_native(const UnwindRules& rules, uint16_t generation, AddressRange own, AddressRange stack,
                        uint64_t* out, uint32_t capacity);
 

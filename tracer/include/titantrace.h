@@ -1,14 +1,14 @@
 /*
  * titantrace.h: markers for the titantrace flight recorder. C99 and C++.
  *
- * Include it and call; link nothing. With LD_PRELOAD=libtitantrace.so the calls are recorded in this process' ring, next
- * to its collectives. Without it every call is a no-op that costs one test of a pointer: the functions are weak symbols.
+ * Include it and call; link nothing. With LD_PRELOAD=libtitantrace.so the calls are recorded in this process' ring,
+ * next to its collectives. Without it every call is a no-op that costs one test of a pointer: the functions are weak
+ * symbols.
  *
  * All functions may be called from any thread at any time, take no lock, allocate nothing and make no system call
  * (titan_dump apart). None fails: what cannot be recorded is counted and shown by titan-analyze. Strings are copied
- * (UTF-8, cut at 240 bytes) and may be freed afterwards. Some 6,000 different ones fit at a time; those that no record holds
- * any more make room for others.
- * A null string is taken as "".
+ * (UTF-8, cut at 240 bytes) and may be freed afterwards. Some 6,000 different ones fit at a time; those that no record
+ * holds any more make room for others. A null string is taken as "".
  *
  * From Python: ctypes.CDLL(None).titan_step(12), if hasattr.
  */
@@ -21,9 +21,9 @@
 extern "C" {
 #endif
 
-/* In the tracer these are the functions. Elsewhere `titan_x` is an inline function that calls the tracer's, which is a weak
- * symbol: null when no tracer is in the process. Where a compiler does not inline it (-O0), the function has a symbol of its
- * own: were that titan_x, too, it would call itself. */
+/* In the tracer these are the functions. Elsewhere `titan_x` is an inline function that calls the tracer's, which is a
+ * weak symbol: null when no tracer is in the process. Where a compiler does not inline it (-O0), the function has a
+ * symbol of its own: were that titan_x, too, it would call itself. */
 #if defined(TITAN_IN_TRACER)
 #define TITAN_DECLARE(type, name, params) __attribute__((visibility("default"))) type name params;
 #define TITAN_MARKER(name, params, call) TITAN_DECLARE(void, name, params)
@@ -55,8 +55,8 @@ TITAN_MARKER(titan_event, (const char* name), (name))
 /* A number at this moment ("loss", 2.31). Put the unit in the name: "tokens_per_s". */
 TITAN_MARKER(titan_metric, (const char* name, double value), (name, value))
 
-/* A fact about this process: a parallel dimension ("dp", "3"; "tp", "0"; "pp", "1") or a tag of the run. A later value for
- * the same key replaces the earlier one. */
+/* A fact about this process: a parallel dimension ("dp", "3"; "tp", "0"; "pp", "1") or a tag of the run. A later value
+ * for the same key replaces the earlier one. */
 TITAN_MARKER(titan_label, (const char* key, const char* value), (key, value))
 
 /* Names a communicator ("dp", "tp.3") for the verdict. `nccl_comm` is the ncclComm_t; unknown ones are ignored. */

@@ -50,8 +50,8 @@ bool all_launched(Thread& thread, const OpenCalls& open) {
     return true;
 }
 
-// The end of what this thread has open. NCCL does not say how its call ended: one that was launched has succeeded, of any
-// other we do not know.
+// The end of what this thread has open. NCCL does not say how its call ended: one that was launched has succeeded, of
+// any other we do not know.
 void close_calls(OpenCalls& open) {
     Thread* const thread = open.thread;
     if (thread == nullptr || thread != this_thread() || thread->session == nullptr) {

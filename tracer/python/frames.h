@@ -2,9 +2,9 @@
 // them.
 //
 // With DirectMemory there is no system call, for a thread that walks its own frames in a call that it made. A signal
-// handler walks with Memory: it may interrupt the interpreter while the pointers of a new frame are not set. Async-signal-safe,
-// bounded by the room for frames; frames that change meanwhile cut the walk short, never astray: each must run a code
-// object.
+// handler walks with Memory: it may interrupt the interpreter while the pointers of a new frame are not set.
+// Async-signal-safe, bounded by the room for frames; frames that change meanwhile cut the walk short, never astray:
+// each must run a code object.
 #pragma once
 
 #include "runtime.h"

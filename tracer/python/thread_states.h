@@ -15,8 +15,9 @@ struct ThreadState {
     uint64_t interpreter = 0;
     int64_t interpreter_id = 0;
     uint64_t pthread = 0;  // pthread_self() of the thread that made it
-    // Its kernel id. 3.9 and 3.10 do not keep it: there it is what glibc (x86-64, 2.10 and later) has where a pthread_t points
-    // to; another C library has something else there, so it is to be checked against the list of tasks. 0 unknown.
+    // Its kernel id. 3.9 and 3.10 do not keep it: there it is what glibc (x86-64, 2.10 and later) has where a pthread_t
+    // points to; another C library has something else there, so it is to be checked against the list of tasks. 0
+    // unknown.
     uint64_t native_id = 0;
 };
 

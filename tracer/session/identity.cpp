@@ -11,8 +11,8 @@
 namespace titan::tracer {
 namespace {
 
-// The first launcher whose rank variable holds a number is believed for the whole row: numbers of two launchers do not mix
-// (srun starting one torchrun per node gives SLURM_PROCID of the node and RANK of the process). Innermost first.
+// The first launcher whose rank variable holds a number is believed for the whole row: numbers of two launchers do not
+// mix (srun starting one torchrun per node gives SLURM_PROCID of the node and RANK of the process). Innermost first.
 struct Launcher {
     const char* rank;
     const char* world_size;

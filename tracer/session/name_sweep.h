@@ -7,8 +7,8 @@
 
 namespace titan::tracer {
 
-// A name goes when it was in no record and was not used, twice in a row: whoever has just interned it has written its record
-// by then.
+// A name goes when it was in no record and was not used, twice in a row: whoever has just interned it has written its
+// record by then.
 inline constexpr uint64_t kLooksApartNs = 250'000'000;
 struct NameSweep {
     uint64_t looked_ns;   // monotonic, 0 not yet
@@ -17,8 +17,8 @@ struct NameSweep {
     uint64_t unused[kStringRows / 64];
 };
 
-// Once the names for now take a quarter of their share, and an eighth more than after the last sweep. To be called each second;
-// true where it should be called again in kLooksApartNs.
+// Once the names for now take a quarter of their share, and an eighth more than after the last sweep. To be called each
+// second; true where it should be called again in kLooksApartNs.
 bool poll_names(Session& session, NameSweep& sweep, uint64_t now_ns);
 
 }  // namespace titan::tracer

@@ -190,8 +190,8 @@ Fd create_file(int dir_fd, const Identity& identity, char (&name)[96]) {
     return Fd();
 }
 
-// Pages of a disk's cache are no memory for a device: write-back takes their buffers away while the driver has them pinned,
-// and not every kernel survives that.
+// Pages of a disk's cache are no memory for a device: write-back takes their buffers away while the driver has them
+// pinned, and not every kernel survives that.
 bool is_memory(int file) {
     constexpr unsigned long kTmpfs = 0x01021994;
     constexpr unsigned long kRamfs = 0x858458f6;

@@ -22,9 +22,9 @@ struct RingFile {
     char path[PATH_MAX];  // empty when not persistent
 };
 
-// Tries TITANTRACE_RING_DIR, then /tmp, then anonymous memory, with smaller rings where room is short; says so on stderr.
-// False when even that fails. The header is complete (start_clock() came before), its state kStarting. The file is fully
-// allocated: touching the mapping never raises SIGBUS on a full file system.
+// Tries TITANTRACE_RING_DIR, then /tmp, then anonymous memory, with smaller rings where room is short; says so on
+// stderr. False when even that fails. The header is complete (start_clock() came before), its state kStarting. The file
+// is fully allocated: touching the mapping never raises SIGBUS on a full file system.
 bool create_ring_file(const Config& config, const Identity& identity, RingFile& ring_file);
 
 // Removes the file (the mapping stays): after a clean end nobody needs it.
@@ -34,11 +34,12 @@ void remove_ring_file(RingFile& ring_file);
 char* region_bytes(format::RingHeader& header, format::RegionKind kind, const format::RegionDescriptor** descriptor,
                    format::RegionCursor** cursor = nullptr);
 
-// The directory "<parent>/titantrace-<uid>", see private_dir.h; a warning and an invalid one where it cannot be trusted.
+// The directory "<parent>/titantrace-<uid>", see private_dir.h; a warning and an invalid one where it cannot be
+// trusted.
 Fd open_ring_dir(const char* parent);
 
-// The ring of another process, by the path that its job segment tells: only files in a private directory of this user are
-// opened, or removed. No link is followed.
+// The ring of another process, by the path that its job segment tells: only files in a private directory of this user
+// are opened, or removed. No link is followed.
 Fd open_ring_at(const char* path);
 void remove_ring_at(const char* path);
 

@@ -1,7 +1,8 @@
-// One recording of one process: everything the tracer knows lives here, in one mapping that a forked child leaves behind.
+// One recording of one process: everything the tracer knows lives here, in one mapping that a forked child leaves
+// behind.
 //
-// A process is asleep until NCCL is first used (or a rank calls a marker): no thread, no file, no memory. After fork the
-// child is asleep again: the page that points to the session is wiped by the kernel, also for a raw clone.
+// A process is asleep until NCCL is first used (or a rank calls a marker): no thread, no file, no memory. After fork
+// the child is asleep again: the page that points to the session is wiped by the kernel, also for a raw clone.
 #pragma once
 
 #include <atomic>
@@ -63,8 +64,8 @@ inline void count_loss(Session& session, format::Loss loss) {
     std::atomic_ref(session.header->losses[static_cast<size_t>(loss)]).fetch_add(1, std::memory_order_relaxed);
 }
 
-// Number of the capture that a call on `stream` is captured by, kNotCaptured, or kUnknownCapture. The driver is asked only
-// where a capture may be under way: one was seen to begin, or we are about to put marks on the stream.
+// Number of the capture that a call on `stream` is captured by, kNotCaptured, or kUnknownCapture. The driver is asked
+// only where a capture may be under way: one was seen to begin, or we are about to put marks on the stream.
 inline uint32_t capture_of(Session& session, const void* stream) {
     return session.watches_streams() ? ask_capture(session, stream) : kNotCaptured;
 }

@@ -36,8 +36,8 @@ struct Thread : Nesting {
     Launch launches[kMaxGroupStreams];
 };
 
-// Of the calling thread: nobody's, which has no session, when it has recorded nothing. Never null, so that the hot path need not
-// look.
+// Of the calling thread: nobody's, which has no session, when it has recorded nothing. Never null, so that the hot path
+// need not look.
 inline Thread* this_thread() { return static_cast<Thread*>(this_nesting); }
 
 // Who may start a session: NCCL's calls always, markers only in a rank's process, CUDA's calls never.

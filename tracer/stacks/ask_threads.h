@@ -37,7 +37,8 @@ struct Answer {
     CapturedThread thread;
     PythonWalk python;
 };
-// What a slot's thread answered, null if it did not. Afterwards the slot is free; an answer that comes later finds nobody.
+// What a slot's thread answered, null if it did not. Afterwards the slot is free; an answer that comes later finds
+// nobody.
 const Answer* take_answer(size_t slot);
 
 // Like take_answer, of a thread that waits and is not asked: its stack is read from here.

@@ -1,5 +1,5 @@
-// Reads a module's unwind tables (.eh_frame by its .eh_frame_hdr) for one return address. Through the kernel, so that a module
-// that is just being unloaded faults nothing. No allocation, bounded.
+// Reads a module's unwind tables (.eh_frame by its .eh_frame_hdr) for one return address. Through the kernel, so that a
+// module that is just being unloaded faults nothing. No allocation, bounded.
 //
 // Sources: the DWARF 5 standard, section 6.4; the Linux Standard Base on .eh_frame and .eh_frame_hdr.
 #pragma once

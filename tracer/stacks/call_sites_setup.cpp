@@ -47,8 +47,8 @@ struct Setup {
 
     CallNative native;
     UnwindRules::Row rules[UnwindRules::kRows];
-    // The list that rules are learned from, and the one that the next is made in. The former, rules and generation change
-    // under the cold lock.
+    // The list that rules are learned from, and the one that the next is made in. The former, rules and generation
+    // change under the cold lock.
     Module modules[2][kMaxModules];
     ModuleList lists[2];
     uint32_t current;

@@ -1,5 +1,5 @@
-// The cold side of call sites: finds the Python and the modules of the process for them, at the start of a session and later again. For the
-// thread that starts the session, then for the watch thread.
+// The cold side of call sites: finds the Python and the modules of the process for them, at the start of a session and
+// later again. For the thread that starts the session, then for the watch thread.
 #pragma once
 
 #include "session/session.h"

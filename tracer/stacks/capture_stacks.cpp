@@ -33,7 +33,8 @@ constexpr size_t kMaxFramesOfThread = 256;
 constexpr uint64_t kAnswerNs = 250'000'000;  // that a batch of threads gets
 constexpr uint64_t kAllNs = 500'000'000;     // that all of them get
 constexpr uint64_t kHurriedNs = 10'000'000;  // that it gets once that is over
-// After that the rest is left out: where thousands of threads fight for the processors, reading /proc alone takes seconds.
+// After that the rest is left out: where thousands of threads fight for the processors, reading /proc alone takes
+// seconds.
 constexpr uint64_t kEndNs = 2'000'000'000;
 // A thread that runs may wait at the next look. One that is asked ran each time: it hardly ever begins to wait just
 // then.

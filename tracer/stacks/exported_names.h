@@ -1,5 +1,6 @@
-// Names of exported functions for the frames of an image: all that is left of a name where the file that ran is not at hand
-// later. Read from the modules' own tables in memory. No allocation; for the watch thread, after all threads have answered.
+// Names of exported functions for the frames of an image: all that is left of a name where the file that ran is not at
+// hand later. Read from the modules' own tables in memory. No allocation; for the watch thread, after all threads have
+// answered.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The files whose code this process has loaded, from /proc/self/maps and their headers in memory: the dynamic linker's own
-// list is behind a lock that a thread in dlopen may hold for ever. No allocation. For the watch thread.
+// The files whose code this process has loaded, from /proc/self/maps and their headers in memory: the dynamic linker's
+// own list is behind a lock that a thread in dlopen may hold for ever. No allocation. For the watch thread.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The Python of this process as stacks see it: found once per dump, walked by each thread for itself while it answers, put
-// into words afterwards. find, state_of and describe are for the watch thread; walk_python is signal-safe.
+// The Python of this process as stacks see it: found once per dump, walked by each thread for itself while it answers,
+// put into words afterwards. find, state_of and describe are for the watch thread; walk_python is signal-safe.
 #pragma once
 
 #include <sys/types.h>

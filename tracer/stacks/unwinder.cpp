@@ -54,8 +54,8 @@ struct Library {
 };
 constinit Library library{};
 
-// Where handlers return to: what lies behind that frame was interrupted, it did not call. 0 unknown: then only names are
-// less exact.
+// Where handlers return to: what lies behind that frame was interrupted, it did not call. 0 unknown: then only names
+// are less exact.
 constinit uint64_t signal_return = 0;
 
 // What the accessors look at.

@@ -1,7 +1,7 @@
-// Return addresses of a captured stack: libunwind's remote unwinder over the copy, so that the thread itself is long gone
-// on its way. The library is opened at run time. Without it rules do that are simpler (hot/unwind_rules.h), and frame
-// pointers where code has no unwind tables. For the watch thread; nothing here allocates once prepare_unwinder() has
-// run.
+// Return addresses of a captured stack: libunwind's remote unwinder over the copy, so that the thread itself is long
+// gone on its way. The library is opened at run time. Without it rules do that are simpler (hot/unwind_rules.h), and
+// frame pointers where code has no unwind tables. For the watch thread; nothing here allocates once prepare_unwinder()
+// has run.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct Unwound {
 
 // Call once for all stacks of a dump: modules come and go in between. `signal` is one with a handler, 0 none.
 void new_unwind_round(int signal);
-// Addresses innermost first; format::kInterrupted marks what a signal interrupted. `steady`: the thread waits for us, so
-// that its memory beyond the copy may be read as well: a handler on a stack of its own has the program's behind it.
+// Addresses innermost first; format::kInterrupted marks what a signal interrupted. `steady`: the thread waits for us,
+// so that its memory beyond the copy may be read as well: a handler on a stack of its own has the program's behind it.
 // `tops`: the stack pointer of each frame, 0 unknown; a frame reaches up to the next one's.
 Unwound unwind(const CapturedThread& thread, bool steady, const ModuleList& modules, uint64_t* addresses,
                uint64_t* tops, size_t capacity);

@@ -1,4 +1,5 @@
-// Clocks; and the recorder's: the TSC where the kernel itself trusts it, else CLOCK_MONOTONIC. hot, signal-safe, any-thread.
+// Clocks; and the recorder's: the TSC where the kernel itself trusts it, else CLOCK_MONOTONIC. hot, signal-safe,
+// any-thread.
 #pragma once
 
 #include <time.h>

@@ -1,9 +1,9 @@
-// The dynamic section and the exported symbols of a loaded ELF image, read from memory: no file is opened, because it may be
-// gone or another by now.
+// The dynamic section and the exported symbols of a loaded ELF image, read from memory: no file is opened, because it
+// may be gone or another by now.
 //
-// Reader says how memory is read: Memory (base/memory.h) where it may not be there or lies in another process, PlainLoads for
-// what the dynamic linker holds. Damaged tables neither keep us nor lead us astray where the reader guards.
-// signal-safe. Source: the ELF specification; DT_GNU_HASH as glibc and binutils use it.
+// Reader says how memory is read: Memory (base/memory.h) where it may not be there or lies in another process,
+// PlainLoads for what the dynamic linker holds. Damaged tables neither keep us nor lead us astray where the reader
+// guards. signal-safe. Source: the ELF specification; DT_GNU_HASH as glibc and binutils use it.
 #pragma once
 
 #include <elf.h>
@@ -43,7 +43,8 @@ struct PlainLoads {
         memcpy(into, reinterpret_cast<const void*>(address), bytes);
         return true;
     }
-    // Not strcmp: a sanitizer's own stands before libc's, and while it starts and asks dlsym for libc's, it leads nowhere.
+    // Not strcmp: a sanitizer's own stands before libc's, and while it starts and asks dlsym for libc's, it leads
+    // nowhere.
     bool same_text(uint64_t address, const char* text) const {
         const char* there = reinterpret_cast<const char*>(address);
         for (; *there == *text; ++there, ++text) {

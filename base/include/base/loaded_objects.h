@@ -1,6 +1,7 @@
-// ObjectSymbols of loaded objects, read from their dynamic sections: for what may not go through dlsym, dladdr or dlopen. Those wait
-// for the lock that a thread holds for all of dlopen, constructors included, and clear the thread's dlerror. The list of objects
-// that is walked here has a lock of its own, which no code of others runs under. Allocates nothing.
+// ObjectSymbols of loaded objects, read from their dynamic sections: for what may not go through dlsym, dladdr or
+// dlopen. Those wait for the lock that a thread holds for all of dlopen, constructors included, and clear the thread's
+// dlerror. The list of objects that is walked here has a lock of its own, which no code of others runs under. Allocates
+// nothing.
 #pragma once
 
 #include <link.h>
@@ -21,8 +22,8 @@ struct LoadedObject {
     explicit operator bool() const { return dynamic != nullptr; }
 };
 
-// Calls `visit(object, in_order)` for each, in the order in which they were loaded, until it returns true. `address` is the one
-// in question. No object goes away meanwhile, so `visit` must not load any.
+// Calls `visit(object, in_order)` for each, in the order in which they were loaded, until it returns true. `address` is
+// the one in question. No object goes away meanwhile, so `visit` must not load any.
 template <typename Visit>
 void each_object(const void* address, Visit visit);
 
@@ -54,9 +55,8 @@ inline constexpr const char* kOurSoname = "libtitantrace.so";
 // Does this library hold it?
 bool is_ours(const void* address);
 
-// What dlsym(RTLD_NEXT, name) finds for this library, of what was loaded with the program, copies of us left out; before any constructor has
-// run, too.
-// Takes no lock at all.
+// What dlsym(RTLD_NEXT, name) finds for this library, of what was loaded with the program, copies of us left out;
+// before any constructor has run, too. Takes no lock at all.
 void* function_behind_us(const char* name);
 // We were preloaded or linked, not opened later. signal-safe.
 bool is_in_front_of_libc();

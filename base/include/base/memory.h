@@ -62,8 +62,8 @@ T field(const char* bytes, size_t offset) {
     return value;
 }
 
-// Of this process: by process_vm_readv, or where `file` is given from that descriptor of /proc/self/mem. The bytes that could
-// be read from the start of the range.
+// Of this process: by process_vm_readv, or where `file` is given from that descriptor of /proc/self/mem. The bytes that
+// could be read from the start of the range.
 size_t read_own(int32_t file, uint64_t address, void* into, size_t bytes);
 
 // process_vm_readv where it is allowed, else /proc/PID/mem, which needs a descriptor until close_memory. 0, or the
@@ -73,7 +73,8 @@ int open_memory(int32_t pid, Memory& memory);
 void close_memory(Memory& memory);
 
 // Reads whole pages and keeps them, for many small reads close together: a system call costs more than a page. What it
-// gives is as old as the last forget(). The caller gives the object (132 KiB) and what lies below, which must outlive it.
+// gives is as old as the last forget(). The caller gives the object (132 KiB) and what lies below, which must outlive
+// it.
 class PageCache {
   public:
     explicit PageCache(const Memory& below) : below_(below) { forget(); }

@@ -1,6 +1,7 @@
 // Memory of this process that may not be there: read through the kernel, which answers where a load would fault.
 //
-// By process_vm_readv; where that is denied (seccomp filters of containers do) from /proc/self/mem, which needs a descriptor.
+// By process_vm_readv; where that is denied (seccomp filters of containers do) from /proc/self/mem, which needs a
+// descriptor.
 #pragma once
 
 #include <cstddef>

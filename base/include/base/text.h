@@ -1,7 +1,7 @@
 // Bounded text for places where snprintf, std::string and the heap are out of reach: signal handlers, the dump path.
 //
-// Everything here is async-signal-safe: no locale, no allocation, no errno. Text that does not fit is cut, never overrun,
-// and the result is always NUL-terminated.
+// Everything here is async-signal-safe: no locale, no allocation, no errno. Text that does not fit is cut, never
+// overrun, and the result is always NUL-terminated.
 #pragma once
 
 #include <cstdarg>

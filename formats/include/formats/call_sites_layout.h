@@ -1,7 +1,7 @@
 // Region kCallSites of a ring: from where the program makes its NCCL calls. FORMAT.md is the prose twin.
 //
-// Everything is written once and stays: a stack is a row that entries refer to (CollectiveEntry::stack is its row + 1), its
-// frames are numbers of places, a place says in words where that is. Offsets and counts come from the header.
+// Everything is written once and stays: a stack is a row that entries refer to (CollectiveEntry::stack is its row + 1),
+// its frames are numbers of places, a place says in words where that is. Offsets and counts come from the header.
 #pragma once
 
 #include <cstddef>
@@ -65,8 +65,8 @@ struct CallStackRecord {
 };
 static_assert(sizeof(CallStackRecord) == 32);
 
-// A frame: row of its place + 1, 0 where there was no room for it; and for Python whether it is the outermost of one run of
-// the interpreter's C function.
+// A frame: row of its place + 1, 0 where there was no room for it; and for Python whether it is the outermost of one
+// run of the interpreter's C function.
 using CallFrame = uint32_t;
 inline constexpr uint32_t kEntryFrame = 1u << 31;
 

@@ -40,8 +40,8 @@ class DigestBuilder {
 
 bool is_digest(std::span<const std::byte> file);
 
-// Calls visit(kind, bytes) for every section that is whole, in the order of the file; the bytes live until it returns. What
-// is not whole is named in the result. An error where this is no digest that we can read.
+// Calls visit(kind, bytes) for every section that is whole, in the order of the file; the bytes live until it returns.
+// What is not whole is named in the result. An error where this is no digest that we can read.
 Result<std::vector<std::string>> read_digest(
     std::span<const std::byte> file, const std::function<void(DigestSection, std::span<const std::byte>)>& visit);
 

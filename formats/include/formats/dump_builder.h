@@ -1,5 +1,5 @@
-// Packs a ring image into a dump in memory, with dump_writer.h. For tools (collecting rings, tests); the tracer itself uses
-// the writer without a heap.
+// Packs a ring image into a dump in memory, with dump_writer.h. For tools (collecting rings, tests); the tracer itself
+// uses the writer without a heap.
 #pragma once
 
 #include <cstddef>

@@ -32,7 +32,8 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image);
 // Only the meta section: cheap, to choose among several dumps of one rank.
 Result<std::string> read_dump_meta(std::span<const std::byte> file);
 
-// The ring's header alone, from the head of a dump or ring file: to see whose it is. An error where it cannot be had so.
+// The ring's header alone, from the head of a dump or ring file: to see whose it is. An error where it cannot be had
+// so.
 Result<RingHeader> read_ring_header(const OpenFile& file);
 
 // By its content, whatever its name.

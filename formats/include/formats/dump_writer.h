@@ -1,5 +1,6 @@
-// Writes the dump container of dump_layout.h, anywhere: no allocation, no errno, no file. The caller brings memory to work
-// in and a sink for the bytes. Used inside the traced job, possibly while it holds its heap lock, and by the tools.
+// Writes the dump container of dump_layout.h, anywhere: no allocation, no errno, no file. The caller brings memory to
+// work in and a sink for the bytes. Used inside the traced job, possibly while it holds its heap lock, and by the
+// tools.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The words of the record: every enumeration that is stored in a ring or a dump.
 //
-// The numbers are on disk: rows are only ever appended, a retired row stays. Names are the ones that the analyzer prints
-// and that its JSON carries. One row here is the single home of a number and its name.
+// The numbers are on disk: rows are only ever appended, a retired row stays. Names are the ones that the analyzer
+// prints and that its JSON carries. One row here is the single home of a number and its name.
 #pragma once
 
 #include <array>
@@ -117,7 +117,8 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(2, kTiming, "timing")           \
     X(3, kWrites, "writes")
 
-// What a channel of NCCL does for one collective, as NCCL's profiler plugin interface tells. X(number, identifier, "name")
+// What a channel of NCCL does for one collective, as NCCL's profiler plugin interface tells. X(number, identifier,
+// "name")
 #define TITAN_CHANNEL_ROLES(X)     \
     X(1, kKernelChannel, "kernel") \
     X(2, kProxySend, "send")       \

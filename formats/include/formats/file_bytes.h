@@ -44,8 +44,8 @@ class OpenFile {
     uint32_t owner_ = 0;
 };
 
-// Writes a file that only its owner may read (0600), complete under a temporary name first, so that nobody reads half of
-// it. Replaces a file of that name, and never follows a link. Nothing is left behind on an error.
+// Writes a file that only its owner may read (0600), complete under a temporary name first, so that nobody reads half
+// of it. Replaces a file of that name, and never follows a link. Nothing is left behind on an error.
 std::optional<Error> write_private_file(const std::string& path, std::span<const std::byte> bytes);
 
 }  // namespace titan::format

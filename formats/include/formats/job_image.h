@@ -1,4 +1,5 @@
-// A safe view of the bytes of a job segment, as a tool read them: hostile, torn or of another version. It owns what it says.
+// A safe view of the bytes of a job segment, as a tool read them: hostile, torn or of another version. It owns what it
+// says.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// JSON that we write, and small JSON of others: a value whose members keep the order in which they came. One file includes the
-// library that parses, and formats numbers and text (json_value.cpp): its header costs each file that includes it some seconds of
-// compiling.
+// JSON that we write, and small JSON of others: a value whose members keep the order in which they came. One file
+// includes the library that parses, and formats numbers and text (json_value.cpp): its header costs each file that
+// includes it some seconds of compiling.
 #pragma once
 
 #include <concepts>
@@ -68,7 +68,8 @@ class Json {
     Json& add_member(std::string key, Json value);
     Json& add_item(Json value);
 
-    // In one line, or with members and items in lines of their own, `indent` further in each. Bytes that are no UTF-8 become U+FFFD.
+    // In one line, or with members and items in lines of their own, `indent` further in each. Bytes that are no UTF-8
+    // become U+FFFD.
     std::string dump(int indent = -1) const;
 
   private:

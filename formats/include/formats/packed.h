@@ -1,6 +1,7 @@
-// Integers in as few bytes as they need, and fields with a tag and a length, in memory. One function that is a template over
-// Packer and Unpacker describes a structure for both ways. An Unpacker never reads past its bytes and never makes room
-// for more elements than its bytes can hold; the first thing that is wrong makes it fail, and it gives zeros from then on.
+// Integers in as few bytes as they need, and fields with a tag and a length, in memory. One function that is a template
+// over Packer and Unpacker describes a structure for both ways. An Unpacker never reads past its bytes and never makes
+// room for more elements than its bytes can hold; the first thing that is wrong makes it fail, and it gives zeros from
+// then on.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Writes Python pickles of plain data: dicts, lists, pairs, texts, numbers, None. Protocol 2, which every Python 3 reads;
-// opcodes as CPython's Lib/pickletools.py describes them. Texts that come again are written once (memo).
+// Writes Python pickles of plain data: dicts, lists, pairs, texts, numbers, None. Protocol 2, which every Python 3
+// reads; opcodes as CPython's Lib/pickletools.py describes them. Texts that come again are written once (memo).
 #pragma once
 
 #include <cstddef>

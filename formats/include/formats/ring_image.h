@@ -64,8 +64,8 @@ class RingImage {
     RingLosses for_each_channel(Visit&& visit) const {
         return for_each_slot<ChannelEntry>(RegionKind::kChannels, visit);
     }
-    // The row that a CollectiveEntry::launch points to; its numbers tell whether it is about that launch. Empty where the
-    // device reported nothing.
+    // The row that a CollectiveEntry::launch points to; its numbers tell whether it is about that launch. Empty where
+    // the device reported nothing.
     std::optional<LaunchMarks> launch_marks(uint64_t launch) const;
 
     // Row index (the number that entries refer to) and record, published rows only.
@@ -143,8 +143,8 @@ RingLosses RingImage::for_each_slot(RegionKind kind, Visit& visit) const {
     }
     const uint64_t oldest = ring->head > ring->count ? ring->head - ring->count : 0;
     losses.overwritten = oldest;
-    // One lap from the oldest ticket. Slots can be newer than the head was when the header was copied, so the slot's own
-    // ticket counts, and the lap is walked in full only where the ring has wrapped or the head lags.
+    // One lap from the oldest ticket. Slots can be newer than the head was when the header was copied, so the slot's
+    // own ticket counts, and the lap is walked in full only where the ring has wrapped or the head lags.
     uint64_t newest_end = ring->head_after;
     for (uint64_t step = 0; step < ring->count; ++step) {
         const uint64_t expected = oldest + step;

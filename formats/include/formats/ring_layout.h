@@ -129,8 +129,8 @@ struct RingHeader {
 
     RegionDescriptor regions[kMaxRegions];
 
-    // Being asked for a dump from outside, see FORMAT.md. The process counts its dumps, so that whoever asks knows which one
-    // is the answer: the first that begins after the question.
+    // Being asked for a dump from outside, see FORMAT.md. The process counts its dumps, so that whoever asks knows
+    // which one is the answer: the first that begins after the question.
     uint64_t dump_request;     // (outside) a value that was not there before asks; 0 nobody has
     uint64_t dumps_begun;      // (later)
     uint64_t dumps_ended;      // (later) written or not
@@ -153,16 +153,16 @@ static_assert(offsetof(RingHeader, cursors) % 64 == 0);
 static_assert(offsetof(RingHeader, dump_request) == 1256);
 static_assert(offsetof(RingHeader, end_ticks) == 2952);
 
-// RingHeader::dump_request: a number that nobody used before, above its lowest bits. Below: who asks, and the lowest bit
-// tells whether the job's other nodes are to be asked, too.
+// RingHeader::dump_request: a number that nobody used before, above its lowest bits. Below: who asks, and the lowest
+// bit tells whether the job's other nodes are to be asked, too.
 constexpr uint64_t make_dump_request(uint32_t random, int32_t pid, bool other_nodes) {
     return uint64_t{random} << 32 | (uint64_t{static_cast<uint32_t>(pid)} << 1 & 0xffffffff) | (other_nodes ? 1 : 0);
 }
 constexpr int32_t asker_of(uint64_t dump_request) { return static_cast<int32_t>((dump_request & 0xffffffff) >> 1); }
 constexpr bool asks_other_nodes(uint64_t dump_request) { return (dump_request & 1) != 0; }
 
-// Slot protocol of every ring: `slot_sequence` is 0 in a slot never used, 2 * ticket + 1 while ticket is being written and
-// 2 * ticket + 2 once it is complete. Fields marked (later) may change after that; each is one aligned store.
+// Slot protocol of every ring: `slot_sequence` is 0 in a slot never used, 2 * ticket + 1 while ticket is being written
+// and 2 * ticket + 2 once it is complete. Fields marked (later) may change after that; each is one aligned store.
 struct CollectiveEntry {
     uint64_t slot_sequence;
     uint64_t communicator_id;  // global; 0 unknown
@@ -248,9 +248,9 @@ struct StreamWorkEntry {
 };
 static_assert(sizeof(StreamWorkEntry) == 64);
 
-// What the device itself reports about one launch (one NCCL call, one group on one stream, one graph launch): the stream
-// writes the launch's number + 1 when it gets to the launch and when it is through. A row that holds another number says
-// nothing about this launch. Method `writes` only.
+// What the device itself reports about one launch (one NCCL call, one group on one stream, one graph launch): the
+// stream writes the launch's number + 1 when it gets to the launch and when it is through. A row that holds another
+// number says nothing about this launch. Method `writes` only.
 struct LaunchMarks {
     uint64_t started;
     uint64_t finished;

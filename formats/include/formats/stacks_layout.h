@@ -1,7 +1,8 @@
 // Section kStacks of a dump: where every thread of the process stood when it was dumped. FORMAT.md is the prose twin.
 //
-// One image of tables, as a ring is: the header says where each table lies, records point into others by index, texts are
-// offsets into the table of bytes, NUL-terminated, 0 for none. Addresses are raw: modules tell which file they are in.
+// One image of tables, as a ring is: the header says where each table lies, records point into others by index, texts
+// are offsets into the table of bytes, NUL-terminated, 0 for none. Addresses are raw: modules tell which file they are
+// in.
 #pragma once
 
 #include <cstddef>
@@ -67,8 +68,8 @@ struct StackThread {
 };
 static_assert(sizeof(StackThread) == 80);
 
-// An address that was to be executed next: of all frames but a thread's innermost, the call is the instruction before it,
-// unless kInterrupted marks it as what a signal interrupted.
+// An address that was to be executed next: of all frames but a thread's innermost, the call is the instruction before
+// it, unless kInterrupted marks it as what a signal interrupted.
 inline constexpr uint64_t kInterrupted = uint64_t{1} << 63;
 struct StackFrame {
     uint64_t address;

@@ -1,5 +1,5 @@
-// What the small programs of the end-to-end tests share. They are ordinary users of CUDA and NCCL: nothing in here knows of
-// the tracer. Each program is a list of scenarios; the test names one on the command line and reads stdout.
+// What the small programs of the end-to-end tests share. They are ordinary users of CUDA and NCCL: nothing in here
+// knows of the tracer. Each program is a list of scenarios; the test names one on the command line and reads stdout.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
-"""Runs a program under a filter that answers EPERM to some system calls: deny_call.py CALL[,CALL] PROGRAM [ARGUMENT...]."""
+"""Runs a program under a filter that answers EPERM to some system calls: deny_call.py CALL[,CALL] PROGRAM
+[ARGUMENT...]."""
 import ctypes
 import errno
 import os

@@ -1,5 +1,5 @@
-// The ways in which frameworks end a communicator, each some time after its last call. The argument names the way; "all"
-// goes through all of them, on communicators of their own.
+// The ways in which frameworks end a communicator, each some time after its last call. The argument names the way;
+// "all" goes through all of them, on communicators of their own.
 #include <future>
 
 #include "client.h"
@@ -57,7 +57,8 @@ constexpr struct {
              {"finalize-and-abort", finalize_and_abort},
              {"destroy", destroy}};
 
-// Around the times at which the recorder looks at the device: it does so each 2 ms, or 20 ms where nothing is under way.
+// Around the times at which the recorder looks at the device: it does so each 2 ms, or 20 ms where nothing is under
+// way.
 constexpr int kPausesMs[] = {0, 1, 5, 10, 15, 20, 25};
 
 int all() {

@@ -1,7 +1,9 @@
-"""A PyTorch program on CPU (Gloo) that hangs as it is told, and leaves Flight Recorder dumps: fr_hang.py DIRECTORY FAULT
+"""A PyTorch program on CPU (Gloo) that hangs as it is told, and leaves Flight Recorder dumps: fr_hang.py DIRECTORY
+FAULT
 
-FAULT: none | skip | sleep | op, of rank 1. (Other sizes are none: where they differ, Gloo ends the process.) The dumps are written by a thread of its own once a rank has made
-no progress for two seconds, as PyTorch's watchdog does for NCCL; no rank leaves before all have written theirs.
+FAULT: none | skip | sleep | op, of rank 1. (Other sizes are none: where they differ, Gloo ends the process.) The dumps
+are written by a thread of its own once a rank has made no progress for two seconds, as PyTorch's watchdog does for
+NCCL; no rank leaves before all have written theirs.
 """
 
 import os

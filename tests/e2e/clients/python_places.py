@@ -87,7 +87,8 @@ def overflows():
 
 
 def places(*bodies):
-    threads = [threading.Thread(target=body, args=arguments, name=body.__name__, daemon=True) for body, *arguments in bodies]
+    threads = [threading.Thread(target=body, args=arguments, name=body.__name__, daemon=True)
+               for body, *arguments in bodies]
     for thread in threads:
         thread.start()
     for _ in threads:

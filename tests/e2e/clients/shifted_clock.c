@@ -1,4 +1,5 @@
-/* Preloaded: the clock of the day is off by SHIFTED_CLOCK_S seconds, as on a host that nobody has set. Other clocks are as they are. */
+/* Preloaded: the clock of the day is off by SHIFTED_CLOCK_S seconds, as on a host that nobody has set. Other clocks are
+ * as they are. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>

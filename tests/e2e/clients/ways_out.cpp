@@ -1,4 +1,5 @@
-// Ways out of a process, and calls that are to save it, while another thread hangs in dlopen and so holds the loader's lock.
+// Ways out of a process, and calls that are to save it, while another thread hangs in dlopen and so holds the loader's
+// lock.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>

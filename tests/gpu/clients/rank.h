@@ -1,5 +1,5 @@
-// One rank of a GPU check: the driver API and NCCL only, so that it runs beside any version of the CUDA runtime. Functions
-// of the driver are called by their names in the library (cuMemAlloc_v2), which no header version changes.
+// One rank of a GPU check: the driver API and NCCL only, so that it runs beside any version of the CUDA runtime.
+// Functions of the driver are called by their names in the library (cuMemAlloc_v2), which no header version changes.
 #pragma once
 
 #include <cuda.h>

@@ -1,5 +1,6 @@
 // The CUDA runtime's part of the overhead check: what cudaLaunchKernel costs the host, as "key value" lines. The kernel
-// comes from PTX text through the runtime's own library functions; the stand-in, which has none, gets a table of functions.
+// comes from PTX text through the runtime's own library functions; the stand-in, which has none, gets a table of
+// functions.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <unistd.h>

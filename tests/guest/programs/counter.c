@@ -1,5 +1,5 @@
-/* Programs that forbid the processor's time stamp counter (PR_SET_TSC), as simulators and replayers do: each reading becomes SIGSEGV, which
-   the program's handler answers with a counter of its own. Before they use NCCL, or after. */
+/* Programs that forbid the processor's time stamp counter (PR_SET_TSC), as simulators and replayers do: each reading
+   becomes SIGSEGV, which the program's handler answers with a counter of its own. Before they use NCCL, or after. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>

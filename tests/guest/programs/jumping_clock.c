@@ -1,5 +1,6 @@
-/* Preloaded: clocks are off by what the file $JUMPING_CLOCK says: seconds for the clock of the day, then for the clock that only runs
-   while the machine does. Who writes the file makes the clocks jump, as ntpd, a resume or an administrator does. */
+/* Preloaded: clocks are off by what the file $JUMPING_CLOCK says: seconds for the clock of the day, then for the clock
+   that only runs while the machine does. Who writes the file makes the clocks jump, as ntpd, a resume or an
+   administrator does. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>

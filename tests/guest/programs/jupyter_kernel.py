@@ -38,7 +38,9 @@ manager.start_kernel(env=os.environ.copy())
 client = manager.client()
 client.start_channels()
 client.wait_for_ready(timeout=60)
-imports = f"import sys, time, threading\nsys.path.insert(0, {str(pathlib.Path(__file__).resolve().parent)!r})\nimport ctypes_nccl\n"
+imports = ("import sys, time, threading\n"
+           f"sys.path.insert(0, {str(pathlib.Path(__file__).resolve().parent)!r})\n"
+           "import ctypes_nccl\n")
 cell(imports + "print(ctypes_nccl.use())")
 cell("time.sleep(60)", interrupt_after_s=0.5)
 cell("print(ctypes_nccl.use())")

@@ -29,7 +29,8 @@ class Rank:
 
 
 here = str(pathlib.Path(__file__).resolve().parent)
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000, _temp_dir=sys.argv[1])
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100_000_000,
+         _temp_dir=sys.argv[1])
 actors = [Rank.remote(0, here), Rank.remote(1, here)]
 say(*[ray.get(actor.work.remote()) for actor in actors])
 try:

@@ -1,4 +1,5 @@
-"""Hugging Face Accelerate: model, optimizer and data loader prepared by it, gradients accumulated, a flag that all ranks sum up."""
+"""Hugging Face Accelerate: model, optimizer and data loader prepared by it, gradients accumulated, a flag that all
+ranks sum up."""
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator

@@ -1,4 +1,5 @@
-"""What all programs share: start, model, and faults by name. A fault is a mistake that a user could make, on one rank."""
+"""What all programs share: start, model, and faults by name. A fault is a mistake that a user could make, on one
+rank."""
 import argparse
 import datetime
 import os

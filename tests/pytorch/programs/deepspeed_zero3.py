@@ -1,4 +1,5 @@
-"""DeepSpeed, ZeRO stage 3: parameters, gradients and optimizer states sharded, parameters gathered before each layer."""
+"""DeepSpeed, ZeRO stage 3: parameters, gradients and optimizer states sharded, parameters gathered before each
+layer."""
 import deepspeed
 import torch
 import torch.distributed as dist
@@ -12,7 +13,8 @@ SETTINGS = {
 }
 
 
-# DeepSpeed makes a text of all parameters, which it drops; how many of their numbers are to be shown is not computed here.
+# DeepSpeed makes a text of all parameters, which it drops; how many of their numbers are to be shown is not computed
+# here.
 torch.nn.Parameter.__repr__ = object.__repr__
 
 
@@ -21,7 +23,8 @@ def main():
     device = start()
     deepspeed.init_distributed("nccl")
     network = model(device)
-    engine, _, _, _ = deepspeed.initialize(model=network, optimizer=torch.optim.AdamW(network.parameters()), config=SETTINGS)
+    engine, _, _, _ = deepspeed.initialize(model=network, optimizer=torch.optim.AdamW(network.parameters()),
+                                           config=SETTINGS)
     for step in range(options.steps):
         if mistake(options, step) == "skip":
             continue

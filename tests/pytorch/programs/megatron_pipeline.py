@@ -1,4 +1,5 @@
-"""Megatron-core: its parallel state (2 tensor x 2 pipeline ranks), its parallel linear layers, and its 1F1B schedule."""
+"""Megatron-core: its parallel state (2 tensor x 2 pipeline ranks), its parallel linear layers, and its 1F1B
+schedule."""
 import torch
 import torch.distributed as dist
 from common import parsed, start
@@ -34,15 +35,18 @@ def main():
     options = parsed()
     device = start()
     parallel_state.initialize_model_parallel(tensor_model_parallel_size=2, pipeline_model_parallel_size=2)
-    stage = Stage(TransformerConfig(num_layers=2, hidden_size=WIDTH, num_attention_heads=4, tensor_model_parallel_size=2,
-                                    pipeline_model_parallel_size=2, pipeline_dtype=torch.float32, use_cpu_initialization=True)).to(device)
+    stage = Stage(TransformerConfig(num_layers=2, hidden_size=WIDTH, num_attention_heads=4,
+                                    tensor_model_parallel_size=2,
+                                    pipeline_model_parallel_size=2, pipeline_dtype=torch.float32,
+                                    use_cpu_initialization=True)).to(device)
     optimizer = torch.optim.AdamW(stage.parameters())
     schedule = get_forward_backward_func()
     for step in range(options.steps):
         if mistake(options, step) == "skip":
             continue
         batches = iter([torch.zeros(SEQUENCE, BATCH, WIDTH, device=device)] * 4)
-        schedule(forward_step_func=forward_step, data_iterator=batches, model=stage, num_microbatches=4, seq_length=SEQUENCE,
+        schedule(forward_step_func=forward_step, data_iterator=batches, model=stage, num_microbatches=4,
+                 seq_length=SEQUENCE,
                  micro_batch_size=BATCH, forward_only=False)
         optimizer.step()
         optimizer.zero_grad()

@@ -1,5 +1,5 @@
-"""torchtitan's own Trainer and its small Llama: parameters sharded over two ranks, tensor parallel over two. Tokenizer and texts, which
-its wheel lacks, are made here."""
+"""torchtitan's own Trainer and its small Llama: parameters sharded over two ranks, tensor parallel over two. Tokenizer
+and texts, which its wheel lacks, are made here."""
 import json
 import os
 import pathlib
@@ -22,10 +22,12 @@ WORDS = "the ranks of a job wait for one that does not come".split()
 
 def write_tokenizer(directory):
     special = ["<unk>", "<s>", "</s>"]
-    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(special + WORDS)}, unk_token="<unk>"))
+    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(special + WORDS)},
+                                           unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.save(str(directory / "tokenizer.json"))
-    (directory / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}))
+    (directory
+     / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}))
 
 
 class MistakenTrainer(Trainer):
@@ -41,11 +43,13 @@ def main():
     init_logger()
     place = pathlib.Path(tempfile.mkdtemp())
     write_tokenizer(place)
-    DATASETS["sentences"] = DatasetConfig(path="", loader=lambda path: Dataset.from_dict({"text": [" ".join(WORDS)] * 64}),
+    DATASETS["sentences"] = DatasetConfig(path="",
+                                          loader=lambda path: Dataset.from_dict({"text": [" ".join(WORDS)] * 64}),
                                           sample_processor=lambda sample: sample["text"])
     ScaledDotProductAttention.sdpa_backends = [SDPBackend.MATH]
     config = llama3_debugmodel()
-    for _, _, parent, name in list(config.model_spec.model.traverse(FlexAttention.Config)):  # which Triton compiles for a real GPU
+    for _, _, parent, name in list(
+            config.model_spec.model.traverse(FlexAttention.Config)):  # which Triton compiles for a real GPU
         setattr(parent, name, ScaledDotProductAttention.Config())
     config.hf_assets_path, config.dump_folder = str(place), str(place / "outputs")
     config.dataloader.dataset = "sentences"

@@ -1,4 +1,5 @@
-"""vLLM's own binding of NCCL (pynccl), which opens the library itself: a communicator beside a Gloo group, calls on a stream."""
+"""vLLM's own binding of NCCL (pynccl), which opens the library itself: a communicator beside a Gloo group, calls on a
+stream."""
 import os
 
 import torch
@@ -12,7 +13,8 @@ def main():
     options = parsed()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
-    torch.cuda.set_stream(torch.cuda.current_stream())  # vLLM keeps it by thread; by itself it would look for a GPU with NVML
+    torch.cuda.set_stream(
+        torch.cuda.current_stream())  # vLLM keeps it by thread; by itself it would look for a GPU with NVML
     dist.init_process_group("gloo")
     communicator = PyNcclCommunicator(dist.group.WORLD, device)
     rank, size = dist.get_rank(), dist.get_world_size()

@@ -5,7 +5,8 @@ from faults.table import CLASSES
 from faults import hosts, arguments, counts, orders, messages, devices, several, pairs, slow, fine  # noqa: F401
 
 # What only files of PyTorch's can be, and what takes too long to write.
-NOT_OWN = {"entries_out_of_order", "json_beside_pickle", "healthy_files_copied_without_times", "stale_file_of_the_culprit",
+NOT_OWN = {"entries_out_of_order", "json_beside_pickle", "healthy_files_copied_without_times",
+           "stale_file_of_the_culprit",
            "hidden_by_an_early_file", "one_of_512", "one_of_128_3d"}
 # Of which PyTorch leaves no file.
 ONLY_OWN = {"launcher_ended_all"}

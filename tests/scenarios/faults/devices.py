@@ -46,7 +46,8 @@ def frozen(case: Case, member=None):
 
 
 def unseen(case: Case):
-    """Nothing of titantrace tells of a GPU that nobody watches but hosts that wait for it: any call since may be the one."""
+    """Nothing of titantrace tells of a GPU that nobody watches but hosts that wait for it: any call since may be the
+    one."""
     if case.own and not case.settings.timing:
         case.truth.among = set(case.job.default.ranks)
         case.truth.note = "hosts wait for their GPUs; in which call, and who does not finish it, is not recorded"

@@ -23,7 +23,8 @@ def stuck_in_code_before_a_call(case: Case):
 def one_in_its_data_loader(case: Case):
     case.use()
     rank = case.rank()
-    loads = [i for i, op in enumerate(case.ops(rank)) if op.kind == "host" and op.what == "data" and 2 <= op.step < case.steps - 2]
+    loads = [i for i, op in enumerate(case.ops(rank)) if op.kind == "host" and op.what == "data"
+             and 2 <= op.step < case.steps - 2]
     if not loads:
         raise Retry
     stop(case, rank, case.rng.choice(loads), "data")

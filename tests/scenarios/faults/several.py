@@ -107,7 +107,8 @@ def json_beside_pickle(case: Case):
 
 @fault
 def one_rank_job(case: Case):
-    """Its GPU hangs in a kernel ahead of a collective of one rank. Without timing nothing says that it did not start."""
+    """Its GPU hangs in a kernel ahead of a collective of one rank. Without timing nothing says that it did not
+    start."""
     case.job = jobs.one_rank(case.rng, case.steps)
     ops = case.ops(0)
     place = case.rng.choice([i for i, op in enumerate(ops) if op.kind == "call" and 2 <= op.step <= case.steps - 3])

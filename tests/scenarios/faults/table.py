@@ -18,7 +18,8 @@ def fault(build: Callable[[Case], None]):
 
 
 WIDE = ("ddp", "fsdp", "hsdp", "moe", "coalesced", "rollout")  # groups of more than two ranks
-GRIDS = ("megatron", "megatron_deep", "context", "hsdp", "rollout", "moe", "interleaved", "experts")  # several groups a rank
+GRIDS = ("megatron", "megatron_deep", "context", "hsdp", "rollout", "moe", "interleaved",
+         "experts")  # several groups a rank
 PIPES = ("megatron", "megatron_deep", "context", "interleaved")
 # With a group of two, one call more or less of either is the same record.
 SHIFTED = ABSENT | MISMATCH | CYCLE

@@ -1,8 +1,9 @@
 """Files as PyTorch's Flight Recorder writes them (FlightRecorderDetail.hpp of PyTorch 2.13, and what differed before).
 
-What is known of a call: `scheduled` until it has ended, `started` only with TORCH_NCCL_ENABLE_TIMING (only then is there
-a start event). The watchdog retires calls every 100 ms: what had ended by then has that time as its discovered times;
-what it had not seen yet is asked for at the dump. Members of an NCCL group have no events: they stay `scheduled`.
+What is known of a call: `scheduled` until it has ended, `started` only with TORCH_NCCL_ENABLE_TIMING (only then is
+there a start event). The watchdog retires calls every 100 ms: what had ended by then has that time as its discovered
+times; what it had not seen yet is asked for at the dump. Members of an NCCL group have no events: they stay
+`scheduled`.
 """
 
 import json
@@ -13,8 +14,8 @@ from typing import Dict, List
 from engine import MS, S, Engine, Record
 
 POLL_NS = 100 * MS  # kWatchdogThreadSleepMillis
-# Version of the file -> whether NCCL groups of messages count as collectives (startCoalescing up to PyTorch 2.5), key of
-# NCCL's version, whether entries name their thread.
+# Version of the file -> whether NCCL groups of messages count as collectives (startCoalescing up to PyTorch 2.5), key
+# of NCCL's version, whether entries name their thread.
 VERSIONS = {
     "2.4": (True, "nccl_version", False),
     "2.7": (False, "nccl_version", False),
@@ -155,7 +156,8 @@ class Writer:
         text = str if settings.format == "json" else int
         keys = ("last_enqueued_collective", "last_started_collective", "last_completed_collective")
         dump = {"version": settings.version, "pg_config": config, version_key: "2.27.5",
-                "pg_status": {pg: {key: text(value) for key, value in zip(keys, values)} for pg, values in status.items()}}
+                "pg_status": {pg: {key: text(value) for key, value in zip(keys, values)}
+                              for pg, values in status.items()}}
         if kept or settings.format != "json":
             dump["entries"] = kept
         return dump

@@ -47,7 +47,8 @@ class Settings:
         self.timing = rng.random() < 0.7
         self.method = rng.choice([WRITES, WRITES, WRITES, TIMING, 1])  # of observing the GPU, where it is observed
         drawn = rng.random()
-        self.kernels = drawn < 0.8  # else TITANTRACE_LAUNCHES=0: only what makes streams wait for each other is recorded
+        # Else TITANTRACE_LAUNCHES=0: only what makes streams wait for each other is recorded.
+        self.kernels = drawn < 0.8
         self.sees_cuda = drawn < 0.95  # else TITANTRACE_CUDA=off: no CUDA call is seen at all
         self.steps = rng.random() < 0.6
         self.as_rings = False
@@ -74,7 +75,8 @@ class Settings:
 
     def describe(self) -> dict:
         return {"recorder": "titan", "timing": self.timing, "ring": self.ring, "format": "titan",
-                "kernels": self.kernels, "cuda": self.cuda, "clocks_off_ns": self.clocks_off_ns, "timeout_ms": self.timeout_ms}
+                "kernels": self.kernels, "cuda": self.cuda, "clocks_off_ns": self.clocks_off_ns,
+                "timeout_ms": self.timeout_ms}
 
 
 class Texts:
@@ -202,7 +204,8 @@ class Image:
         self.calls.rows.append(COLLECTIVE.pack(
             slot(len(self.calls.rows)), 0, 0, 0, 0, 0, 0, 0, self.step_at(entered), self.tick(entered),
             0 if left is None else self.tick(left), 0, 0, comm_id(comm.group, comm.key),
-            self.rows[(comm.group.name, comm.key)], self.tids["main"], 0, 0, -1, comm.ranks.index(self.rank), self.device, 0,
+            self.rows[(comm.group.name, comm.key)], self.tids["main"], 0, 0, -1, comm.ranks.index(self.rank),
+            self.device, 0,
             COMM_INIT, 255, 255, 0, ENTERED if left is None else RETURNED, 0, -1 if left is None else 0, *[0] * 9))
 
     def parts(self, op, comm) -> list:
@@ -210,7 +213,8 @@ class Image:
         place = {member: i for i, member in enumerate(comm.ranks)}
         if op.name == "all_to_all":
             # A send and a receive for each member, in one NCCL group.
-            return [(way, [[PIECE]], [[PIECE]], member) for member in range(len(comm.ranks)) for way in ("send", "recv")]
+            return [(way, [[PIECE]], [[PIECE]], member) for member in range(len(comm.ranks))
+                    for way in ("send", "recv")]
         if op.kind == "call":
             return [(op.name, op.inputs, op.outputs, 0)]
         if op.kind == "coalesced":
@@ -252,7 +256,8 @@ class Image:
                 numel(outputs) if name in COUNTED_BY_OUTPUT else numel(inputs), 0x7e0000000000, 0x7e1000000000,
                 self.stream_of(comm), self.groups if grouped else 0, self.step_at(entered), self.tick(entered),
                 self.tick(entered + 8 * US), started, finished, 0, row, self.tids[record.thread], 0, 0,
-                peer if message or kind in ROOTED else -1, comm.ranks.index(self.rank), self.device, i if grouped else 0, kind,
+                peer if message or kind in ROOTED else -1, comm.ranks.index(self.rank), self.device,
+                i if grouped else 0, kind,
                 DTYPES[op.dtype], 0 if kind in REDUCES else 255, 1 if grouped else 0, state, 0, 0, 0,
                 self.launches if marked else 0, *[0] * 7))
             self.returned(record.thread, CALLS[kind], entered + 8 * US)
@@ -290,7 +295,8 @@ class Image:
                 break
             over = until is not None and until <= self.now
             self.cuda.rows.append(CUDA_CALL.pack(
-                slot(len(self.cuda.rows)), self.tick(begun), self.tick(until) if over else 0, stream, self.step_at(begun),
+                slot(len(self.cuda.rows)), self.tick(begun), self.tick(until) if over else 0, stream,
+                self.step_at(begun),
                 self.text("cudaStreamSynchronize"), tid, 0 if over else -1, 0, 0))
             if over:
                 self.returned(host.thread, "cudaStreamSynchronize", until)
@@ -315,8 +321,10 @@ class Image:
         i, size = self.rows[(comm.group.name, comm.key)], len(comm.ranks)
         name = self.text(comm.group.desc) if self.settings.names and not comm.key else 0
         self.communicators.rows.append(COMMUNICATOR.pack(
-            1, COMM_INIT, CREATING if left is None else LIVE, 0, comm_id(comm.group, comm.key), 0, 0, 0x7d0000000000 + 4096 * i,
-            self.issued[i], self.finished[i], self.tick(entered), 0 if left is None else self.tick(left), 0, len(self.counters),
+            1, COMM_INIT, CREATING if left is None else LIVE, 0, comm_id(comm.group, comm.key), 0, 0,
+            0x7d0000000000 + 4096 * i,
+            self.issued[i], self.finished[i], self.tick(entered), 0 if left is None else self.tick(left), 0,
+            len(self.counters),
             size, comm.ranks.index(self.rank), self.device, 0, 0, 0, 0, name, -1 if left is None else 0, 0, -1,
             self.tids["main"], 0, *[0] * 6))
         self.counters += struct.pack("<%dQ" % (2 * size), *self.messages[i]["send"], *self.messages[i]["recv"])
@@ -327,7 +335,8 @@ class Image:
         marks = b"".join(self.marks.get(i, bytes(16)) for i in range(room))
         found = [(table.kind, table.stride, table.room, table.bytes(), len(table.rows)) for table in (
             self.calls, self.cuda, self.markers, self.communicators, self.threads)]
-        return found + [(6, 16, 1024, self.text.index, len(self.text.ids) - 1), (7, 1, 65536, self.text.heap, len(self.text.heap)),
+        return found + [(6, 16, 1024, self.text.index, len(self.text.ids) - 1),
+                        (7, 1, 65536, self.text.heap, len(self.text.heap)),
                         (8, 1, max(len(self.counters), 8), self.counters, len(self.counters)),
                         (9, 64, 1024, self.work.bytes(), len(self.work.rows)), (10, 16, room, marks, room)]
 
@@ -376,7 +385,8 @@ class Writer:
 
         def put(at, form, *values):
             struct.pack_into("<" + form, page, at, *values)
-        put(0, "8sHHIIIQ32sii", b"TITANRNG", 1, 2, 0x01020304, PAGE, len(regions), offset, b"titantrace 0.1", 4000 + rank, 1000)
+        put(0, "8sHHIIIQ32sii", b"TITANRNG", 1, 2, 0x01020304, PAGE, len(regions), offset, b"titantrace 0.1",
+            4000 + rank, 1000)
         put(72, "QQiiii", 100000 + rank, 4026531836, rank, engine.job.world, rank % engine.job.per_host, 0)
         put(104, "64s40s128s128s", b"node-%d" % host, b"00000000-0000-0000-0000-%012d" % host, self.run.encode(),
             b"/usr/bin/python3")
@@ -385,7 +395,8 @@ class Writer:
         for at, ns in ((480, 0), (512, max(last - 300 * MS, 1))):
             put(at, "QQQQ", 2, self.ticks(rank, ns), self.ticks(rank, ns), self.wall(rank, ns))
         steps = [(ns, n) for ns, n in engine.steps[rank] if ns <= last]
-        put(544, "QIi", self.ticks(rank, max(last - self.rng.randrange(S), 0)), 2 if dead and engine.exits.get(rank) == "exit" else 1, 0)
+        put(544, "QIi", self.ticks(rank, max(last - self.rng.randrange(S), 0)),
+            2 if dead and engine.exits.get(rank) == "exit" else 1, 0)
         put(560, "qQQQ", steps[-1][1] if steps and settings.steps else -1,
             self.ticks(rank, steps[-1][0]) if steps and settings.steps else 0, 0, settings.timeout_ms * MS)
         put(592, "IIiIQ", settings.method if settings.timing else 0, 22705, 12080, 1, 0)
@@ -399,7 +410,8 @@ class Writer:
             return self.write_ring(directory, rank, dump_ns)
         died = self.engine.dead_ns.get(rank)
         dead = died is not None and died <= dump_ns
-        meta = {"schema": 1, "dump": 1, "reason": "collected" if dead else reason, "detail": "", "requested_by_rank": asked_by,
+        meta = {"schema": 1, "dump": 1, "reason": "collected" if dead else reason, "detail": "",
+                "requested_by_rank": asked_by,
                 "realtime_ns": self.wall(rank, dump_ns), "ticks": self.ticks(rank, dump_ns),
                 "saved_by_rank": (rank + 1) % self.engine.job.world if dead else -1, "process_alive": not dead,
                 "environment": self.settings.environment()}
@@ -408,7 +420,8 @@ class Writer:
         out = [checked(struct.pack("<8sHHIQ", b"TITANDMP", 1, 0, 32, 0))]
         for kind, offset, data in sections:
             stored = frame(data)
-            out.append(checked(struct.pack("<IIQQQ", kind, fnv1a64(stored) & NONE32, len(stored), len(data), offset)) + stored)
+            out.append(checked(struct.pack("<IIQQQ", kind, fnv1a64(stored) & NONE32, len(stored), len(data), offset))
+                       + stored)
         out.append(checked(struct.pack("<IIQQQ", 0, fnv1a64(b"") & NONE32, 0, 0, 0)))
         place = os.path.join(directory, self.run, "0")
         os.makedirs(place, exist_ok=True)

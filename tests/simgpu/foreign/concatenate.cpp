@@ -1,5 +1,5 @@
-// ATen/native/cuda/Shape.cu: torch.cat of contiguous tensors. grid.y is the number of inputs, and they are described in the
-// kernel's own parameters.
+// ATen/native/cuda/Shape.cu: torch.cat of contiguous tensors. grid.y is the number of inputs, and they are described in
+// the kernel's own parameters.
 #include <cstdlib>
 #include <cstring>
 
@@ -43,8 +43,8 @@ size_t place(const Shape& result, int along, uint32_t size, uint32_t element) {
     return offset + static_cast<size_t>(element) * result.strides[0];
 }
 
-// `bytes` are copied at a time: an element, or (in the kernel that is called vectorized) a vector of `vector` elements, which
-// strides and the shape count in then.
+// `bytes` are copied at a time: an element, or (in the kernel that is called vectorized) a vector of `vector` elements,
+// which strides and the shape count in then.
 template <int dimensions, size_t bytes, uint32_t vector>
 void concatenate(void** args) {
     char* result = argument<char*>(args, 0);

@@ -1,5 +1,5 @@
-// ATen/native/cuda/CUDALoops.cuh: one function of one element of each operand. Its parameter is the function's object, laid out
-// as here. Operand 0 is the result.
+// ATen/native/cuda/CUDALoops.cuh: one function of one element of each operand. Its parameter is the function's object,
+// laid out as here. Operand 0 is the result.
 #include <cstring>
 #include <map>
 #include <tuple>

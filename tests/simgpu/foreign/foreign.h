@@ -1,9 +1,9 @@
-// The kernels of real programs that are computed on the host after all: those of PyTorch whose results decide what a program
-// does next (fills, copies, comparisons, sums, a maximum, a concatenation), so that a flag that is read back and an object
-// that is sent as bytes are right. Everything else that nvcc compiled computes nothing.
+// The kernels of real programs that are computed on the host after all: those of PyTorch whose results decide what a
+// program does next (fills, copies, comparisons, sums, a maximum, a concatenation), so that a flag that is read back
+// and an object that is sent as bytes are right. Everything else that nvcc compiled computes nothing.
 //
-// A kernel is known by its mangled name. Its arguments have no description on the host, so each file here repeats the layout
-// that PyTorch's headers give them.
+// A kernel is known by its mangled name. Its arguments have no description on the host, so each file here repeats the
+// layout that PyTorch's headers give them.
 #pragma once
 
 #include <string>

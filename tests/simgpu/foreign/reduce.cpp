@@ -1,4 +1,5 @@
-// ATen/native/cuda/Reduce.cuh: sums, the largest, the smallest, whether any or all. The kernel has one parameter, a ReduceOp.
+// ATen/native/cuda/Reduce.cuh: sums, the largest, the smallest, whether any or all. The kernel has one parameter, a
+// ReduceOp.
 #include <cmath>
 #include <cstring>
 #include <map>

@@ -1,7 +1,7 @@
-// The calls of cuBLAS and cuBLASLt that training makes. They compute nothing: each launches one kernel of that name on the
-// stream of the call. Preloaded, so that they win over the real libraries, which a framework's run path finds; everything
-// else of cuBLAS stays real. Signatures as in cublas_api.h and cublasLt.h of CUDA 13, whose headers are in packages of
-// their own; a status is an int, 0 success.
+// The calls of cuBLAS and cuBLASLt that training makes. They compute nothing: each launches one kernel of that name on
+// the stream of the call. Preloaded, so that they win over the real libraries, which a framework's run path finds;
+// everything else of cuBLAS stays real. Signatures as in cublas_api.h and cublasLt.h of CUDA 13, whose headers are in
+// packages of their own; a status is an int, 0 success.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// NCCL API: ncclBcast, which calls ncclBroadcast through the PLT as the real one does. In a file of its own, so that the
-// compiler cannot shorten the way.
+// NCCL API: ncclBcast, which calls ncclBroadcast through the PLT as the real one does. In a file of its own, so that
+// the compiler cannot shorten the way.
 #include "nvtx.h"
 #include "vendor.h"
 

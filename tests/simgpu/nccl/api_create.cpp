@@ -191,7 +191,8 @@ NCCL_EXPORT(ncclResult_t, ncclCommShrink,
             return ncclInvalidArgument;
         }
         if (flags & NCCL_SHRINK_ABORT) {
-            // Everything launched so far ends, what is still queued included: with the flag down again it would hang anew.
+            // Everything launched so far ends, what is still queued included: with the flag down again it would hang
+            // anew.
             parent->abort = true;
             std::unique_lock lock(parent->lock);
             parent->plan_ended.wait(lock, [&] { return parent->plans_queued == 0; });

@@ -1,5 +1,5 @@
-// NCCL API: the host side of the device API. There are no device communicators here: teams answer honestly (every rank is
-// its own island but in the world team), everything that would hand out device resources is refused.
+// NCCL API: the host side of the device API. There are no device communicators here: teams answer honestly (every rank
+// is its own island but in the world team), everything that would hand out device resources is refused.
 #include <cstring>
 
 #include "comm.h"

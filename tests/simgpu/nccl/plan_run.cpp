@@ -169,8 +169,8 @@ void Runner::consume(const CollectiveOp& op, size_t offset, size_t bytes, int ph
     }
 }
 
-// All transfers of a group progress together. Per peer and direction they are served in order, one chunk at a time; a send
-// is over when its receiver took the last chunk.
+// All transfers of a group progress together. Per peer and direction they are served in order, one chunk at a time; a
+// send is over when its receiver took the last chunk.
 bool Runner::transfers(std::vector<TransferOp> ops) {
     struct Progress {
         size_t posted = 0;

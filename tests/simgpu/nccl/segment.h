@@ -1,8 +1,8 @@
 // The memory that the members of one communicator share, and how they wait in it.
 //
-// Layout: Header, one Member per rank, two staging slots per rank (collectives, double buffered), one mailbox per ordered
-// pair for send/recv and one for one-sided messages. The file is sparse: only what is used takes memory. It is unlinked
-// by the last member to arrive, so that a running job leaves nothing behind however it dies.
+// Layout: Header, one Member per rank, two staging slots per rank (collectives, double buffered), one mailbox per
+// ordered pair for send/recv and one for one-sided messages. The file is sparse: only what is used takes memory. It is
+// unlinked by the last member to arrive, so that a running job leaves nothing behind however it dies.
 #pragma once
 
 #include <atomic>

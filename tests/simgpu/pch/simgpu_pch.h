@@ -1,4 +1,5 @@
-// Precompiled: what nearly every file of the stand-ins includes. Not cuda.h: the driver asks it for names that others must not see.
+// Precompiled: what nearly every file of the stand-ins includes. Not cuda.h: the driver asks it for names that others
+// must not see.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>

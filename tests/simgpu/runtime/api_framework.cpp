@@ -1,5 +1,5 @@
-// Runtime API: what frameworks import beyond the calls of a training loop: attributes, occupancy, libraries, memory pools,
-// user objects, symbols, sharing between processes. Most answer like one ordinary GPU and change nothing.
+// Runtime API: what frameworks import beyond the calls of a training loop: attributes, occupancy, libraries, memory
+// pools, user objects, symbols, sharing between processes. Most answer like one ordinary GPU and change nothing.
 #include <cstring>
 #include <map>
 #include <mutex>

@@ -13,8 +13,8 @@ enum ExitCode {
     kExitTimeout = 124,
 };
 
-// Says "rank N: ..." on stderr and ends the process at once: no destructor may wait for a device that hangs. Of several threads the
-// first to call this or begin_end() does; the others wait for it.
+// Says "rank N: ..." on stderr and ends the process at once: no destructor may wait for a device that hangs. Of several
+// threads the first to call this or begin_end() does; the others wait for it.
 [[noreturn, gnu::format(printf, 2, 3)]] void die(ExitCode code, const char* format, ...);
 // For who must still do something before die() that lets other threads find errors.
 void begin_end();

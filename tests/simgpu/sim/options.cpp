@@ -41,7 +41,8 @@ usage: titan-sim [options]
     --gradients MODE       sharded (reduce-scatter, all-gather) or allreduce  (default sharded)
 
   When things go wrong
-    --hang-timeout-s S     a rank whose step takes longer aborts its communicators and ends with 5; 0 = never (default 0)
+    --hang-timeout-s S     a rank whose step takes longer aborts its communicators and ends with 5;
+                           0 = never (default 0)
     --timeout-s S          the launcher kills everything after this time, status 124    (default 300)
     --fail-fast            when one rank fails, end the others; --keep-going is the default
     --pid-file FILE        lines "rank pid", so that tests can signal ranks; written when all are started

@@ -1,5 +1,5 @@
-// The calls that a tracer stands in front of: forms for per-thread default streams, entry points by name, copies of every
-// shape, words that streams write and wait for, names.
+// The calls that a tracer stands in front of: forms for per-thread default streams, entry points by name, copies of
+// every shape, words that streams write and wait for, names.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <sys/mman.h>

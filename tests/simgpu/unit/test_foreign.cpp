@@ -1,4 +1,5 @@
-// Kernels of PyTorch that are computed on the host, by the names that its wheel registers and with its arguments' layout.
+// Kernels of PyTorch that are computed on the host, by the names that its wheel registers and with its arguments'
+// layout.
 #include <cuda.h>
 #include <dlfcn.h>
 

@@ -33,7 +33,8 @@ Scenario two_orders() {
     return job;
 }
 
-// The abort of the communicator in which the rank waits lets the program go on to the other, which the others have called by then, too.
+// The abort of the communicator in which the rank waits lets the program go on to the other, which the others have
+// called by then, too.
 void abort_and_go_on(Scenario& job, int rank, uint64_t aborted_ticks) {
     auto& ring = job.ring(rank);
     auto& waiting = ring.call(ring.next_ticket() - 1);

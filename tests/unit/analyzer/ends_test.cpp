@@ -395,9 +395,9 @@ TEST_CASE("who skipped a step of a pipeline is named after all watchdogs aborted
 
 namespace {
 
-// The calls of dp wait for those of tp on another stream, so rank 3 has made the one that rank 1 waits in while rank 2 does not
-// come to tp. Then `killed` ends; the others live on, or are told to end a second later.
-// `life_ns`: after the others' dumps.
+// The calls of dp wait for those of tp on another stream, so rank 3 has made the one that rank 1 waits in while rank 2
+// does not come to tp. Then `killed` ends; the others live on, or are told to end a second later. `life_ns`: after the
+// others' dumps.
 Played killed_in_a_wait(int killed, const std::string& reason, double waited_s, bool others_live,
                         int64_t life_ns = -1000 * kMs) {
     constexpr uint64_t kStream = 0x61;

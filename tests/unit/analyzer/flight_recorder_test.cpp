@@ -31,8 +31,8 @@ std::string entry(const std::string& name, int collective, int p2p, const std::s
                   const std::string& rest = "") {
     return R"({"record_id": 0, "process_group": ["0", "default_pg"], "profiling_name": ")" + name +
            R"(", "collective_seq_id": )" + std::to_string(collective) + R"(, "p2p_seq_id": )" + std::to_string(p2p) +
-           R"(, "time_created_ns": 1000, "input_sizes": [[4, 4]], "input_dtypes": ["Float"], "output_sizes": [[4, 4]], )" +
-           R"("state": ")" + state + R"(", "retired": false)" + rest + "}";
+           R"(, "time_created_ns": 1000, "input_sizes": [[4, 4]], "input_dtypes": ["Float"], )" +
+           R"("output_sizes": [[4, 4]], "state": ")" + state + R"(", "retired": false)" + rest + "}";
 }
 
 std::string dump_text(const std::string& entries, const std::string& version = "2.10",

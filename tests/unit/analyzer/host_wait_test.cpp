@@ -36,7 +36,8 @@ TEST_CASE("a host in a stream's synchronisation waits for the stream's own call,
 }
 
 TEST_CASE("a rank that waits for its own kernel is the one that is missing, whatever else it has in flight") {
-    // Rank 1 has a call of its own in flight on another stream, but its host waits for a kernel: that call does not hold it.
+    // Rank 1 has a call of its own in flight on another stream, but its host waits for a kernel: that call does not
+    // hold it.
     for (const bool recorded : {true, false}) {
         ScenarioOptions options = with_marks();
         options.cuda_calls = recorded;

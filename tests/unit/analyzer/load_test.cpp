@@ -171,7 +171,8 @@ TEST_CASE("two jobs with one run id in one directory are told apart") {
     CHECK(diagnose(*run).findings[0].ranks == ranks({0}));
 }
 
-// Of a job of two nodes that lost a rank of the second one and started again: only the second node counts an attempt more.
+// Of a job of two nodes that lost a rank of the second one and started again: only the second node counts an attempt
+// more.
 struct Restarted {
     TemporaryDirectory place;
     explicit Restarted(const std::set<int>& no_second_dump = {}) {

@@ -28,7 +28,8 @@ std::string json_rank(int rank, int pid, int all_reduces, int async_error = 0) {
 }
 
 std::string ras_json(const std::string& ranks, const std::string& missing, int size) {
-    return R"({"nccl_version":"2.29.1","timestamp":"2026-11-22 08:00:00","communicators":[{"hash":"0xae94","secondary_hash":"0xb7:0xb8","size":)" +
+    return R"({"nccl_version":"2.29.1","timestamp":"2026-11-22 08:00:00",)"
+           R"("communicators":[{"hash":"0xae94","secondary_hash":"0xb7:0xb8","size":)" +
            std::to_string(size) + R"(,"ranks":[)" + ranks + R"(],"missing_ranks":[)" + missing + R"(]}],"ras":{}})";
 }
 

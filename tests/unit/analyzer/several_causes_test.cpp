@@ -10,7 +10,8 @@ using titan::analyzer::Liveness;
 using titan::analyzer::Process;
 
 TEST_CASE("a rank that stands still before a call that is queued behind the cause is named, too") {
-    // Nobody waits in what rank 1 has not called: rank 3 hangs in an earlier call, because rank 0 holds up rank 1's stream.
+    // Nobody waits in what rank 1 has not called: rank 3 hangs in an earlier call, because rank 0 holds up rank 1's
+    // stream.
     for (const bool second : {true, false}) {
         CAPTURE(second);
         Scenario job(4);

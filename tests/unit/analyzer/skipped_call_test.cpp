@@ -1,4 +1,5 @@
-// A call that was left out looks much like one that is only late, or in another order, or captured, or forgotten by the ring.
+// A call that was left out looks much like one that is only late, or in another order, or captured, or forgotten by the
+// ring.
 #include <doctest/doctest.h>
 
 #include "played.h"

@@ -1,5 +1,5 @@
-// PyTorch jobs whose hosts run ahead of their GPUs, as timed Flight Recorder files tell of them: durations are exact, when
-// a call ended is when the watchdog came to look, and every host makes its calls in time.
+// PyTorch jobs whose hosts run ahead of their GPUs, as timed Flight Recorder files tell of them: durations are exact,
+// when a call ended is when the watchdog came to look, and every host makes its calls in time.
 #pragma once
 
 #include <algorithm>

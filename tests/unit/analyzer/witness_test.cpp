@@ -111,7 +111,10 @@ TEST_CASE("the traceback in torchrun's list ends in the exception") {
 
 TEST_CASE("an error file tells the exception, its place and its time; its path whose it is") {
     const std::string text =
-        R"({"message": {"message": "RuntimeError: boom\nsecond line", "extraInfo": {"py_callstack": "Traceback (most recent call last):\n  File \"/a/torch/__init__.py\", line 357, in wrapper\n    return f()\n  File \"/job/train.py\", line 7, in main\n    raise\nRuntimeError: boom\n", "timestamp": "1795336072"}}})";
+        R"({"message": {"message": "RuntimeError: boom\nsecond line", "extraInfo": {"py_callstack": )"
+        R"("Traceback (most recent call last):\n  File \"/a/torch/__init__.py\", line 357, in wrapper\n)"
+        R"(    return f()\n  File \"/job/train.py\", line 7, in main\n    raise\nRuntimeError: boom\n", )"
+        R"("timestamp": "1795336072"}}})";
     WitnessFile file;
     file.path = "/logs/none_x/attempt_1/2/error.json";
     file.label = "attempt_1/2/error.json";

@@ -87,7 +87,8 @@ TEST_CASE("groups, status, and newer keys") {
         R"({"version": "2.10", "rank": 3, "host_name": "gpu-17", "comm_lib_version": "2.28.9",
             "nccl_comm_state": {"0x1": {"a": "b"}},
             "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"},
-                          "1": {"name": "1", "desc": "tp", "ranks": [2, 3]}, "": {"name": "", "desc": "", "ranks": "[]"}},
+                          "1": {"name": "1", "desc": "tp", "ranks": [2, 3]},
+                          "": {"name": "", "desc": "", "ranks": "[]"}},
             "pg_status": {"0": {"last_enqueued_collective": "5", "last_started_collective": -1,
                                 "last_completed_collective": 4}}})");
     REQUIRE(dump);

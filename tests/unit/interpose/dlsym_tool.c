@@ -1,5 +1,5 @@
-/* A second preloaded library, behind titantrace: it wraps malloc by dlsym, which it needs before any constructor has run, and
- * asks for what comes next after itself. */
+/* A second preloaded library, behind titantrace: it wraps malloc by dlsym, which it needs before any constructor has
+ * run, and asks for what comes next after itself. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>

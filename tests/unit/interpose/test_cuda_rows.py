@@ -47,7 +47,8 @@ LATER = {
     "CUlibrary": 12000, "CUlibraryOption": 12000, "CUDA_GRAPH_INSTANTIATE_PARAMS": 12000,
     "CUgraphExecUpdateResultInfo": 12000, "CUdriverProcAddressQueryResult": 12000, "CUgraphNodeParams": 12020,
     "CUgraphEdgeData": 12030, "CU_GRAPH_NODE_TYPE_CONDITIONAL": 12030, "CUmemcpyAttributes_v1": 12080,
-    "CUDA_MEMCPY3D_BATCH_OP_v1": 12080, "CUgreenCtx": 12040, "CUmemDecompressParams": 12060, "cudaGraphInstantiateParams": 12000, "cudaDriverEntryPointQueryResult": 12000,
+    "CUDA_MEMCPY3D_BATCH_OP_v1": 12080, "CUgreenCtx": 12040, "CUmemDecompressParams": 12060,
+    "cudaGraphInstantiateParams": 12000, "cudaDriverEntryPointQueryResult": 12000,
     "cudaKernel_t": 12010, "cudaGraphEdgeData": 12030, "cudaLibrary_t": 12080,
     "cudaExecutionContext_t": 13010, "cudaMemcpyAttributes": 12080, "cudaMemcpy3DBatchOp": 12080,
 }

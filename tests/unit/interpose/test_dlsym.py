@@ -9,7 +9,8 @@ import tempfile
 import unittest
 
 options = argparse.Namespace()
-HANDED_OUT = ("our name by handle", "our name of the whole program", "our name next, from the program", "wrapper of copy")
+HANDED_OUT = ("our name by handle", "our name of the whole program", "our name next, from the program",
+              "wrapper of copy")
 
 
 class Dlsym(unittest.TestCase):
@@ -31,7 +32,8 @@ class Dlsym(unittest.TestCase):
                    TITANTRACE_DIR=self.directory.name, **variables)
         if preload:
             env["LD_PRELOAD"] = ":".join(map(str, preload))
-        ran = subprocess.run([options.program, options.nccl, *copies], env=env, capture_output=True, text=True, check=False)
+        ran = subprocess.run([options.program, options.nccl, *copies], env=env, capture_output=True, text=True,
+                             check=False)
         self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran.stdout)
         return dict(line.split(": ", 1) for line in ran.stdout.splitlines())
 
@@ -64,7 +66,8 @@ class Dlsym(unittest.TestCase):
         self.assertEqual(of_copies(traced), of_copies(plain))
         self.assertEqual(len(of_copies(plain)), 4)
         # The stand-in NCCL was asked for the function first, so it has the first of three thunks.
-        self.assertEqual([traced[f"wrapper of copy {number}"] for number in (1, 2, 3, 4)], ["ours", "ours", "none", "none"])
+        self.assertEqual([traced[f"wrapper of copy {number}"] for number in (1, 2, 3, 4)],
+                         ["ours", "ours", "none", "none"])
 
 
 if __name__ == "__main__":

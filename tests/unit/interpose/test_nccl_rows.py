@@ -1,4 +1,5 @@
-"""interpose/nccl.def against NVIDIA's nccl.h: nothing that communicates is missing, and an older nccl.h still compiles."""
+"""interpose/nccl.def against NVIDIA's nccl.h: nothing that communicates is missing, and an older nccl.h still
+compiles."""
 import argparse
 import pathlib
 import re
@@ -72,7 +73,8 @@ class Rows(unittest.TestCase):
         for version in (21801, 22203, 22703, 22902):
             with self.subTest(nccl=version), tempfile.TemporaryDirectory() as include:
                 text = older_header(version)
-                later = [name for name, since in rows().items() if since > version and re.search(rf"^\s*ncclResult_t\s+{name}\(", text, re.M)]
+                later = [name for name, since in rows().items() if since > version
+                         and re.search(rf"^\s*ncclResult_t\s+{name}\(", text, re.M)]
                 self.assertFalse(later, "the header is not older yet")
                 pathlib.Path(include, "nccl.h").write_text(text)
                 result = compile_wrappers(include)

@@ -2,8 +2,8 @@
 
     test_plugin_abi.py --root DIR --nccl-source DIR [--nccl-source DIR ...]
 
-NCCL ships these headers with its sources only, so that the test needs checkouts (2.23.4 for v1, 2.29.2 for the rest, say);
-each is held against the versions that it has.
+NCCL ships these headers with its sources only, so that the test needs checkouts (2.23.4 for v1, 2.29.2 for the rest,
+say); each is held against the versions that it has.
 """
 import argparse
 import pathlib
@@ -66,7 +66,8 @@ def assertions(version):
 
 def bits():
     for name, ours in (("Coll", "kColl"), ("P2p", "kP2p"), ("ProxyOp", "kProxyOp"), ("ProxyStep", "kProxyStep"),
-                       ("KernelCh", "kKernelCh"), ("GroupApi", "kGroupApi"), ("CollApi", "kCollApi"), ("P2pApi", "kP2pApi")):
+                       ("KernelCh", "kKernelCh"), ("GroupApi", "kGroupApi"), ("CollApi", "kCollApi"),
+                       ("P2pApi", "kP2pApi")):
         yield name, f"(int)ncclProfile{name} == (int)titan::interpose::plugin_abi::{ours}"
 
 
@@ -87,7 +88,8 @@ class Layouts(unittest.TestCase):
             header, versions = headers(source)
             text = header.read_text()
             checks = [check for version in versions for check in assertions(version)]
-            checks += [check for name, check in bits() if f"ncclProfile{name} " in text or f"ncclProfile{name}=" in text]
+            checks += [check for name, check in bits() if f"ncclProfile{name} " in text
+                       or f"ncclProfile{name}=" in text]
             result = self.compile(header, checks)
             self.assertEqual(result.returncode, 0, f"{source}:\n{result.stderr[:4000]}")
             seen |= set(versions)

@@ -1,4 +1,5 @@
-/* titantrace.h from C99, linked with nothing: no-ops without the tracer, recorded with it. Prints what titan_dump says. */
+/* titantrace.h from C99, linked with nothing: no-ops without the tracer, recorded with it. Prints what titan_dump says.
+ */
 #include "titantrace.h"
 
 #include <stdio.h>

@@ -13,7 +13,8 @@ options = argparse.Namespace()
 def run(program, directory, **variables):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TITANTRACE") and k != "RANK"}
     environment.update(TITANTRACE_DIR=f"{directory}/dumps", TITANTRACE_RING_DIR=str(directory), **variables)
-    return subprocess.run([program], capture_output=True, text=True, env=environment, check=True, timeout=60).stdout.strip()
+    return subprocess.run([program], capture_output=True, text=True, env=environment, check=True,
+                          timeout=60).stdout.strip()
 
 
 class Markers(unittest.TestCase):

@@ -8,7 +8,8 @@
         with titantrace.span("forward"):
             ...
 
-Thin calls of the C functions in titantrace.h. Without the preload (titan-run) every call does nothing, and none ever raises.
+Thin calls of the C functions in titantrace.h. Without the preload (titan-run) every call does nothing, and none ever
+raises.
 """
 import ctypes as _ctypes
 import os as _os
@@ -72,7 +73,8 @@ def active() -> bool:
 
 
 def step(number: int) -> None:
-    """The training step that begins now, for the whole process. What is not an int is ignored: a tensor would have to be fetched."""
+    """The training step that begins now, for the whole process. What is not an int is ignored: a tensor would have to
+    be fetched."""
     if isinstance(number, int):
         _step(number)
 
@@ -98,7 +100,8 @@ def event(name: str) -> None:
 
 
 def metric(name: str, value: float) -> None:
-    """A number at this moment ("loss", 2.31). What is not a float or an int is ignored: a tensor would have to be fetched."""
+    """A number at this moment ("loss", 2.31). What is not a float or an int is ignored: a tensor would have to be
+    fetched."""
     if isinstance(value, (float, int)):
         try:
             _metric(_bytes(name), float(value))
@@ -112,5 +115,6 @@ def label(key: str, value: object) -> None:
 
 
 def dump(reason: str = "asked for from Python") -> bool:
-    """Asks every rank of the job for a dump and waits, 10 s at most, until this rank's is written. False when it is not."""
+    """Asks every rank of the job for a dump and waits, 10 s at most, until this rank's is written. False when it is
+    not."""
     return _dump(_bytes(reason)) == 0

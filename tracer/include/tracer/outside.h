@@ -1,5 +1,6 @@
-// What a tool may do for a traced process that cannot do it itself, because it is stopped, stuck or gone: write the dump of
-// its ring, and read from outside where its threads stand. Not part of the guest: a library of its own, for tools.
+// What a tool may do for a traced process that cannot do it itself, because it is stopped, stuck or gone: write the
+// dump of its ring, and read from outside where its threads stand. Not part of the guest: a library of its own, for
+// tools.
 //
 // Not thread-safe. No exceptions but std::bad_alloc.
 #pragma once
@@ -39,7 +40,8 @@ std::string write_outside_dump(const OutsideDump& dump, const std::string& direc
 std::string write_outside_dump_to_fallback(const OutsideDump& dump);
 
 // Threads of another process with what /proc tells of them and, where the system lets us read its memory, their Python
-// frames. `note`: what to say about all of them. Never stops or touches that process: frames of one that runs may be torn.
+// frames. `note`: what to say about all of them. Never stops or touches that process: frames of one that runs may be
+// torn.
 std::vector<char> collect_outside_stacks(pid_t pid, const std::string& note);
 
 }  // namespace titan::tracer

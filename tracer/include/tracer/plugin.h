@@ -1,11 +1,12 @@
 // What NCCL's profiler plugin interface tells, whatever its version: interpose/plugin.cpp translates into these.
 //
-// The interface sees every NCCL copy, also one that is statically linked or loaded so that no wrapper stands in front of
-// it. A call that a wrapper has recorded is not recorded again: it is only given its channels. A call that no wrapper saw
-// becomes an entry flagged kFromPlugin.
+// The interface sees every NCCL copy, also one that is statically linked or loaded so that no wrapper stands in front
+// of it. A call that a wrapper has recorded is not recorded again: it is only given its channels. A call that no
+// wrapper saw becomes an entry flagged kFromPlugin.
 //
 // Handles are what NCCL carries from one callback to the next. They are numbers (what, which process, which ring
-// ticket), checked at every use: NCCL may hand in stale ones, ones of another process, or none. 0 is "nothing to follow".
+// ticket), checked at every use: NCCL may hand in stale ones, ones of another process, or none. 0 is "nothing to
+// follow".
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
 // What the wrappers (interpose/) may ask of the tracer: mark a call as begun, mark it as returned. Everything else is
 // private to the tracer.
 //
-// Pattern of every wrapper: `Call call; if (!enter_x(call, ...)) return real(...); result = real(...); leave_x(call, ...)`.
-// enter_* returns false when the call must not be recorded: the tracer is off or could not start, or this call is nested
-// inside one that is already recorded. Between enter and leave no lock is held. Handles travel as plain addresses: this
-// layer includes no vendor header.
+// Pattern of every wrapper: `Call call; if (!enter_x(call, ...)) return real(...); result = real(...); leave_x(call,
+// ...)`. enter_* returns false when the call must not be recorded: the tracer is off or could not start, or this call
+// is nested inside one that is already recorded. Between enter and leave no lock is held. Handles travel as plain
+// addresses: this layer includes no vendor header.
 //
 // Thread words: hot = no lock, allocation, system call or I/O; cold = may do those, still never throws or exits.
 #pragma once
@@ -100,7 +100,8 @@ enum class FunctionKind : uint8_t { kNone, kRuntimeSymbol, kDriverHandle };
 
 struct Bindings {
     ApiNames apis;
-    // Writes the (mangled) name of a kernel, as the CUDA that `real` belongs to knows it; false when nobody knows. cold.
+    // Writes the (mangled) name of a kernel, as the CUDA that `real` belongs to knows it; false when nobody knows.
+    // cold.
     bool (*kernel_name)(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes);
     bool (*find_driver)(DriverApi&);  // fills in libcuda's functions; false when no libcuda is loaded
     int (*nccl_version)();            // ncclGetVersion, 0 unknown
@@ -149,9 +150,9 @@ void leave_cuda(Call& call, int result);
 // As enter_mark, for CUDA's calls, which never start a session.
 bool enter_cuda_mark(Call& call, uint16_t api, const void* object);
 
-// Do the interposed CUDA calls record? Not with TITANTRACE_CUDA=off, nor while CUPTI's callbacks do. The marks of captures and
-// graphs stay on: a collective's device progress depends on them. Wrappers ask before enter_cuda and enter_query; launches
-// look themselves. any-thread.
+// Do the interposed CUDA calls record? Not with TITANTRACE_CUDA=off, nor while CUPTI's callbacks do. The marks of
+// captures and graphs stay on: a collective's device progress depends on them. Wrappers ask before enter_cuda and
+// enter_query; launches look themselves. any-thread.
 [[gnu::visibility("hidden")]] extern std::atomic<bool> cuda_interposed;
 inline bool cuda_is_interposed() { return cuda_interposed.load(std::memory_order_relaxed); }
 void set_cuda_interposed(bool interposed);
@@ -167,9 +168,9 @@ struct StreamWork {
 
 enum class WorkState : uint32_t { kNotRecorded = 0, kEntered, kUnnamed };
 
-// What a wrapper may look at itself: is the calling thread inside a recorded call? Never null: a thread that has recorded nothing
-// has the state of nobody. initial-exec: the library is in the process from its start, so the access is one instruction and
-// never allocates.
+// What a wrapper may look at itself: is the calling thread inside a recorded call? Never null: a thread that has
+// recorded nothing has the state of nobody. initial-exec: the library is in the process from its start, so the access
+// is one instruction and never allocates.
 struct Nesting {
     uintptr_t inside;  // where on the stack a recorded call is under way, 0 outside
 };
@@ -181,11 +182,12 @@ WorkState enter_work(const void* stream, const void* object, uint64_t api, uint6
 WorkState enter_kernel(const void* stream, const void* function, uint64_t api, uint64_t blocks);
 int leave_work(int result);  // returns it, so that a wrapper can end with a jump
 
-// leave_work of a kernel whose name is new. CUDA is asked after the launch, because asking before would be one more thing that
-// could load a module, and only after success. `real` is the launch function, to ask the same CUDA.
+// leave_work of a kernel whose name is new. CUDA is asked after the launch, because asking before would be one more
+// thing that could load a module, and only after success. `real` is the launch function, to ask the same CUDA.
 int leave_unnamed(int result, FunctionKind kind, const void* function, const void* real);
 
-// The same as CUPTI's callbacks tell it, while the wrappers do not record: the kernel's name comes along, or is null. hot.
+// The same as CUPTI's callbacks tell it, while the wrappers do not record: the kernel's name comes along, or is null.
+// hot.
 bool enter_reported_work(Call& call, uint16_t api, const StreamWork& work, const char* kernel);
 void leave_reported_work(Call& call);
 // Modules are about to be unloaded: the handles of their kernels may come back for others. cold.

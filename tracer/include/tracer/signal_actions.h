@@ -8,7 +8,8 @@
 
 namespace titan::tracer {
 
-// False before the session, for every signal that is not ours, and in a vfork child, whose actions are not its parent's.
+// False before the session, for every signal that is not ours, and in a vfork child, whose actions are not its
+// parent's.
 bool owns_signal(int number);
 
 // sigaction(2) on the program's action of an owned signal.

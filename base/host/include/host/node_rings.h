@@ -10,8 +10,8 @@
 
 namespace titan {
 
-// Where rings may lie: in `chosen` and nowhere else, or where that is empty in TITANTRACE_RING_DIR or /dev/shm, and in /tmp, where
-// tracers go that find no room there.
+// Where rings may lie: in `chosen` and nowhere else, or where that is empty in TITANTRACE_RING_DIR or /dev/shm, and in
+// /tmp, where tracers go that find no room there.
 using RingDirectories = std::vector<std::string>;
 RingDirectories ring_directories(const std::string& chosen);
 

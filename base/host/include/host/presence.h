@@ -1,4 +1,5 @@
-// Does a process still live? A pid alone says nothing: it is reused, and it belongs to a namespace and to one boot of a machine.
+// Does a process still live? A pid alone says nothing: it is reused, and it belongs to a namespace and to one boot of a
+// machine.
 #pragma once
 
 #include <sys/types.h>
@@ -44,7 +45,8 @@ Halt halt_named(std::string_view name);
 // By the state of its main thread and the kernel's function that it waits in.
 Halt halt_of(char state, std::string_view wait_channel);
 Halt halt_of_process(pid_t pid);  // of our namespace
-// By its /proc/PID/cgroup and the control groups below `root`: kernels from 6.1 on show a frozen process as what it was before.
+// By its /proc/PID/cgroup and the control groups below `root`: kernels from 6.1 on show a frozen process as what it was
+// before.
 bool is_frozen(std::string_view groups, const std::string& root);
 
 }  // namespace titan

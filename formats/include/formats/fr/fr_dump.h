@@ -1,8 +1,9 @@
-// A PyTorch Flight Recorder dump of one process, as plain values; from the tree of either encoding. Dumps of all versions
-// 2.x are taken (PyTorch 2.4 and later): what a version lacks is unknown, what it adds beyond this is left out, and what
-// has another type than it should is an error that names the place, such as entries[3].input_sizes[0].
+// A PyTorch Flight Recorder dump of one process, as plain values; from the tree of either encoding. Dumps of all
+// versions 2.x are taken (PyTorch 2.4 and later): what a version lacks is unknown, what it adds beyond this is left
+// out, and what has another type than it should is an error that names the place, such as entries[3].input_sizes[0].
 //
-// Facts: torch/csrc/distributed/c10d/FlightRecorder.hpp, FlightRecorderDetail.hpp and torch/distributed/flight_recorder.
+// Facts: torch/csrc/distributed/c10d/FlightRecorder.hpp, FlightRecorderDetail.hpp and
+// torch/distributed/flight_recorder.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-/* As much of libcupti as a subscriber of API callbacks meets: a few callbacks by CUPTI's own numbers and names, one subscriber, and
- * a function by which the test plays CUDA. */
+/* As much of libcupti as a subscriber of API callbacks meets: a few callbacks by CUPTI's own numbers and names, one
+ * subscriber, and a function by which the test plays CUDA. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

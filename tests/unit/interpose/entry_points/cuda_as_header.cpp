@@ -1,4 +1,5 @@
-// What cuda.h means by the names in the table, row by row: its macros are read, nothing of it is called. Compiled twice.
+// What cuda.h means by the names in the table, row by row: its macros are read, nothing of it is called. Compiled
+// twice.
 #include <cuda.h>
 
 #define TEXT_OF(word) #word

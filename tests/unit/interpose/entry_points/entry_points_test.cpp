@@ -175,8 +175,8 @@ TEST_CASE("the newest forms are those that the installed cuda.h means") {
     }
 }
 
-// cuda.h 12 means cuGraphInstantiateWithFlags by this name, and so does a driver from a version on that no header tells: the
-// wrapper of the form with more parameters hands on those of either.
+// cuda.h 12 means cuGraphInstantiateWithFlags by this name, and so does a driver from a version on that no header
+// tells: the wrapper of the form with more parameters hands on those of either.
 TEST_CASE("cuGraphInstantiate is always taken for its longer form") {
     void* const other = in_driver("cuGraphInstantiateWithFlags");
     CHECK(ask("cuGraphInstantiate", other, 11040, kLegacy) == "cuGraphInstantiate_v2");

@@ -1,4 +1,5 @@
-// NCCL's part in its profiler plugin interface, one event at a time: looks the plugin up by version and calls it as NCCL does.
+// NCCL's part in its profiler plugin interface, one event at a time: looks the plugin up by version and calls it as
+// NCCL does.
 #pragma once
 
 #include <cstddef>

@@ -454,7 +454,8 @@ TEST_CASE("a group or call that NCCL never ends, because it failed, does not dea
     nccl.close(context);
 }
 
-TEST_CASE("a call that was never launched, of a communicator that is gone, is not taken for one of a new communicator") {
+TEST_CASE(
+    "a call that was never launched, of a communicator that is gone, is not taken for one of a new communicator") {
     FakeNccl newest(6);
     void* const gone = newest.open(0x7200, 2, 0);
     newest.start_group(gone, 2);

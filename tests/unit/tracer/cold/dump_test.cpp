@@ -101,7 +101,8 @@ TEST_CASE("numbers go on, the last three stay, nothing is overwritten") {
     other["TITANTRACE_RING_DIR"] = scratch.path("");  // of another node: on the same it would save the first one's ring
     CHECK(run_child(other, [] { return dump_times(1); }) == 0);
     CHECK(scratch.dump_names().size() == 4);
-    // The directory is not listed: one that comes later takes the first number that is free, whatever those before it had.
+    // The directory is not listed: one that comes later takes the first number that is free, whatever those before it
+    // had.
     CHECK(run_child(environment, [] { return dump_times(1); }) == 0);
     CHECK(scratch.dump_names() == Names{"rank00000.0.titan", "rank00000.2.titan", "rank00000.3.titan",
                                         "rank00000.4.titan", "rank00001.0.titan"});

@@ -149,7 +149,8 @@ TEST_CASE("a rank that ended in order is in the dump of the others") {
     CHECK(has(meta(scratch, "rank00001.0.titan"), "had exited"));
 }
 
-// As Python does at Ctrl-C: a handler, then once more without one. The second time must not call the first one's dump missing.
+// As Python does at Ctrl-C: a handler, then once more without one. The second time must not call the first one's dump
+// missing.
 TEST_CASE("a rank that dumped when it was told to end is not saved by another") {
     Scratch scratch;
     auto environment = rank_environment(scratch, 0, 2);

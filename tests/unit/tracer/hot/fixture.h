@@ -1,4 +1,5 @@
-// A real session in this process, with its ring in a directory of the test's own, and calls as a wrapper would make them.
+// A real session in this process, with its ring in a directory of the test's own, and calls as a wrapper would make
+// them.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// A process is killed after every instruction that changed its ring, and the ring that it leaves behind is read as that of any
-// dead rank: what is told of it must be whole. The calls run one instruction at a time (ptrace), so that the tracer's own code
-// is tested at every visible step of the slot protocol, and needs no hook for it.
+// A process is killed after every instruction that changed its ring, and the ring that it leaves behind is read as that
+// of any dead rank: what is told of it must be whole. The calls run one instruction at a time (ptrace), so that the
+// tracer's own code is tested at every visible step of the slot protocol, and needs no hook for it.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -42,8 +42,8 @@ using Bytes = std::vector<std::byte>;
 std::string span_of(uint64_t round) { return "span number " + std::to_string(round); }
 void* address_of(uint64_t kind, uint64_t round) { return reinterpret_cast<void*>(kind << 32 | round << 4); }
 
-// Calls of all kinds, all arguments of their own. Tickets: collectives 2 * round - 1 and 2 * round (0 made the communicator),
-// markers 2 * round - 2 and 2 * round - 1, CUDA calls round - 1.
+// Calls of all kinds, all arguments of their own. Tickets: collectives 2 * round - 1 and 2 * round (0 made the
+// communicator), markers 2 * round - 2 and 2 * round - 1, CUDA calls round - 1.
 void issue(const tracer::CallArgs& args) {
     tracer::Call call;
     REQUIRE(enter_call(call, test::kAnyApi, args));
@@ -292,7 +292,8 @@ struct VisibleStep {
     uint64_t instructions;
 };
 
-// After how many instructions of each call the ring was another one. The header is left out, where the tracer's own thread writes.
+// After how many instructions of each call the ring was another one. The header is left out, where the tracer's own
+// thread writes.
 std::vector<VisibleStep> visible_steps() {
     Child child;
     const std::filesystem::path path = ring_of(child.pid());

@@ -75,8 +75,8 @@ struct Seen {
     for (int i = 0; i < count; ++i) {
         seen.glibc.push_back(reinterpret_cast<uint64_t>(found[i]));
     }
-    // Both begin in this function at calls of their own, ours goes through its helper; a sanitizer's backtrace has frames
-    // of its own before.
+    // Both begin in this function at calls of their own, ours goes through its helper; a sanitizer's backtrace has
+    // frames of its own before.
     constexpr size_t kOurs = 2;
     REQUIRE(seen.ours.size() > kOurs);
     REQUIRE(seen.glibc.size() >= seen.ours.size() - kOurs);

@@ -1,8 +1,10 @@
-"""Brings newer CPythons than this machine has: Debian's packages of later suites, unpacked side by side, nothing installed.
+"""Brings newer CPythons than this machine has: Debian's packages of later suites, unpacked side by side, nothing
+installed.
 
     eval "$(get_pythons.py DIRECTORY)"     sets TITAN_PYTHONS for test_stacks.py and test_layouts.py
 
-Needs apt and its Debian mirror; keeps apt's own lists and state untouched. Each CPython runs with its suite's C library.
+Needs apt and its Debian mirror; keeps apt's own lists and state untouched. Each CPython runs with its suite's C
+library.
 """
 import os
 import pathlib
@@ -20,7 +22,8 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 def mirror():
     """Where this machine's apt finds Debian."""
     for path in [*pathlib.Path("/etc/apt/sources.list.d").glob("*.sources"), pathlib.Path("/etc/apt/sources.list")]:
-        found = re.search(r"^(?:URIs: *|deb (?:\[.*?\] )?)(\S+/debian)/?\s", path.read_text() if path.exists() else "", re.M)
+        found = re.search(r"^(?:URIs: *|deb (?:\[.*?\] )?)(\S+/debian)/?\s", path.read_text() if path.exists() else "",
+                          re.M)
         if found:
             return found.group(1)
     sys.exit("get_pythons: apt names no Debian mirror here")
@@ -41,7 +44,8 @@ def prepare(directory, suite):
         (state / part).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
     (state / "sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror()} {suite} main\n")
-    (state / "apt.conf").write_text(f'Dir::Etc::sourcelist "{state}/sources.list";\nDir::Etc::sourceparts "/dev/null";\n'
+    (state / "apt.conf").write_text(f'Dir::Etc::sourcelist "{state}/sources.list";\nDir::Etc::sourceparts '
+                                    f'"/dev/null";\n'
                                     f'Dir::State::lists "{state}/lists";\nDir::Cache "{state}/cache";\n'
                                     f'Dir::State::status "{state}/status";\nAPT::Sandbox::User "root";\n')
     return state if apt(state, "update") else None
@@ -60,7 +64,8 @@ def unpack(directory, suite, versions):
     for version in versions:
         program = root / "usr/bin" / f"python{version}"
         if program.exists():
-            yield shlex.join([*map(str, libraries.glob("ld-linux-*.so.*")), "--library-path", str(libraries), str(program)])
+            yield shlex.join([*map(str, libraries.glob("ld-linux-*.so.*")), "--library-path", str(libraries),
+                              str(program)])
 
 
 if __name__ == "__main__":

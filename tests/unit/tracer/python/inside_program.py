@@ -90,7 +90,8 @@ def spin(ready):
 
 
 def signals():
-    """Handlers that walk on a thread that runs Python at full speed: whatever it does, the outer part of its stack is known."""
+    """Handlers that walk on a thread that runs Python at full speed: whatever it does, the outer part of its stack is
+    known."""
     ready = []
     sys.setswitchinterval(0.0005)
     thread = threading.Thread(target=dig, args=(10, lambda: spin(ready)))
@@ -104,7 +105,8 @@ def signals():
         cut = holding.inside_cut() != 0
         torn += cut
         names[stack[0] if stack else "nothing"] += 1
-        # In the few instructions in which the interpreter enters a frame there is no stack to walk, and the walk says so.
+        # In the few instructions in which the interpreter enters a frame there is no stack to walk, and the walk says
+        # so.
         if not cut and stack[-16:] != ["spin", "<lambda>"] + ["dig"] * 11 + OUTERMOST:
             bad.append([count, stack])
     ready.append(None)

@@ -1,5 +1,6 @@
 /* What one CPython's own headers say of the offsets in tracer/python/layouts.def: compiled by test_layouts.py against
-   the headers of each CPython that has them. Prints "field offset" lines, and "words.field word" for what _Py_DebugOffsets tells. */
+   the headers of each CPython that has them. Prints "field offset" lines, and "words.field word" for what
+   _Py_DebugOffsets tells. */
 #define Py_BUILD_CORE 1
 #include <Python.h>
 #include <stddef.h>

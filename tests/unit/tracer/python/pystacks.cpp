@@ -169,7 +169,8 @@ int derive(uint32_t minor, bool free_threaded) {
     return 0;
 }
 
-// What is found when files' names tell nothing, as in a program that CPython is linked into: the version by its constants.
+// What is found when files' names tell nothing, as in a program that CPython is linked into: the version by its
+// constants.
 int unnamed(const Memory& memory) {
     char lines[8192], room[kFindRoomBytes], reason[kReasonBytes] = "";
     MapsReader maps(memory.pid, lines, sizeof(lines));

@@ -30,7 +30,8 @@ sem_t done;
 
 uint64_t own_thread_state() { return reinterpret_cast<uint64_t (*)()>(runtime.this_thread_state)(); }
 
-// By system calls, as the tracer's handlers: they may come while the interpreter enters a frame, whose pointers are not set yet.
+// By system calls, as the tracer's handlers: they may come while the interpreter enters a frame, whose pointers are not
+// set yet.
 void on_signal(int) {
     walked = walk(memory, runtime, own_thread_state(), frames, kFrames);
     sem_post(&done);
@@ -53,8 +54,8 @@ bool in_interpreter(void* address) {
            static_cast<char*>(address) < static_cast<char*>(info.dli_saddr) + symbol->st_size;
 }
 
-// Native frames from the inside out, each with where its variables begin: what libgcc calls its CFA is the stack pointer
-// at its call.
+// Native frames from the inside out, each with where its variables begin: what libgcc calls its CFA is the stack
+// pointer at its call.
 struct NativeStack {
     static constexpr int kMost = 4096;
     uint64_t starts[kMost];
@@ -112,8 +113,8 @@ int inside_runs() {
     return static_cast<int>(runs);
 }
 
-// Fills what the native stack shows: runs of the interpreter by name, and marks that lie in a frame of such a run, or in
-// any frame.
+// Fills what the native stack shows: runs of the interpreter by name, and marks that lie in a frame of such a run, or
+// in any frame.
 int inside_native(int* runs, int* marks_in_runs, int* marks) {
     NativeStack stack;
     _Unwind_Backtrace(next_native, &stack);

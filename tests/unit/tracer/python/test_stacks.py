@@ -114,7 +114,8 @@ class Stacks(unittest.TestCase):
         if python.minor in ("3.9", "3.10"):
             self.assertTrue(all(f["entry"] for f in seen["frames"]))
         elif thread["kind"] == "recursion":
-            self.assertFalse(any(f["entry"] for f in seen["frames"] if f["name"] == "recursion"), "all in one native run")
+            self.assertFalse(any(f["entry"] for f in seen["frames"] if f["name"] == "recursion"),
+                             "all in one native run")
 
     def check_cut(self, program):
         short = pystacks(program.pid, 5)
@@ -132,11 +133,14 @@ class Stacks(unittest.TestCase):
             self.assertGreater(seen["frames"], seen["times"])
             self.assertIsNone(program.process.poll(), "the program does not notice")
             return (f"{seen['frames']} frames, {seen['torn_walks']} of {seen['threads']} walks torn, "
-                    f"{seen['gone']} code objects gone, {seen['torn_lists']} lists torn, longest {seen['longest_us']} us")
+                    f"{seen['gone']} code objects gone, {seen['torn_lists']} lists torn, longest {seen['longest_us']} "
+                    f"us")
 
     def inside(self, python):
-        """The tracer's own way: walks on the calling thread and in its signal handlers, with the native stack as witness."""
-        asked = subprocess.run([*python.command, str(HERE / "inside_program.py"), INSIDE], capture_output=True, text=True,
+        """The tracer's own way: walks on the calling thread and in its signal handlers, with the native stack as
+        witness."""
+        asked = subprocess.run([*python.command, str(HERE / "inside_program.py"), INSIDE], capture_output=True,
+                               text=True,
                                timeout=120, env={**os.environ, "PYTHONUTF8": "1"})
         if "_ctypes" in asked.stderr:
             return "no ctypes, not tested"
@@ -152,7 +156,8 @@ class Stacks(unittest.TestCase):
                 self.assertEqual((says[name]["runs"], marked), (says[name]["native_runs"], says[name]["marks_in_runs"]))
         self.assertEqual([], says["signals"]["bad"], says)
         self.assertLessEqual(says["signals"]["torn"], 20, says)  # of 2,000
-        return "20 frames in {direct_ns:.0f} ns, with system calls in {safe_ns:.0f} ns, page by page in {paged_ns:.0f} ns".format(**says["bench"])
+        return ("20 frames in {direct_ns:.0f} ns, with system calls in {safe_ns:.0f} ns, "
+                "page by page in {paged_ns:.0f} ns").format(**says["bench"])
 
     def refuse(self, python):
         with subprocess.Popen([*python.command, "-c", "import sys; print(flush=True); sys.stdin.read()"],

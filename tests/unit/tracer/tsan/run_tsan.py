@@ -12,8 +12,8 @@ import sys
 import tempfile
 
 REPORTED = 66
-# Forked children start threads. Who crashes on purpose looks at who handles it. sigaltstack is our wrapper, compiled for
-# ThreadSanitizer, which calls it before it is ready for such code.
+# Forked children start threads. Who crashes on purpose looks at who handles it. sigaltstack is our wrapper, compiled
+# for ThreadSanitizer, which calls it before it is ready for such code.
 OPTIONS = {"exitcode": REPORTED, "halt_on_error": 0, "history_size": 4, "atexit_sleep_ms": 0, "die_after_fork": 0,
            "use_sigaltstack": 0, "handle_segv": 0, "handle_abort": 0, "handle_sigbus": 0, "handle_sigfpe": 0,
            "handle_sigill": 0}
@@ -28,7 +28,8 @@ def run(command, reports):
 
 
 def leave_out(words):
-    """Arguments for doctest, one of each kind: of several it takes the last. NAME is a pattern: a name's commas would end it."""
+    """Arguments for doctest, one of each kind: of several it takes the last. NAME is a pattern: a name's commas would
+    end it."""
     names = {"case": [], "subcase": []}
     for word in words:
         kind, _, rest = word.partition("=")

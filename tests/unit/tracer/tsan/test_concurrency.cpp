@@ -1,5 +1,5 @@
-// Everything at once, for ThreadSanitizer: calls, groups, launches, captures and graph launches, communicators that come
-// and go, markers, a device that moves, and dumps.
+// Everything at once, for ThreadSanitizer: calls, groups, launches, captures and graph launches, communicators that
+// come and go, markers, a device that moves, and dumps.
 #include <doctest/doctest.h>
 #include <titantrace.h>
 
@@ -25,8 +25,9 @@ constexpr auto kDuration = std::chrono::seconds(2);
 
 std::atomic<bool> over;
 
-// That a slot is taken again a lap later, while somebody may still add to what it held, is how rings are meant to be, and
-// nothing that ThreadSanitizer could approve of: the rings of this test are large and its calls slow, so that none wraps.
+// That a slot is taken again a lap later, while somebody may still add to what it held, is how rings are meant to be,
+// and nothing that ThreadSanitizer could approve of: the rings of this test are large and its calls slow, so that none
+// wraps.
 bool go_on() {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
     return !over.load();

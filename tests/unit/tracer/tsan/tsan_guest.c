@@ -7,8 +7,8 @@
 extern int __interceptor_sigaction(int number, const struct sigaction* action, struct sigaction* old);
 
 // The tracer installs its handlers through libc's own name for sigaction, past ThreadSanitizer, which could then be
-// interrupted anywhere in its own work. Here that name goes to ThreadSanitizer's sigaction: it runs a handler where it is
-// able to.
+// interrupted anywhere in its own work. Here that name goes to ThreadSanitizer's sigaction: it runs a handler where it
+// is able to.
 __attribute__((visibility("hidden"))) int __sigaction(int number, const struct sigaction* action,
                                                       struct sigaction* old) {
     return __interceptor_sigaction(number, action, old);
