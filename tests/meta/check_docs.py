@@ -50,7 +50,7 @@ def check(tree):
         problems.append("the table of docs/settings.md is not what tracer/session/config.def says: "
                         "python3 tests/meta/settings_table.py --root . --write")
 
-    sources = [f"/{tree.name(path)}" for path in tree.files(*LAYERS, "scripts", "tests")]
+    sources = [f"/{tree.name(path)}" for path in tree.files(*LAYERS, "python", "scripts", "tests")]
     for path, text in texts.items():
         for source in sorted(set(SOURCE_FILE.findall(text))):
             if not any(known.endswith(f"/{source}") for known in sources):

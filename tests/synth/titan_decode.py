@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """A second reader of rings and dumps, written from formats/FORMAT.md alone: it shares no line with the C++ one.
 
-titan_decode.py [--work|--channels|--call-sites] FILE...   prints the collectives (or stream work, or channels) of each
-                                                           file as JSON Lines, in the fields of
-                                                           `titan-analyze show --json`.
+titan_decode.py [--work|--channels|--markers|--call-sites] FILE...
+
+prints the collectives (or stream work, channels, markers, stacks of call sites) of each file as JSON Lines, in the
+fields of `titan-analyze show --json`.
 Exit status 77 (skip) when there is nothing here that unpacks zstd.
 """
 import json
@@ -34,6 +35,7 @@ STATES = {0: "none", 1: "entered", 2: "grouped", 3: "launching", 4: "enqueued", 
 WORK = {1: "kernel", 2: "copy", 3: "memory_set", 4: "host_function", 5: "event_record", 6: "event_wait",
         7: "graph_launch", 8: "value_wait", 9: "value_write", 10: "stream_ordered_memory"}
 ROLES = {1: "kernel", 2: "send", 3: "recv"}
+MARKERS = {1: "step", 2: "span_begin", 3: "span_end", 4: "event", 5: "metric", 6: "label"}
 CHANNEL_STATES = {0: "not_started", 1: "running", 2: "done", 3: "waits_for_gpu", 4: "waits_for_peer",
                   5: "waits_for_network"}
 
@@ -136,6 +138,15 @@ class Ring:
                 "steps": steps,
                 "steps_done": done, "started_ticks": started or None, "updated_ticks": updated or None}
 
+    def marker(self, ticket, place):
+        (_, ticks, value, step, name, text, thread, kind, depth, _r) = struct.unpack_from(
+            "<QQQqIIIBBH", self.image, place)
+        kind = MARKERS.get(kind, f"marker {kind}")
+        if kind == "metric":
+            value = struct.unpack("<d", struct.pack("<Q", value))[0]
+        return {"rank": self.rank, "ticket": ticket, "marker": kind, "name": self.text(name), "value": value,
+                "text": self.text(text), "step": step, "thread": thread, "depth": depth, "ticks": ticks}
+
     def entry(self, ticket, place):
         (_, communicator, sequence, elements, send, receive, stream, group, step, entered, returned, started,
          finished, _related) = struct.unpack_from("<8Qq5Q", self.image, place)
@@ -205,7 +216,7 @@ class Ring:
 
 
 def main():
-    what = sys.argv[1] if sys.argv[1:2] in (["--work"], ["--channels"], ["--call-sites"]) else ""
+    what = sys.argv[1] if sys.argv[1:2] and sys.argv[1].startswith("--") else ""
     for path in sys.argv[2 if what else 1:]:
         with open(path, "rb") as file:
             data = file.read()
@@ -213,7 +224,8 @@ def main():
         if what == "--call-sites":
             print(json.dumps(ring.call_sites(), separators=(",", ":"), ensure_ascii=False))
             continue
-        kind, read = {"": (1, ring.entry), "--work": (9, ring.work), "--channels": (11, ring.channel)}[what]
+        kind, read = {"": (1, ring.entry), "--work": (9, ring.work), "--channels": (11, ring.channel),
+                      "--markers": (3, ring.marker)}[what]
         for ticket, place in ring.slots(kind):
             print(json.dumps(read(ticket, place), separators=(",", ":"), ensure_ascii=False))
 

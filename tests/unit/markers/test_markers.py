@@ -1,5 +1,6 @@
 """The markers' header: programs built with it run without the tracer, and are recorded with it."""
 import argparse
+import json
 import os
 import pathlib
 import subprocess
@@ -7,7 +8,16 @@ import sys
 import tempfile
 import unittest
 
+DECODE = pathlib.Path(__file__).resolve().parents[2] / "synth" / "titan_decode.py"
 options = argparse.Namespace()
+
+# By the start of a program's name: kind, name, value (of a label its text) and the step of each marker that it makes.
+MADE = {
+    "markers_c99": [("step", "", 1, 1), ("span_begin", "outer", 0, 1), ("span_begin", "", 0, 1),
+                    ("span_end", "", None, 1), ("span_end", "outer", None, 1), ("event", "event", 0, 1),
+                    ("metric", "loss", 0.5, 1), ("label", "dp", "0", 1)],
+    "markers_cpp": [("step", "", 2, 2), ("event", "in an if", 0, 2)],
+}
 
 
 def run(program, directory, **variables):
@@ -15,6 +25,18 @@ def run(program, directory, **variables):
     environment.update(TITANTRACE_DIR=f"{directory}/dumps", TITANTRACE_RING_DIR=str(directory), **variables)
     return subprocess.run([program], capture_output=True, text=True, env=environment, check=True,
                           timeout=60).stdout.strip()
+
+
+def markers_in(dump):
+    """As the second reader finds them; None where it cannot unpack the dump here."""
+    done = subprocess.run([sys.executable, DECODE, "--markers", dump], capture_output=True, text=True, check=False)
+    if done.returncode == 77:
+        return None
+    assert done.returncode == 0, done.stderr
+    markers = [json.loads(line) for line in done.stdout.splitlines()]
+    values = {"label": "text", "span_end": None}  # the value of span_end is a time
+    return [(marker["marker"], marker["name"], marker.get(values.get(marker["marker"], "value")), marker["step"])
+            for marker in markers]
 
 
 class Markers(unittest.TestCase):
@@ -35,8 +57,15 @@ class Markers(unittest.TestCase):
 
     def test_in_a_rank_they_are_recorded_and_dumped(self):
         for program in self.each_program():
-            self.assertEqual(run(program, self.directory, LD_PRELOAD=options.library, RANK="3", WORLD_SIZE="8"), "0")
-            self.assertTrue(list(self.directory.rglob("rank00003.*.titan")))
+            name = pathlib.Path(program).name
+            ran = run(program, self.directory, LD_PRELOAD=options.library, RANK="3", WORLD_SIZE="8",
+                      TITANTRACE_RUN_ID=name)
+            self.assertEqual(ran, "0")
+            dump, = (self.directory / "dumps" / name).rglob("rank00003.*.titan")
+            markers = markers_in(dump)
+            if markers is None:
+                self.skipTest("nothing here unpacks zstd")
+            self.assertEqual(markers, MADE[name.rpartition("_")[0]])
 
     def test_in_a_process_that_is_no_rank_they_do_not_wake_the_tracer(self):
         for program in self.each_program():

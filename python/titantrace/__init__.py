@@ -1,0 +1,35 @@
+"""titantrace from Python: markers for the flight recorder, and the place of its library.
+
+    import titantrace
+
+    titantrace.label("dp", "3")
+    for step in range(steps):
+        titantrace.step(step)
+        with titantrace.span("forward"):
+            ...
+
+The markers are thin calls of the C functions in titantrace.h. Without the preload (titan-run) every call does nothing,
+and none ever raises.
+"""
+import os as _os
+
+from .markers import active, dump, event, label, metric, span, step
+
+try:
+    from ._version import __version__
+except ImportError:  # the source tree
+    __version__ = "0+source"
+
+__all__ = ["active", "dump", "event", "include", "label", "library", "metric", "span", "step"]
+
+_HERE = _os.path.dirname(_os.path.abspath(__file__))
+
+
+def library() -> str:
+    """The path of libtitantrace.so, for LD_PRELOAD."""
+    return _os.path.join(_HERE, "libtitantrace.so")
+
+
+def include() -> str:
+    """The directory of titantrace.h."""
+    return _os.path.join(_HERE, "include")
