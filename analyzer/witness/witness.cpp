@@ -74,7 +74,6 @@ std::string witness_label(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::span<const WitnessReader> witness_readers() { return kReaders; }
 
 bool is_witness_name(std::string_view name) {
     return std::any_of(std::begin(kEndings), std::end(kEndings), [&](auto ending) { return name.ends_with(ending); }) ||

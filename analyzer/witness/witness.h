@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +33,6 @@ struct WitnessReader {
     void (*read)(const WitnessFile& file, std::vector<Testimony>& into);
     bool whole = false;  // a part of such a file says nothing: long ones are read whole, too
 };
-std::span<const WitnessReader> witness_readers();
 
 // Files of these names are looked into where they lie beside dumps: logs, error files, what is usually redirected to a
 // file.
