@@ -23,6 +23,25 @@ constexpr Names collect() {
 
 constexpr Names names = collect();
 
+// Rows of nccl.def carry their numbers.
+constexpr size_t nccl_rows() {
+    size_t rows = 0;
+#define TITAN_ROW(id, since, name, ...) ++rows;
+#include "every_nccl_row.h"
+    return rows;
+}
+
+constexpr bool every_nccl_id_has_a_name() {
+    const size_t first = number_of(Api::kNcclEnd) - nccl_rows();
+    for (size_t id = first; id < number_of(Api::kNcclEnd); ++id) {
+        if (names.by_id[id] == nullptr) {
+            return false;
+        }
+    }
+    return true;
+}
+static_assert(every_nccl_id_has_a_name(), "an id of nccl.def is missing or there twice");
+
 }  // namespace
 
 const char* const* const api_names = names.by_id;

@@ -208,6 +208,19 @@ struct EnumRow {
     std::string_view name;
 };
 
+// Numbers rise, so that none is there twice, and no two rows share a name.
+template <typename Rows>
+constexpr bool is_sound(const Rows& rows) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+        for (size_t later = i + 1; later < rows.size(); ++later) {
+            if (rows[later].value <= rows[i].value || rows[later].name == rows[i].name) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 #define TITAN_ENUMERATOR(number, id, ...) id = number,
 #define TITAN_ENUM_ROW(number, id, name, ...) {Self::id, name},
 #define TITAN_DECLARE_ENUM(Type, underlying, TABLE)                                         \
@@ -216,6 +229,7 @@ struct EnumRow {
     struct Type##Rows {                                                                     \
         using Self = Type;                                                                  \
         static constexpr auto rows = std::to_array<EnumRow<Type>>({TABLE(TITAN_ENUM_ROW)}); \
+        static_assert(is_sound(rows), "a number or a name of " #TABLE " is there twice");   \
     };                                                                                      \
     }                                                                                       \
     constexpr const auto& rows_of(Type) { return detail::Type##Rows::rows; }
@@ -278,5 +292,7 @@ constexpr uint32_t datatype_size_bytes(Datatype datatype) {
 }
 
 constexpr size_t kLossCount = detail::LossRows::rows.size();
+static_assert(static_cast<size_t>(detail::LossRows::rows.back().value) == kLossCount - 1,
+              "losses are counted by number");
 
 }  // namespace titan::format
