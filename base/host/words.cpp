@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
-#include <csignal>
 #include <ctime>
 
+#include "base/signal_names.h"
 #include "base/utf8.h"
 
 namespace titan {
@@ -156,21 +155,8 @@ std::string safe_file_name(const std::string& name) {
 std::string id_text(uint64_t id) { return fmt::format("{:016x}", id); }
 
 std::string signal_text(int number) {
-    static constexpr std::array<std::pair<int, const char*>, 9> kNames{{{SIGSEGV, "SIGSEGV"},
-                                                                        {SIGABRT, "SIGABRT"},
-                                                                        {SIGBUS, "SIGBUS"},
-                                                                        {SIGFPE, "SIGFPE"},
-                                                                        {SIGILL, "SIGILL"},
-                                                                        {SIGKILL, "SIGKILL"},
-                                                                        {SIGTERM, "SIGTERM"},
-                                                                        {SIGINT, "SIGINT"},
-                                                                        {SIGTRAP, "SIGTRAP"}}};
-    for (const auto& [value, name] : kNames) {
-        if (value == number) {
-            return name;
-        }
-    }
-    return fmt::format("signal {}", number);
+    const char* const name = signal_name(number);
+    return name != nullptr ? name : fmt::format("signal {}", number);
 }
 
 }  // namespace titan

@@ -39,44 +39,27 @@ format::Result<OwnedFile> OwnedFile::open(const PrivateDir& directory, const std
     }
     const int access = purpose == For::kAsking ? O_RDWR : O_RDONLY;
     const int flags = access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    int file = ::openat(dir.get(), name.c_str(), flags | O_NOATIME);
-    if (file < 0 && errno == EPERM) {
-        file = ::openat(dir.get(), name.c_str(), flags);
+    Fd file(::openat(dir.get(), name.c_str(), flags | O_NOATIME));
+    if (!file.valid() && errno == EPERM) {
+        file = Fd(::openat(dir.get(), name.c_str(), flags));
     }
     const std::string path = directory.path + "/" + name;
-    if (file < 0) {
+    if (!file.valid()) {
         return Error(errno == ELOOP ? "it is a link" : because(errno)).within(path);
     }
-    OwnedFile opened(file, 0);
-    if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != directory.owner ||
+    if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != directory.owner ||
         status.st_nlink != 1) {
         return Error(path + ": not a file of user " + std::to_string(directory.owner) + " alone");
     }
-    opened.size_bytes_ = static_cast<uint64_t>(status.st_size);
-    return opened;
-}
-
-OwnedFile::OwnedFile(OwnedFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), size_bytes_(other.size_bytes_) {}
-
-OwnedFile& OwnedFile::operator=(OwnedFile&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    std::swap(size_bytes_, other.size_bytes_);
-    return *this;
-}
-
-OwnedFile::~OwnedFile() {
-    if (descriptor_ >= 0) {
-        ::close(descriptor_);
-    }
+    return OwnedFile(std::move(file), static_cast<uint64_t>(status.st_size));
 }
 
 size_t OwnedFile::read_at(uint64_t offset_bytes, void* into, size_t size_bytes) const {
-    return titan::read_at(descriptor_, offset_bytes, into, size_bytes);
+    return titan::read_at(file_.get(), offset_bytes, into, size_bytes);
 }
 
 bool OwnedFile::write_at(uint64_t offset_bytes, const void* from, size_t size_bytes) const {
-    return ::pwrite(descriptor_, from, size_bytes, static_cast<off_t>(offset_bytes)) ==
+    return ::pwrite(file_.get(), from, size_bytes, static_cast<off_t>(offset_bytes)) ==
            static_cast<ssize_t>(size_bytes);
 }
 
@@ -85,7 +68,7 @@ bool OwnedFile::write_at(uint64_t offset_bytes, const void* from, size_t size_by
 bool OwnedFile::wake_at(uint64_t offset_bytes) const {
     // From the beginning of the file: an offset must be a multiple of this machine's page, whatever that is.
     const size_t bytes = offset_bytes + sizeof(uint32_t);
-    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
     if (memory == MAP_FAILED) {
         return false;
     }

@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
+#include "base/fd.h"
 #include "formats/result.h"
 #include "host/node_rings.h"
 
@@ -21,10 +23,6 @@ class OwnedFile {
     enum class For { kReading, kAsking };  // asking writes single words
 
     static format::Result<OwnedFile> open(const PrivateDir& directory, const std::string& name, For purpose);
-    OwnedFile(OwnedFile&& other) noexcept;
-    OwnedFile& operator=(OwnedFile&& other) noexcept;
-    ~OwnedFile();
-
     uint64_t size_bytes() const { return size_bytes_; }
     // As many bytes as there are, up to `size_bytes`.
     size_t read_at(uint64_t offset_bytes, void* into, size_t size_bytes) const;
@@ -33,9 +31,9 @@ class OwnedFile {
     bool wake_at(uint64_t offset_bytes) const;
 
   private:
-    OwnedFile(int descriptor, uint64_t size_bytes) : descriptor_(descriptor), size_bytes_(size_bytes) {}
+    OwnedFile(Fd file, uint64_t size_bytes) : file_(std::move(file)), size_bytes_(size_bytes) {}
 
-    int descriptor_ = -1;
+    Fd file_;
     uint64_t size_bytes_ = 0;
 };
 

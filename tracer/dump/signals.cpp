@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "aborting.h"
+#include "base/signal_names.h"
 #include "base/text.h"
 #include "ending.h"
 #include "session/log.h"
@@ -67,19 +68,9 @@ bool is_ending(int number) {
     return is_one_of(kEnding, number) && number != dump_signal.load(std::memory_order_relaxed);
 }
 
-const char* signal_name(int number) {
-    switch (number) {
-        case SIGSEGV: return "SIGSEGV";
-        case SIGBUS: return "SIGBUS";
-        case SIGFPE: return "SIGFPE";
-        case SIGILL: return "SIGILL";
-        case SIGABRT: return "SIGABRT";
-        case SIGTERM: return "SIGTERM";
-        case SIGINT: return "SIGINT";
-        case SIGUSR1: return "SIGUSR1";
-        case SIGUSR2: return "SIGUSR2";
-        default: return "signal";
-    }
+const char* name_or_signal(int number) {
+    const char* const name = signal_name(number);
+    return name != nullptr ? name : "signal";
 }
 
 // Whatever the flags say: the kernel looks at the address alone.
@@ -154,7 +145,7 @@ bool is_ignored(const struct sigaction& program) { return program.sa_handler == 
 
 void report_ignored(int number, const struct sigaction& program) {
     if (number == dump_signal.load(std::memory_order_relaxed) && is_ignored(program)) {
-        warn_once("%s is ignored by the program and asks for no dump; titan-dump does", signal_name(number));
+        warn_once("%s is ignored by the program and asks for no dump; titan-dump does", name_or_signal(number));
     }
 }
 
@@ -229,7 +220,7 @@ void dump_crash(int number, const siginfo_t* info) {
         std::atomic_ref(header.state).store(format::ProcessState::kCrashed, std::memory_order_release);
         char detail[96];
         TextWriter text(detail, sizeof(detail));
-        text.format("%s in thread %d", signal_name(number), gettid());
+        text.format("%s in thread %d", name_or_signal(number), gettid());
         if (info != nullptr && info->si_code > 0 && number != SIGABRT) {
             text.format(" at address 0x%lx", reinterpret_cast<uintptr_t>(info->si_addr));
         }
@@ -305,7 +296,7 @@ void handle_dump_signal(Delivered& signal) {
     if (ours) {
         char detail[96];
         TextWriter text(detail, sizeof(detail));
-        text.text(signal_name(number));
+        text.text(name_or_signal(number));
         if (info != nullptr && info->si_code <= 0) {
             text.format(" from pid %d", info->si_pid);
         }
@@ -335,7 +326,7 @@ void handle_end_signal(Delivered& signal) {
         note_end_signal(*current->ring_file.header, number, sender);
         char detail[96];
         TextWriter text(detail, sizeof(detail));
-        text.text(signal_name(number));
+        text.text(name_or_signal(number));
         if (sender != 0) {
             text.format(" from pid %d", sender);
         }

@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/signal_names.h"
 #include "base/text.h"
 #include "log.h"
 
@@ -121,16 +122,6 @@ bool usable_signal(int number) {
     return number >= 1 && number <= SIGRTMAX;
 }
 
-// Those that a job could want to be asked with (sigabbrev_np is younger than the C libraries we run with).
-struct SignalName {
-    int number;
-    const char* name;
-};
-constexpr SignalName kSignalNames[] = {{SIGUSR1, "USR1"},   {SIGUSR2, "USR2"}, {SIGHUP, "HUP"},   {SIGINT, "INT"},
-                                       {SIGQUIT, "QUIT"},   {SIGTERM, "TERM"}, {SIGURG, "URG"},   {SIGIO, "IO"},
-                                       {SIGPWR, "PWR"},     {SIGALRM, "ALRM"}, {SIGPROF, "PROF"}, {SIGVTALRM, "VTALRM"},
-                                       {SIGWINCH, "WINCH"}, {SIGCONT, "CONT"}, {SIGTSTP, "TSTP"}};
-
 bool parse_signal(const char* text, int& value) {
     const char* name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text;
     uint64_t number = 0;
@@ -145,11 +136,7 @@ bool parse_signal(const char* text, int& value) {
             }
             number += static_cast<uint64_t>(SIGRTMIN);
         } else {
-            for (const auto& known : kSignalNames) {
-                if (strcasecmp(known.name, name) == 0) {
-                    number = static_cast<uint64_t>(known.number);
-                }
-            }
+            number = static_cast<uint64_t>(signal_named(name));
         }
     }
     if (number > 64 || !usable_signal(static_cast<int>(number))) {
