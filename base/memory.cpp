@@ -86,7 +86,7 @@ int open_memory(int32_t pid, Memory& memory) {
     memory = Memory{};
     memory.pid = pid;
     char byte;
-    // Rights are checked before the address: nobody has page 0, so an answer of EFAULT says that we may read.
+    // The kernel checks permission first. Page 0 is never mapped, so EFAULT means that we are permitted to read.
     if (vm_readv(pid, 0, &byte, 1) >= 0 || errno == EFAULT) {
         memory.read_some = read_by_vm;
         return 0;

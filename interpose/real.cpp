@@ -171,7 +171,7 @@ void find_definitions(const void* return_address, Lookup& lookup) {
     });
 }
 
-// A process with more ranges than places looks the rest up at every call.
+// Overflow is not cached: callers beyond the last place take the slow path every time.
 void remember(size_t id, const Range& range, void* real) {
     for (Caller& place : callers[id]) {
         uintptr_t begin = 0;

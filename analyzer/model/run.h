@@ -29,8 +29,8 @@ using format::OpKind;
 using format::Reduction;
 using format::WorkKind;
 
-// What is known of a call on the GPU, the best of all witnesses: the entry's state and times, the marks that the stream
-// itself writes, the kernel channels that NCCL's profiler plugin interface saw.
+// GPU progress of a call, from the most informative of three sources: the entry's state and times, the marks that the
+// stream itself writes, and the kernel channels that NCCL's profiler plugin interface saw.
 enum class DeviceState : uint8_t {
     kUnknown,
     kNotReached,    // the stream has not come to it

@@ -82,7 +82,7 @@ std::vector<std::string> CallSites::problems() const {
 StackSite CallSites::native_site(uint64_t address) {
     StackSite site;
     site.address = address;
-    // What was loaded last where another module had been, holds.
+    // If modules overlap, the one loaded last wins.
     const auto module = std::find_if(modules_.rbegin(), modules_.rend(), [&](const format::StackModule& candidate) {
         return address >= candidate.begin && address < candidate.end;
     });

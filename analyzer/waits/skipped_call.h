@@ -1,4 +1,4 @@
-// Whether a rank is missing because it left a call out, or because it has not come to it yet.
+// Decides whether an absent rank skipped the call or has not reached it yet.
 #pragma once
 
 #include <vector>

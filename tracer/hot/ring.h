@@ -22,8 +22,7 @@ class Ring {
     // Tickets handed out so far.
     uint64_t head() const { return std::atomic_ref(cursor_->head).load(std::memory_order_acquire); }
 
-    // In order with the claims before it: what a thread did to its slots before its next claim comes before whoever is
-    // given them again.
+    // Ordered after earlier claims: writes to a slot happen before any later claim that reuses it.
     uint64_t claim() { return std::atomic_ref(cursor_->head).fetch_add(1, std::memory_order_acq_rel); }
 
     // `count` tickets in a row; the first of them.

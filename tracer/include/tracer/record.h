@@ -168,16 +168,16 @@ struct StreamWork {
 
 enum class WorkState : uint32_t { kNotRecorded = 0, kEntered, kUnnamed };
 
-// What a wrapper may look at itself: is the calling thread inside a recorded call? Never null: a thread that has
-// recorded nothing has the state of nobody. initial-exec: the library is in the process from its start, so the access
-// is one instruction and never allocates.
+// The part of a thread's state that wrappers read themselves: is the thread inside a recorded call? Threads start out
+// pointing at a shared empty state, so it is never null. initial-exec: the library is in the process from its start, so
+// the access is one instruction and never allocates.
 struct Nesting {
     uintptr_t inside;  // where on the stack a recorded call is under way, 0 outside
 };
 extern constinit __attribute__((tls_model("initial-exec"), visibility("hidden"))) thread_local Nesting* this_nesting;
 inline bool is_nested() { return this_nesting->inside != 0; }
 
-// Words, not halves of them: a constant is one instruction, and so is its use.
+// Parameters are full 64-bit words: each constant then costs one instruction.
 WorkState enter_work(const void* stream, const void* object, uint64_t api, uint64_t amount, uint64_t kind);
 WorkState enter_kernel(const void* stream, const void* function, uint64_t api, uint64_t blocks);
 int leave_work(int result);  // returns it, so that a wrapper can end with a jump
