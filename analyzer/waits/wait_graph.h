@@ -1,6 +1,18 @@
 // Who waits for whom. A node is one thing that ranks wait in: a collective, a point-to-point call, the creation of a
 // communicator. It waits (AND) for every member that has not arrived; an edge leads to what such a member is held in. A
 // node whose absent members are held by nothing is a cause; a cycle is a deadlock; the rest are victims.
+//
+//    all_reduce #7 on tp                   reduce_scatter #3 on dp               send #2, 5 -> 6, on pp
+//    waiting: ranks 0, 1                   waiting: rank 2                       waiting: rank 6
+//    absent:  rank 2 ------- Edge -------> absent:  rank 5 ------- Edge -------> absent:  rank 5, held by nothing
+//             via rank 2, which waits               via rank 5 (held in a send)  = the cause: rank 5 never called it
+//             there instead
+//    blocked: rank 3, whose stream stands
+//             behind the copy that Ahead names: held by work of its own, no node
+//
+// Three kinds of arrows lead from a node: edges (an absent or blocked member is held there: proof of waiting),
+// may_follow (a waiter issued that call before this one on another stream: no proof) and together (calls of one NCCL
+// group or graph launch: none ends before all do).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,18 @@
 // The write side of a ring: claim a slot, fill it, publish it. hot: no lock, allocation or system call. any-thread.
 //
-// Partner of RingImage's reading: slot_sequence is odd while ticket is being written, even once complete; a reader that
-// sees it change, or odd, skips the slot.
+// A ticket names an entry for ever; ticket t lies in slot t % count. For ticket 9 of a ring with 4 slots:
+//
+//    writer                  slot 1: slot_sequence, fields        reader (RingImage, maybe in another process)
+//    ------                  -----------------------------        ------------------------------------------
+//                            2*5+2 = 12   entry 5, complete       12 .. 12: takes entry 5
+//    begin: odd mark         2*9+1 = 19   entry 5, complete       19: skips the slot
+//      release fence              |
+//    fills the fields        2*9+1 = 19   5 and 9 mixed           12 .. 19: it changed meanwhile, drops the copy
+//      release store              |
+//    publish: even mark      2*9+2 = 20   entry 9, complete       20 .. 20: takes entry 9
+//    find(9), store_field    2*9+2 = 20   a field of 9 changes    20 .. 20: takes either value of that field
+//
+// A writer that is killed between begin and publish leaves an odd mark, and only that slot is lost.
 #pragma once
 
 #include <atomic>
