@@ -74,7 +74,6 @@ std::string witness_label(const std::filesystem::path& path) {
 
 }  // namespace
 
-
 bool is_witness_name(std::string_view name) {
     return std::any_of(std::begin(kEndings), std::end(kEndings), [&](auto ending) { return name.ends_with(ending); }) ||
            std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
