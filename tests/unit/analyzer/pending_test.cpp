@@ -95,26 +95,3 @@ TEST_CASE("calls that take seconds in every step are no news, and of many waits 
     CHECK(played.diagnosis.waiting.size() == 16);
     CHECK(holds(text_of(played), "and 12 more such waits"));
 }
-
-TEST_CASE("where the ring has lost how long a call usually takes, the pace of the calls tells it") {
-    for (const bool lost : {true, false}) {
-        CAPTURE(lost);
-        ScenarioOptions options = asked_after(2.5);
-        options.collectives = lost ? 8 : 256;
-        options.round_s = 1;  // from one call to the next
-        Scenario job(4, options);
-        job.every_rank([&](int, Program& program) {
-            for (int call = 0; call < 12; ++call) {
-                program.all_reduce("world").sync();
-            }
-            for (int call = 0; call < 8; ++call) {
-                program.all_reduce("world");
-            }
-            program.sync();
-        });
-        for (int rank = 0; rank < job.size(); ++rank) {
-            job.program(rank).nth_call("world", 12).never_finishes = true;  // not before the dump
-        }
-        CHECK(play(job, {}, "signal").healthy() == lost);  // else each is known to take far less
-    }
-}

@@ -1,0 +1,401 @@
+// Diagnoses of runs that a verdict file (verdicts/README.md) cannot describe: rings and runs that were changed by hand,
+// and parts of the diagnosis that are asked directly.
+#include "diagnose.h"
+
+#include <doctest/doctest.h>
+
+#include "evidence.h"
+#include "finders.h"
+#include "link_run.h"
+#include "played.h"
+#include "report.h"
+#include "uncertainty.h"
+
+using namespace titan::test;
+using titan::analyzer::DeviceState;
+using titan::analyzer::Liveness;
+using titan::analyzer::Process;
+using titan::format::CallState;
+using titan::format::ChannelRole;
+using titan::format::ChannelState;
+using titan::format::GpuProgressMethod;
+using titan::format::OpKind;
+using titan::format::Reduction;
+using titan::synth::write_training;
+
+namespace {
+
+constexpr uint64_t kCompute = 0xc0;
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+bool mentions(const Finding& finding, const std::string& text) {
+    return says(finding.summary, text) || std::any_of(finding.evidence.begin(), finding.evidence.end(),
+                                                      [&](const std::string& line) { return says(line, text); });
+}
+
+ScenarioOptions watched(GpuProgressMethod method) {
+    ScenarioOptions options;
+    options.gpu_progress = method != GpuProgressMethod::kOff;
+    options.method = method;
+    return options;
+}
+
+Program only(Program& (Program::*what)()) {
+    Program program;
+    (program.*what)();
+    return program;
+}
+
+// Sends to all others and receives from them, in one group: what an all_to_all is for NCCL.
+void exchange(Program& program, const std::string& communicator, int rank, int size, uint64_t stream) {
+    program.group_start();
+    for (int peer = 0; peer < size; ++peer) {
+        if (peer != rank) {
+            program.send(communicator, peer).on_stream(stream).recv(communicator, peer).on_stream(stream);
+        }
+    }
+    program.group_end();
+}
+
+// Ranks 0 and 1 to 3 are in two creations of four members, which wait for each other.
+Diagnosis two_creations(const std::string& name) {
+    Scenario job(4);
+    job.communicator("first", {0, 1, 2, 3}, true);
+    job.communicator("second", {0, 1, 2, 3}, true);
+    job.every_rank([](int rank, Program& program) { program.init(rank == 0 ? "first" : "second"); });
+    job.play();
+    Run run = run_of(job);
+    for (titan::analyzer::Communicator& communicator : run.communicators) {
+        communicator.name = communicator.name == "world" ? "world" : name;
+    }
+    return titan::analyzer::diagnose(run);
+}
+
+// One eager step, then a graph of three collectives that is launched in every step, and an eager call now and then.
+void write_replays(Scenario& job, int steps, int skipping = -1, int skipped_step = -1, int checkpoint = 100) {
+    job.every_rank([&](int rank, Program& program) {
+        program.step(0).all_reduce("world", 64).sync();
+        program.capture(5).all_reduce("world", 64).all_gather("world", 32).all_reduce("world", 128).end_capture();
+        for (int step = 1; step < steps; ++step) {
+            program.step(step);
+            if (rank != skipping || step != skipped_step) {
+                program.replay(5);
+            }
+            program.sync();
+            if (step == checkpoint) {
+                program.broadcast("world", 0, 16).sync();
+            }
+        }
+    });
+}
+
+}  // namespace
+
+TEST_CASE("members that finished and members that did not are told apart") {
+    Scenario job(4);
+    job.every_rank([](int, Program& program) { program.all_reduce("world").sync(); });
+    job.program(0).nth_call("world", 0).never_finishes = true;
+    job.play();
+    for (const int rank : {0, 3}) {
+        job.ring(rank).call(0).state = CallState::kFinished;
+        job.ring(rank).communicator(0).finished = 1;
+    }
+    const Run run = run_of(job);
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+    REQUIRE(diagnosis.findings.size() == 1);
+    CHECK(diagnosis.findings[0].kind == FindingKind::kStuckInFlight);
+    CHECK(diagnosis.findings[0].ranks == ranks({1, 2}));
+}
+
+TEST_CASE("one communicator that its ranks make from different unique ids is no inversion of orders") {
+    const Diagnosis diagnosis = two_creations("0");
+    REQUIRE(diagnosis.findings.size() == 1);
+    const Finding& head = diagnosis.findings[0];
+    CHECK(head.kind == FindingKind::kCommInitStuck);
+    CHECK(head.confidence == Confidence::kLikely);
+    CHECK(head.ranks == ranks({1, 2, 3}));  // rank 0 makes the id, as a rule
+    CHECK(head.victims == ranks({0}));
+    CHECK(head.summary.find("rank 0 with one ncclUniqueId, ranks 1-3 with another") != std::string::npos);
+}
+
+TEST_CASE("creations without names that wait for each other may be one: their order is not certain") {
+    const Diagnosis diagnosis = two_creations("");
+    REQUIRE(diagnosis.findings.size() == 1);
+    CHECK(diagnosis.findings[0].kind == FindingKind::kOrderInversion);
+    CHECK(diagnosis.findings[0].confidence == Confidence::kLikely);
+}
+
+TEST_CASE("the rank without a dump is the suspect when all others arrived") {
+    Scenario job(4);
+    write_training(job, 4);
+    job.program(2).insert_before("world", 2, only(&Program::die));
+    const Played played = play(job, {2});
+    REQUIRE_FALSE(played.healthy());
+    CHECK(played.head().kind == FindingKind::kRankNotArrived);
+    CHECK(played.head().ranks == ranks({2}));
+    CHECK(played.head().confidence != Confidence::kCertain);
+    CHECK(played.run.missing_ranks == ranks({2}));
+    bool warned = false;
+    for (const auto& warning : played.diagnosis.warnings) {
+        warned |= warning.kind == "missing_dump" && warning.ranks == ranks({2});
+    }
+    CHECK(warned);
+}
+
+TEST_CASE("a job that the scheduler ended as a whole is analyzed in its last moment") {
+    Scenario job(4);
+    write_training(job, 4);
+    job.program(2).insert_before("world", 2, only(&Program::sleep));
+    job.play();
+    Run run = run_of(job);
+    for (auto& process : run.processes) {
+        process.liveness = titan::analyzer::Liveness::kKilled;
+    }
+    titan::analyzer::link(run);
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+    REQUIRE_FALSE(diagnosis.findings.empty());
+    CHECK(diagnosis.findings[0].kind == FindingKind::kRankNotArrived);
+    CHECK(diagnosis.findings[0].ranks == ranks({2}));
+}
+
+TEST_CASE("a cycle is drawn step by step, and a long one by its ends") {
+    for (const int size : {3, 20}) {
+        Scenario job(size);
+        job.every_rank([&](int rank, Program& program) {
+            program.send("world", (rank + 1) % size).recv("world", (rank + size - 1) % size).sync();
+        });
+        const Played played = play(job);
+        REQUIRE(played.head().kind == FindingKind::kP2pCycle);
+        const auto& cycle = played.head().cycle;
+        REQUIRE(cycle.size() == static_cast<size_t>(size));
+        for (size_t i = 0; i < cycle.size(); ++i) {
+            CHECK(cycle[i].waits_for == cycle[(i + 1) % cycle.size()].rank);
+        }
+        CHECK(played.head().summary.size() < 400);
+        const std::string text = titan::analyzer::text_report(played.run, played.diagnosis, {});
+        CHECK(says(text, "-> back to rank " + std::to_string(cycle.front().rank)));
+        CHECK(says(text, "12 more ...") == (size == 20));
+    }
+}
+
+TEST_CASE("a rank that was killed in a call with one that ended is not for certain the first") {
+    Scenario job(2);
+    for (int rank = 0; rank < 2; ++rank) {
+        job.program(rank).all_reduce("world").sync();
+    }
+    job.program(1).send("world", 0);
+    job.play();
+    Run run = run_of(job);
+    for (Process& process : run.processes) {
+        process.liveness = process.rank == 0 ? Liveness::kExited : Liveness::kKilled;
+        process.now_ns = process.ending.seen_ns = process.last_activity_ns() + 100'000'000;
+    }
+    titan::analyzer::link(run);
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+    const auto death = std::find_if(diagnosis.findings.begin(), diagnosis.findings.end(),
+                                    [](const Finding& finding) { return finding.kind == FindingKind::kRankDead; });
+    REQUIRE(death != diagnosis.findings.end());
+    CHECK(death->ranks == ranks({1}));
+    CHECK(death->confidence == Confidence::kLikely);
+}
+
+TEST_CASE("a mismatch that leads changes no finding of others, whoever looked before") {
+    Scenario job(8, watched(GpuProgressMethod::kOff));
+    write_training(job, 6);
+    auto& call = job.program(5).nth_call("dp:1", 13);
+    call.never_finishes = true;
+    call.reduction = Reduction::kMax;
+    job.play();
+    const Run run = run_of(job);
+    const titan::analyzer::Evidence evidence(run, {});
+    const auto found_behind = [&](std::vector<Finding> findings) {
+        titan::analyzer::Explained explained(evidence);
+        titan::analyzer::find_disagreements(evidence, explained, findings);
+        return findings;
+    };
+    Finding of_others;
+    of_others.hangs = false;
+    of_others.confidence = Confidence::kCertain;
+    of_others.evidence = {"theirs"};
+    const std::vector<Finding> alone = found_behind({});
+    const std::vector<Finding> behind = found_behind({of_others});
+    REQUIRE(alone.size() == 1);
+    REQUIRE(behind.size() == 2);
+    CHECK_FALSE(behind[0].hangs);
+    CHECK(behind[0].evidence == of_others.evidence);
+    CHECK(behind[1].hangs == alone[0].hangs);
+    CHECK(behind[1].evidence == alone[0].evidence);
+    CHECK(behind[1].victims == alone[0].victims);
+}
+
+TEST_CASE("nameless communicators at the same distances vote together on an order") {
+    Scenario job(8, watched(GpuProgressMethod::kWrites));
+    job.every_rank([&](int rank, Program& program) {
+        const std::string pair = "pair" + std::string(1, static_cast<char>('a' + rank % 4));
+        if (rank < 4) {
+            job.communicator(pair, {rank, rank + 4});
+        }
+        for (int step = 0; step < 3; ++step) {
+            if (rank == 6 && step == 2) {
+                program.all_reduce("world").on_stream(2).record(8, 2).wait(8, 1).all_reduce(pair).on_stream(1).sync(1);
+            } else {
+                program.all_reduce(pair).on_stream(1).record(7, 1).wait(7, 2).all_reduce("world").on_stream(2).sync(2);
+            }
+        }
+    });
+    job.play();
+    Run run = run_of(job);
+    for (auto& communicator : run.communicators) {
+        communicator.name.clear();
+    }
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().kind == FindingKind::kOrderInversion);
+    CHECK(diagnosis.findings.front().ranks == ranks({6}));
+}
+
+TEST_CASE("arguments that are overwritten are not called equal for certain") {
+    Scenario job(4, watched(GpuProgressMethod::kWrites));
+    for (int rank = 0; rank < 4; ++rank) {
+        job.program(rank).all_reduce("world").sync().all_reduce("world").sync();
+        job.program(rank).nth_call("world", 1).never_finishes = true;
+    }
+    job.play();
+    for (const bool lost : {false, true}) {
+        Run run = run_of(job);
+        run.processes[1].entries.back().arguments_lost = lost;
+        const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+        REQUIRE(!diagnosis.findings.empty());
+        const Finding& head = diagnosis.findings.front();
+        CAPTURE(head.summary);
+        CHECK(head.kind == FindingKind::kStuckInFlight);
+        CHECK(head.confidence == (lost ? Confidence::kLikely : Confidence::kCertain));
+        CHECK((head.summary.find("equal as far as recorded") != std::string::npos) == lost);
+    }
+}
+
+TEST_CASE("which send of an exchange hangs is not on record: one kernel carries all of them") {
+    for (const bool in_exchange : {true, false}) {
+        CAPTURE(in_exchange);
+        Scenario job(4, watched(GpuProgressMethod::kWrites));
+        job.communicator("ep", {0, 1, 2, 3});
+        job.every_rank([&](int rank, Program& program) {
+            if (in_exchange) {
+                exchange(program, "ep", rank, 4, 1);
+            } else if (rank < 2) {
+                rank == 0 ? program.send("ep", 1).on_stream(1) : program.recv("ep", 0).on_stream(1);
+            }
+        });
+        job.play();
+        Run run = run_of(job);
+        titan::analyzer::link(run);
+        titan::analyzer::WaitNode node;
+        node.kind = titan::analyzer::WaitKind::kPointToPoint;
+        node.communicator = 0;
+        const titan::analyzer::Entry& sent = run.processes[0].entries.front();
+        titan::analyzer::Waiter& waiter = node.waiting.emplace_back();
+        waiter.member = {0, sent.row};
+        waiter.entry = &sent;
+        Finding finding;
+        finding.confidence = Confidence::kCertain;
+        titan::analyzer::doubt_stuck(run, node, finding);
+        CHECK((finding.confidence == Confidence::kCertain) == !in_exchange);
+    }
+}
+
+TEST_CASE("work that does not end may be slow, until a watchdog calls it a hang or half a minute is over") {
+    for (const std::string reason : {"signal", "timeout"}) {
+        for (const int64_t waited_ns : {2'000'000'000LL, 40'000'000'000LL}) {
+            CAPTURE(reason);
+            CAPTURE(waited_ns);
+            Scenario job(2, watched(GpuProgressMethod::kWrites));
+            job.every_rank([](int, Program& program) { program.all_reduce("world"); });
+            job.play();
+            const Run run = run_of(job, {}, reason);
+            titan::analyzer::WaitNode node;
+            node.waiting.emplace_back().age_ns = waited_ns;
+            Finding finding;
+            finding.confidence = Confidence::kCertain;
+            titan::analyzer::doubt_short_wait(run, node, finding);
+            CHECK((finding.confidence == Confidence::kLikely) == (reason == "signal" && waited_ns < 30'000'000'000LL));
+        }
+    }
+}
+
+TEST_CASE("a launch row that a later launch took over tells nothing") {
+    Scenario job(2, watched(GpuProgressMethod::kWrites));
+    job.every_rank([](int, Program& program) { program.all_reduce("world").sync(); });
+    job.program(0).nth_call("world", 0).never_finishes = true;
+    job.play();
+    job.ring(1).marks(1).started = 65;
+    const Run run = run_of(job);
+    CHECK(run.processes[0].entries[0].device == DeviceState::kStarted);
+    CHECK(run.processes[1].entries[0].device == DeviceState::kUnknown);
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+    REQUIRE(diagnosis.findings.size() == 1);
+    CHECK(diagnosis.findings[0].kind == FindingKind::kStuckInFlight);
+    CHECK(diagnosis.findings[0].confidence == Confidence::kLikely);
+    CHECK(mentions(diagnosis.findings[0], "on the GPU of rank 1: unknown"));
+}
+
+TEST_CASE("all members started: the summary says so, and NCCL's channels tell which part does not move") {
+    Scenario job(4, watched(GpuProgressMethod::kWrites));
+    job.every_rank([](int, Program& program) { program.all_reduce("world").sync(); });
+    job.program(0).nth_call("world", 0).never_finishes = true;
+    job.play();
+    auto& ring = job.ring(2);
+    ring.call(0).channels = 2;
+    ring.call(0).channels_started = 2;
+    ring.call(0).channels_finished = 1;
+    auto& kernel = ring.add_channel(0, ChannelRole::kKernelChannel);
+    kernel.channel = 1;
+    kernel.state = ChannelState::kRunning;
+    auto& proxy = ring.add_channel(0, ChannelRole::kProxySend);
+    proxy.channel = 1;
+    proxy.peer = 3;
+    proxy.steps = 8;
+    proxy.steps_done = 5;
+    proxy.state = ChannelState::kWaitsForNetwork;
+    const Run run = run_of(job);
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+    REQUIRE(diagnosis.findings.size() == 1);
+    const Finding& finding = diagnosis.findings[0];
+    CHECK(finding.kind == FindingKind::kStuckInFlight);
+    CHECK(finding.confidence == Confidence::kCertain);
+    CHECK(says(finding.summary, "all members, have started all_reduce #0 on world on the GPU"));
+    CHECK(mentions(finding, "rank 2: proxy send to rank 3 on channel 1: waits for the network, 5 of 8 steps done"));
+    CHECK(mentions(finding, "rank 2: the kernel on channel 1 has started and not stopped"));
+}
+
+TEST_CASE("a job that replays its steps is healthy, and its calls have numbers") {
+    Scenario job(4, watched(GpuProgressMethod::kWrites));
+    write_replays(job, 6, -1, -1, 3);
+    const Played played = play(job);
+    CHECK(played.healthy());
+    const auto& process = played.run.processes[0];
+    CHECK(process.members[0].issued == 1 + 5 * 3 + 1);
+    CHECK(process.entries[1].captured);
+    CHECK(process.entries[4].replay == 1);
+    CHECK(process.entries[4].graph == 5);
+}
+
+TEST_CASE("a host whose launch does not come back waits for its stream") {
+    Scenario job(2, watched(GpuProgressMethod::kWrites));
+    job.every_rank([](int rank, Program& program) {
+        program.all_reduce("world").sync();
+        rank == 1 ? program.hanging_kernel("_Z4spinv", kCompute).sleep() : program.all_reduce("world").sync();
+    });
+    job.play();
+    auto& ring = job.ring(1);
+    auto& thread = ring.add_thread(static_cast<uint32_t>(ring.header().pid) + 1);
+    thread.call = ring.text("cudaLaunchKernel");
+    thread.object = kCompute;
+    thread.entered_ticks = job.now_ticks(1) - 15 * titan::synth::kSecond;
+    ring.call(0).thread = thread.thread;
+    const Run run = run_of(job);
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+    REQUIRE(diagnosis.findings.size() == 1);
+    CHECK(diagnosis.findings[0].ranks == ranks({1}));
+    CHECK(says(diagnosis.findings[0].rank_state.at(1), "inside cudaLaunchKernel for 15.0 s, waiting for kernel spin"));
+}

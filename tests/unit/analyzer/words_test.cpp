@@ -1,0 +1,41 @@
+// Names, numbers and ranks as people read them.
+#include "host/words.h"
+
+#include <doctest/doctest.h>
+
+#include "kernel_name.h"
+
+TEST_CASE("ranks, durations, names") {
+    using namespace titan;
+    CHECK(rank_ranges({5, 0, 1, 2, 7, 6}) == "0-2,5-7");
+    CHECK(ranks_text({3}) == "rank 3");
+    CHECK(duration_text(4'100'000'000) == "4.1 s");
+    CHECK(duration_text(350'000'000) == "350 ms");
+    CHECK(duration_text(125'000'000'000) == "2 min 05 s");
+    CHECK(grouped_digits(1234567) == "1,234,567");
+    CHECK(printable("a\033[31mb\xff") == "a?[31mb?");
+    CHECK(printable("sch\xc3\xb6n") == "sch\xc3\xb6n");
+}
+
+TEST_CASE("names of kernels, whole, cut, and hostile") {
+    using titan::analyzer::full_kernel_name;
+    using titan::analyzer::short_kernel_name;
+    CHECK(short_kernel_name("my_kernel") == "my_kernel");
+    CHECK(short_kernel_name("_Z4spinv") == "spin");
+    CHECK(short_kernel_name(
+              "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15FillFunctorIfEESt5arrayIPcLm1EEEEviT0_"
+              "T1_") == "at::native::vectorized_elementwise_kernel");
+    const std::string cut = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15FillFunctorIfE";
+    CHECK(short_kernel_name(cut) == "at::native::vectorized_elementwise_kernel");
+    CHECK(full_kernel_name(cut) == "at::native::vectorized_elementwise_kernel...");
+    CHECK(short_kernel_name("_ZN2at6native29vectorized_elem") == "at::native::vectorized_elem");
+    CHECK(short_kernel_name("_ZN7cutlass6KernelI4GemmIfEE3runEv") == "cutlass::Kernel::run");
+    CHECK(short_kernel_name("_ZN12_GLOBAL__N_14spinEv") == "(anonymous namespace)::spin");
+    CHECK(short_kernel_name("_Z") == "_Z");
+    CHECK_FALSE(short_kernel_name("_ZN99999999999999999999x").empty());
+    std::string bomb = "_Z1fI1aIiE";
+    for (int i = 0; i < 200; ++i) {
+        bomb += "1aIS_S_S_S_E";
+    }
+    CHECK(short_kernel_name(bomb) == "f");
+}
