@@ -9,17 +9,18 @@ namespace titan::interpose {
 
 enum class Api : uint16_t {
 #define TITAN_ROW(id, since, name, ...) name = id,
-#include "every_nccl_row.h"
+#define TITAN_TABLE "nccl.def"
+#include "every_row.h"
     kNcclEnd,
     kRuntimeBegin = 99,
 #define TITAN_ROW(name, ...) name,
 #define TITAN_TABLE "cuda_runtime.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
     kRuntimeEnd,
     kDriverBegin = 299,
 #define TITAN_ROW(name, ...) name,
 #define TITAN_TABLE "cuda_driver.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
     kDriverEnd,
 };
 

@@ -11,13 +11,14 @@ struct Names {
 constexpr Names collect() {
     Names names;
 #define TITAN_ROW(id, since, name, ...) names.by_id[id] = #name;
-#include "every_nccl_row.h"
+#define TITAN_TABLE "nccl.def"
+#include "every_row.h"
 #define TITAN_ROW(name, ...) names.by_id[number_of(Api::name)] = #name;
 #define TITAN_TABLE "cuda_runtime.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 #define TITAN_ROW(name, ...) names.by_id[number_of(Api::name)] = #name;
 #define TITAN_TABLE "cuda_driver.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
     return names;
 }
 
@@ -27,7 +28,8 @@ constexpr Names names = collect();
 constexpr size_t nccl_rows() {
     size_t rows = 0;
 #define TITAN_ROW(id, since, name, ...) ++rows;
-#include "every_nccl_row.h"
+#define TITAN_TABLE "nccl.def"
+#include "every_row.h"
     return rows;
 }
 

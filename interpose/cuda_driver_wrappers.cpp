@@ -16,13 +16,13 @@
 // found one level further out, where the row itself declares it.
 #define TITAN_ROW(name, base, since, params, ...) using PFN_##base##_v##since = CUresult(*) params;
 #define TITAN_TABLE "cuda_driver.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 namespace vendor {
 #include <cudaTypedefs.h>
 #define TITAN_ROW(name, base, since, params, ...) \
     static_assert(std::is_same_v<PFN_##base##_v##since, CUresult(*) params>, #name);
 #define TITAN_TABLE "cuda_driver.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 }  // namespace vendor
 
 namespace titan::interpose {
@@ -76,14 +76,14 @@ void note_exec_node_set(const void* exec, const void* node, const Parameters* pa
 
 #define TITAN_CLASS(CLASS, name, base, since, ...) TITAN_##CLASS(name, __VA_ARGS__)
 #define TITAN_TABLE "cuda_driver.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 
 namespace {
 
 const ThunkSet thunks[] = {
 #define TITAN_ROW(name, ...) TITAN_THUNKS(name),
 #define TITAN_TABLE "cuda_driver.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ extern "C" {
 #define CHANGED(...)
 #define TITAN_ROW(name, params, ...) cudaError_t name params;
 #define TITAN_TABLE "cuda_runtime.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 }
 
 namespace titan::interpose {
@@ -36,14 +36,14 @@ uint64_t bytes(const Parameters* copy) {
 
 #define TITAN_CLASS(CLASS, ...) TITAN_##CLASS(__VA_ARGS__)
 #define TITAN_TABLE "cuda_runtime.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 
 namespace {
 
 const ThunkSet thunks[] = {
 #define TITAN_ROW(name, ...) TITAN_THUNKS(name),
 #define TITAN_TABLE "cuda_runtime.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 };
 
 }  // namespace

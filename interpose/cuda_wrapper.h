@@ -1,19 +1,12 @@
-// The shape of a CUDA wrapper, one macro per class of rows (cuda_runtime.def). Included once per vendor header, because
-// cuda.h and cuda_runtime_api.h must not meet nccl.h's C++ templates. The includer defines TITAN_RESULT (the API's
-// result type), TITAN_SUCCESS, TITAN_MISSING_RESULT (what it returns where no loaded library has the function) and
-// TITAN_FUNCTION_KIND (what the function that it launches is to CUDA).
-//
-// The exported functions have C++ names of their own and get the vendor's by an assembler label: so a row may differ
-// from what the installed header declares under that name.
+// What a CUDA wrapper does, one macro per class of rows (cuda_runtime.def). Included once per vendor header, because
+// cuda.h and cuda_runtime_api.h must not meet nccl.h's C++ templates. Beside what wrapper.h asks for, the includer
+// defines TITAN_SUCCESS and TITAN_FUNCTION_KIND (what the function that it launches is to CUDA).
 #pragma once
 
-#include "api.h"
 #include "entry_points.h"
-#include "real.h"
-#include "thunks.h"
 #include "tracer/context_end.h"
 #include "tracer/graphs.h"
-#include "tracer/record.h"
+#include "wrapper.h"
 
 namespace titan::interpose {
 
@@ -33,34 +26,9 @@ const void* graph_or_null(bool success, const Handle* graph) {
 
 }  // namespace titan::interpose
 
-#define TITAN_API(name) static_cast<uint16_t>(Api::name)
-
-#define TITAN_BODY(name, args, REAL, ENTER, LEAVE)                         \
-    auto* const real = reinterpret_cast<decltype(&exported_##name)>(REAL); \
-    if (real == nullptr) [[unlikely]] {                                    \
-        return TITAN_MISSING_RESULT;                                       \
-    }                                                                      \
-    Call call;                                                             \
-    if (!(ENTER)) {                                                        \
-        return real args;                                                  \
-    }                                                                      \
-    const TITAN_RESULT result = real args;                                 \
-    LEAVE;                                                                 \
-    return result;
-
 // SCOPE: what lives around all of it, also where the call is not recorded.
-#define TITAN_SCOPED_WRAPPER(name, params, args, SCOPE, ENTER, LEAVE)                           \
-    extern "C" TITAN_RESULT exported_##name params __asm__(#name);                              \
-    extern "C" TITAN_RESULT exported_##name params {                                            \
-        SCOPE;                                                                                  \
-        TITAN_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), ENTER, LEAVE) \
-    }                                                                                           \
-    template <unsigned Thunk>                                                                   \
-    TITAN_RESULT thunk_##name params {                                                          \
-        SCOPE;                                                                                  \
-        TITAN_BODY(name, args, real_behind<Thunk>(Api::name), ENTER, LEAVE)                     \
-    }
-#define TITAN_WRAPPER(name, params, args, ENTER, LEAVE) TITAN_SCOPED_WRAPPER(name, params, args, , ENTER, LEAVE)
+#define TITAN_SCOPED_WRAPPER(name, params, args, SCOPE, ENTER, LEAVE) \
+    TITAN_FUNCTION(name, params, SCOPE; TITAN_RECORDED(args, ENTER, LEAVE))
 
 #define TITAN_SYNC(name, params, args, object)                                                           \
     TITAN_WRAPPER(name, params, args, cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object), \
@@ -74,11 +42,7 @@ const void* graph_or_null(bool success, const Handle* graph) {
                          (forget_kernels(), cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object)), \
                          leave_cuda(call, static_cast<int>(result)))
 // The usual way through is straight and ends with a jump: launches have a budget.
-#define TITAN_LAUNCH_BODY(name, args, REAL, ENTER, LEAVE_UNNAMED)                  \
-    auto* const real = reinterpret_cast<decltype(&exported_##name)>(REAL);         \
-    if (real == nullptr) [[unlikely]] {                                            \
-        return TITAN_MISSING_RESULT;                                               \
-    }                                                                              \
+#define TITAN_LAUNCHED(args, ENTER, LEAVE_UNNAMED)                                 \
     const WorkState state = ENTER;                                                 \
     if (state == WorkState::kEntered) [[likely]] {                                 \
         return static_cast<TITAN_RESULT>(leave_work(static_cast<int>(real args))); \
@@ -89,22 +53,24 @@ const void* graph_or_null(bool success, const Handle* graph) {
     const int result = static_cast<int>(real args);                                \
     return static_cast<TITAN_RESULT>(LEAVE_UNNAMED);
 // Who asked for a pointer is mostly the runtime: its call of the driver, inside a recorded one, needs no stack frame.
-#define TITAN_LAUNCH(name, params, args, ENTER, LEAVE_UNNAMED)                                                 \
-    extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                             \
-    extern "C" TITAN_RESULT exported_##name params {                                                           \
-        TITAN_LAUNCH_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), ENTER, LEAVE_UNNAMED) \
-    }                                                                                                          \
-    template <unsigned Thunk>                                                                                  \
-    [[gnu::noinline]] TITAN_RESULT outer_thunk_##name params {                                                 \
-        TITAN_LAUNCH_BODY(name, args, real_behind<Thunk>(Api::name), ENTER, LEAVE_UNNAMED)                     \
-    }                                                                                                          \
-    template <unsigned Thunk>                                                                                  \
-    TITAN_RESULT thunk_##name params {                                                                         \
-        auto* const real = reinterpret_cast<decltype(&exported_##name)>(real_behind<Thunk>(Api::name));        \
-        if (is_nested() && real != nullptr) {                                                                  \
-            return real args;                                                                                  \
-        }                                                                                                      \
-        return outer_thunk_##name<Thunk> args;                                                                 \
+#define TITAN_LAUNCH(name, params, args, ENTER, LEAVE_UNNAMED)                                          \
+    extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                      \
+    extern "C" TITAN_RESULT exported_##name params {                                                    \
+        TITAN_REAL_OF_CALLER(name)                                                                      \
+        TITAN_LAUNCHED(args, ENTER, LEAVE_UNNAMED)                                                      \
+    }                                                                                                   \
+    template <unsigned Thunk>                                                                           \
+    [[gnu::noinline]] TITAN_RESULT outer_thunk_##name params {                                          \
+        TITAN_REAL_OF_THUNK(name)                                                                       \
+        TITAN_LAUNCHED(args, ENTER, LEAVE_UNNAMED)                                                      \
+    }                                                                                                   \
+    template <unsigned Thunk>                                                                           \
+    TITAN_RESULT thunk_##name params {                                                                  \
+        auto* const real = reinterpret_cast<decltype(&exported_##name)>(real_behind<Thunk>(Api::name)); \
+        if (is_nested() && real != nullptr) {                                                           \
+            return real args;                                                                           \
+        }                                                                                               \
+        return outer_thunk_##name<Thunk> args;                                                          \
     }
 #define TITAN_WORK(name, params, args, kind, on_stream, about, how_much)                                         \
     TITAN_LAUNCH(name, params, args,                                                                             \
@@ -136,30 +102,9 @@ const void* graph_or_null(bool success, const Handle* graph) {
     TITAN_WRAPPER(name, params, args, enter_graph_launch(call, TITAN_API(name), exec, on_stream), \
                   leave_graph_launch(call, static_cast<int>(result)))
 // Nothing is recorded of it. The driver functions that NCCL asks for stay real.
-#define TITAN_ENTRY_POINT_BODY(name, args, REAL, symbol, function, version, per_thread)                               \
-    auto* const real = reinterpret_cast<decltype(&exported_##name)>(REAL);                                            \
-    if (real == nullptr) [[unlikely]] {                                                                               \
-        return TITAN_MISSING_RESULT;                                                                                  \
-    }                                                                                                                 \
-    const TITAN_RESULT result = real args;                                                                            \
-    if (result == TITAN_SUCCESS && (function) != nullptr) {                                                           \
-        *(function) =                                                                                                 \
-            hand_out_driver(symbol, *(function), static_cast<int>(version), per_thread, __builtin_return_address(0)); \
-    }                                                                                                                 \
-    return result;
-#define TITAN_ENTRY_POINT(name, params, args, symbol, function, version, per_thread)                             \
-    extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                               \
-    extern "C" TITAN_RESULT exported_##name params {                                                             \
-        TITAN_ENTRY_POINT_BODY(name, args, find_real(Api::name, __builtin_return_address(0)), symbol, function,  \
-                               version, per_thread)                                                              \
-    }                                                                                                            \
-    template <unsigned Thunk>                                                                                    \
-    TITAN_RESULT thunk_##name params {                                                                           \
-        TITAN_ENTRY_POINT_BODY(name, args, real_behind<Thunk>(Api::name), symbol, function, version, per_thread) \
-    }
-
-#define TITAN_THUNKS(name)                                                                             \
-    {                                                                                                  \
-        nullptr, reinterpret_cast<void*>(&thunk_##name<1>), reinterpret_cast<void*>(&thunk_##name<2>), \
-            reinterpret_cast<void*>(&thunk_##name<3>)                                                  \
-    }
+#define TITAN_ENTRY_POINT(name, params, args, symbol, function, version, per_thread)                                 \
+    TITAN_FUNCTION(                                                                                                  \
+        name, params, const TITAN_RESULT result = real args; if (result == TITAN_SUCCESS && (function) != nullptr) { \
+            *(function) = hand_out_driver(symbol, *(function), static_cast<int>(version), per_thread,                \
+                                          __builtin_return_address(0));                                              \
+        } return result;)

@@ -65,13 +65,14 @@ struct NameTable {
 constexpr NameTable collect() {
     NameTable table;
 #define TITAN_ROW(id, since, name, ...) table.add(Api::name, #name);
-#include "every_nccl_row.h"
+#define TITAN_TABLE "nccl.def"
+#include "every_row.h"
 #define TITAN_ROW(name, ...) table.add(Api::name, #name);
 #define TITAN_TABLE "cuda_runtime.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 #define TITAN_ROW(name, ...) table.add(Api::name, #name);
 #define TITAN_TABLE "cuda_driver.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
     return table;
 }
 

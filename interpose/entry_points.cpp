@@ -39,7 +39,7 @@ constexpr Form forms[] = {
     {#base,     #name,          number_in(#since), \
      Api::name, fnv1a32(#base), std::string_view(#since).find('_') != std::string_view::npos},
 #define TITAN_TABLE "cuda_driver.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 };
 
 bool is_exported_as(const Form& form, const void* real) { return function_in(object_of(real), form.name) == real; }

@@ -69,7 +69,7 @@ def preprocess(text, *flags):
 
 def rows(api):
     text = (f'#define TITAN_ROW(name, ...) TITAN_IS_ROW name\n#define TITAN_TABLE "{api}.def"\n'
-            '#include "every_cuda_row.h"\n')
+            '#include "every_row.h"\n')
     return set(re.findall(r"TITAN_IS_ROW (\w+)", preprocess(text, f"-I{options.root}/interpose")))
 
 

@@ -9,7 +9,7 @@ extern const char* const TITAN_HEADER_NAMES[];
 const char* const TITAN_HEADER_NAMES[] = {
 #define TITAN_ROW(name, base, ...) TEXT(base),
 #define TITAN_TABLE "cuda_driver.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 };
 
 #ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM

@@ -61,7 +61,7 @@ struct Row {
 const Row rows[] = {
 #define TITAN_ROW(name, base, since, ...) {#name, #base, #since},
 #define TITAN_TABLE "cuda_driver.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 };
 
 std::string ask(const char* symbol, void* real, int version, int mode) {

@@ -2,5 +2,5 @@
 #define TITAN_ROW(name, ...) \
     int name(void) { return 0; }
 #define TITAN_TABLE "cuda_driver.def"
-#include "every_cuda_row.h"
+#include "every_row.h"
 int cuStreamWaitValue32_v9(void) { return 0; }

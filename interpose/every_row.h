@@ -1,14 +1,24 @@
-// Reads a CUDA table, TITAN_TABLE: the one list of all classes of rows. The includer defines TITAN_ROW(name, ...), one
-// meaning for all of them, or TITAN_CLASS(CLASS, name, ...), one for each; all are undefined again here. No include
-// guard, on purpose.
+// Reads a table, TITAN_TABLE: the one list of all classes of rows. The includer defines TITAN_ROW(first columns, ...),
+// one meaning for all of them, or TITAN_CLASS(CLASS, first columns, ...), one for each; all are undefined again here.
+// No include guard, on purpose.
 #ifndef TITAN_CLASS
 #define TITAN_CLASS(CLASS, ...) TITAN_ROW(__VA_ARGS__)
 #endif
+// nccl.def
+#define CALL(...) TITAN_CLASS(CALL, __VA_ARGS__)
+#define CREATE(...) TITAN_CLASS(CREATE, __VA_ARGS__)
+#define CREATE_ALL(...) TITAN_CLASS(CREATE_ALL, __VA_ARGS__)
+#define GROUP_START(...) TITAN_CLASS(GROUP_START, __VA_ARGS__)
+#define GROUP_END(...) TITAN_CLASS(GROUP_END, __VA_ARGS__)
+#define ASYNC_ERROR(...) TITAN_CLASS(ASYNC_ERROR, __VA_ARGS__)
+#define GROW_ID(...) TITAN_CLASS(GROW_ID, __VA_ARGS__)
+// all
+#define MARK(...) TITAN_CLASS(MARK, __VA_ARGS__)
+// cuda_runtime.def, cuda_driver.def
 #define SYNC(...) TITAN_CLASS(SYNC, __VA_ARGS__)
 #define WORK(...) TITAN_CLASS(WORK, __VA_ARGS__)
 #define KERNEL(...) TITAN_CLASS(KERNEL, __VA_ARGS__)
 #define COUNT(...) TITAN_CLASS(COUNT, __VA_ARGS__)
-#define MARK(...) TITAN_CLASS(MARK, __VA_ARGS__)
 #define BEFORE(...) TITAN_CLASS(BEFORE, __VA_ARGS__)
 #define AFTER(...) TITAN_CLASS(AFTER, __VA_ARGS__)
 #define CAPTURE_END(...) TITAN_CLASS(CAPTURE_END, __VA_ARGS__)
@@ -20,11 +30,18 @@
 #define CHANGED(ROW, ...) ROW(__VA_ARGS__)
 #endif
 #include TITAN_TABLE
+#undef CALL
+#undef CREATE
+#undef CREATE_ALL
+#undef GROUP_START
+#undef GROUP_END
+#undef ASYNC_ERROR
+#undef GROW_ID
+#undef MARK
 #undef SYNC
 #undef WORK
 #undef KERNEL
 #undef COUNT
-#undef MARK
 #undef BEFORE
 #undef AFTER
 #undef CAPTURE_END
