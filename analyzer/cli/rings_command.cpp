@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "host/listing.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -34,17 +35,24 @@ int run_rings(const RingsArguments& arguments) {
         print("no rings of this user in {}\n", places_text(directories));
         return kExitHealthy;
     }
-    print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "pid", "process", "rank", "silent for", "run/attempt", "ring");
+    std::vector<std::vector<std::string>> rows;
     for (const NodeRing& ring : rings) {
         if (!ring.problem.empty()) {
-            print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", "-", "-", "-", "-", "cannot be read", ring.problem);
+            rows.push_back({"-", "-", "-", "-", "cannot be read", ring.problem});
             continue;
         }
-        print("{:>8}  {:<8} {:>6}  {:>12}  {:<28} {}\n", ring.pid, liveness_text(ring.liveness),
-              ring.rank >= 0 ? std::to_string(ring.rank) : "-",
-              ring.liveness == Liveness::kAlive ? "-" : duration_text(ring.age_ns),
-              fmt::format("{}/{}", ring.run, ring.attempt), printable(ring.path));
+        rows.push_back({std::to_string(ring.pid), liveness_text(ring.liveness),
+                        ring.rank >= 0 ? std::to_string(ring.rank) : "-",
+                        ring.liveness == Liveness::kAlive ? "-" : duration_text(ring.age_ns),
+                        fmt::format("{}/{}", ring.run, ring.attempt), printable(ring.path)});
     }
+    print("{}", listing_text({{"pid", 8, true},
+                              {"process", 8},
+                              {"rank", 6, true},
+                              {"silent for", 12, true},
+                              {"run/attempt", 28},
+                              {"ring", 0}},
+                             std::move(rows)));
     return kExitHealthy;
 }
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "listing.h"
+#include "host/listing.h"
 #include "run.h"
 #include "show.h"
 #include "show_filter.h"

@@ -5,6 +5,7 @@
 #include "dump/dump_processes.h"
 #include "formats/json_value.h"
 #include "formats/ring_image.h"
+#include "host/listing.h"
 #include "host/words.h"
 #include "node/proc.h"
 
@@ -79,19 +80,24 @@ std::string result_json(const DumpResult& result) {
 
 std::string list_text(const NodeProcesses& found) {
     const bool all_users = ::geteuid() == 0;
-    std::string text = fmt::format("{:>8}  {:<9} {:>6}  {:>10}  {:>10}  {:<28} {}{}\n", "pid", "process", "rank",
-                                   "step", "heartbeat", "run/attempt", all_users ? "user      " : "", "program");
+    std::vector<ListColumn> columns{{"pid", 8, true},        {"process", 9},      {"rank", 6, true}, {"step", 10, true},
+                                    {"heartbeat", 10, true}, {"run/attempt", 28}, {"program", 0}};
+    if (all_users) {
+        columns.insert(columns.end() - 1, {"user", 10});
+    }
+    std::vector<std::vector<std::string>> rows;
     for (const NodeProcess& process : found.processes) {
         const format::RingHeader& header = process.header;
-        text += fmt::format("{:>8}  {:<9} {:>6}  {:>10}  {:>10}  {:<28} {}{}\n", header.pid,
-                            presence_text(process.presence), header.rank >= 0 ? std::to_string(header.rank) : "-",
-                            header.step >= 0 ? std::to_string(header.step) : "-",
-                            process.presence == Presence::kUnknown ? "-" : duration_text(process.heartbeat_age_ns),
-                            fmt::format("{}/{}", process.run(), header.attempt),
-                            all_users ? fmt::format("{:<10}", user_name(process.directory.owner)) : "",
-                            printable(format::fixed_text(header.executable)));
+        std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{
+            std::to_string(header.pid), presence_text(process.presence),
+            header.rank >= 0 ? std::to_string(header.rank) : "-", header.step >= 0 ? std::to_string(header.step) : "-",
+            process.presence == Presence::kUnknown ? "-" : duration_text(process.heartbeat_age_ns),
+            fmt::format("{}/{}", process.run(), header.attempt), printable(format::fixed_text(header.executable))});
+        if (all_users) {
+            row.insert(row.end() - 1, user_name(process.directory.owner));
+        }
     }
-    return text;
+    return listing_text(std::move(columns), std::move(rows));
 }
 
 std::string list_json(const NodeProcesses& found) {

@@ -5,11 +5,11 @@
 
 #include "diagnose.h"
 #include "fold_frames.h"
+#include "host/listing.h"
 #include "host/words.h"
 #include "host_threads.h"
 #include "hosts.h"
 #include "layout.h"
-#include "listing.h"
 #include "named_stacks.h"
 #include "played.h"
 #include "report.h"

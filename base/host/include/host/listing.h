@@ -1,4 +1,4 @@
-// A listing in columns that are as wide as what one rank has in them; the newest rows only, where that is asked for.
+// A listing in columns that are as wide as what is in them; the newest rows only, where that is asked for.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace titan::analyzer {
+namespace titan {
 
 struct ListColumn {
     std::string title;
@@ -39,4 +39,7 @@ class Listing {
     size_t written_ = 0;
 };
 
-}  // namespace titan::analyzer
+// A whole listing, with its titles.
+std::string listing_text(std::vector<ListColumn> columns, std::vector<std::vector<std::string>> rows);
+
+}  // namespace titan

@@ -1,11 +1,11 @@
-#include "listing.h"
+#include "host/listing.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "host/words.h"
 
-namespace titan::analyzer {
+namespace titan {
 
 namespace {
 constexpr size_t kWidest = 64;  // one long name must not push all rows off the screen
@@ -55,4 +55,15 @@ void Listing::write_rows() {
     rows_.clear();
 }
 
-}  // namespace titan::analyzer
+std::string listing_text(std::vector<ListColumn> columns, std::vector<std::vector<std::string>> rows) {
+    std::string text;
+    const Listing::Write append = [&text](const std::string& line) { text += line; };
+    Listing listing(std::move(columns), 0, append);
+    for (std::vector<std::string>& row : rows) {
+        listing.add(std::move(row));
+    }
+    listing.write_rows();
+    return text;
+}
+
+}  // namespace titan
