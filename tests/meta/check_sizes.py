@@ -10,9 +10,9 @@ LONG_FILES = {}      # path: why it may be longer
 LONG_FUNCTIONS = {}  # "path:function": why it may be longer
 
 
-def functions(text):
-    """(name, first line, lines) of every function body: a block opened after a parameter list, outside any other
-    body."""
+def bodies(text):
+    """(name, offset of its opening brace, of its closing one) of every function body: a block opened after a parameter
+    list, outside any other body."""
     code = blank_comments_and_strings(text)
     code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", lambda m: re.sub(r"[^\n]", " ", m.group(0)), code, flags=re.M)
     depth_of_body, depth, start, name, statement = None, 0, 0, "", 0
@@ -21,14 +21,20 @@ def functions(text):
         if sign == "{":
             head = code[statement:match.start()].strip()
             if depth_of_body is None and is_function_head(head):
-                depth_of_body, start, name = depth, code.count("\n", 0, match.start()) + 1, name_of(head)
+                depth_of_body, start, name = depth, match.start(), name_of(head)
             depth += 1
         elif sign == "}":
             depth -= 1
             if depth_of_body is not None and depth == depth_of_body:
-                yield name, start, code.count("\n", 0, match.start()) + 2 - start
+                yield name, start, match.start()
                 depth_of_body = None
         statement = match.end()
+
+
+def functions(text):
+    """(name, first line, lines) of every function body."""
+    for name, opening, closing in bodies(text):
+        yield name, text.count("\n", 0, opening) + 1, text.count("\n", opening, closing) + 1
 
 
 def is_function_head(head):
