@@ -1,5 +1,6 @@
 #include "call_frame_info.h"
 
+#include <dwarf.h>
 #include <string.h>
 
 #include "base/own_memory.h"
@@ -15,7 +16,9 @@ constexpr uint64_t kFramePointerColumn = 29;
 constexpr uint64_t kStackPointerColumn = 31;
 #endif
 
-constexpr uint8_t kPointerRelative = 0x10;  // to where the value itself lies
+// The halves of an encoding (DW_EH_PE_*), which <dwarf.h> has no names for: what the value is, and what it counts from.
+constexpr uint8_t kForm = 0x0f;
+constexpr uint8_t kRelativeTo = 0x70;
 constexpr size_t kMaxProgramBytes = 64 << 10;
 
 // Bytes from an address on, up to an end; 0 for ever after the first that cannot be read.
@@ -69,16 +72,17 @@ class Cursor {
 
     // Of these forms alone; indirect ones are for personality routines, which nobody asks for here.
     uint64_t encoded(uint8_t encoding) {
-        const uint64_t from = (encoding & 0x70) == kPointerRelative ? at_ : 0;
-        good_ = good_ && (encoding & 0x80) == 0 && ((encoding & 0x70) == 0 || from != 0);
-        switch (encoding & 0x0f) {
-            case 0x00: return from + get<uint64_t>();
-            case 0x02: return from + get<uint16_t>();
-            case 0x03: return from + get<uint32_t>();
-            case 0x04: return from + get<uint64_t>();
-            case 0x0a: return from + static_cast<uint64_t>(int64_t{get<int16_t>()});
-            case 0x0b: return from + static_cast<uint64_t>(int64_t{get<int32_t>()});
-            case 0x0c: return from + get<uint64_t>();
+        const uint8_t relative_to = encoding & kRelativeTo;
+        const uint64_t from = relative_to == DW_EH_PE_pcrel ? at_ : 0;
+        good_ = good_ && (encoding & DW_EH_PE_indirect) == 0 && (relative_to == DW_EH_PE_absptr || from != 0);
+        switch (encoding & kForm) {
+            case DW_EH_PE_absptr: return from + get<uint64_t>();
+            case DW_EH_PE_udata2: return from + get<uint16_t>();
+            case DW_EH_PE_udata4: return from + get<uint32_t>();
+            case DW_EH_PE_udata8: return from + get<uint64_t>();
+            case DW_EH_PE_sdata2: return from + static_cast<uint64_t>(int64_t{get<int16_t>()});
+            case DW_EH_PE_sdata4: return from + static_cast<uint64_t>(int64_t{get<int32_t>()});
+            case DW_EH_PE_sdata8: return from + get<uint64_t>();
             default: good_ = false; return 0;
         }
     }
@@ -146,63 +150,62 @@ class Program {
 
   private:
     static constexpr size_t kDepth = 8;
-    static constexpr uint8_t kRestoreRegister = 0xc0;
 
     void step(Cursor& cursor) {
         const auto code = cursor.get<uint8_t>();
         const uint64_t low = code & 0x3fU;
         switch (code & 0xc0) {
-            case 0x40: advance(low); return;
-            case 0x80:
+            case DW_CFA_advance_loc: advance(low); return;
+            case DW_CFA_offset:
                 set(low, Saved::kAtFrame, static_cast<int64_t>(cursor.unsigned_leb()) * common_.data_unit);
                 return;
-            case kRestoreRegister: restore(low); return;
+            case DW_CFA_restore: restore(low); return;
             default: break;
         }
         switch (code) {
-            case 0x00: break;
-            case 0x01:
+            case DW_CFA_nop: break;
+            case DW_CFA_set_loc:
                 location_ = cursor.encoded(common_.pointers);
                 done_ = location_ > target_;
                 break;
-            case 0x02: advance(cursor.get<uint8_t>()); break;
-            case 0x03: advance(cursor.get<uint16_t>()); break;
-            case 0x04: advance(cursor.get<uint32_t>()); break;
-            case 0x05: at_frame(cursor, false); break;
-            case 0x06: restore(cursor.unsigned_leb()); break;
-            case 0x07: set(cursor.unsigned_leb(), Saved::kUndefined, 0); break;
-            case 0x08: set(cursor.unsigned_leb(), Saved::kSame, 0); break;
-            case 0x0a: remember(); break;
-            case 0x0b: recall(); break;
-            case 0x0c:
+            case DW_CFA_advance_loc1: advance(cursor.get<uint8_t>()); break;
+            case DW_CFA_advance_loc2: advance(cursor.get<uint16_t>()); break;
+            case DW_CFA_advance_loc4: advance(cursor.get<uint32_t>()); break;
+            case DW_CFA_offset_extended: at_frame(cursor, false); break;
+            case DW_CFA_restore_extended: restore(cursor.unsigned_leb()); break;
+            case DW_CFA_undefined: set(cursor.unsigned_leb(), Saved::kUndefined, 0); break;
+            case DW_CFA_same_value: set(cursor.unsigned_leb(), Saved::kSame, 0); break;
+            case DW_CFA_remember_state: remember(); break;
+            case DW_CFA_restore_state: recall(); break;
+            case DW_CFA_def_cfa:
                 define_base(cursor.unsigned_leb());
                 state_.offset = static_cast<int64_t>(cursor.unsigned_leb());
                 break;
-            case 0x0d: define_base(cursor.unsigned_leb()); break;
-            case 0x0e: state_.offset = static_cast<int64_t>(cursor.unsigned_leb()); break;
-            case 0x0f: base_expression(cursor); break;
-            case 0x10: register_expression(cursor); break;
-            case 0x11: at_frame(cursor, true); break;
-            case 0x12:
+            case DW_CFA_def_cfa_register: define_base(cursor.unsigned_leb()); break;
+            case DW_CFA_def_cfa_offset: state_.offset = static_cast<int64_t>(cursor.unsigned_leb()); break;
+            case DW_CFA_def_cfa_expression: base_expression(cursor); break;
+            case DW_CFA_expression: register_expression(cursor); break;
+            case DW_CFA_offset_extended_sf: at_frame(cursor, true); break;
+            case DW_CFA_def_cfa_sf:
                 define_base(cursor.unsigned_leb());
                 state_.offset = cursor.signed_leb() * common_.data_unit;
                 break;
-            case 0x13: state_.offset = cursor.signed_leb() * common_.data_unit; break;
-            case 0x09:
-            case 0x14:
+            case DW_CFA_def_cfa_offset_sf: state_.offset = cursor.signed_leb() * common_.data_unit; break;
+            case DW_CFA_register:
+            case DW_CFA_val_offset:
                 other(cursor);
                 cursor.unsigned_leb();
                 break;
-            case 0x15:
+            case DW_CFA_val_offset_sf:
                 other(cursor);
                 cursor.signed_leb();
                 break;
-            case 0x16:
+            case DW_CFA_val_expression:
                 other(cursor);
                 cursor.skip(cursor.unsigned_leb());
                 break;
-            case 0x2d: break;  // aarch64: the return address is signed from here on
-            case 0x2e: cursor.unsigned_leb(); break;
+            case DW_CFA_AARCH64_negate_ra_state: break;  // the return address is signed from here on
+            case DW_CFA_GNU_args_size: cursor.unsigned_leb(); break;
             default: good_ = false;
         }
     }
@@ -251,20 +254,18 @@ class Program {
 
     // A register plus a number (DW_OP_bregN): that is what functions use that realign their stack.
     static bool plain_register(Cursor& cursor, int64_t& offset, uint64_t end) {
-        constexpr uint8_t kRegisterPlus = 0x70;
-        if (cursor.get<uint8_t>() != kRegisterPlus + kFramePointerColumn) {
+        if (cursor.get<uint8_t>() != DW_OP_breg0 + kFramePointerColumn) {
             return false;
         }
         offset = cursor.signed_leb();
         return cursor.at() <= end;
     }
     void base_expression(Cursor& cursor) {
-        constexpr uint8_t kLoad = 0x06;
         const uint64_t bytes = cursor.unsigned_leb();
         const uint64_t end = cursor.at() + bytes;
         Cursor expression = cursor;
         expression.end_at(end);
-        const bool known = plain_register(expression, state_.offset, end) && expression.get<uint8_t>() == kLoad &&
+        const bool known = plain_register(expression, state_.offset, end) && expression.get<uint8_t>() == DW_OP_deref &&
                            expression.good() && expression.at() == end;
         state_.base = known ? State::kThroughFramePointer : State::kOtherBase;
         cursor.skip(bytes);
@@ -360,7 +361,7 @@ bool read_common(Cursor& cursor, Common& common) {
             case 'L': cursor.get<uint8_t>(); break;
             case 'P': {
                 const auto encoding = cursor.get<uint8_t>();
-                cursor.encoded(encoding & 0x7f);
+                cursor.encoded(encoding & ~DW_EH_PE_indirect);
                 break;
             }
             case 'S': common.of_signal = true; break;
@@ -429,7 +430,7 @@ bool open_entry(const Module& module, uint64_t address, Entry& opened) {
         return false;
     }
     const uint64_t begin = function.encoded(common.pointers);
-    const uint64_t bytes = function.encoded(common.pointers & 0x0f);
+    const uint64_t bytes = function.encoded(common.pointers & kForm);
     if (common.has_augmentation) {
         function.skip(function.unsigned_leb());
     }
