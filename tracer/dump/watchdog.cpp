@@ -8,47 +8,34 @@
 namespace titan::tracer {
 namespace {
 
-using format::RegionKind;
-
 template <typename T>
 T load(T& field) {
     return std::atomic_ref(field).load(std::memory_order_acquire);
 }
 
 // A name in the ring's string table, cut and made printable.
-void write_name(format::RingHeader& header, uint32_t id, TextWriter& text) {
-    const format::RegionDescriptor* index = nullptr;
-    const format::RegionDescriptor* heap = nullptr;
-    auto* records = reinterpret_cast<format::StringRecord*>(region_bytes(header, RegionKind::kStringIndex, &index));
-    const char* bytes = region_bytes(header, RegionKind::kStringHeap, &heap);
-    if (records == nullptr || bytes == nullptr || id == 0 || id > index->count) {
+void write_name(const StringTable& strings, uint32_t id, TextWriter& text) {
+    size_t length = 0;
+    const char* const bytes = strings.text_of(id, length);
+    if (bytes == nullptr) {
         text.text("a call");
         return;
     }
-    const uint32_t length_plus_one = load(records[id - 1].length_bytes);
-    const uint32_t offset_bytes = load(records[id - 1].offset_bytes);
     char name[64];
-    TextWriter copy(name, sizeof(name));
-    if (length_plus_one != 0 && offset_bytes < heap->count && length_plus_one - 1 <= heap->count - offset_bytes) {
-        copy.text(bytes + offset_bytes, length_plus_one - 1);
-    }
+    TextWriter(name, sizeof(name)).text(bytes, length);
     text.escaped(name);
 }
 
-void describe_collective(format::RingHeader& header, uint64_t ticket, uint64_t stuck_s, TextWriter& text) {
-    const format::RegionDescriptor* region = nullptr;
-    auto* entries = reinterpret_cast<format::CollectiveEntry*>(region_bytes(header, RegionKind::kCollectives, &region));
-    if (entries != nullptr && region->count != 0) {
-        format::CollectiveEntry& entry = entries[ticket % region->count];
-        if (load(entry.slot_sequence) == 2 * ticket + 2) {
-            std::string_view kind = format::name_of(entry.kind);
-            text.text(kind.data(), kind.size());
-            if (entry.sequence != format::kNoSequence) {
-                text.format(" #%lu", entry.sequence);
-            }
-            text.format(" on communicator %016lx not finished for %lu s", entry.communicator_id, stuck_s);
-            return;
+void describe_collective(Ring<format::CollectiveEntry>& collectives, uint64_t ticket, uint64_t stuck_s,
+                         TextWriter& text) {
+    if (const format::CollectiveEntry* const entry = collectives.find(ticket); entry != nullptr) {
+        const std::string_view kind = format::name_of(entry->kind);
+        text.text(kind.data(), kind.size());
+        if (entry->sequence != format::kNoSequence) {
+            text.format(" #%lu", entry->sequence);
         }
+        text.format(" on communicator %016lx not finished for %lu s", entry->communicator_id, stuck_s);
+        return;
     }
     text.format("a collective not finished for %lu s", stuck_s);
 }
@@ -73,18 +60,16 @@ bool find_stuck(Session& session, WatchdogState& state, char* detail, size_t cap
     bool found = false;
     TextWriter text(detail, capacity_bytes);
     PendingCollective pending{};
-    if (oldest_pending(pending) && stuck_ns(pending.entered_ticks) > timeout_ns &&
+    if (session.gpu_progress.oldest_pending(pending) && stuck_ns(pending.entered_ticks) > timeout_ns &&
         state.reported_ticket_plus_one != pending.ticket + 1) {
         state.reported_ticket_plus_one = pending.ticket + 1;
-        describe_collective(header, pending.ticket, stuck_ns(pending.entered_ticks) / 1'000'000'000, text);
+        describe_collective(session.collectives, pending.ticket, stuck_ns(pending.entered_ticks) / 1'000'000'000, text);
         found = true;
     }
-    const format::RegionDescriptor* region = nullptr;
-    auto* threads = reinterpret_cast<format::ThreadRecord*>(region_bytes(header, RegionKind::kThreads, &region));
     constexpr uint64_t kRows = sizeof(state.reported_entered_ticks) / sizeof(state.reported_entered_ticks[0]);
-    for (uint64_t row = 0; threads != nullptr && row < region->count && row < kRows; ++row) {
-        const uint64_t entered_ticks = load(threads[row].entered_ticks);
-        const uint32_t thread = load(threads[row].thread);
+    for (uint64_t row = 0; row < session.thread_rows && row < kRows; ++row) {
+        const uint64_t entered_ticks = load(session.threads[row].entered_ticks);
+        const uint32_t thread = load(session.threads[row].thread);
         if (thread == 0 || stuck_ns(entered_ticks) <= timeout_ns ||
             state.reported_entered_ticks[row] == entered_ticks) {
             continue;
@@ -92,7 +77,7 @@ bool find_stuck(Session& session, WatchdogState& state, char* detail, size_t cap
         state.reported_entered_ticks[row] = entered_ticks;
         if (!found) {
             text.format("thread %u inside ", thread);
-            write_name(header, load(threads[row].call), text);
+            write_name(session.strings, load(session.threads[row].call), text);
             text.format(" for %lu s", stuck_ns(entered_ticks) / 1'000'000'000);
             found = true;
         }

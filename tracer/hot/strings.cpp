@@ -162,6 +162,20 @@ uint32_t StringTable::tag_of(uint32_t id) const {
     return id == 0 || id > rows() ? 0 : static_cast<uint32_t>(hash_at(id - 1) >> (64 - kTagBits));
 }
 
+const char* StringTable::text_of(uint32_t id, size_t& length) const {
+    if (id == 0 || id > rows()) {
+        return nullptr;
+    }
+    format::StringRecord& record = records_[id - 1];
+    const uint32_t length_plus_one = std::atomic_ref(record.length_bytes).load(std::memory_order_acquire);
+    const uint32_t offset_bytes = std::atomic_ref(record.offset_bytes).load(std::memory_order_acquire);
+    if (length_plus_one == 0 || offset_bytes >= heap_bytes_ || length_plus_one - 1 > heap_bytes_ - offset_bytes) {
+        return nullptr;
+    }
+    length = length_plus_one - 1;
+    return heap_ + offset_bytes;
+}
+
 uint64_t StringTable::names_for_now() const {
     return std::atomic_ref(const_cast<uint64_t&>(for_now_)).load(std::memory_order_relaxed);
 }

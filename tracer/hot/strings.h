@@ -43,6 +43,9 @@ class StringTable {
     uint32_t tag_of(uint32_t id) const;
     static constexpr uint32_t kTagBits = 16;
 
+    // The bytes of a name that `length` tells, without an end; null where the id has none.
+    const char* text_of(uint32_t id, size_t& length) const;
+
     // For the sweep, which is one thread.
     uint64_t rows() const { return mask_ + 1; }
     uint64_t names_for_now() const;
