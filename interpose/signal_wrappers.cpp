@@ -9,11 +9,10 @@
 
 #include <atomic>
 
+#include "base/libc_sigaction.h"
 #include "libc_function.h"
 #include "signal_wrappers.h"
 #include "tracer/signal_actions.h"
-
-extern "C" int __sigaction(int number, const struct sigaction* action, struct sigaction* old) noexcept;
 
 namespace titan::interpose {
 namespace {

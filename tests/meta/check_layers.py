@@ -44,7 +44,7 @@ BASE_SYSTEM = re.compile(r"^([a-z_/0-9]+\.h|algorithm|atomic|array|bit|concepts|
 HOT_SYSTEM = re.compile(r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|limits|type_traits|utility|"
                         r"stdint\.h|stddef\.h|string\.h|time\.h|ctime|sched\.h|x86intrin\.h|immintrin\.h)$")
 HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|tracer/[a-z_]+\.h|titantrace\.h|"
-                     r"base/(clock|hash|memory|text)\.h|"
+                     r"base/(atomic_field|clock|hash|memory|text)\.h|"
                      r"python/(code_place|frames)\.h|session/(session|thread_state)\.h|"
                      r"communicators/(communicators|lifecycle|nccl_result)\.h)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)

@@ -33,8 +33,6 @@ void pause_ns(uint64_t nanoseconds) {
     nanosleep(&pause, nullptr);
 }
 
-bool reached(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now - wanted) >= 0; }
-
 void note_finished(Session& session, format::CollectiveEntry& entry) {
     store_field(entry.state, CallState::kFinished);
     if (entry.communicator == format::kNoIndex) {

@@ -171,9 +171,4 @@ bool GpuProgress::oldest_pending(PendingCollective& pending) const {
     return true;
 }
 
-bool oldest_pending(PendingCollective& pending) {
-    Session* const current = session();
-    return current != nullptr && current->gpu_progress.oldest_pending(pending);
-}
-
 }  // namespace titan::tracer

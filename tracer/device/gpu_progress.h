@@ -124,7 +124,4 @@ class GpuProgress {
     uint32_t outstanding_count_;
 };
 
-// For the watchdog.
-bool oldest_pending(PendingCollective& pending);
-
 }  // namespace titan::tracer

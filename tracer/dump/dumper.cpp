@@ -21,6 +21,7 @@
 #include "formats/dump_writer.h"
 #include "outside_request.h"
 #include "session/log.h"
+#include "signals.h"
 #include "snapshot.h"
 #include "stacks/capture_stacks.h"
 
@@ -132,7 +133,7 @@ void take_snapshot(Session& session) {
 }
 
 void take_stacks(const Session& session) {
-    memory.stacks = session.config.stacks.dump ? collect_stacks() : std::span<const char>();
+    memory.stacks = session.config.stacks.dump ? collect_stacks(crashing_thread()) : std::span<const char>();
 }
 
 bool write_dump(Session& session, const DumpOrder& order) {

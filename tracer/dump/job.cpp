@@ -1,12 +1,12 @@
 #include "job.h"
 
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "job_file.h"
@@ -162,10 +162,6 @@ bool enter_segment(const char* parent, bool create, const Identity& identity, co
     return true;
 }
 
-void wake_processes(std::atomic<uint32_t>& word) {
-    syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
-}
-
 void claim_own_place() {
     member.segment->processes[member.place].claim.store(static_cast<uint32_t>(getpid()), std::memory_order_relaxed);
 }
@@ -208,7 +204,7 @@ std::atomic<uint32_t>& wake_word() { return member.segment == nullptr ? private_
 void wake_watchers() {
     std::atomic<uint32_t>& word = wake_word();
     word.fetch_add(1, std::memory_order_release);
-    wake_processes(word);
+    futex_wake_all(word, FutexScope::kShared);
 }
 
 void publish_request(const JobRequest& request) {

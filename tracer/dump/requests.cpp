@@ -32,8 +32,6 @@ constinit std::atomic<uint64_t> silent_at_plus_one{0};  // where `copied` stood 
 constinit std::atomic<uint32_t> completed{0};
 constinit std::atomic<uint32_t> written{0};  // completed with a file to show for it
 
-bool reached(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now - wanted) >= 0; }
-
 void publish(std::atomic<uint32_t>& word, uint32_t covered) {
     if (!reached(word.load(std::memory_order_relaxed), covered)) {
         word.store(covered, std::memory_order_release);

@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "aborting.h"
+#include "base/libc_sigaction.h"
 #include "base/signal_names.h"
 #include "base/text.h"
 #include "ending.h"

@@ -18,9 +18,6 @@
 #include "session/config.h"
 #include "tracer/signal_actions.h"
 
-// libc's own, under the name that nobody interposes: sigaction itself is our wrapper.
-extern "C" int __sigaction(int number, const struct sigaction* action, struct sigaction* old) noexcept;
-
 namespace titan::tracer {
 
 // Adopts what the program has installed. Once per session, after start_watch().

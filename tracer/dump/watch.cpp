@@ -1,14 +1,12 @@
 #include "watch.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "dumper.h"
@@ -177,7 +175,8 @@ bool stands_still(const Session& session) {
     const uint64_t limit_ns = timeout_ns == 0 ? kStandstillNs : std::min(timeout_ns / kStandstillParts, kStandstillNs);
     PendingCollective pending{};
     return monotonic_now_ns() - state.moved_ns > limit_ns ||
-           (oldest_pending(pending) && ticks_to_ns(now_ticks() - pending.entered_ticks) > limit_ns);
+           (session.gpu_progress.oldest_pending(pending) &&
+            ticks_to_ns(now_ticks() - pending.entered_ticks) > limit_ns);
 }
 
 // The process was told to end, or leaves with a failure. Is that more than a job that is cancelled?
@@ -424,14 +423,12 @@ void run_watch(void* argument) {
     const uint64_t usual_pause_ns = tick_length_ns(session.config);
     start_answering(*session.ring_file.header);
     for (;;) {
-        // Read before looking for work: a wake-up after this makes the wait return at once. The word is shared with
-        // other processes, so the futex is not a private one.
+        // Read before looking for work: a wake-up after this makes the wait return at once.
         std::atomic<uint32_t>& word = wake_word();
         const uint32_t before = word.load(std::memory_order_acquire);
         const bool soon = tick(session);
         serve(session);
-        const timespec pause = timespec_of(pause_ns(usual_pause_ns, soon));
-        syscall(SYS_futex, &word, FUTEX_WAIT, before, &pause, nullptr, 0);
+        futex_wait(word, before, pause_ns(usual_pause_ns, soon), FutexScope::kShared);
     }
 }
 

@@ -15,31 +15,10 @@ using format::CallSiteTable;
 using format::CallStackRecord;
 using python::Frame;
 
-// Powers of two; three quarters are used, so that a look-up stays short.
-constexpr uint64_t kStackRows = 4096;
-static_assert(kStackRows <= UINT16_MAX);  // CapturedCall::stack
-constexpr uint64_t kPlaceRows = 8192;
-constexpr uint32_t kFrameRows = 64 << 10;
-constexpr uint32_t kTextRows = 4096;
-constexpr uint32_t kTextHeapBytes = 256 << 10;
-constexpr uint32_t kModuleRows = 1024;
+static_assert(format::kCallStackRows <= UINT16_MAX);  // CapturedCall::stack
 constexpr uint64_t kMaxProbes = 32;
 constexpr uint64_t kSeed = 0x7469746E73697465;
 constexpr uint64_t kNativeSeed = 0x6E61746976657075;
-
-struct TableSize {
-    CallSiteTable table;
-    uint32_t stride_bytes;
-    uint32_t count;
-};
-constexpr TableSize kTables[] = {
-    {CallSiteTable::kStacks, sizeof(CallStackRecord), kStackRows},
-    {CallSiteTable::kPlaces, sizeof(CallPlace), kPlaceRows},
-    {CallSiteTable::kFrames, sizeof(format::CallFrame), kFrameRows},
-    {CallSiteTable::kTextIndex, sizeof(format::StringRecord), kTextRows},
-    {CallSiteTable::kTextHeap, 1, kTextHeapBytes},
-    {CallSiteTable::kModules, sizeof(format::StackModule), kModuleRows},
-};
 
 uint64_t not_zero(uint64_t hash) { return hash != 0 ? hash : 1; }
 
@@ -80,19 +59,11 @@ const char* end_of(const char* text, size_t length_bytes) {
 
 }  // namespace
 
-uint64_t CallSites::region_bytes() {
-    uint64_t bytes = sizeof(format::CallSitesHeader);
-    for (const TableSize& size : kTables) {
-        bytes += uint64_t{size.stride_bytes} * size.count;
-    }
-    return bytes;
-}
-
 void CallSites::start(char* region, uint32_t kinds, uint64_t& lost) {
     auto* const header = reinterpret_cast<format::CallSitesHeader*>(region);
     header->kinds = kinds;
     uint64_t offset_bytes = sizeof(format::CallSitesHeader);
-    for (const TableSize& size : kTables) {
+    for (const format::CallSiteTableSize& size : format::kCallSiteTableSizes) {
         header->tables[static_cast<uint32_t>(size.table)] = {offset_bytes, size.stride_bytes, size.count};
         offset_bytes += uint64_t{size.stride_bytes} * size.count;
     }
@@ -101,8 +72,9 @@ void CallSites::start(char* region, uint32_t kinds, uint64_t& lost) {
     stacks_ = table<CallStackRecord>(CallSiteTable::kStacks);
     places_ = table<CallPlace>(CallSiteTable::kPlaces);
     frames_ = table<format::CallFrame>(CallSiteTable::kFrames);
-    texts_ = StringTable(table<format::StringRecord>(CallSiteTable::kTextIndex), kTextRows,
-                         table<char>(CallSiteTable::kTextHeap), kTextHeapBytes, cursor(CallSiteTable::kTextHeap), lost);
+    texts_ = StringTable(table<format::StringRecord>(CallSiteTable::kTextIndex), format::kCallTextRows,
+                         table<char>(CallSiteTable::kTextHeap), format::kCallTextHeapBytes,
+                         cursor(CallSiteTable::kTextHeap), lost);
     std::atomic_ref(header->header_bytes).store(sizeof(format::CallSitesHeader), std::memory_order_release);
 }
 
@@ -127,7 +99,7 @@ void CallSites::say_native(const char* text) {
 bool CallSites::add_module(format::StackModule module, const char* path) {
     const std::atomic_ref<uint64_t> rows(cursor(CallSiteTable::kModules).head);
     const uint64_t row = rows.load(std::memory_order_relaxed);
-    if (row >= kModuleRows) {
+    if (row >= format::kCallModuleRows) {
         return false;
     }
     module.path = texts_.intern(path);
@@ -186,7 +158,7 @@ uint32_t CallSites::capture(AddressRange thread_stack) {
 }
 
 uint32_t CallSites::intern(const Gathered& stack) {
-    const uint64_t row = stack.hash & (kStackRows - 1);
+    const uint64_t row = stack.hash & (format::kCallStackRows - 1);
     if (std::atomic_ref(stacks_[row].hash).load(std::memory_order_relaxed) == stack.hash) [[likely]] {
         std::atomic_ref(stacks_[row].uses).fetch_add(1, std::memory_order_relaxed);
         return static_cast<uint32_t>(row + 1);
@@ -197,12 +169,12 @@ uint32_t CallSites::intern(const Gathered& stack) {
 // Not at its first place, or not there at all.
 [[gnu::cold, gnu::noinline]] uint32_t CallSites::add(const Gathered& stack) {
     for (uint64_t probe = 0; probe < kMaxProbes; ++probe) {
-        const uint64_t row = (stack.hash + probe) & (kStackRows - 1);
+        const uint64_t row = (stack.hash + probe) & (format::kCallStackRows - 1);
         CallStackRecord& record = stacks_[row];
         uint64_t found = std::atomic_ref(record.hash).load(std::memory_order_relaxed);
         if (found == 0) {
             const std::atomic_ref<uint64_t> rows(cursor(CallSiteTable::kStacks).head);
-            if (rows.load(std::memory_order_relaxed) >= kStackRows / 4 * 3) {
+            if (rows.load(std::memory_order_relaxed) >= format::kCallStackRows / 4 * 3) {
                 return lose();
             }
             if (std::atomic_ref(record.hash).compare_exchange_strong(found, stack.hash, std::memory_order_relaxed)) {
@@ -230,7 +202,7 @@ void CallSites::write(const Gathered& stack, CallStackRecord& record) {
     const uint64_t count = stack.native_count + stack.python_count;
     const uint64_t first =
         std::atomic_ref(cursor(CallSiteTable::kFrames).head).fetch_add(count, std::memory_order_relaxed);
-    const uint64_t room = first < kFrameRows ? kFrameRows - first : 0;
+    const uint64_t room = first < format::kCallFrameRows ? format::kCallFrameRows - first : 0;
     const auto natives = static_cast<uint16_t>(stack.native_count < room ? stack.native_count : room);
     const auto pythons =
         static_cast<uint16_t>(stack.python_count < room - natives ? stack.python_count : room - natives);
@@ -258,12 +230,12 @@ void CallSites::write(const Gathered& stack, CallStackRecord& record) {
 template <typename Fill>
 uint32_t CallSites::place_of(uint64_t key, const Fill& fill) {
     for (uint64_t probe = 0; probe < kMaxProbes; ++probe) {
-        const uint64_t row = (key + probe) & (kPlaceRows - 1);
+        const uint64_t row = (key + probe) & (format::kCallPlaceRows - 1);
         CallPlace& place = places_[row];
         uint64_t found = std::atomic_ref(place.key).load(std::memory_order_relaxed);
         if (found == 0) {
             const std::atomic_ref<uint64_t> rows(cursor(CallSiteTable::kPlaces).head);
-            if (rows.load(std::memory_order_relaxed) >= kPlaceRows / 4 * 3) {
+            if (rows.load(std::memory_order_relaxed) >= format::kCallPlaceRows / 4 * 3) {
                 return 0;
             }
             if (std::atomic_ref(place.key).compare_exchange_strong(found, key, std::memory_order_relaxed)) {

@@ -37,9 +37,7 @@ struct CallNative {
 
 class CallSites {
   public:
-    static uint64_t region_bytes();
-
-    // Lays the tables out in zeroed memory of that many bytes. `kinds`: format::CallSiteKinds, not 0. cold.
+    // Lays the tables out in format::call_sites_bytes() of zeroed memory. `kinds`: format::CallSiteKinds, not 0. cold.
     void start(char* region, uint32_t kinds, uint64_t& lost);
     bool on() const { return header_ != nullptr; }
     bool wants(format::CallSiteKinds kind) const { return on() && (header_->kinds & kind) != 0; }

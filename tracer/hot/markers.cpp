@@ -80,6 +80,7 @@ void mark_event(Thread& thread, uint32_t name) {
 }  // namespace titan::tracer
 
 using titan::now_ticks;
+using titan::store_field;
 using titan::format::MarkerKind;
 using namespace titan::tracer;
 

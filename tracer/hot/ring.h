@@ -74,15 +74,4 @@ class Ring {
     format::RegionCursor* cursor_ = nullptr;
 };
 
-// A field that others read while we write it: one aligned store, never torn.
-template <typename T>
-void store_field(T& field, T value) {
-    std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
-}
-
-template <typename T>
-T load_field(T& field) {
-    return std::atomic_ref<T>(field).load(std::memory_order_relaxed);
-}
-
 }  // namespace titan::tracer

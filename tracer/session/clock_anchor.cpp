@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "hot/ring.h"
+#include "base/atomic_field.h"
 
 namespace titan::tracer {
 

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/page.h"
 #include "base/text.h"
-#include "hot/call_sites.h"
+#include "formats/call_sites_layout.h"
 #include "log.h"
 #include "session/clock_anchor.h"
 
@@ -93,7 +93,7 @@ Layout lay_out(const RingSizes& sizes, const Config& config, const Identity& ide
         {RegionKind::kStreamWork, sizeof(format::StreamWorkEntry), sizes.stream_work},
         {RegionKind::kLaunchMarks, sizeof(format::LaunchMarks), kLaunchRows},
         {RegionKind::kChannels, sizeof(format::ChannelEntry), kChannelSlots},
-        {RegionKind::kCallSites, 1, config.stacks.call_sites != 0 ? CallSites::region_bytes() : 0},
+        {RegionKind::kCallSites, 1, config.stacks.call_sites != 0 ? format::call_sites_bytes() : 0},
     };
     Layout layout{};
     uint64_t offset_bytes = format::kHeaderBytes;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/atomic_field.h"
 #include "communicators/communicators.h"
 #include "config.h"
 #include "device/gpu_progress.h"

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/libc_sigaction.h"
 #include "base/map_private.h"
-#include "dump/signals.h"
 
 namespace titan::tracer {
 namespace {

@@ -15,7 +15,6 @@
 #include "base/own_memory.h"
 #include "base/proc_thread.h"
 #include "base/text.h"
-#include "dump/signals.h"
 #include "exported_names.h"
 #include "modules.h"
 #include "python_reader.h"
@@ -85,7 +84,10 @@ constinit bool signals_allowed = false;
 
 class Collector {
   public:
-    Collector() : image_(memory.image, memory.known_texts), modules_{memory.modules, StackImage::kMaxModules, 0} {}
+    explicit Collector(int32_t crashing)
+        : image_(memory.image, memory.known_texts),
+          modules_{memory.modules, StackImage::kMaxModules, 0},
+          crashing_(crashing) {}
 
     void collect() {
         image_.header().began_realtime_ns = realtime_now_ns();
@@ -230,8 +232,8 @@ class Collector {
     bool write(const CapturedThread& captured, format::StackThread& thread, bool whole) {
         size_t room = 0;
         uint64_t* const addresses = image_.frame_room(room);
-        const Unwound unwound = unwind(captured, thread.tid == crashing_thread(), modules_, addresses, tops_,
-                                       room < kMaxFramesOfThread ? room : kMaxFramesOfThread);
+        const Unwound unwound = unwind(captured, static_cast<int32_t>(thread.tid) == crashing_, modules_, addresses,
+                                       tops_, room < kMaxFramesOfThread ? room : kMaxFramesOfThread);
         if (whole && !unwound.whole) {
             return false;
         }
@@ -281,6 +283,7 @@ class Collector {
     OwnMemory own_memory_;
     StackImage image_;
     ModuleList modules_;
+    int32_t crashing_;
     uint64_t began_ns_ = 0;
     StackSignals signals_{};
     bool has_signals_ = false;
@@ -327,12 +330,12 @@ bool prepare_stacks([[maybe_unused]] bool may_signal) {
     return true;
 }
 
-std::span<const char> collect_stacks() {
+std::span<const char> collect_stacks(int32_t crashing) {
     if (memory.image == nullptr) {
         return {};
     }
     release_stacks_memory();  // zeroes again
-    Collector().collect();
+    Collector(crashing).collect();
     return {memory.image, StackImage::bytes()};
 }
 

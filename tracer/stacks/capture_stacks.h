@@ -11,9 +11,9 @@ namespace titan::tracer {
 // memory, no stacks.
 bool prepare_stacks(bool may_signal);
 
-// The image; it is valid until the next call. Empty without memory. Takes as long as threads take to answer, at most
-// about a second.
-std::span<const char> collect_stacks();
+// `crashing`: the thread that waits for the dump of its crash, 0 none. The image is valid until the next call. Empty
+// without memory. Takes as long as threads take to answer, at most about a second.
+std::span<const char> collect_stacks(int32_t crashing);
 
 void release_stacks_memory();
 

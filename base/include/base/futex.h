@@ -1,4 +1,4 @@
-// Waiting for a word of this process to change, and waking those who wait. signal-safe, any-thread; errno is kept.
+// Waiting for a word to change, and waking those who wait. signal-safe, any-thread; errno is kept.
 #pragma once
 
 #include <errno.h>
@@ -14,17 +14,24 @@
 
 namespace titan {
 
+// Has a counter that goes round come to `wanted`?
+inline bool reached(uint32_t now, uint32_t wanted) { return static_cast<int32_t>(now - wanted) >= 0; }
+
+// kShared: a word that other processes wait for, too.
+enum class FutexScope : int { kProcess = FUTEX_PRIVATE_FLAG, kShared = 0 };
+
 // While the word holds `value`, for `limit_ns` at most; may return early.
-inline void futex_wait(std::atomic<uint32_t>& word, uint32_t value, uint64_t limit_ns) {
+inline void futex_wait(std::atomic<uint32_t>& word, uint32_t value, uint64_t limit_ns,
+                       FutexScope scope = FutexScope::kProcess) {
     const int saved_errno = errno;
     const timespec limit = timespec_of(limit_ns);
-    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &limit, nullptr, 0);
+    syscall(SYS_futex, &word, FUTEX_WAIT | static_cast<int>(scope), value, &limit, nullptr, 0);
     errno = saved_errno;
 }
 
-inline void futex_wake_all(std::atomic<uint32_t>& word) {
+inline void futex_wake_all(std::atomic<uint32_t>& word, FutexScope scope = FutexScope::kProcess) {
     const int saved_errno = errno;
-    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+    syscall(SYS_futex, &word, FUTEX_WAKE | static_cast<int>(scope), INT32_MAX, nullptr, nullptr, 0);
     errno = saved_errno;
 }
 

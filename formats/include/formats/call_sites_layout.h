@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "formats/ring_layout.h"
+#include "formats/stacks_layout.h"
 
 namespace titan::format {
 
@@ -81,5 +82,35 @@ struct CallPlace {
     uint8_t reserved8[3];
 };
 static_assert(sizeof(CallPlace) == 32);
+
+// The tables as the tracer lays them out; readers go by the header. Hashed tables are powers of two.
+struct CallSiteTableSize {
+    CallSiteTable table;
+    uint32_t stride_bytes;
+    uint32_t count;
+};
+inline constexpr uint32_t kCallStackRows = 4096;
+inline constexpr uint32_t kCallPlaceRows = 8192;
+inline constexpr uint32_t kCallFrameRows = 64 << 10;
+inline constexpr uint32_t kCallTextRows = 4096;
+inline constexpr uint32_t kCallTextHeapBytes = 256 << 10;
+inline constexpr uint32_t kCallModuleRows = 1024;
+inline constexpr CallSiteTableSize kCallSiteTableSizes[] = {
+    {CallSiteTable::kStacks, sizeof(CallStackRecord), kCallStackRows},
+    {CallSiteTable::kPlaces, sizeof(CallPlace), kCallPlaceRows},
+    {CallSiteTable::kFrames, sizeof(CallFrame), kCallFrameRows},
+    {CallSiteTable::kTextIndex, sizeof(StringRecord), kCallTextRows},
+    {CallSiteTable::kTextHeap, 1, kCallTextHeapBytes},
+    {CallSiteTable::kModules, sizeof(StackModule), kCallModuleRows},
+};
+
+// Of the whole region.
+constexpr uint64_t call_sites_bytes() {
+    uint64_t bytes = sizeof(CallSitesHeader);
+    for (const CallSiteTableSize& size : kCallSiteTableSizes) {
+        bytes += uint64_t{size.stride_bytes} * size.count;
+    }
+    return bytes;
+}
 
 }  // namespace titan::format

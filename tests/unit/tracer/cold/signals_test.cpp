@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include "base/libc_sigaction.h"
 #include "dump/signals.h"
 #include "dump/watch.h"
 #include "scratch.h"

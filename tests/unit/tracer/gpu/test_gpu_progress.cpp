@@ -42,7 +42,7 @@ bool comes_true(Condition condition) {
 // Of a field that the observing thread may be writing.
 template <typename T>
 T now_in(const T& field) {
-    return tracer::load_field(const_cast<T&>(field));
+    return load_field(const_cast<T&>(field));
 }
 
 CallState state_of(const CollectiveEntry& entry) { return now_in(entry.state); }
@@ -99,7 +99,7 @@ TEST_CASE("not reached, started, finished") {
     CHECK(now_in(entry.gpu_finished_ticks) >= now_in(entry.gpu_started_ticks));
     CHECK(now_in(test::record_of(communicator()).finished) == entry.sequence + 1);
     tracer::PendingCollective pending{};
-    CHECK(comes_true([&] { return !tracer::oldest_pending(pending); }));
+    CHECK(comes_true([&] { return !test::recording().gpu_progress.oldest_pending(pending); }));
 }
 
 TEST_CASE("a stream that is being captured is left alone") {

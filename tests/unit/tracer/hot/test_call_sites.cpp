@@ -15,7 +15,7 @@ namespace {
 
 // A region of its own; its Python frames run "code objects" of a made-up layout, which are not described.
 struct Sites {
-    std::vector<uint64_t> memory = std::vector<uint64_t>(tracer::CallSites::region_bytes() / 8 + 1);
+    std::vector<uint64_t> memory = std::vector<uint64_t>(format::call_sites_bytes() / 8 + 1);
     uint64_t lost = 0;
     tracer::CallPython python{};
     tracer::CallSites sites;
@@ -30,7 +30,7 @@ struct Sites {
     }
 
     format::CallSitesImage image() const {
-        return format::CallSitesImage(std::as_bytes(std::span(memory)).first(tracer::CallSites::region_bytes()));
+        return format::CallSitesImage(std::as_bytes(std::span(memory)).first(format::call_sites_bytes()));
     }
 
     uint32_t intern(uint64_t hash, const std::vector<tracer::python::Frame>& frames = {}) {
