@@ -14,9 +14,9 @@
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 
-#include "hot/unwind_rules.h"
-#include "stacks/call_frame_info.h"
-#include "stacks/modules.h"
+#include "call_frame_info.h"
+#include "modules.h"
+#include "unwind_rules.h"
 
 using namespace titan::tracer;
 

@@ -1,7 +1,7 @@
 """README.md, ARCHITECTURE.md, docs/ and the code say the same: environment variables, and the scripts and files that
 the pages name.
 
-Variables live in tracer/session/config.def and as string literals. What is in one place only is a problem, whichever
+Variables live in tracer/process/config.def and as string literals. What is in one place only is a problem, whichever
 place it is.
 """
 import re
@@ -47,7 +47,7 @@ def check(tree):
     if ENVIRONMENT_BEGIN not in texts[settings]:
         problems.append(f"docs/settings.md has no table of environment variables after {ENVIRONMENT_BEGIN}")
     elif with_table(tree.root, texts[settings]) != texts[settings]:
-        problems.append("the table of docs/settings.md is not what tracer/session/config.def says: "
+        problems.append("the table of docs/settings.md is not what tracer/process/config.def says: "
                         "python3 tests/meta/settings_table.py --root . --write")
 
     sources = [f"/{tree.name(path)}" for path in tree.files(*LAYERS, "python", "scripts", "tests")]
@@ -72,13 +72,13 @@ SETTINGS = """<!-- environment -->
 <!-- end of environment -->
 """
 CODE = {"README.md": README, "docs/settings.md": SETTINGS,
-        "tracer/session/config.def": 'TITAN_CONFIG_ROW(TITANTRACE_DIR, "dumps", path, dir,\n                 '
+        "tracer/process/config.def": 'TITAN_CONFIG_ROW(TITANTRACE_DIR, "dumps", path, dir,\n                 '
         '"Where.")\n'}
 BAD = {
     "undocumented": ("TITANTRACE_NEW (tracer/a.cpp) is neither",
                      {**CODE, "tracer/a.cpp": 'getenv("TITANTRACE_NEW");\n'}),
     "stale": ("TITANTRACE_OLD is documented but", {**CODE, "README.md": README + "`TITANTRACE_OLD`\n"}),
-    "another default": ("is not what tracer/session/config.def says",
+    "another default": ("is not what tracer/process/config.def says",
                         {**CODE, "docs/settings.md": SETTINGS.replace("`dumps`", "`dump`")}),
     "no table": ("has no table of environment", {**CODE, "docs/settings.md": "Nothing.\n"}),
     "no settings": ("docs/settings.md is missing", {"README.md": README}),

@@ -1,14 +1,16 @@
 """Include directions, beyond what the build's include directories can enforce (a path with ../ compiles anywhere).
 
 base includes nobody, and all include it; formats: only base; tracer: formats; interpose: tracer, formats; analyzer:
-formats; tools: all but interpose. base and tracer/hot are in the guest wherever it is: base (but for base/host, which
-the guest is not given) may use no part of C++ that brings an allocator, and tracer/hot, which may neither block nor
-allocate, only layout headers, atomics and intrinsics, and the reader of Python frames, which does neither. tests/simgpu
-is a stand-in for NVIDIA's libraries and must not know the tracer: only the layouts of NCCL's profiler interface.
+formats; tools: all but interpose. base and the hot rooms of tracer (hot, recording) are in the guest wherever it is:
+base (but for base/host, which the guest is not given) may use no part of C++ that brings an allocator, and the hot
+rooms, which may neither block nor allocate, only layout headers, atomics and intrinsics, and the reader of Python
+frames, which does neither. tests/simgpu is a stand-in for NVIDIA's libraries and must not know the tracer: only the
+layouts of NCCL's profiler interface.
 
-Inside the analyzer the directories are a ladder, lowest first in analyzer/meson.build, with cli on top: a file includes
-from its own rung and from those below. The build gives each rung only those include directories; here the whole graph
-is read, so that a rung that moves in the list, or a header that two rungs have, is seen, too.
+Inside the analyzer and inside the tracer the directories are a ladder, lowest first in analyzer/meson.build (cli on
+top) and tracer/meson.build (outside on top): a file includes from its own rung and from those below. The build gives
+each rung only those include directories; here the whole graph is read, so that a rung that moves in the list, or a
+header that two rungs have, is seen, too.
 """
 import re
 
@@ -39,38 +41,42 @@ SYSTEM_PREFIXES = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "net/", "bits/
 # base: of C++, what brings no allocator, lock or stream; of libc and the kernel, whatever is called so.
 BASE_SYSTEM = re.compile(r"^([a-z_/0-9]+\.h|algorithm|atomic|array|bit|concepts|cstdarg|cstddef|cstdint|cstring|"
                          r"iterator|limits|new|span|type_traits|utility)$")
-# tracer/hot: headers of C++ and C that bring no allocator, lock or stream; layouts; each other; the walk over Python
-# frames; and the structures that a record fills, which the other rooms own.
+# The hot rooms of tracer: headers of C++ and C that bring no allocator, lock or stream; layouts; each other; the walk
+# over Python frames; and the structures that a record fills, or what is cold of a call, which the other rooms own.
+HOT_ROOMS = {"hot", "recording"}
 HOT_SYSTEM = re.compile(r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|limits|type_traits|utility|"
                         r"stdint\.h|stddef\.h|string\.h|time\.h|ctime|sched\.h|x86intrin\.h|immintrin\.h)$")
-HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|(tracer/)?hot/[a-z_]+\.h|tracer/[a-z_]+\.h|titantrace\.h|"
-                     r"base/(atomic_field|clock|hash|memory|text)\.h|"
-                     r"python/(code_place|frames)\.h|session/(session|thread_state)\.h|"
-                     r"communicators/(communicators|lifecycle|nccl_result)\.h)$")
+HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|tracer/[a-z_]+\.h|titantrace\.h|"
+                     r"base/(atomic_field|clock|hash|memory|text)\.h|code_place\.h|frames\.h|"
+                     r"config\.h|identity\.h|ring_file\.h|session\.h|thread_state\.h|"
+                     r"communicators\.h|nccl_result\.h|graph_calls\.h|lifecycle\.h|record_create\.h)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
 RUNG = re.compile(r"^  \['([a-z]+)',", re.M)
+LADDERS = {"analyzer": ([], ["cli"]), "tracer": (["include"], ["outside"])}  # below and above what the build lists
 
 
-def check_ladder(tree):
-    """The include graph of the analyzer has no edge upwards, and its headers are found by their names alone."""
-    build = tree.root / "analyzer/meson.build"
-    rungs = RUNG.findall(tree.text(build)) + ["cli"] if build.exists() else []
+def check_ladder(tree, room):
+    """The include graph of the room has no edge upwards, and its headers are found by their names alone."""
+    build = tree.root / room / "meson.build"
+    below, above = LADDERS[room]
+    rungs = below + RUNG.findall(tree.text(build)) + above if build.exists() else []
     homes = {}
     problems = []
-    files = [path for path in tree.files("analyzer", suffixes=CPP_SUFFIXES) if path.parent.name != "pch"]
+    files = [path for path in tree.files(room, suffixes=CPP_SUFFIXES) if rungs and path.parent.name != "pch"]
     for path in files:
-        rung = path.relative_to(tree.root / "analyzer").parts[0]
+        rung = path.relative_to(tree.root / room).parts[0]
         if rung not in rungs:
-            problems.append(f"{tree.name(path)}: analyzer/{rung} is no rung of the ladder in analyzer/meson.build")
-        elif path.suffix != ".cpp" and homes.setdefault(path.name, rung) != rung:
+            problems.append(f"{tree.name(path)}: {room}/{rung} is no rung of the ladder in {room}/meson.build")
+        elif rung not in below and path.suffix != ".cpp" and homes.setdefault(path.name, rung) != rung:
             problems.append(f"{tree.name(path)}: {homes[path.name]} has a header of that name")
     for path in files:
-        rung = path.relative_to(tree.root / "analyzer").parts[0]
+        rung = path.relative_to(tree.root / room).parts[0]
         for match in INCLUDE.finditer(tree.text(path)):
-            home = homes.get(match.group(2), rung) if match.group(1) == '"' else rung
-            if rung in rungs and rungs.index(home) > rungs.index(rung):
+            directory, _, name = match.group(2).rpartition("/")
+            home = homes.get(name, rung) if directory == "" or directory in rungs else rung
+            if match.group(1) == '"' and rung in rungs and rungs.index(home) > rungs.index(rung):
                 line = tree.text(path).count("\n", 0, match.start()) + 1
                 problems.append(f"{tree.name(path)}:{line}: includes {match.group(2)}: {home} is above {rung} on the "
                                 f"ladder")
@@ -78,7 +84,8 @@ def check_ladder(tree):
 
 
 def check(tree):
-    problems = check_ladder(tree)
+    problems = [problem for room in LADDERS for problem in check_ladder(tree, room)]
+    hot_names = {path.name for room in HOT_ROOMS for path in tree.files(f"tracer/{room}", suffixes=CPP_SUFFIXES)}
     analyzer_names = {path.name for path in tree.files("analyzer", suffixes={".h"})}
     for layer, allowed in ALLOWED_LAYERS.items():
         own = {path.name for path in tree.files(layer, suffixes=CPP_SUFFIXES)}
@@ -88,9 +95,8 @@ def check(tree):
             if layer == "base" and "host" in path.relative_to(tree.root / layer).parts:
                 continue  # a layer of its own
             for match in INCLUDE.finditer(tree.text(path)):
-                hot = layer == "tracer" and "hot" in path.relative_to(tree.root / layer).parts
-                beside = (path.parent / match.group(2)).exists()
-                why = (judge_hot(match.group(1), match.group(2), beside) if hot else None) or judge_base(
+                hot = layer == "tracer" and path.relative_to(tree.root / layer).parts[0] in HOT_ROOMS
+                why = (judge_hot(match.group(1), match.group(2), hot_names) if hot else None) or judge_base(
                     layer, match.group(1), match.group(2)) or judge(
                     layer, allowed, own, own_directories, analyzer_names, match.group(1), match.group(2))
                 if why:
@@ -99,9 +105,9 @@ def check(tree):
     return problems
 
 
-def judge_hot(quote, header, beside):
-    allowed = HOT_SYSTEM.match(header) if quote == "<" else beside or HOT_OWN.match(header)
-    return None if allowed else "tracer/hot may use layout headers, atomics and intrinsics only"
+def judge_hot(quote, header, hot_names):
+    allowed = HOT_SYSTEM.match(header) if quote == "<" else header in hot_names or HOT_OWN.match(header)
+    return None if allowed else "hot code may use layout headers, atomics and intrinsics only"
 
 
 def judge_base(layer, quote, header):
@@ -150,11 +156,11 @@ BAD = {
     "dot dot": ("../", {"tracer/a.cpp": '#include "../formats/x.h"\n'}),
     "the stand-in knows the tracer": ("tests/simgpu may not include tracer",
                                       {"tests/simgpu/a.cpp": "#include <tracer/session/session.h>\n"}),
-    "hot allocates": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <string>\n"}),
-    "hot allocates by C": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <stdlib.h>\n"}),
-    "hot locks": ("tracer/hot may use", {"tracer/hot/ring.h": "#include <pthread.h>\n"}),
+    "hot allocates": ("hot code may use", {"tracer/hot/ring.h": "#include <string>\n"}),
+    "hot allocates by C": ("hot code may use", {"tracer/recording/ring.h": "#include <stdlib.h>\n"}),
+    "hot locks": ("hot code may use", {"tracer/recording/ring.h": "#include <pthread.h>\n"}),
     "hot dumps":
-    ("tracer/hot may use", {"tracer/hot/ring.h": '#include "dump/dumper.h"\n', "tracer/dump/dumper.h": "\n"}),
+    ("hot code may use", {"tracer/hot/ring.h": '#include "dumper.h"\n', "tracer/dump/dumper.h": "\n"}),
     "guest types in the format": ("knows no CUDA", {"formats/a.h": "#include <nccl.h>\n"}),
     "unknown library": ("unknown prefix", {"analyzer/a.cpp": "#include <boost/any.hpp>\n"}),
     "zstd in the guest's cold code": ("zstd is not for tracer", {"tracer/a.cpp": "#include <zstd.h>\n"}),
@@ -164,11 +170,23 @@ BAD = {
 LADDER = {"analyzer/meson.build": "analyzer_ladder = [\n  ['model', files()],\n  ['match', files()],\n]\n",
           "analyzer/cli/commands.h": "\n",
           "analyzer/model/run.h": "\n", "analyzer/match/match.h": '#include "run.h"\n'}
+TRACER = {"tracer/meson.build": "tracer_ladder = [\n  ['process', files(\n  )],\n  ['dump', files(\n  )],\n]\n",
+          "tracer/include/tracer/record.h": "\n", "tracer/process/config.h": '#include "tracer/record.h"\n',
+          "tracer/dump/job.h": '#include "config.h"\n'}
 BAD |= {
     "up the ladder":
     ("match is above model", {**LADDER, "analyzer/model/run.cpp": '#include "run.h"\n#include "match.h"\n'}),
     "up to the program": ("cli is above match", {**LADDER, "analyzer/match/match.cpp": '#include "commands.h"\n'}),
     "beside the ladder": ("no rung", {**LADDER, "analyzer/elsewhere/a.cpp": "\n"}),
+    "up the tracer's ladder":
+    ("dump is above process", {**TRACER, "tracer/process/ring_stale.cpp": '#include "job.h"\n'}),
+    "up the tracer's ladder by a path":
+    ("dump is above process", {**TRACER, "tracer/process/ring_stale.cpp": '#include "dump/job.h"\n'}),
+    "a header that must not be copied":
+    ("has a header of that name", {**TRACER, "tracer/process/job.h": "\n"}),
+    "what interpose sees looks up": ("process is above include",
+                                     {**TRACER, "tracer/include/tracer/a.h": '#include "config.h"\n'}),
+    "beside the tracer's ladder": ("no rung", {**TRACER, "tracer/elsewhere/a.cpp": "\n"}),
     "two headers of one name": ("has a header of that name", {**LADDER, "analyzer/match/run.h": "\n"}),
 }
 GOOD = {
@@ -176,6 +194,7 @@ GOOD = {
                      "tools/a.cpp": '#include "host/words.h"\n'},
     "down the ladder": {**LADDER, "analyzer/cli/main.cpp": '#include "commands.h"\n#include "match.h"\n',
                         "tools/a.cpp": '#include "run.h"\n'},
+    "down the tracer's ladder": {**TRACER, "tracer/outside/a.cpp": '#include "job.h"\n#include "tracer/record.h"\n'},
     "the ground floor": {"formats/a.h": '#include "base/hash.h"\n',
                          "base/include/base/hash.h": "#include <cstdint>\n#include <sys/mman.h>\n"},
     "downwards": {"interpose/a.cpp": "#include <nccl.h>\n#include <tracer/session/session.h>\n#include <cstdint>\n"},

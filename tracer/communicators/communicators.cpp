@@ -9,9 +9,8 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "cold_lock.h"
 #include "nccl_config.h"
-#include "session/cold_lock.h"
-#include "session/session.h"
 
 namespace titan::tracer {
 
@@ -83,7 +82,7 @@ uint32_t shrink_ordinal(Communicator& parent, uint64_t set_hash) {
 }
 
 // Fills in identity and ordinal of a child from its parent.
-void derive_from_parent(Session& session, Communicator& parent, const CreateArgs& args,
+void derive_from_parent(Recording& recording, Communicator& parent, const CreateArgs& args,
                         format::CommunicatorRecord& record) {
     record.parent_id = parent.record->id;
     record.parent_rank = parent.record->rank;
@@ -97,7 +96,7 @@ void derive_from_parent(Session& session, Communicator& parent, const CreateArgs
         case OpKind::kCommShrink: {
             const ExcludedRanks excluded = describe_excluded(args);
             record.ordinal = shrink_ordinal(parent, excluded.hash);
-            record.excluded = session.strings.intern_for_now(excluded.text);
+            record.excluded = recording.strings.intern_for_now(excluded.text);
             record.size = parent.record->size > 0 ? parent.record->size - args.excluded_count : -1;
             discriminator = excluded.hash;
             break;
@@ -112,13 +111,13 @@ void derive_from_parent(Session& session, Communicator& parent, const CreateArgs
     record.id = child_id(record.parent_id, args.kind, record.ordinal, discriminator);
 }
 
-void derive_identity(Session& session, const CreateArgs& args, uint64_t private_salt,
+// `parent`: null where there is none.
+void derive_identity(Recording& recording, Communicator* parent, const CreateArgs& args, uint64_t private_salt,
                      format::CommunicatorRecord& record) {
-    Communicator* parent = args.parent != nullptr ? session.communicators.find(args.parent) : nullptr;
     if (args.known_id != 0) {
         record.id = args.known_id;
     } else if (parent != nullptr) {
-        derive_from_parent(session, *parent, args, record);
+        derive_from_parent(recording, *parent, args, record);
     } else if (args.unique_id != nullptr) {
         record.id = hash_unique_id(args.unique_id);
         if (args.kind == OpKind::kCommGrow) {
@@ -127,7 +126,7 @@ void derive_identity(Session& session, const CreateArgs& args, uint64_t private_
     } else {
         // No other process can know this one: either all its members are in this process, or we missed its creation.
         const uint64_t process =
-            mix_hash(session.identity.pid_start_ticks, static_cast<uint64_t>(session.identity.pid));
+            mix_hash(recording.identity.pid_start_ticks, static_cast<uint64_t>(recording.identity.pid));
         record.id = never_zero(mix_hash(mix_hash(process, private_salt), static_cast<uint64_t>(args.kind)));
         if (args.kind != OpKind::kCommInitAll) {
             record.flags |= format::kCommIdentityGuessed;
@@ -252,7 +251,7 @@ uint64_t* Communicators::take_p2p_counters(Communicator& communicator) {
     return p2p_heap_ + begin;
 }
 
-Communicator* Communicators::add(Session& session, const CreateArgs& args, uint64_t private_salt, uint64_t now) {
+Communicator* Communicators::add(Recording& recording, const CreateArgs& args, uint64_t private_salt, uint64_t now) {
     Communicator* const communicator = free_row();
     if (communicator == nullptr) {
         return nullptr;
@@ -283,8 +282,8 @@ Communicator* Communicators::add(Session& session, const CreateArgs& args, uint6
         created.flags |= format::kCommNonblocking;
         communicator->call_flags = format::kNonblockingComm;
     }
-    derive_identity(session, args, private_salt, created);
-    created.name = session.strings.intern_for_now(config.name);
+    derive_identity(recording, args.parent != nullptr ? find(args.parent) : nullptr, args, private_salt, created);
+    created.name = recording.strings.intern_for_now(config.name);
     communicator->incomplete.store(created.size < 0 || created.rank < 0, std::memory_order_relaxed);
     created.p2p_offset_bytes = format::kNoSequence;
     record = created;

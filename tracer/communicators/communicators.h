@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "formats/ring_layout.h"
+#include "recording.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {
@@ -59,7 +60,7 @@ class Communicators {
     }
 
     // A new row in state kCreating; null when every row is in use by a living communicator.
-    Communicator* add(Session& session, const CreateArgs& args, uint64_t private_salt, uint64_t now);
+    Communicator* add(Recording& recording, const CreateArgs& args, uint64_t private_salt, uint64_t now);
 
     // NCCL has handed out the handle: from now on find() knows it.
     void bind(Communicator& communicator, const void* handle);

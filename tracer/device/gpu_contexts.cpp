@@ -3,8 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "session/cold_lock.h"
-#include "session/session.h"
+#include "cold_lock.h"
 
 namespace titan::tracer {
 

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "hot/bounded_queue.h"
+#include "bounded_queue.h"
 #include "tracer/context_end.h"
 #include "tracer/driver_api.h"
 #include "tracer/record.h"

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "gpu_progress.h"
-#include "session/session.h"
 
 namespace titan::tracer {
 
@@ -33,12 +32,12 @@ void pause_ns(uint64_t nanoseconds) {
     nanosleep(&pause, nullptr);
 }
 
-void note_finished(Session& session, format::CollectiveEntry& entry) {
+void note_finished(Communicators& communicators, format::CollectiveEntry& entry) {
     store_field(entry.state, CallState::kFinished);
     if (entry.communicator == format::kNoIndex) {
         return;
     }
-    Communicator& communicator = session.communicators.at(entry.communicator);
+    Communicator& communicator = communicators.at(entry.communicator);
     if (format::is_collective(entry.kind) && entry.sequence != format::kNoSequence &&
         entry.sequence >= communicator.record->finished) {
         store_field(communicator.record->finished, entry.sequence + 1);
@@ -50,7 +49,7 @@ void note_finished(Session& session, format::CollectiveEntry& entry) {
 void GpuProgress::run() {
     // For good: this thread's queries must never invalidate a capture that another thread has under way.
     int mode = kCaptureModeRelaxed;
-    session_->driver.exchange_capture_mode(&mode);
+    recording_->driver.exchange_capture_mode(&mode);
     while (!stopping_.load(std::memory_order_acquire)) {
         const uint32_t asked = asked_.load(std::memory_order_acquire);
         poll_once();
@@ -136,12 +135,12 @@ void GpuProgress::report_unfinished(uint32_t look) {
     for (uint32_t i = 0; i < outstanding_count_; ++i) {
         const Watched& watched = outstanding_[i];
         for (uint64_t ticket = watched.calls.first_ticket; ticket <= watched.calls.last_ticket; ++ticket) {
-            format::CollectiveEntry* const entry = session_->collectives.find(ticket);
+            format::CollectiveEntry* const entry = recording_->collectives.find(ticket);
             if (entry == nullptr || load_field(entry->launch) != watched.launch.number_plus_one ||
                 entry->communicator == format::kNoIndex) {
                 continue;
             }
-            Communicator& communicator = session_->communicators.at(entry->communicator);
+            Communicator& communicator = communicators_->at(entry->communicator);
             if (communicator.unfinished_look.load(std::memory_order_relaxed) != look) {
                 communicator.unfinished_since_ticks.store(watched.calls.entered_ticks, std::memory_order_relaxed);
                 communicator.unfinished_look.store(look, std::memory_order_release);
@@ -209,7 +208,7 @@ GpuProgress::LaunchStatus GpuProgress::look_at_marks(const Watched& watched, uin
 }
 
 GpuProgress::LaunchStatus GpuProgress::look_at_events(Watched& watched) {
-    const DriverApi& driver = session_->driver;
+    const DriverApi& driver = recording_->driver;
     const Launch& launch = watched.launch;
     const ContextScope scope(driver, launch.context);
     const int finished = driver.event_query(launch.finish_event);
@@ -236,7 +235,7 @@ void GpuProgress::add_event_times(Watched& watched, LaunchStatus& status) {
     ContextRow* const row = contexts_.row_of(watched.launch);
     const auto elapsed_ticks = [&](void* from, void* to, uint64_t& ticks) {
         float milliseconds = 0;
-        if (session_->driver.event_elapsed_time(&milliseconds, from, to) != kCudaSuccess || milliseconds < 0) {
+        if (recording_->driver.event_elapsed_time(&milliseconds, from, to) != kCudaSuccess || milliseconds < 0) {
             return false;
         }
         ticks = ns_to_ticks(static_cast<uint64_t>(static_cast<double>(milliseconds) * 1e6));
@@ -272,9 +271,9 @@ void GpuProgress::note(const Watched& watched, const LaunchStatus& status) {
     }
     const bool news = status.stage == Stage::kFinished || (status.stage == Stage::kStarted && !watched.started);
     for (uint64_t ticket = watched.calls.first_ticket; news && ticket <= watched.calls.last_ticket; ++ticket) {
-        format::CollectiveEntry* const entry = session_->collectives.find(ticket);
+        format::CollectiveEntry* const entry = recording_->collectives.find(ticket);
         if (entry == nullptr) {
-            count_loss(*session_, format::Loss::kLateUpdates);
+            count_loss(*recording_, format::Loss::kLateUpdates);
             continue;
         }
         const CallState state = load_field(entry->state);
@@ -290,15 +289,15 @@ void GpuProgress::note(const Watched& watched, const LaunchStatus& status) {
             continue;
         }
         store_field(entry->gpu_finished_ticks, status.finished_ticks);
-        note_finished(*session_, *entry);
+        note_finished(*communicators_, *entry);
     }
 }
 
 // Its context has ended: whether the calls ended before it, nobody will tell.
 void GpuProgress::note_lost(const Watched& watched) {
-    count_loss(*session_, format::Loss::kProgressSkipped);
+    count_loss(*recording_, format::Loss::kProgressSkipped);
     for (uint64_t ticket = watched.calls.first_ticket; ticket <= watched.calls.last_ticket; ++ticket) {
-        format::CollectiveEntry* const entry = session_->collectives.find(ticket);
+        format::CollectiveEntry* const entry = recording_->collectives.find(ticket);
         if (entry != nullptr && load_field(entry->launch) == watched.launch.number_plus_one &&
             (load_field(entry->state) == CallState::kPending || load_field(entry->state) == CallState::kStarted)) {
             store_field(entry->state, CallState::kEnqueued);

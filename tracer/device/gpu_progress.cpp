@@ -1,14 +1,12 @@
 #include "gpu_progress.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "session/bindings.h"
-#include "session/log.h"
-#include "session/own_thread.h"
-#include "session/ring_file.h"
-#include "session/session.h"
+#include "learn_driver.h"
+#include "log.h"
+#include "own_thread.h"
+#include "ring_file.h"
 
 namespace titan::tracer {
 
@@ -27,13 +25,13 @@ bool can_write(const DriverApi& driver) {
 // will not do: after a fork the process' own copy would be another page than the one that the device knows.
 bool GpuProgress::register_marks() {
     const format::RegionDescriptor* region = nullptr;
-    char* const bytes = region_bytes(*session_->header, format::RegionKind::kLaunchMarks, &region);
-    if (bytes == nullptr || !session_->ring_file.persistent || !can_write(session_->driver)) {
+    char* const bytes = region_bytes(*recording_->header, format::RegionKind::kLaunchMarks, &region);
+    if (bytes == nullptr || !recording_->ring_file.persistent || !can_write(recording_->driver)) {
         return false;
     }
-    if (!session_->ring_file.for_devices) {
+    if (!recording_->ring_file.for_devices) {
         warn_once("the GPU's progress is observed by events: %s lies on a disk, where no device may write",
-                  session_->ring_file.path);
+                  recording_->ring_file.path);
         return false;
     }
     marks_ = reinterpret_cast<format::LaunchMarks*>(bytes);
@@ -41,46 +39,42 @@ bool GpuProgress::register_marks() {
     return contexts_.register_marks(bytes, region->count * region->stride_bytes);
 }
 
-void GpuProgress::start(Session& session) {
-    GpuProgressMethod method = session.config.gpu_progress.method;
+bool GpuProgress::start(Recording& recording, Communicators& communicators) {
+    GpuProgressMethod method = recording.config.gpu_progress.method;
     void* context = nullptr;
-    if (active() || method == GpuProgressMethod::kOff || !learn_driver(session) ||
-        session.driver.ctx_get_current(&context) != kCudaSuccess || context == nullptr ||
+    if (active() || method == GpuProgressMethod::kOff || !learn_driver(recording) ||
+        recording.driver.ctx_get_current(&context) != kCudaSuccess || context == nullptr ||
         started_.exchange(true, std::memory_order_acquire)) {
-        return;
+        return false;
     }
-    session_ = &session;
+    recording_ = &recording;
+    communicators_ = &communicators;
     void* const memory =
         mmap(nullptr, kQueuedLaunches * sizeof(Watched), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
-        return;
+        return false;
     }
     outstanding_ = static_cast<Watched*>(memory);
     submitted_.start();
-    contexts_.start(session.driver);
+    contexts_.start(recording.driver);
     if ((method == GpuProgressMethod::kWrites && !register_marks()) ||
-        (method == GpuProgressMethod::kTiming && session.driver.event_elapsed_time == nullptr)) {
+        (method == GpuProgressMethod::kTiming && recording.driver.event_elapsed_time == nullptr)) {
         method = GpuProgressMethod::kEvents;
     }
     method_.store(method, std::memory_order_relaxed);
     if (!start_own_thread(
             "titan-gpu", [](void* self) { static_cast<GpuProgress*>(self)->run(); }, this)) {
         warn_once("no thread for observing the GPU; when collectives finish is not recorded");
-        return;
+        return false;
     }
-    session.header->gpu_progress_sample = session.config.gpu_progress.sample;
-    store_field(session.header->gpu_progress, method);
+    recording.header->gpu_progress_sample = recording.config.gpu_progress.sample;
+    store_field(recording.header->gpu_progress, method);
     active_.store(true, std::memory_order_release);
-    // Handlers run last in, first out: ours comes before that of the CUDA that is already loaded.
-    atexit([] {
-        if (Session* const current = tracer::session(); current != nullptr) {
-            current->gpu_progress.stop();
-        }
-    });
+    return true;
 }
 
 bool GpuProgress::record_event(ContextRow& row, void*& event, void* stream) const {
-    const DriverApi& driver = session_->driver;
+    const DriverApi& driver = recording_->driver;
     const bool timed = method_.load(std::memory_order_relaxed) == GpuProgressMethod::kTiming;
     if (!row.events.pop(event) && driver.event_create(&event, timed ? 0 : kEventDisableTiming) != kCudaSuccess) {
         event = nullptr;
@@ -100,10 +94,10 @@ bool GpuProgress::mark(Launch& launch, ContextRow& row, bool finish) {
         const uint64_t number = launch.number_plus_one;
         const uint64_t address = row.marks_address + (number - 1) % mark_rows_ * sizeof(format::LaunchMarks) +
                                  (finish ? offsetof(format::LaunchMarks, finished) : 0);
-        const int status = session_->driver.stream_write_value64(stream, address, number, 0);
+        const int status = recording_->driver.stream_write_value64(stream, address, number, 0);
         if (status == kCudaErrorNotSupported && !finish) {
             method_.store(GpuProgressMethod::kEvents, std::memory_order_relaxed);
-            store_field(session_->header->gpu_progress, GpuProgressMethod::kEvents);
+            store_field(recording_->header->gpu_progress, GpuProgressMethod::kEvents);
             return record_event(row, launch.start_event, stream);
         }
         return status == kCudaSuccess;
@@ -115,12 +109,12 @@ void GpuProgress::begin(Launch& launch, const void* stream) {
     launch = Launch{};
     launch.stream = stream;
     const uint64_t number = launches_.fetch_add(1, std::memory_order_relaxed);
-    const uint32_t sample = session_->config.gpu_progress.sample;
+    const uint32_t sample = recording_->config.gpu_progress.sample;
     if (sample > 1 && number % sample != 0) {
         return;
     }
-    void* const context = context_of(session_->driver, stream);
-    const ContextScope scope(session_->driver, context);
+    void* const context = context_of(recording_->driver, stream);
+    const ContextScope scope(recording_->driver, context);
     ContextRow* const row = contexts_.row_of(context);
     launch.number_plus_one = number + 1;
     launch.context = context;
@@ -128,7 +122,7 @@ void GpuProgress::begin(Launch& launch, const void* stream) {
     if (row == nullptr || !mark(launch, *row, false)) {
         cancel(launch);
         launch.number_plus_one = 0;
-        count_loss(*session_, format::Loss::kProgressSkipped);
+        count_loss(*recording_, format::Loss::kProgressSkipped);
     }
 }
 
@@ -136,14 +130,14 @@ bool GpuProgress::end(const Launch& launch, const LaunchedCalls& calls) {
     if (launch.number_plus_one == 0) {
         return false;
     }
-    const ContextScope scope(session_->driver, launch.context);
+    const ContextScope scope(recording_->driver, launch.context);
     ContextRow* const row = contexts_.row_of(launch);
     Watched watched{launch, calls, false};
     if (row != nullptr && mark(watched.launch, *row, true) && submitted_.push(watched)) {
         return true;
     }
     give_events(watched.launch);
-    count_loss(*session_, format::Loss::kProgressSkipped);
+    count_loss(*recording_, format::Loss::kProgressSkipped);
     return false;
 }
 

@@ -14,14 +14,13 @@
 #include <atomic>
 #include <cstdint>
 
+#include "communicators.h"
 #include "formats/ring_layout.h"
 #include "gpu_contexts.h"
+#include "recording.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {
-
-struct Communicator;
-struct Session;
 
 // The entries of the collectives ring that a launch stands for: those in [first, last] that carry its number.
 struct LaunchedCalls {
@@ -37,9 +36,9 @@ struct PendingCollective {
 
 class GpuProgress {
   public:
-    // Starts observing when libcuda is loaded and the calling thread has a context. Called with each new communicator,
-    // cold.
-    void start(Session& session);
+    // Starts observing when libcuda is loaded and the calling thread has a context; true when that has begun now.
+    // Called with each new communicator, cold.
+    bool start(Recording& recording, Communicators& communicators);
 
     bool active() const { return active_.load(std::memory_order_acquire); }
 
@@ -101,7 +100,8 @@ class GpuProgress {
     void publish_oldest();
     void report_unfinished(uint32_t look);
 
-    Session* session_;
+    Recording* recording_;
+    Communicators* communicators_;
     std::atomic<format::GpuProgressMethod> method_;
     std::atomic<bool> started_;
     std::atomic<bool> active_;

@@ -1,43 +1,8 @@
 // Captures under way: which one a stream is part of, and what NCCL's calls have put into it. cold, except the
 // questions.
 #include "graphs_state.h"
-#include "session/cold_lock.h"
-#include "session/session.h"
-#include "session/thread_state.h"
-#include "tracer/graphs.h"
 
 namespace titan::tracer {
-
-namespace {
-
-constexpr uintptr_t kLegacyStream = 1;     // cudaStreamLegacy
-constexpr uintptr_t kPerThreadStream = 2;  // cudaStreamPerThread
-
-constexpr bool is_legacy(const void* stream) {
-    return stream == nullptr || reinterpret_cast<uintptr_t>(stream) == kLegacyStream;
-}
-
-// The driver's answer; false when it cannot be asked.
-bool ask_driver(Session& session, const void* stream, int& status, Graphs::Capture& capture) {
-    status = kCaptureStatusNone;
-    capture = {};
-    if (!session.driver_known.load(std::memory_order_acquire)) {
-        return false;
-    }
-    const DriverApi& driver = session.driver;
-    void* const handle = const_cast<void*>(stream);
-    if (driver.stream_get_capture_info == nullptr) {
-        return driver.stream_is_capturing(handle, &status) == kCudaSuccess;
-    }
-    void* graph = nullptr;
-    if (driver.stream_get_capture_info(handle, &status, &capture.id, &graph, nullptr, nullptr) != kCudaSuccess) {
-        return false;
-    }
-    capture.graph = graph;
-    return true;
-}
-
-}  // namespace
 
 // Every thread has a per-thread default stream behind the same handle; and what is captured "on stream 0" is that one,
 // because the legacy stream cannot be.
@@ -166,14 +131,14 @@ Graphs::OpenCapture* Graphs::find_capture(uintptr_t stream, const Capture& wante
     return nameless_count == 1 ? nameless : nullptr;
 }
 
-uint32_t Graphs::join_capture(Session& session, const void* stream, const Capture& wanted) {
+uint32_t Graphs::join_capture(Recording& recording, const void* stream, const Capture& wanted) {
     const uintptr_t key = key_of(stream);
     OpenCapture* capture = find_capture(key, wanted);
     if (capture == nullptr && wanted.id != 0) {
         capture = take_capture();
     }
     if (capture == nullptr) {
-        count_loss(session, format::Loss::kGraphsUntracked);
+        count_loss(recording, format::Loss::kGraphsUntracked);
         return kUnknownCapture;
     }
     if (wanted.id != 0) {
@@ -196,7 +161,7 @@ Graphs::OpenCapture* Graphs::numbered(uint32_t number) {
     return nullptr;
 }
 
-void Graphs::remember(Session& session, const format::CollectiveEntry& entry) {
+void Graphs::remember(Recording& recording, const format::CollectiveEntry& entry) {
     OpenCapture* const capture = numbered(entry.graph);
     if (capture == nullptr || capture->calls == &untracked_) {
         return;  // counted when the capture found no room
@@ -223,7 +188,7 @@ void Graphs::remember(Session& session, const format::CollectiveEntry& entry) {
     };
     capture->calls = lists_.append(capture->calls, &call, 1);
     if (capture->calls == nullptr) {
-        count_loss(session, format::Loss::kGraphsUntracked);
+        count_loss(recording, format::Loss::kGraphsUntracked);
         capture->calls = &untracked_;
         return;
     }
@@ -231,17 +196,17 @@ void Graphs::remember(Session& session, const format::CollectiveEntry& entry) {
     capture->last_group = entry.group != 0 ? entry.group : capture->last_group;
 }
 
-void Graphs::remember_launch(Session& session, uint32_t number, const void* exec) {
+void Graphs::remember_launch(Recording& recording, uint32_t number, const void* exec) {
     OpenCapture* const capture = numbered(number);
     const CapturedCalls* const more = execs_.find(exec);
     if (capture == nullptr || more == nullptr) {
         return;
     }
-    append(session, capture->calls, *more, kUnknownNode);
+    append(recording, capture->calls, *more, kUnknownNode);
     capture->last_group = 0;
 }
 
-void Graphs::end_capture(Session& session, const void* stream, const void* graph) {
+void Graphs::end_capture(Recording& recording, const void* stream, const void* graph) {
     const uintptr_t key = key_of(stream);
     OpenCapture* capture = nullptr;
     for (OpenCapture& open : captures_) {
@@ -261,87 +226,18 @@ void Graphs::end_capture(Session& session, const void* stream, const void* graph
     }
     CapturedCalls* const before = into_existing ? graphs_.find(graph) : nullptr;
     if (before == nullptr) {
-        bind(session, graphs_, graph, calls);
+        bind(recording, graphs_, graph, calls);
         return;
     }
     if (before == &body_ && calls != nullptr) {
-        count_loss(session, format::Loss::kGraphsUntracked);  // how often a body runs, if at all, only the device knows
+        count_loss(recording,
+                   format::Loss::kGraphsUntracked);  // how often a body runs, if at all, only the device knows
     } else if (before != &body_ && calls != nullptr) {
         CapturedCalls* list = shared(before);
-        append(session, list, *calls, 0);
-        bind(session, graphs_, graph, list);
+        append(recording, list, *calls, 0);
+        bind(recording, graphs_, graph, list);
     }
     release(calls);
-}
-
-uint32_t ask_capture(Session& session, const void* stream) {
-    // To ask about the legacy stream while another one is captured is an error, and it is never captured itself.
-    int status = kCaptureStatusNone;
-    Graphs::Capture capture{};
-    if (is_legacy(stream) || !ask_driver(session, stream, status, capture)) {
-        if (!session.graphs.knows_captured(stream)) {
-            return kNotCaptured;
-        }
-    } else if (status == kCaptureStatusNone) {
-        return kNotCaptured;
-    } else if (status != kCaptureStatusActive) {
-        return kUnknownCapture;  // invalidated: whatever is captured now is lost
-    }
-    const ColdLock lock;
-    return lock ? session.graphs.join_capture(session, stream, capture) : kUnknownCapture;
-}
-
-void remember_captured(Session& session, uint64_t first_ticket, uint64_t last_ticket, uint64_t group) {
-    const ColdLock lock;
-    for (uint64_t ticket = first_ticket; lock && ticket <= last_ticket; ++ticket) {
-        const format::CollectiveEntry* const entry = session.collectives.find(ticket);
-        if (entry == nullptr) {
-            count_loss(session, format::Loss::kLateUpdates);
-        } else if (entry->group == group && load_field(entry->state) == format::CallState::kCaptured) {
-            session.graphs.remember(session, *entry);
-        }
-    }
-}
-
-void note_launch_captured(Session& session, const void* exec, const void* stream) {
-    const uint32_t capture = ask_capture(session, stream);
-    if (capture == kNotCaptured || capture == kUnknownCapture) {
-        return;
-    }
-    if (const ColdLock lock; lock) {
-        session.graphs.remember_launch(session, capture, exec);
-    }
-}
-
-bool is_capturing(const void* stream) {
-    const Session* const current = session();
-    return current != nullptr && current->graphs.knows_captured(stream);
-}
-
-void note_capture_begun(const void* stream, const void* into) {
-    Session* const current = session();
-    if (current == nullptr) {
-        return;
-    }
-    int status = kCaptureStatusNone;
-    Graphs::Capture capture{};
-    const void* const asked = stream != nullptr ? stream : reinterpret_cast<const void*>(kPerThreadStream);
-    if (!ask_driver(*current, asked, status, capture) || status != kCaptureStatusActive) {
-        capture = {};
-    }
-    if (const ColdLock lock; lock) {
-        current->graphs.begin_capture(stream, into, capture);
-    }
-}
-
-void note_capture_ended(const void* stream, const void* graph) {
-    Session* const current = session();
-    if (current == nullptr) {
-        return;
-    }
-    if (const ColdLock lock; lock) {
-        current->graphs.end_capture(*current, stream, graph);
-    }
 }
 
 }  // namespace titan::tracer

@@ -11,10 +11,12 @@
 #include "formats/ring_layout.h"
 #include "graphs_table.h"
 #include "graphs_templates.h"
+#include "recording.h"
 
 namespace titan::tracer {
 
-struct Session;
+inline constexpr uintptr_t kLegacyStream = 1;     // cudaStreamLegacy
+inline constexpr uintptr_t kPerThreadStream = 2;  // cudaStreamPerThread
 
 inline constexpr uint32_t kNotCaptured = 0;
 inline constexpr uint32_t kUnknownCapture = UINT32_MAX;  // captured, but nobody can say into what
@@ -36,17 +38,17 @@ class Graphs {
     };
     void begin_capture(const void* stream, const void* into, const Capture& capture);
     // Number of the capture that `stream` is part of; it gets one with its first collective.
-    uint32_t join_capture(Session& session, const void* stream, const Capture& capture);
-    void remember(Session& session, const format::CollectiveEntry& entry);
-    void remember_launch(Session& session, uint32_t capture, const void* exec);
-    void end_capture(Session& session, const void* stream, const void* graph);
+    uint32_t join_capture(Recording& recording, const void* stream, const Capture& capture);
+    void remember(Recording& recording, const format::CollectiveEntry& entry);
+    void remember_launch(Recording& recording, uint32_t capture, const void* exec);
+    void end_capture(Recording& recording, const void* stream, const void* graph);
 
-    void clone(Session& session, const void* clone, const void* original);
-    void add_child(Session& session, const void* graph, const void* node, const void* child);
-    void add_conditional_body(Session& session, const void* body);
-    void destroy_node(Session& session, const void* node);
-    void set_exec(Session& session, const void* exec, const void* graph);
-    void set_exec_child(Session& session, const void* exec, const void* node, const void* child);
+    void clone(Recording& recording, const void* clone, const void* original);
+    void add_child(Recording& recording, const void* graph, const void* node, const void* child);
+    void add_conditional_body(Recording& recording, const void* body);
+    void destroy_node(Recording& recording, const void* node);
+    void set_exec(Recording& recording, const void* exec, const void* graph);
+    void set_exec_child(Recording& recording, const void* exec, const void* node, const void* child);
     void destroy_graph(const void* graph) { release(graphs_.forget(graph)); }
     void destroy_exec(const void* exec) { release(execs_.forget(exec)); }
 
@@ -76,9 +78,9 @@ class Graphs {
     void close_capture(OpenCapture& capture);
     void add_stream(uintptr_t stream, OpenCapture& capture);
     OpenCapture* numbered(uint32_t number);
-    void bind(Session& session, HandleTable<CapturedCalls>& table, const void* handle, CapturedCalls* calls);
-    void append(Session& session, CapturedCalls*& list, const CapturedCalls& more, uint64_t node);
-    CapturedCalls* replaced(Session& session, const CapturedCalls& list, uint64_t node, const CapturedCalls* by);
+    void bind(Recording& recording, HandleTable<CapturedCalls>& table, const void* handle, CapturedCalls* calls);
+    void append(Recording& recording, CapturedCalls*& list, const CapturedCalls& more, uint64_t node);
+    CapturedCalls* replaced(Recording& recording, const CapturedCalls& list, uint64_t node, const CapturedCalls* by);
     CapturedCalls* shared(CapturedCalls* list);
     bool is_mark(const CapturedCalls* list) const { return list == &untracked_ || list == &body_; }
     void release(CapturedCalls* list);
@@ -95,15 +97,5 @@ class Graphs {
     CapturedCalls untracked_;  // stands for a list that found no room
     CapturedCalls body_;       // marks the graphs inside conditional nodes
 };
-
-// Of the entries [first_ticket, last_ticket], those of `group` that were captured go into their captures: all under one
-// lock, so that groups of two threads do not mix in one list. cold.
-[[gnu::cold]] void remember_captured(Session& session, uint64_t first_ticket, uint64_t last_ticket, uint64_t group);
-
-// The launch of `exec` on `stream` was captured: its calls are part of the capture. cold.
-void note_launch_captured(Session& session, const void* exec, const void* stream);
-
-// capture_of() where a capture may be under way.
-uint32_t ask_capture(Session& session, const void* stream);
 
 }  // namespace titan::tracer

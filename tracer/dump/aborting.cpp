@@ -6,7 +6,7 @@
 
 #include "base/loaded_objects.h"
 #include "base/own_memory.h"
-#include "stacks/call_frame_info.h"
+#include "call_frame_info.h"
 
 namespace titan::tracer {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/private_dir.h"
-#include "session/config.h"
+#include "config.h"
 
 namespace titan::tracer {
 

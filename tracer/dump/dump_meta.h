@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "formats/enums.h"
-#include "session/processors.h"
+#include "processors.h"
 
 namespace titan::tracer {
 

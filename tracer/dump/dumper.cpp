@@ -15,15 +15,15 @@
 #include "base/map_private.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "capture_stacks.h"
 #include "dump_content.h"
 #include "dump_files.h"
 #include "dump_meta.h"
 #include "formats/dump_writer.h"
+#include "log.h"
 #include "outside_request.h"
-#include "session/log.h"
 #include "signals.h"
 #include "snapshot.h"
-#include "stacks/capture_stacks.h"
 
 namespace titan::tracer {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "formats/enums.h"
 #include "job.h"
-#include "session/session.h"
+#include "session.h"
 
 namespace titan::tracer {
 

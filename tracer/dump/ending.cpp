@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/process.h"
-#include "session/session.h"
+#include "session.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {

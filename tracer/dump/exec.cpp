@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/maps.h"
 #include "ending.h"
-#include "session/session.h"
+#include "session.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {

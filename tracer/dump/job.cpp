@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "job_file.h"
-#include "session/log.h"
+#include "log.h"
 
 namespace titan::tracer {
 namespace {

@@ -9,11 +9,11 @@
 #include <atomic>
 #include <cstdint>
 
+#include "config.h"
 #include "formats/enums.h"
 #include "formats/job_layout.h"
-#include "session/config.h"
-#include "session/identity.h"
-#include "session/ring_file.h"
+#include "identity.h"
+#include "ring_file.h"
 
 namespace titan::tracer {
 

@@ -16,9 +16,9 @@
 #include "base/text.h"
 #include "dump_files.h"
 #include "formats/dump_layout.h"
-#include "session/log.h"
-#include "session/own_thread.h"
-#include "session/session.h"
+#include "log.h"
+#include "own_thread.h"
+#include "session.h"
 #include "turns.h"
 #include "watch.h"
 

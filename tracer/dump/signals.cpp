@@ -13,8 +13,8 @@
 #include "base/signal_names.h"
 #include "base/text.h"
 #include "ending.h"
-#include "session/log.h"
-#include "session/session.h"
+#include "log.h"
+#include "session.h"
 #include "watch.h"
 
 namespace titan::tracer {

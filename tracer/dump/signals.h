@@ -15,7 +15,7 @@
 
 #include <cstdint>
 
-#include "session/config.h"
+#include "config.h"
 #include "tracer/signal_actions.h"
 
 namespace titan::tracer {

@@ -1,6 +1,6 @@
 // titan_dump() of titantrace.h: the program asks for a dump. cold, any-thread.
 #define TITAN_IN_TRACER
-#include "session/session.h"
+#include "session.h"
 #include "titantrace.h"
 #include "watch.h"
 

@@ -9,21 +9,20 @@
 #include "base/futex.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "call_sites_setup.h"
+#include "capture_stacks.h"
+#include "clock_anchor.h"
+#include "descriptor_room.h"
 #include "dumper.h"
 #include "ending.h"
 #include "exec.h"
+#include "log.h"
 #include "outside_request.h"
+#include "own_thread.h"
 #include "remote_request.h"
 #include "requests.h"
-#include "session/clock_anchor.h"
-#include "session/descriptor_room.h"
-#include "session/log.h"
-#include "session/name_sweep.h"
-#include "session/own_thread.h"
-#include "session/session.h"
+#include "session.h"
 #include "signals.h"
-#include "stacks/call_sites_setup.h"
-#include "stacks/capture_stacks.h"
 #include "turns.h"
 #include "watchdog.h"
 
@@ -79,7 +78,7 @@ struct WatchState {
     uint64_t moved_ns;       // when there were fewer
     uint64_t asked_gone_ns;  // when a process that was told to end was first found gone, 0 none
     uint64_t last_tick_ns;
-    NameSweep names;
+    TickWork work;
 };
 constinit WatchState state{};
 constinit std::atomic<int32_t> watch_tid{0};
@@ -393,8 +392,8 @@ bool tick(Session& session) {
             report_dead(session);
         }
     }
-    poll_call_sites(session);
-    const bool soon = poll_names(session, state.names, now_ns);
+    poll_call_sites(session.call_sites);
+    const bool soon = state.work(session, now_ns);
     char detail[sizeof(PendingDump::detail)];
     if (find_stuck(session, state.watchdog, detail, sizeof(detail))) {
         request_dump(DumpReason::kTimeout, detail);
@@ -403,7 +402,7 @@ bool tick(Session& session) {
 }
 
 uint64_t pause_ns(uint64_t usual_ns, bool soon) {
-    uint64_t pause_ns = soon ? std::min(kLooksApartNs, usual_ns) : usual_ns;
+    uint64_t pause_ns = soon ? std::min(kSoonNs, usual_ns) : usual_ns;
     if (state.held.is) {
         const uint64_t now_ns = monotonic_now_ns();
         pause_ns = std::min(pause_ns, state.held.due_ns - std::min(state.held.due_ns, now_ns));
@@ -440,12 +439,13 @@ bool someone_answers() {
 
 }  // namespace
 
-bool start_watch() {
+bool start_watch(TickWork work) {
     Session* current = session();
     if (current == nullptr) {
         return false;
     }
     state = WatchState{};
+    state.work = work;
     started.store(false, std::memory_order_relaxed);
     left.store(false, std::memory_order_relaxed);
     reset_requests();
@@ -455,7 +455,7 @@ bool start_watch() {
     if (current->config.stacks.dump && !prepare_stacks(current->config.dump_signal != 0)) {
         warn_once("no memory for stacks: dumps go without");
     }
-    start_call_sites(*current);
+    start_call_sites(current->call_sites);
     join_job(current->config, current->identity, current->ring_file);
     set_remote_polling(hold_lease());
     start_remote(*current);

@@ -10,8 +10,14 @@
 
 namespace titan::tracer {
 
+struct Session;
+
+// What the rooms above have the thread do at each tick; true where they want it again in kSoonNs.
+using TickWork = bool (*)(Session& session, uint64_t now_ns);
+inline constexpr uint64_t kSoonNs = 250'000'000;
+
 // Joins the job of this node and starts the thread. Once per session, after session() answers.
-bool start_watch();
+bool start_watch(TickWork work);
 
 // Asks for a dump, if TITANTRACE_DUMP_ON lists the reason; titan_dump() and peers are always heard. One request per
 // reason waits at a time, later ones join it; of several reasons the gravest names the dump. any-thread, signal-safe.

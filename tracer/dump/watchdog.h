@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "session/session.h"
+#include "session.h"
 
 namespace titan::tracer {
 

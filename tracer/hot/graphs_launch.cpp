@@ -3,12 +3,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "communicators/nccl_result.h"
+#include "graph_calls.h"
+#include "nccl_result.h"
 #include "record_launch.h"
 #include "record_work.h"
 #include "sequence.h"
-#include "session/session.h"
-#include "session/thread_state.h"
+#include "session.h"
+#include "thread_state.h"
 #include "tracer/graphs.h"
 
 namespace titan::tracer {

@@ -1,12 +1,13 @@
 // The markers of titantrace.h. hot, any-thread.
 #define TITAN_IN_TRACER
-#include "titantrace.h"
+#include "markers.h"
 
 #include <cstring>
 
 #include "base/clock.h"
-#include "session/session.h"
-#include "session/thread_state.h"
+#include "session.h"
+#include "thread_state.h"
+#include "titantrace.h"
 
 namespace titan::tracer {
 

@@ -2,8 +2,9 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "session/session.h"
-#include "session/thread_state.h"
+#include "markers.h"
+#include "session.h"
+#include "thread_state.h"
 #define TITAN_IN_TRACER
 #include "titantrace.h"
 

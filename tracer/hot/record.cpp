@@ -5,12 +5,13 @@
 #include <cstring>
 
 #include "base/clock.h"
-#include "communicators/lifecycle.h"
-#include "communicators/nccl_result.h"
+#include "graph_calls.h"
+#include "lifecycle.h"
+#include "nccl_result.h"
 #include "record_launch.h"
 #include "sequence.h"
-#include "session/session.h"
-#include "session/thread_state.h"
+#include "session.h"
+#include "thread_state.h"
 
 namespace titan::tracer {
 

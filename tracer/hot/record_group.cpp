@@ -1,9 +1,11 @@
 // NCCL groups: calls between ncclGroupStart and the outermost ncclGroupEnd are launched by that end. hot.
 #include "base/clock.h"
-#include "communicators/nccl_result.h"
+#include "graph_calls.h"
+#include "nccl_result.h"
+#include "record_create.h"
 #include "record_launch.h"
-#include "session/session.h"
-#include "session/thread_state.h"
+#include "session.h"
+#include "thread_state.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {

@@ -1,8 +1,8 @@
 // Calls that a longjmp leaves, as programs do that bound a wait by an alarm: they are no longer under way, and nobody
 // waits in them.
 #include "base/clock.h"
-#include "session/session.h"
-#include "session/thread_state.h"
+#include "session.h"
+#include "thread_state.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {

@@ -1,7 +1,7 @@
 #include "record_launch.h"
 
 #include "base/clock.h"
-#include "communicators/nccl_result.h"
+#include "nccl_result.h"
 
 namespace titan::tracer {
 

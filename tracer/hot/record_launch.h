@@ -2,7 +2,7 @@
 // the calls of a graph. hot.
 #pragma once
 
-#include "session/session.h"
+#include "session.h"
 
 namespace titan::tracer {
 

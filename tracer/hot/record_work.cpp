@@ -2,8 +2,8 @@
 #include "record_work.h"
 
 #include "base/clock.h"
-#include "session/session.h"
-#include "session/thread_state.h"
+#include "session.h"
+#include "thread_state.h"
 #include "tracer/graphs.h"
 #include "tracer/record.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "session/thread_state.h"
+#include "thread_state.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {

@@ -3,9 +3,9 @@
 
 #include <atomic>
 
-#include "communicators/communicators.h"
-#include "hot/ring.h"
-#include "session/session.h"
+#include "communicators.h"
+#include "ring.h"
+#include "session.h"
 
 namespace titan::tracer {
 

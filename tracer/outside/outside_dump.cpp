@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "dump/dump_content.h"
-#include "dump/dump_files.h"
+#include "dump_content.h"
+#include "dump_files.h"
 #include "formats/dump_writer.h"
 #include "tracer/outside.h"
 

@@ -6,11 +6,11 @@
 #include "base/memory.h"
 #include "base/proc_thread.h"
 #include "base/text.h"
-#include "python/code_place.h"
-#include "python/frames.h"
-#include "python/runtime.h"
-#include "python/thread_states.h"
-#include "stacks/stack_image.h"
+#include "code_place.h"
+#include "frames.h"
+#include "runtime.h"
+#include "stack_image.h"
+#include "thread_states.h"
 #include "tracer/outside.h"
 
 namespace titan::tracer {

@@ -2,7 +2,8 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "session/cold_lock.h"
+#include "cold_lock.h"
+#include "record_create.h"
 
 namespace titan::tracer {
 

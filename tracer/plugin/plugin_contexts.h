@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "session/session.h"
-#include "session/thread_state.h"
+#include "session.h"
+#include "thread_state.h"
 #include "tracer/plugin.h"
 
 namespace titan::tracer {

@@ -1,6 +1,6 @@
 #include "thread_state.h"
 
-#include "start_session.h"
+#include "own_thread.h"
 #include "threads_table.h"
 
 namespace titan::tracer {
@@ -15,20 +15,21 @@ constinit __attribute__((tls_model("initial-exec"))) thread_local Nesting* this_
 
 namespace {
 
-constinit __attribute__((tls_model("initial-exec"))) thread_local bool thread_is_ours = false;
+constinit Starters starters{};
 
 Session* session_for(MayStart may_start) {
     Session* const current = session();
     if (current != nullptr || may_start == MayStart::kNever) {
         return current;
     }
-    return may_start == MayStart::kAlways ? start_session() : start_session_of_rank();
+    Session* (*const start)() = may_start == MayStart::kAlways ? starters.always : starters.of_rank;
+    return start != nullptr ? start() : nullptr;
 }
 
 }  // namespace
 
 Thread* attach_thread(MayStart may_start) {
-    if (thread_is_ours) {
+    if (is_own_thread()) {
         return nullptr;
     }
     Session* const current = session_for(may_start);
@@ -42,7 +43,7 @@ Thread* attach_thread(MayStart may_start) {
     return this_thread() != &nobody ? this_thread() : nullptr;
 }
 
-void mark_thread_as_ours() { thread_is_ours = true; }
+void set_starters(const Starters& given) { starters = given; }
 
 void forget_this_thread() { this_nesting = &nobody; }
 

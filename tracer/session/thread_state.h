@@ -43,6 +43,14 @@ inline Thread* this_thread() { return static_cast<Thread*>(this_nesting); }
 // Who may start a session: NCCL's calls always, markers only in a rank's process, CUDA's calls never.
 enum class MayStart : uint8_t { kAlways, kRank, kNever };
 
+// How a session is started: start/ alone knows all that belongs to it. Each returns null where nothing is recorded.
+struct Starters {
+    Session* (*always)();
+    Session* (*of_rank)();
+};
+// Once, before any call is recorded.
+void set_starters(const Starters& given);
+
 // Cold: the calling thread's first call in this session, or no session yet. Null when nothing may be recorded.
 Thread* attach_thread(MayStart may_start);
 
@@ -73,18 +81,6 @@ inline void go_inside_here(Thread& thread) {
 #endif
 }
 inline void go_outside(Thread& thread) { thread.inside = 0; }
-
-// The tracer's own threads record nothing, whatever they call.
-void mark_thread_as_ours();
-
-// The group that made them has ended with `result`: NCCL has handed the communicators out. cold.
-void settle_pending_creates(Thread& thread, int result);
-
-// An event marker by the id of its name. hot.
-void mark_event(Thread& thread, uint32_t name);
-
-// A communicator is usable: what starts with the first one. cold.
-void on_member_ready(Session& session, Communicator& communicator);
 
 // Field by field: what only some calls need is left as it is. hot.
 inline void begin_call(Call& call, Thread& thread, uint64_t ticket) {

@@ -4,8 +4,8 @@
 // Sources: the DWARF 5 standard, section 6.4; the Linux Standard Base on .eh_frame and .eh_frame_hdr.
 #pragma once
 
-#include "hot/unwind_rules.h"
 #include "modules.h"
+#include "unwind_rules.h"
 
 namespace titan::tracer {
 

@@ -9,11 +9,11 @@
 #include "base/map_private.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "python/runtime.h"
-#include "session/cold_lock.h"
-#include "session/log.h"
-#include "stacks/call_frame_info.h"
-#include "stacks/modules.h"
+#include "call_frame_info.h"
+#include "cold_lock.h"
+#include "log.h"
+#include "modules.h"
+#include "runtime.h"
 
 namespace titan::tracer {
 namespace {
@@ -172,9 +172,8 @@ void start_native(CallSites& sites) {
 
 }  // namespace
 
-void start_call_sites(Session& session) {
+void start_call_sites(CallSites& sites) {
     setup = nullptr;  // of the process that we were forked from
-    CallSites& sites = session.call_sites;
     if (!sites.on() || (setup = map_private<Setup>()) == nullptr) {
         return;
     }
@@ -182,19 +181,19 @@ void start_call_sites(Session& session) {
         start_native(sites);
     }
     setup->python_settled = !sites.wants(format::kPythonSites);
-    poll_call_sites(session);
+    poll_call_sites(sites);
 }
 
-void poll_call_sites(Session& session) {
+void poll_call_sites(CallSites& sites) {
     if (setup == nullptr) {
         return;
     }
     if (!setup->python_settled && setup->python_pauses.over()) {
-        look_for_python(session.call_sites);
+        look_for_python(sites);
     }
     if (setup->unknown_code.load(std::memory_order_relaxed) && setup->module_pauses.over()) {
         setup->unknown_code.store(false, std::memory_order_relaxed);
-        list_native_modules(session.call_sites);
+        list_native_modules(sites);
     }
 }
 

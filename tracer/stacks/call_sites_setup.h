@@ -2,13 +2,13 @@
 // later again. For the thread that starts the session, then for the watch thread.
 #pragma once
 
-#include "session/session.h"
+#include "call_sites.h"
 
 namespace titan::tracer {
 
-void start_call_sites(Session& session);
+void start_call_sites(CallSites& sites);
 
 // Looks again for a Python, or for modules, that were not there, in growing intervals.
-void poll_call_sites(Session& session);
+void poll_call_sites(CallSites& sites);
 
 }  // namespace titan::tracer

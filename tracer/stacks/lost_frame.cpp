@@ -6,7 +6,7 @@
 
 #include "base/own_memory.h"
 #include "call_frame_info.h"
-#include "hot/unwind_rules.h"
+#include "unwind_rules.h"
 
 namespace titan::tracer {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "captured.h"
-#include "hot/unwind_rules.h"
 #include "modules.h"
+#include "unwind_rules.h"
 
 namespace titan::tracer {
 

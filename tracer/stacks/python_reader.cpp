@@ -8,8 +8,8 @@
 #include "base/map_private.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "python/runtime.h"
-#include "python/thread_states.h"
+#include "runtime.h"
+#include "thread_states.h"
 
 namespace titan::tracer {
 namespace {

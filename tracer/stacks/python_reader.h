@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "python/code_place.h"
-#include "python/frames.h"
+#include "code_place.h"
+#include "frames.h"
 
 namespace titan::tracer {
 

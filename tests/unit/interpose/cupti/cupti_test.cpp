@@ -11,7 +11,7 @@
 #include <string>
 
 #include "fixture.h"
-#include "session/thread_state.h"
+#include "thread_state.h"
 
 using namespace titan;
 

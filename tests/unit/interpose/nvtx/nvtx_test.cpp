@@ -8,7 +8,7 @@
 
 #include "fixture.h"
 #include "plugin_env.h"
-#include "session/thread_state.h"
+#include "thread_state.h"
 
 using namespace titan;
 using format::MarkerKind;

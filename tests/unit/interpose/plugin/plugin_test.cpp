@@ -7,7 +7,7 @@
 #include "fake_nccl.h"
 #include "fixture.h"
 #include "plugin_abi.h"
-#include "session/thread_state.h"
+#include "thread_state.h"
 
 using namespace titan;
 namespace abi = interpose::plugin_abi;

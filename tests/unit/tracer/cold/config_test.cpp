@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "config.h"
 #include "scratch.h"
-#include "session/config.h"
 
 using namespace titan::tracer;
 using titan::format::DumpReason;

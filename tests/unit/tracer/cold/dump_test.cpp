@@ -11,11 +11,11 @@
 #include <fstream>
 #include <string>
 
-#include "dump/dumper.h"
-#include "dump/watch.h"
+#include "dumper.h"
 #include "scratch.h"
-#include "session/session.h"
-#include "session/start_session.h"
+#include "session.h"
+#include "start_session.h"
+#include "watch.h"
 
 using namespace titan::tracer;
 using titan::format::DumpReason;

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/process.h"
+#include "identity.h"
 #include "scratch.h"
-#include "session/identity.h"
 
 using namespace titan;
 using namespace titan::tracer;

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "dump/job.h"
-#include "dump/remote_request.h"
-#include "dump/turns.h"
-#include "dump/watch.h"
+#include "job.h"
+#include "remote_request.h"
 #include "scratch.h"
-#include "session/session.h"
-#include "session/start_session.h"
+#include "session.h"
+#include "start_session.h"
+#include "turns.h"
+#include "watch.h"
 
 using namespace titan::tracer;
 using titan::format::DumpReason;

@@ -5,11 +5,11 @@
 #include <atomic>
 #include <string>
 
-#include "dump/outside_request.h"
-#include "dump/watch.h"
+#include "outside_request.h"
 #include "scratch.h"
-#include "session/session.h"
-#include "session/start_session.h"
+#include "session.h"
+#include "start_session.h"
+#include "watch.h"
 
 using namespace titan::tracer;
 using titan::test::eventually;

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "processors.h"
 #include "scratch.h"
-#include "session/processors.h"
 
 using namespace titan;
 using namespace titan::tracer;

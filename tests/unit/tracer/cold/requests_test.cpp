@@ -1,4 +1,4 @@
-#include "dump/requests.h"
+#include "requests.h"
 
 #include <doctest/doctest.h>
 

@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/process.h"
+#include "ring_file.h"
 #include "scratch.h"
-#include "session/ring_file.h"
 
 using namespace titan;
 using namespace titan::tracer;

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "formats/dump_layout.h"
-#include "session/log.h"
+#include "log.h"
 
 namespace titan::test {
 

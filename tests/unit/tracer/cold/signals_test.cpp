@@ -9,11 +9,11 @@
 #include <string>
 
 #include "base/libc_sigaction.h"
-#include "dump/signals.h"
-#include "dump/watch.h"
 #include "scratch.h"
-#include "session/session.h"
-#include "session/start_session.h"
+#include "session.h"
+#include "signals.h"
+#include "start_session.h"
+#include "watch.h"
 
 using namespace titan::tracer;
 using titan::test::eventually;

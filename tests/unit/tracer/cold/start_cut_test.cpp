@@ -16,8 +16,8 @@
 
 #include "base/clock.h"
 #include "scratch.h"
-#include "session/session.h"
-#include "session/start_session.h"
+#include "session.h"
+#include "start_session.h"
 
 using namespace titan;
 using namespace titan::tracer;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/text.h"
-#include "dump/dump_meta.h"
+#include "dump_meta.h"
 
 using namespace titan;
 using namespace titan::tracer;

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "base/clock.h"
-#include "dump/watch.h"
 #include "scratch.h"
-#include "session/session.h"
-#include "session/start_session.h"
+#include "session.h"
+#include "start_session.h"
+#include "watch.h"
 
 using namespace titan;
 using namespace titan::tracer;

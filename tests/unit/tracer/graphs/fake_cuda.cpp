@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "fixture.h"
-#include "session/session.h"
+#include "session.h"
 #include "tracer/graphs.h"
 
 namespace titan::test {

@@ -6,7 +6,7 @@
 
 #include "fake_cuda.h"
 #include "fixture.h"
-#include "session/session.h"
+#include "session.h"
 #include "tracer/graphs.h"
 
 using namespace titan;

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "session/session.h"
+#include "session.h"
 #include "tracer/record.h"
 
 namespace titan::test {

@@ -8,8 +8,8 @@
 
 #include "doctest_run.h"
 #include "fixture.h"
-#include "hot/ring.h"
-#include "session/start_session.h"
+#include "ring.h"
+#include "start_session.h"
 
 namespace titan::test {
 

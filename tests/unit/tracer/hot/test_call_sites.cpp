@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "call_sites.h"
 #include "formats/call_sites_image.h"
-#include "hot/call_sites.h"
 
 using namespace titan;
 

@@ -2,8 +2,8 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "clock_anchor.h"
 #include "fixture.h"
-#include "session/clock_anchor.h"
 
 using namespace titan;
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "hot/strings.h"
+#include "string_table.h"
 
 using namespace titan;
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/own_memory.h"
-#include "hot/unwind_rules.h"
-#include "stacks/call_frame_info.h"
-#include "stacks/modules.h"
+#include "call_frame_info.h"
+#include "modules.h"
+#include "unwind_rules.h"
 
 using namespace titan;
 using tracer::AddressRange;

@@ -20,7 +20,7 @@
 #include "base/elf_image.h"
 #include "base/maps.h"
 #include "fake_memory.h"
-#include "python/runtime.h"
+#include "runtime.h"
 
 using namespace titan;
 using namespace titan::tracer::python;

@@ -51,7 +51,7 @@ void choose_layout(uint32_t minor, bool free_threaded, Layout& layout) {
         uint32_t offset;
     } rows[] = {
 #define TITAN_PYTHON_WORD(field, ...) {{__VA_ARGS__}, chosen.field},
-#include "python/debug_offsets.def"
+#include "debug_offsets.def"
     };
     uint64_t words[kDebugWords] = {};
     for (const auto& row : rows) {

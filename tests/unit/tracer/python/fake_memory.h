@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "python/runtime.h"
+#include "runtime.h"
 
 class FakeMemory {
   public:

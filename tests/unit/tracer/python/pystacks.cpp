@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/maps.h"
-#include "python/code_place.h"
-#include "python/frames.h"
-#include "python/thread_states.h"
+#include "code_place.h"
+#include "frames.h"
+#include "thread_states.h"
 
 using namespace titan;
 using namespace titan::tracer::python;
@@ -128,7 +128,7 @@ int print_layout(uint32_t minor) {
         return 1;
     }
 #define TITAN_PYTHON_OFFSET(field, ...) std::printf("%s %u\n", #field, layout.field);
-#include "python/layouts.def"
+#include "layouts.def"
     return 0;
 }
 
@@ -138,7 +138,7 @@ int print_words(uint32_t minor) {
         int by_version[3];
     } words[] = {
 #define TITAN_PYTHON_WORD(field, ...) {#field, {__VA_ARGS__}},
-#include "python/debug_offsets.def"
+#include "debug_offsets.def"
     };
     if (minor < 13 || minor > 15) {
         return 1;
@@ -165,7 +165,7 @@ int derive(uint32_t minor, bool free_threaded) {
         return 1;
     }
 #define TITAN_PYTHON_OFFSET(field, ...) std::printf("%s %u\n", #field, layout.field);
-#include "python/layouts.def"
+#include "layouts.def"
     return 0;
 }
 

@@ -12,8 +12,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "python/code_place.h"
-#include "python/frames.h"
+#include "code_place.h"
+#include "frames.h"
 
 using namespace titan;
 using namespace titan::tracer::python;

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "fake_memory.h"
-#include "python/line_table.h"
-#include "python/object_text.h"
+#include "line_table.h"
+#include "object_text.h"
 
 using namespace titan::tracer::python;
 

@@ -4,10 +4,10 @@
 #include <random>
 #include <string>
 
+#include "code_place.h"
 #include "fake_memory.h"
-#include "python/code_place.h"
-#include "python/frames.h"
-#include "python/thread_states.h"
+#include "frames.h"
+#include "thread_states.h"
 
 using namespace titan::tracer::python;
 

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "dump/watch.h"
 #include "fake_driver.h"
 #include "fixture.h"
 #include "tracer/graphs.h"
+#include "watch.h"
 
 using namespace titan;
 using format::OpKind;

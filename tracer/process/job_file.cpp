@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "session/ring_file.h"
+#include "ring_file.h"
 
 namespace titan::tracer {
 namespace {

@@ -1,10 +1,10 @@
 // The name of a kernel, asked from the driver at its first launch. cold.
 #include <optional>
 
+#include "bindings.h"
 #include "gpu_contexts.h"
-#include "session/bindings.h"
-#include "session/session.h"
-#include "session/thread_state.h"
+#include "learn_driver.h"
+#include "thread_state.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {

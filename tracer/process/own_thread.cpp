@@ -7,8 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "base/futex.h"
-#include "thread_state.h"
 
 namespace titan::tracer {
 
@@ -35,6 +36,8 @@ struct Processors {
     long bytes;  // in use, 0 unknown
 };
 constinit Processors of_launch{};
+
+constinit __attribute__((tls_model("initial-exec"))) thread_local bool thread_is_ours = false;
 
 void read_processors_of_this(Processors& processors) {
     const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(processors.mask), processors.mask);
@@ -77,7 +80,7 @@ void* run(void* opaque) {
 #if defined(__x86_64__)
     prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);
 #endif
-    mark_thread_as_ours();
+    thread_is_ours = true;
     slot->taken.store(0, std::memory_order_release);
     futex_wake_all(slot->taken);
     body(argument);
@@ -122,6 +125,8 @@ bool start_own_thread(const char* name, void (*body)(void*), void* argument) {
     }
     return started;
 }
+
+bool is_own_thread() { return thread_is_ours; }
 
 void note_processors_of_launch() { read_processors_of_this(of_launch); }
 

@@ -1,4 +1,4 @@
-#include "hot/unwind_rules.h"
+#include "unwind_rules.h"
 
 namespace titan::tracer {
 

@@ -9,7 +9,7 @@
 
 #include "base/private_dir.h"
 #include "formats/job_layout.h"
-#include "session/identity.h"
+#include "identity.h"
 
 namespace titan::tracer {
 

@@ -1,4 +1,4 @@
-#include "session/clock_anchor.h"
+#include "clock_anchor.h"
 
 #include <atomic>
 

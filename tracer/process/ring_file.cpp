@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "base/page.h"
 #include "base/text.h"
+#include "clock_anchor.h"
 #include "formats/call_sites_layout.h"
 #include "log.h"
-#include "session/clock_anchor.h"
 
 namespace titan::tracer {
 namespace {

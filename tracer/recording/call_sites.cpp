@@ -1,10 +1,10 @@
-#include "hot/call_sites.h"
+#include "call_sites.h"
 
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "python/code_place.h"
+#include "code_place.h"
 
 namespace titan::tracer {
 

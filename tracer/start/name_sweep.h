@@ -1,15 +1,16 @@
-// Frees the names for now (hot/strings.h) that no record refers to any more. cold, watch thread.
+// Frees the names for now (string_table.h) that no record refers to any more. cold, watch thread.
 #pragma once
 
 #include <cstdint>
 
 #include "session.h"
+#include "watch.h"
 
 namespace titan::tracer {
 
 // A name goes when it was in no record and was not used, twice in a row: whoever has just interned it has written its
 // record by then.
-inline constexpr uint64_t kLooksApartNs = 250'000'000;
+inline constexpr uint64_t kLooksApartNs = kSoonNs;
 struct NameSweep {
     uint64_t looked_ns;   // monotonic, 0 not yet
     uint64_t names_left;  // after the last one

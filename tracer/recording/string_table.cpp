@@ -1,4 +1,4 @@
-#include "hot/strings.h"
+#include "string_table.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include "base/private_dir.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "dump/job_file.h"
+#include "job_file.h"
 #include "log.h"
 #include "ring_file.h"
 

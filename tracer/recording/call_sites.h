@@ -11,8 +11,8 @@
 
 #include "formats/call_sites_layout.h"
 #include "formats/stacks_layout.h"
-#include "python/frames.h"
-#include "strings.h"
+#include "frames.h"
+#include "string_table.h"
 #include "unwind_rules.h"
 
 namespace titan::tracer {

@@ -1,13 +1,16 @@
 // The record of calls that make communicators: who is being waited for while a communicator comes to life. cold.
+#include "record_create.h"
+
+#include <stdlib.h>
+
 #include <cstddef>
 #include <cstring>
 
 #include "base/clock.h"
+#include "bindings.h"
+#include "cold_lock.h"
+#include "learn_driver.h"
 #include "nccl_result.h"
-#include "session/bindings.h"
-#include "session/cold_lock.h"
-#include "session/session.h"
-#include "session/thread_state.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {
@@ -112,7 +115,14 @@ void settle_creation(Session& session, Communicator& communicator, const void* h
 void on_member_ready(Session& session, Communicator& communicator) {
     adopt_rank(session, *communicator.record);
     learn_driver(session);
-    session.gpu_progress.start(session);
+    if (session.gpu_progress.start(session, session.communicators)) {
+        // Handlers run last in, first out: ours comes before that of the CUDA that is already loaded.
+        atexit([] {
+            if (Session* const current = tracer::session(); current != nullptr) {
+                current->gpu_progress.stop();
+            }
+        });
+    }
     if (load_field(session.header->nccl_version) == 0) {
         store_field(session.header->nccl_version, static_cast<uint32_t>(find_nccl_version()));
     }

@@ -1,10 +1,10 @@
 #include "lifecycle.h"
 
 #include "base/text.h"
-#include "dump/watch.h"
+#include "cold_lock.h"
 #include "nccl_result.h"
-#include "session/cold_lock.h"
-#include "session/session.h"
+#include "session.h"
+#include "watch.h"
 
 namespace titan::tracer {
 

@@ -1,6 +1,6 @@
 #include "name_sweep.h"
 
-#include "plugin/plugin_contexts.h"
+#include "plugin_contexts.h"
 
 namespace titan::tracer {
 namespace {

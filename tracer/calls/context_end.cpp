@@ -1,6 +1,6 @@
 #include "tracer/context_end.h"
 
-#include "session/session.h"
+#include "session.h"
 
 namespace titan::tracer {
 

@@ -1,4 +1,4 @@
-#include "session.h"
+#include "start_session.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,15 +12,14 @@
 #include "base/map_private.h"
 #include "base/uninterrupted.h"
 #include "bindings.h"
-#include "dump/signals.h"
-#include "dump/watch.h"
 #include "log.h"
-#include "start_session.h"
+#include "name_sweep.h"
+#include "own_thread.h"
+#include "signals.h"
 #include "threads_table.h"
+#include "watch.h"
 
 namespace titan::tracer {
-
-constinit std::atomic<ForkPage*> fork_page{nullptr};
 
 namespace {
 
@@ -28,6 +27,7 @@ namespace {
 constinit pid_t recorded_pid = 0;
 constinit int32_t recorded_rank = -1;
 constinit std::atomic<bool> markers_declined{false};  // this process is no rank, and asking again costs
+constinit NameSweep name_sweep{};                     // the watch thread's
 
 void wipe_in_child() {
     ForkPage* const page = fork_page.load(std::memory_order_relaxed);
@@ -197,7 +197,8 @@ Session* start_protected(ForkPage& page) {
     page.session.store(opened, std::memory_order_release);
     if (opened != nullptr) {
         set_cuda_interposed(opened->config.cuda == CudaMode::kInterpose);
-        start_watch();
+        name_sweep = NameSweep{};
+        start_watch([](Session& session, uint64_t now_ns) { return poll_names(session, name_sweep, now_ns); });
         install_signals(opened->config);
     }
     page.phase.store(opened != nullptr ? Phase::kRunning : Phase::kOff, std::memory_order_release);
@@ -205,6 +206,12 @@ Session* start_protected(ForkPage& page) {
 }
 
 }  // namespace
+
+void set_bindings(const Bindings& given) {
+    keep_bindings(given);
+    set_starters({start_session, start_session_of_rank});
+    note_processors_of_launch();
+}
 
 Session* start_session() {
     ForkPage* page = fork_page.load(std::memory_order_acquire);

@@ -5,10 +5,9 @@
 
 namespace titan::tracer {
 
+void keep_bindings(const Bindings& given);
 const Bindings& bindings();
 
-// Fills in session.driver once libcuda is loaded; false before.
-bool learn_driver(Session& session);
 int find_nccl_version();
 bool find_kernel_name(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes);
 

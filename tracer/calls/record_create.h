@@ -1,0 +1,14 @@
+// What follows when a communicator has been made. cold.
+#pragma once
+
+#include "thread_state.h"
+
+namespace titan::tracer {
+
+// The group that made them has ended with `result`: NCCL has handed the communicators out.
+void settle_pending_creates(Thread& thread, int result);
+
+// A communicator is usable: what starts with the first one.
+void on_member_ready(Session& session, Communicator& communicator);
+
+}  // namespace titan::tracer
