@@ -25,7 +25,7 @@ struct DumpRoom {
     char* meta;
 };
 
-// Gives the content that number and the file its name. False, with errno.
+// Writes the content, under that number, and gives the file its name. False, with errno.
 bool write_dump_file(DumpFile& file, DumpContent& content, const DumpRoom& room, uint64_t number, uint32_t keep,
                      const EvidenceNumbers& evidence);
 

@@ -80,20 +80,18 @@ struct Numbers {
     const EvidenceNumbers& evidence;
 };
 
-bool write_file(DumpFile& file, bool opened, DumpContent& content, const Numbers& numbers, uint32_t keep) {
-    return opened && write_dump_file(file, content, {memory.workspace, memory.workspace_bytes, memory.meta},
-                                     numbers.first, keep, numbers.evidence);
-}
-
-// The one of `file` and `fallback` that was written; null where neither could be.
+// In the directory for dumps, or else in the fallback: the file that was written, null where neither could be.
 DumpFile* write_somewhere(const Config& config, DumpContent& content, const DumpOwner& owner, const Numbers& numbers,
                           DumpFile& file, DumpFile& fallback) {
-    if (write_file(file, file.open_in(config.dir, owner), content, numbers, config.keep)) {
+    const DumpRoom room{memory.workspace, memory.workspace_bytes, memory.meta};
+    if (file.open_in(config.dir, owner) &&
+        write_dump_file(file, content, room, numbers.first, config.keep, numbers.evidence)) {
         say_where(file, content, owner, 0, config.dir);
         return &file;
     }
     const int failure = errno;
-    if (write_file(fallback, fallback.open_fallback(memory.temporary, owner), content, numbers, config.keep)) {
+    if (fallback.open_fallback(memory.temporary, owner) &&
+        write_dump_file(fallback, content, room, numbers.first, config.keep, numbers.evidence)) {
         say_where(fallback, content, owner, failure, config.dir);
         return &fallback;
     }

@@ -219,7 +219,11 @@ void answer_requests(uint32_t covered, bool has_file) {
     mark_complete(covered, has_file);
 }
 
-void write_copied(Session& session, const PendingDump& pending, uint32_t covered) {
+// The file of what was copied, and the answer to those who wait for it.
+void write_held(Session& session) {
+    const HeldDump held = state.held;
+    const PendingDump& pending = held.pending;
+    state.held.is = false;
     const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
     const bool written = write_dump(
         session, {pending.reason, asked_by, pending.detail, is_evidence(pending.cause), keeps_rings(pending.cause)});
@@ -230,14 +234,7 @@ void write_copied(Session& session, const PendingDump& pending, uint32_t covered
     if (ends) {
         save_the_dead(session);
     }
-    answer_requests(covered, written);
-}
-
-void write_held(Session& session) {
-    const DescriptorRoom room;
-    const HeldDump held = state.held;
-    state.held.is = false;
-    write_copied(session, held.pending, held.covered);
+    answer_requests(held.covered, written);
 }
 
 // Peers first, then the copy: all ranks should be seen at the same moment; the slow part, the files, comes last. A
@@ -245,7 +242,6 @@ void write_held(Session& session) {
 void dump(Session& session, const PendingDump& pending, uint32_t covered, Notify notify) {
     format::RingHeader& header = *session.ring_file.header;
     const JobRequest request = request_of(session, pending);
-    const DescriptorRoom room;
     if (notify == Notify::kAll) {
         publish_request(request);
     }
@@ -266,10 +262,9 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Notify
     const uint64_t wait_ns = pending.cause == DumpReason::kTimeout
                                  ? turn_ns(session.identity.rank, session.identity.world_size, ranks_here())
                                  : 0;
+    state.held = {true, pending, covered, monotonic_now_ns() + wait_ns};
     if (wait_ns == 0) {
-        write_copied(session, pending, covered);
-    } else {
-        state.held = {true, pending, covered, monotonic_now_ns() + wait_ns};
+        write_held(session);
     }
 }
 
@@ -352,17 +347,21 @@ void serve(Session& session) {
     const bool follows_peer = peer_asked && !peer_joins_last_dump(session, request);
     const bool copies = answer == Answer::kDump || asked_outside || follows_peer;
     const bool writes_held = state.held.is && (copies || must_write_held(session, answer, pending.reason));
-    if (writes_held) {
-        write_held(session);
+    if (writes_held || copies) {
+        const DescriptorRoom room;
+        if (writes_held) {
+            write_held(session);
+        }
+        if (answer == Answer::kDump) {
+            dump(session, pending, covered, whom_to_notify(session, pending.reason));
+        } else if (asked_outside) {
+            dump_for_outside(session, outside_request, covered);
+        } else if (follows_peer) {
+            describe_peer(request, pending);
+            dump(session, pending, covered, Notify::kNobody);
+        }
     }
-    if (answer == Answer::kDump) {
-        dump(session, pending, covered, whom_to_notify(session, pending.reason));
-    } else if (asked_outside) {
-        dump_for_outside(session, outside_request, covered);
-    } else if (follows_peer) {
-        describe_peer(request, pending);
-        dump(session, pending, covered, Notify::kNobody);
-    } else if (answer != Answer::kNone) {
+    if (!copies && answer != Answer::kNone) {
         answer_requests(covered, answer == Answer::kJoin);
     }
     if (writes_held || copies || answer == Answer::kJoin || peer_asked) {
