@@ -80,21 +80,15 @@ bool GpuProgress::look_now(uint64_t limit_ns, uint32_t* look) {
     }
     const uint32_t wanted = asked_.fetch_add(1, std::memory_order_acq_rel) + 1;
     futex_wake_all(asked_);
-    const uint64_t deadline_ns = monotonic_now_ns() + limit_ns;
-    for (;;) {
-        const uint32_t looked = looked_.load(std::memory_order_acquire);
-        const uint64_t now_ns = monotonic_now_ns();
-        if (reached(looked, wanted)) {
-            if (look != nullptr) {
-                *look = wanted;
-            }
-            return true;
-        }
-        if (now_ns >= deadline_ns || stopping_.load(std::memory_order_acquire)) {
-            return false;
-        }
-        futex_wait(looked_, looked, deadline_ns - now_ns);
+    bool answered = false;
+    futex_await(looked_, monotonic_now_ns() + limit_ns, [&](uint32_t looked) {
+        answered = reached(looked, wanted);
+        return answered || stopping_.load(std::memory_order_acquire);
+    });
+    if (answered && look != nullptr) {
+        *look = wanted;
     }
+    return answered;
 }
 
 bool GpuProgress::hold() {

@@ -40,15 +40,7 @@ void publish(std::atomic<uint32_t>& word, uint32_t covered) {
 }
 
 bool await(std::atomic<uint32_t>& word, uint32_t wanted, uint64_t timeout_ns) {
-    const uint64_t deadline_ns = monotonic_now_ns() + timeout_ns;
-    for (;;) {
-        const uint32_t now = word.load(std::memory_order_acquire);
-        const uint64_t now_ns = monotonic_now_ns();
-        if (reached(now, wanted) || now_ns >= deadline_ns) {
-            return reached(now, wanted);
-        }
-        futex_wait(word, now, deadline_ns - now_ns);
-    }
+    return futex_await(word, monotonic_now_ns() + timeout_ns, [wanted](uint32_t now) { return reached(now, wanted); });
 }
 
 void leave(DumpReason reason, int32_t rank, DumpReason cause, const char* detail) {

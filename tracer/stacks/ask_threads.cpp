@@ -130,19 +130,14 @@ void ask_thread(const StackSignals& signals, size_t slot, pid_t tid, uint64_t py
 
 void await_answers(uint64_t deadline_ns) {
     const Slot* const all = slots.load(std::memory_order_relaxed);
-    for (;;) {
-        const uint32_t seen = answers.load(std::memory_order_acquire);
+    futex_await(answers, deadline_ns, [all](uint32_t) {
         size_t open = 0;
         for (size_t i = 0; i < kAskedAtOnce; ++i) {
             const auto state = static_cast<State>(all[i].state.load(std::memory_order_acquire) % kStates);
             open += state == State::kAsked || state == State::kCopying ? 1 : 0;
         }
-        const uint64_t now_ns = monotonic_now_ns();
-        if (open == 0 || now_ns >= deadline_ns) {
-            return;
-        }
-        futex_wait(answers, seen, deadline_ns - now_ns);
-    }
+        return open == 0;
+    });
 }
 
 const Answer* take_answer(size_t slot) {

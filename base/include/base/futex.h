@@ -29,6 +29,23 @@ inline void futex_wait(std::atomic<uint32_t>& word, uint32_t value, uint64_t lim
     errno = saved_errno;
 }
 
+// Until `done`, which is told the word's value, says so; false when that moment (CLOCK_MONOTONIC) came first. Whoever
+// makes it so changes the word or wakes.
+template <typename Done>
+bool futex_await(std::atomic<uint32_t>& word, uint64_t deadline_ns, Done done) {
+    for (;;) {
+        const uint32_t value = word.load(std::memory_order_acquire);
+        if (done(value)) {
+            return true;
+        }
+        const uint64_t now_ns = monotonic_now_ns();
+        if (now_ns >= deadline_ns) {
+            return false;
+        }
+        futex_wait(word, value, deadline_ns - now_ns);
+    }
+}
+
 inline void futex_wake_all(std::atomic<uint32_t>& word, FutexScope scope = FutexScope::kProcess) {
     const int saved_errno = errno;
     syscall(SYS_futex, &word, FUTEX_WAKE | static_cast<int>(scope), INT32_MAX, nullptr, nullptr, 0);

@@ -38,6 +38,21 @@ TEST_CASE("the same text has one id, other texts have others") {
     CHECK(table.text(forward) == "forward");
 }
 
+TEST_CASE("an id tells its text, and one without a text none") {
+    Table table;
+    const uint32_t forward = table.strings.intern("forward");
+    size_t length = 0;
+    const char* const bytes = table.strings.text_of(forward, length);
+    REQUIRE(bytes != nullptr);
+    CHECK(std::string_view(bytes, length) == "forward");
+    const uint32_t unused = forward == 1 ? 2 : 1;
+    CHECK(table.strings.text_of(unused, length) == nullptr);
+    CHECK(table.strings.text_of(0, length) == nullptr);
+    CHECK(table.strings.text_of(static_cast<uint32_t>(table.rows.size()) + 1, length) == nullptr);
+    table.rows[forward - 1].offset_bytes = static_cast<uint32_t>(table.heap.size());
+    CHECK(table.strings.text_of(forward, length) == nullptr);
+}
+
 TEST_CASE("null and empty are id 0 and take no room") {
     Table table;
     CHECK(table.strings.intern(nullptr) == 0);
