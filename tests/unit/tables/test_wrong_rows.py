@@ -15,7 +15,7 @@ options = argparse.Namespace()
 Case = collections.namedtuple("Case", "table right wrong source says")
 ENUMS = ("formats/include/formats/enums.h", '#include "formats/enums.h"')
 FINDINGS = ("analyzer/model/findings.def", '#include "finding.h"')
-CONFIG = ("tracer/session/config.def", "config.cpp")
+CONFIG = ("tracer/process/config.def", "config.cpp")
 NCCL = ("interpose/nccl.def", "api_names.cpp")
 
 
