@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "commands.h"
+#include "discover.h"
 #include "formats/dump_layout.h"
 #include "formats/dump_reader.h"
 #include "host/words.h"
-#include "load.h"
 #include "rings.h"
 
 namespace titan::analyzer {

@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "diagnose.h"
+#include "discover.h"
 #include "formats/json_value.h"
 #include "host/words.h"
 #include "json_schema.h"

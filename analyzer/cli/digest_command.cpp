@@ -1,10 +1,11 @@
 // titan-analyze digest: the map step of an analysis of very many ranks.
-#include "digest.h"
+#include "write_digests.h"
 
 #include <algorithm>
 #include <memory>
 
 #include "commands.h"
+#include "discover.h"
 #include "host/words.h"
 
 namespace titan::analyzer {

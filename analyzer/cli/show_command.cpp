@@ -19,6 +19,7 @@ constexpr const char* kShowFooter = R"(examples:
   titan-analyze show dumps/ --state pending --op all_reduce
   titan-analyze show dumps/ --work --rank 3 --last 20      what was handed to the streams
   titan-analyze show dumps/ --channels --rank 3
+  titan-analyze show dumps/ --markers --json | jq -c 'select(.marker == "metric") | [.rank,.step,.name,.value]'
   titan-analyze show dumps/ --step 12 --json | jq -c '[.rank,.seq,.op]'
 
 Exit status: 0 calls were listed, 1 no call fits, 2 unusable input or arguments.)";
@@ -54,9 +55,12 @@ int run_show(ShowArguments& arguments) {
         return fail("--step takes a number or a range such as 10-12, not '" + printable(arguments.steps) + "'");
     }
     const ShowOptions& options = arguments.options;
-    if ((options.work || options.channels) && (!options.op.empty() || !options.state.empty() || options.sequences ||
-                                               options.steps || !options.communicator.empty())) {
-        return fail("--work and --channels list no calls: of the filters only --rank and --last apply");
+    if (options.kind() != RecordKind::kCollective &&
+        (!options.op.empty() || !options.state.empty() || options.sequences || options.steps ||
+         !options.communicator.empty())) {
+        return fail(
+            "--work, --channels, --cuda-calls and --markers list no such calls: of the filters only --rank and --last "
+            "apply");
     }
     const auto run = load_run(arguments.common.load_options());
     if (!run) {
@@ -96,9 +100,18 @@ Command show_command(CommandLine& app) {
     command.option("--last", arguments->options.last, "only the newest N of each rank");
     const CommandOption work =
         command.flag("--work", arguments->options.work, "kernels, copies and events on the streams, instead of calls");
-    command.flag("--channels", arguments->options.channels, "what NCCL's channels do (profiler plugin), instead")
-        .excludes(work);
-    command.flag("--json", arguments->options.json, "JSON Lines, one object per call");
+    const CommandOption channels =
+        command.flag("--channels", arguments->options.channels, "what NCCL's channels do (profiler plugin), instead")
+            .excludes(work);
+    const CommandOption cuda_calls =
+        command.flag("--cuda-calls", arguments->options.cuda_calls, "CUDA calls in which the host may wait, instead")
+            .excludes(work)
+            .excludes(channels);
+    command.flag("--markers", arguments->options.markers, "steps, spans, events, metrics and labels, instead")
+        .excludes(work)
+        .excludes(channels)
+        .excludes(cuda_calls);
+    command.flag("--json", arguments->options.json, "JSON Lines, one object per record (docs/records.md)");
     return {&command, [arguments] { return run_show(*arguments); }};
 }
 

@@ -5,8 +5,7 @@
 #include <set>
 
 #include "commands.h"
-#include "formats/image_buffer.h"
-#include "stacks_of.h"
+#include "records.h"
 #include "stacks_report.h"
 
 namespace titan::analyzer {
@@ -39,11 +38,11 @@ int run_stacks(const Arguments& arguments) {
         return fail(run.error().text());
     }
     Symbols symbols(Symbols::Search::kEverywhere);
-    format::ImageBuffer memory;
+    RecordReader reader(*run, symbols);
     std::vector<ProcessStacks> all;
     for (const Process& process : run->processes) {
         if (ranks.empty() || ranks.contains(process.rank)) {
-            all.push_back(stacks_of(process, memory, symbols));
+            all.push_back(reader.stacks(process));
         }
     }
     StacksView view = arguments.view;

@@ -15,12 +15,11 @@
 #include <optional>
 #include <set>
 
-#include "call_site_names.h"
-#include "flight_recorder.h"
 #include "formats/file_bytes.h"
 #include "formats/pickle_writer.h"
+#include "fr_names.h"
 #include "host/words.h"
-#include "load.h"
+#include "records.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
@@ -99,13 +98,11 @@ class Exporter {
     ExportResult write_all() {
         size_t done = 0;
         for (const Process& loaded : run_.processes) {
-            if (const auto opened = open_source(loaded.source, memory_)) {
-                CallSites sites(opened->image, &symbols_);
-                sites_ = &sites;
-                note_stacks(*opened);
-                write_process(loaded, decode_process(*opened));
+            if (const auto records = reader_.open(loaded)) {
+                note_stacks(*records);
+                write_process(loaded, records->decoded());
             } else {
-                result_.problems.push_back(opened.error().text());
+                result_.problems.push_back(records.error().text());
             }
             if (options_.progress) {
                 options_.progress(++done, run_.processes.size());
@@ -175,11 +172,16 @@ class Exporter {
     }
 
     // By place in the full process, which holds the same entries in the same order.
-    void note_stacks(const OpenedSource& opened) {
+    void note_stacks(const ProcessRecords& records) {
+        sites_ = &records.sites();
         stacks_.clear();
+        struct Stacks : RecordVisitor {
+            std::vector<uint32_t> of_calls{};
+            void collective(const CollectiveRecord& record) override { of_calls.push_back(record.raw.stack); }
+        } stacks;
         if (sites_->recorded()) {
-            opened.image.for_each_collective(
-                [&](uint64_t, const format::CollectiveEntry& entry) { stacks_.push_back(entry.stack); });
+            records.visit(RecordKind::kCollective, stacks);
+            stacks_ = std::move(stacks.of_calls);
         }
     }
 
@@ -377,8 +379,8 @@ class Exporter {
 
     const Run& run_;
     const FlightRecorderExport& options_;
-    format::ImageBuffer memory_;
     Symbols symbols_{Symbols::Search::kEverywhere};
+    RecordReader reader_{run_, symbols_};
     CallSites* sites_ = nullptr;                                   // of the process that is being written
     std::vector<uint32_t> stacks_;                                 // likewise
     std::vector<ProcessGroup> groups_;                             // by communicator

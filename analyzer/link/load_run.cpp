@@ -7,8 +7,9 @@
 #include <map>
 #include <numeric>
 
+#include "add_node_rings.h"
 #include "condense.h"
-#include "flight_recorder.h"
+#include "fr_moment.h"
 #include "gap_warnings.h"
 #include "host/words.h"
 #include "link_run.h"

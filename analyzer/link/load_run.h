@@ -1,7 +1,8 @@
 // From paths to a run: the first step of every command.
 #pragma once
 
-#include "load.h"
+#include "formats/result.h"
+#include "load_options.h"
 #include "run.h"
 
 namespace titan::analyzer {

@@ -1,20 +1,29 @@
-// The processes of one run and attempt as its files and this node's rings tell of them: what load_run() and
-// load_processes() have in common.
+// From paths to the processes of one run and attempt: files are found, grouped by run and attempt, read in parallel,
+// and chosen. What cannot be read becomes a warning; only "nothing usable at all" is an error.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
-#include "flight_recorder.h"
-#include "load.h"
+#include "choose_run.h"
+#include "formats/result.h"
+#include "fr_groups.h"
+#include "load_options.h"
+#include "run.h"
 
 namespace titan::analyzer {
 
-using RunKey = std::pair<std::string, int32_t>;
-
+// Processes of one run and attempt, before anything is known of how they belong together.
+struct LoadedProcesses {
+    std::vector<Process> processes;
+    std::vector<std::string> problems;  // of files
+    std::vector<Warning> warnings;
+    std::vector<Testimony> testimony;
+    std::unordered_map<uint64_t, std::vector<int32_t>> group_ranks;  // of PyTorch's process groups, by id
+};
 // All that is wanted of one run and attempt, and which that is.
 struct LoadedRun {
     LoadedProcesses found;
@@ -23,9 +32,9 @@ struct LoadedRun {
 };
 
 format::Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks);
-// Ranks of this run whose rings lie on this node: those without a dump, and those that died after their last dump.
-void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& processes, const LoadOptions& options);
 // Why there is nothing to analyze.
 format::Error nothing_usable(const LoadedRun& loaded);
+
+format::Result<LoadedProcesses> load_processes(const LoadOptions& options);
 
 }  // namespace titan::analyzer

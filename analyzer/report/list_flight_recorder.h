@@ -1,18 +1,17 @@
-// The calls of PyTorch's Flight Recorder file, listed.
+// The calls of PyTorch's Flight Recorder files, listed in PyTorch's own numbers and words.
 #pragma once
 
-#include <functional>
 #include <string>
+#include <vector>
 
 #include "host/listing.h"
-#include "run.h"
-#include "show.h"
+#include "records.h"
 #include "show_filter.h"
 
 namespace titan::analyzer {
 
-// `titan-analyze show` of one such file.
-void list_flight_recorder(const Process& process, const ShowOptions& options, ShowFilter& filter, Listing& listing,
-                          const std::function<void(const std::string&)>& write);
+bool fits(const TorchCallRecord& record, ShowFilter& filter);
+// In the columns of `titan-analyze show`.
+std::vector<std::string> torch_call_cells(const TorchCallRecord& record);
 
 }  // namespace titan::analyzer

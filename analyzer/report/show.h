@@ -1,5 +1,4 @@
-// Lists recorded calls, for people or as JSON Lines. Reads the images again, because a Run keeps only what a diagnosis
-// needs, and streams: one process at a time.
+// Lists records, for people or as JSON Lines, as they come from the files: one process at a time.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "records.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -22,9 +22,13 @@ struct ShowOptions {
     std::string state;
     std::string op;
     size_t last = 0;        // of each rank, 0: all
-    bool work = false;      // stream work instead of calls
-    bool channels = false;  // NCCL's channels instead of calls
+    bool work = false;      // instead of calls: stream work
+    bool channels = false;  // NCCL's channels
+    bool cuda_calls = false;
+    bool markers = false;  // steps, spans, events, metrics, labels
     bool json = false;
+
+    RecordKind kind() const;
 };
 
 // The newest lines of a listing, written when it ends. Most 0: all.

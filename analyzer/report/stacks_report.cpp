@@ -7,6 +7,7 @@
 #include "formats/json_value.h"
 #include "host/words.h"
 #include "json_schema.h"
+#include "site_json.h"
 #include "stack_tree.h"
 
 namespace titan::analyzer {
@@ -93,14 +94,6 @@ Json thread_json(const ThreadStack& thread) {
 }
 
 }  // namespace
-
-Json inlined_json(const StackSite& site) {
-    Json json = Json::array();
-    for (const InlinedSite& inlined : site.inlined) {
-        json.push_back({{"function", inlined.function}, {"file", inlined.file}, {"line", inlined.line}});
-    }
-    return json;
-}
 
 std::string no_stack_text(const ThreadStack& thread) {
     switch (thread.outcome) {

@@ -17,7 +17,6 @@ struct StacksView {
 };
 std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems,
                           const StacksView& view, const TextStyle& style);
-format::Json inlined_json(const StackSite& site);
 std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems);
 
 }  // namespace titan::analyzer

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "decode_process.h"
 #include "diagnose.h"
-#include "digest.h"
 #include "finding.h"
 #include "formats/digest_layout.h"
 #include "formats/ring_image.h"
@@ -15,7 +15,7 @@
 #include "jobs.h"
 #include "layout_report.h"
 #include "link_run.h"
-#include "load.h"
+#include "pack_process.h"
 #include "report.h"
 #include "show.h"
 #include "straggler_report.h"
@@ -67,7 +67,8 @@ void report(analyzer::Run& run) {
     analyzer::ShowOptions options;
     options.json = true;
     options.ranks = {run.processes.front().rank};
-    for (const auto what : {&analyzer::ShowOptions::work, &analyzer::ShowOptions::channels}) {
+    for (const auto what : {&analyzer::ShowOptions::work, &analyzer::ShowOptions::channels,
+                            &analyzer::ShowOptions::cuda_calls, &analyzer::ShowOptions::markers}) {
         options.*what = true;
         analyzer::show(run, options, [](const std::string&) {});
         options.*what = false;

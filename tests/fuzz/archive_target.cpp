@@ -1,6 +1,6 @@
 // Any bytes as an archive of records.
-#include "loader.h"
 #include "named_stacks.h"
+#include "take_record.h"
 #include "target.h"
 
 using namespace titan;

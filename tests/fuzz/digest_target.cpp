@@ -1,6 +1,6 @@
 // Any bytes as a digest: the container, the packed processes in it, then the analysis.
 #include "analysis.h"
-#include "digest.h"
+#include "read_digest.h"
 
 using namespace titan;
 

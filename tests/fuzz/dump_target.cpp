@@ -1,8 +1,8 @@
 // Any bytes as a dump: the container, the meta section, the ring in it, then the analysis.
 #include "analysis.h"
 #include "condense.h"
+#include "decode_process.h"
 #include "formats/dump_reader.h"
-#include "load.h"
 
 using namespace titan;
 

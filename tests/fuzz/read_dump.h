@@ -4,8 +4,9 @@
 #include <string>
 
 #include "analysis.h"
-#include "flight_recorder.h"
 #include "formats/fr/read.h"
+#include "fr_process.h"
+#include "fr_torchcomms.h"
 #include "link_run.h"
 #include "show.h"
 

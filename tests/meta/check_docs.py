@@ -6,6 +6,7 @@ place it is.
 """
 import re
 
+import records_table
 from metalib import LAYERS, blank_comments_and_strings, run
 from settings_table import ENVIRONMENT_BEGIN, with_table
 
@@ -50,6 +51,11 @@ def check(tree):
         problems.append("the table of docs/settings.md is not what tracer/process/config.def says: "
                         "python3 tests/meta/settings_table.py --root . --write")
 
+    records = tree.root / "docs" / "records.md"
+    if records_table.with_tables(tree.root, texts.get(records, "")) != texts.get(records, ""):
+        problems.append("the tables of docs/records.md are not what analyzer/records/records.def says: "
+                        "python3 tests/meta/records_table.py --root . --write")
+
     sources = [f"/{tree.name(path)}" for path in tree.files(*LAYERS, "python", "scripts", "tests")]
     for path, text in texts.items():
         for source in sorted(set(SOURCE_FILE.findall(text))):
@@ -74,12 +80,17 @@ SETTINGS = """<!-- environment -->
 CODE = {"README.md": README, "docs/settings.md": SETTINGS,
         "tracer/process/config.def": 'TITAN_CONFIG_ROW(TITANTRACE_DIR, "dumps", path, dir,\n                 '
         '"Where.")\n'}
+RECORDS = {"analyzer/records/records.def": 'RECORD(kA, "--a", "Calls")\nFIELD(kA, rank, "number", "", "who", r.rank)\n',
+           "docs/records.md": "<!-- records -->\n## `show --a`\n\nCalls.\n\n| key | type | unit | meaning |\n"
+                              "|---|---|---|---|\n| `rank` | number |  | who |\n<!-- end of records -->\n"}
 BAD = {
     "undocumented": ("TITANTRACE_NEW (tracer/a.cpp) is neither",
                      {**CODE, "tracer/a.cpp": 'getenv("TITANTRACE_NEW");\n'}),
     "stale": ("TITANTRACE_OLD is documented but", {**CODE, "README.md": README + "`TITANTRACE_OLD`\n"}),
     "another default": ("is not what tracer/process/config.def says",
                         {**CODE, "docs/settings.md": SETTINGS.replace("`dumps`", "`dump`")}),
+    "another record": ("are not what analyzer/records/records.def says",
+                       {**CODE, **RECORDS, "docs/records.md": "<!-- records -->\n<!-- end of records -->\n"}),
     "no table": ("has no table of environment", {**CODE, "docs/settings.md": "Nothing.\n"}),
     "no settings": ("docs/settings.md is missing", {"README.md": README}),
     "no such script": ("names scripts/nothing", {**CODE, "docs/other.md": "./scripts/nothing\n"}),
@@ -88,4 +99,4 @@ BAD = {
 }
 
 if __name__ == "__main__":
-    run(check, BAD, {"in step": CODE})
+    run(check, BAD, {"in step": CODE, "records in step": {**CODE, **RECORDS}})

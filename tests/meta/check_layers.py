@@ -53,7 +53,7 @@ HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|tracer/[a-z_]+\.h|titantrace\.
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
-RUNG = re.compile(r"^  \['([a-z]+)',", re.M)
+RUNG = re.compile(r"^  \['([a-z_]+)',", re.M)
 LADDERS = {"analyzer": ([], ["cli"]), "tracer": (["include"], ["outside"])}  # below and above what the build lists
 
 

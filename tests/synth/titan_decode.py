@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A second reader of rings and dumps, written from formats/FORMAT.md alone: it shares no line with the C++ one.
 
-titan_decode.py [--work|--channels|--markers|--call-sites] FILE...
+titan_decode.py [--work|--channels|--cuda-calls|--markers|--call-sites] FILE...
 
-prints the collectives (or stream work, channels, markers, stacks of call sites) of each file as JSON Lines, in the
-fields of `titan-analyze show --json`.
+prints the collectives (or stream work, channels, CUDA calls, markers, stacks of call sites) of each file as JSON Lines,
+in the fields of `titan-analyze show --json`.
 Exit status 77 (skip) when there is nothing here that unpacks zstd.
 """
 import json
@@ -34,8 +34,8 @@ STATES = {0: "none", 1: "entered", 2: "grouped", 3: "launching", 4: "enqueued", 
           7: "finished", 8: "failed", 9: "returned", 10: "captured"}
 WORK = {1: "kernel", 2: "copy", 3: "memory_set", 4: "host_function", 5: "event_record", 6: "event_wait",
         7: "graph_launch", 8: "value_wait", 9: "value_write", 10: "stream_ordered_memory"}
-ROLES = {1: "kernel", 2: "send", 3: "recv"}
 MARKERS = {1: "step", 2: "span_begin", 3: "span_end", 4: "event", 5: "metric", 6: "label"}
+ROLES = {1: "kernel", 2: "send", 3: "recv"}
 CHANNEL_STATES = {0: "not_started", 1: "running", 2: "done", 3: "waits_for_gpu", 4: "waits_for_peer",
                   5: "waits_for_network"}
 
@@ -130,6 +130,23 @@ class Ring:
                 "amount": amount, "name": self.text(name), "call": self.text(call), "thread": thread, "flags": flags,
                 "entered_ticks": entered or None}
 
+    def cuda_call(self, ticket, place):
+        (_, entered, returned, item, step, name, thread, result, span) = struct.unpack_from(
+            "<4QqIIiI", self.image, place)
+        return {"rank": self.rank, "ticket": ticket, "call": self.text(name), "object": item, "thread": thread,
+                "result": result, "step": step, "span": self.text(span), "entered_ticks": entered or None,
+                "returned_ticks": returned or None}
+
+    def marker(self, ticket, place):
+        (_, ticks, value, step, name, text, thread, kind, depth) = struct.unpack_from(
+            "<3QqIIIBB", self.image, place)
+        number = {"step": value, "metric": struct.unpack("<d", struct.pack("<Q", value))[0]}
+        kind = MARKERS.get(kind, "")
+        return {"rank": self.rank, "ticket": ticket, "marker": kind, "name": self.text(name),
+                "value": number.get(kind), "text": self.text(text),
+                "begun_ticks": value or None if kind == "span_end" else None, "depth": depth, "step": step,
+                "thread": thread, "ticks": ticks or None}
+
     def channel(self, ticket, place):
         (_, collective, started, updated, steps, done, peer, channel, role, state) = struct.unpack_from(
             "<4QIIiHBB", self.image, place)
@@ -137,15 +154,6 @@ class Ring:
                 "role": ROLES.get(role, ""), "channel_state": CHANNEL_STATES.get(state, ""), "peer": peer,
                 "steps": steps,
                 "steps_done": done, "started_ticks": started or None, "updated_ticks": updated or None}
-
-    def marker(self, ticket, place):
-        (_, ticks, value, step, name, text, thread, kind, depth, _r) = struct.unpack_from(
-            "<QQQqIIIBBH", self.image, place)
-        kind = MARKERS.get(kind, f"marker {kind}")
-        if kind == "metric":
-            value = struct.unpack("<d", struct.pack("<Q", value))[0]
-        return {"rank": self.rank, "ticket": ticket, "marker": kind, "name": self.text(name), "value": value,
-                "text": self.text(text), "step": step, "thread": thread, "depth": depth, "ticks": ticks}
 
     def entry(self, ticket, place):
         (_, communicator, sequence, elements, send, receive, stream, group, step, entered, returned, started,
@@ -224,8 +232,8 @@ def main():
         if what == "--call-sites":
             print(json.dumps(ring.call_sites(), separators=(",", ":"), ensure_ascii=False))
             continue
-        kind, read = {"": (1, ring.entry), "--work": (9, ring.work), "--channels": (11, ring.channel),
-                      "--markers": (3, ring.marker)}[what]
+        kind, read = {"": (1, ring.entry), "--cuda-calls": (2, ring.cuda_call), "--markers": (3, ring.marker),
+                      "--work": (9, ring.work), "--channels": (11, ring.channel)}[what]
         for ticket, place in ring.slots(kind):
             print(json.dumps(read(ticket, place), separators=(",", ":"), ensure_ascii=False))
 

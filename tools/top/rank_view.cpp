@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "decode_process.h"
 #include "formats/ring_image.h"
-#include "load.h"
 #include "rings.h"
 
 namespace titan::tools {

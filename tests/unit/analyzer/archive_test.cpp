@@ -7,12 +7,12 @@
 #include <filesystem>
 
 #include "diagnose.h"
-#include "digest.h"
 #include "formats/file_bytes.h"
 #include "load_run.h"
 #include "played.h"
 #include "show.h"
 #include "temporary_directory.h"
+#include "write_digests.h"
 
 using namespace titan::test;
 using namespace titan::analyzer;

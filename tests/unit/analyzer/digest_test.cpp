@@ -8,12 +8,13 @@
 #include <fstream>
 
 #include "diagnose.h"
-#include "digest.h"
 #include "formats/digest_file.h"
 #include "formats/dump_reader.h"
 #include "load_run.h"
 #include "played.h"
+#include "read_digest.h"
 #include "temporary_directory.h"
+#include "write_digests.h"
 
 using namespace titan::test;
 using namespace titan::analyzer;

@@ -1,11 +1,14 @@
 // What the analyzer makes of a Flight Recorder dump: names, numbers, groups, states. Whole verdicts are in tests/e2e.
-#include "flight_recorder.h"
+#include "fr_file.h"
 
 #include <doctest/doctest.h>
 
 #include "formats/fr/read.h"
+#include "fr_moment.h"
+#include "fr_names.h"
+#include "fr_process.h"
+#include "fr_torchcomms.h"
 #include "link_run.h"
-#include "load.h"
 #include "match.h"
 
 using namespace titan;

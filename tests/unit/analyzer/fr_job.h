@@ -12,8 +12,11 @@
 #include <doctest/doctest.h>
 
 #include "finding.h"
-#include "flight_recorder.h"
 #include "formats/fr/read.h"
+#include "fr_groups.h"
+#include "fr_moment.h"
+#include "fr_process.h"
+#include "fr_torchcomms.h"
 #include "gap_warnings.h"
 #include "link_run.h"
 

@@ -6,13 +6,13 @@
 #include <doctest/doctest.h>
 
 #include "condense.h"
+#include "decode_process.h"
 #include "diagnose.h"
-#include "digest.h"
 #include "finding.h"
 #include "gap_warnings.h"
 #include "jobs.h"
 #include "link_run.h"
-#include "load.h"
+#include "pack_process.h"
 #include "report.h"
 
 namespace titan::test {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "digest.h"
 #include "load_run.h"
 #include "overcommitted_hosts.h"
 #include "temporary_directory.h"
 #include "timing_job.h"
+#include "write_digests.h"
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "flight_recorder.h"
+#include "fr_process.h"
 #include "link_run.h"
-#include "load.h"
+#include "load_run.h"
 
 namespace titan::test {
 

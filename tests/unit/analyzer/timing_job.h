@@ -1,9 +1,9 @@
 // A timed job, decoded and diagnosed in memory.
 #pragma once
 
+#include "decode_process.h"
 #include "finding.h"
 #include "link_run.h"
-#include "load.h"
 #include "stragglers.h"
 #include "timed_job.h"
 

@@ -13,10 +13,10 @@ options = argparse.Namespace()
 
 # By the start of a program's name: kind, name, value (of a label its text) and the step of each marker that it makes.
 MADE = {
-    "markers_c99": [("step", "", 1, 1), ("span_begin", "outer", 0, 1), ("span_begin", "", 0, 1),
-                    ("span_end", "", None, 1), ("span_end", "outer", None, 1), ("event", "event", 0, 1),
+    "markers_c99": [("step", "", 1, 1), ("span_begin", "outer", None, 1), ("span_begin", "", None, 1),
+                    ("span_end", "", None, 1), ("span_end", "outer", None, 1), ("event", "event", None, 1),
                     ("metric", "loss", 0.5, 1), ("label", "dp", "0", 1)],
-    "markers_cpp": [("step", "", 2, 2), ("event", "in an if", 0, 2)],
+    "markers_cpp": [("step", "", 2, 2), ("event", "in an if", None, 2)],
 }
 
 
@@ -34,9 +34,8 @@ def markers_in(dump):
         return None
     assert done.returncode == 0, done.stderr
     markers = [json.loads(line) for line in done.stdout.splitlines()]
-    values = {"label": "text", "span_end": None}  # the value of span_end is a time
-    return [(marker["marker"], marker["name"], marker.get(values.get(marker["marker"], "value")), marker["step"])
-            for marker in markers]
+    return [(marker["marker"], marker["name"], marker["text"] if marker["marker"] == "label" else marker["value"],
+             marker["step"]) for marker in markers]
 
 
 class Markers(unittest.TestCase):

@@ -1,0 +1,26 @@
+// A watchdog that ends a hang, as PyTorch's does, aborts communicators: every wait returns, and the program's threads
+// run on. Only a dump from before the abort shows where they hung.
+#pragma once
+
+#include <cstdint>
+
+#include "open_source.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+// When the process first aborted a communicator that had an unfinished call; 0 when it never did.
+int64_t first_abort_ns(const Process& process);
+
+// Whether `dumped` shows the process of `later` before that abort.
+bool is_before_abort(const Process& dumped, const Process& later);
+
+// The last time before `until_ns` at which the process made a call, or at which one of its calls returned or ended.
+// Possibly later, never earlier, when the ring has lost entries.
+int64_t still_since_ns(const OpenedSource& opened, int64_t until_ns);
+
+// Turns `dumped`, whose process did nothing more before its abort, into the process at the moment of the abort. How it
+// ended is taken from `later`.
+void hold_until_abort(Process& dumped, const Process& later, int64_t abort_ns);
+
+}  // namespace titan::analyzer

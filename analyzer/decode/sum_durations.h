@@ -1,0 +1,11 @@
+// How long calls took, summed up: who arrives last waits least.
+#pragma once
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+// The running sums of the arrivals that sample_arrivals() took.
+void sum_durations(Process& process);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,19 @@
+// A condensed process as bytes, and back.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "formats/result.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+// What a process is made of has one description (digest_fields.h) for both ways. It need not be condensed: PyTorch's
+// pairs whose beginning is lost are numbered by their full entries when all processes are there.
+std::vector<std::byte> pack_process(const Process& process);
+// Hostile bytes are an error. Texts are made safe to print.
+format::Result<Process> unpack_process(std::span<const std::byte> bytes);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,20 @@
+// PyTorch's Flight Recorder dumps as processes of a run. What they say is kept in their own numbers: a sequence number
+// is PyTorch's collective_seq_id (from 1), a communicator is a process group, a rank of it the rank in the group. Of
+// point-to-point calls the n-th between two ranks is counted here (from 0), because p2p_seq_id counts each rank's own
+// calls.
+//
+// What they do not say stays unknown: what the host does, streams, reductions, roots, calls inside CUDA graphs, and
+// when the file was written (its modification time stands in). So a rank that has an unfinished call is taken to
+// be held in it, and claims about what was not recorded are made with less confidence.
+#pragma once
+
+#include "formats/fr/fr_dump.h"
+#include "fr_groups.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+// `written_ns`: the file's time.
+Process process_of_dump(const format::fr::Dump& dump, int rank, int64_t written_ns, GroupRanks& groups);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,58 @@
+#include "add_node_rings.h"
+
+#include <algorithm>
+
+#include "before_abort.h"
+#include "condense.h"
+#include "decode_process.h"
+#include "load_rank.h"
+#include "named_stacks.h"
+#include "rings.h"
+#include "thread_position.h"
+
+namespace titan::analyzer {
+
+using format::ImageBuffer;
+using format::Result;
+
+void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& processes, const LoadOptions& options) {
+    if (options.ring_directories.empty() || !key) {
+        return;
+    }
+    constexpr int64_t kLaterNs = 2'000'000'000;
+    const int64_t started_ns = start_of(processes);
+    ImageBuffer memory;
+    Symbols symbols(Symbols::Search::kNearby);
+    for (const NodeRing& ring : list_rings(options.ring_directories)) {
+        const bool of_attempt = ring.attempt == key->second || (!options.attempt && started_ns != INT64_MAX);
+        if (!ring.problem.empty() || ring.run != key->first || !of_attempt ||
+            (started_ns != INT64_MAX && ring.newest_ns < started_ns)) {
+            continue;
+        }
+        const auto same = std::find_if(processes.begin(), processes.end(), [&](const Process& process) {
+            return ring.rank >= 0 ? process.rank == ring.rank : process.pid == ring.pid;
+        });
+        const bool died_later = same != processes.end() && ring.liveness != Liveness::kAlive &&
+                                same->liveness == Liveness::kAlive && ring.newest_ns > same->now_ns + kLaterNs;
+        if (same != processes.end() && !died_later) {
+            continue;
+        }
+        const Result<OpenedSource> opened = open_source(ring.path, memory);
+        if (!opened) {
+            continue;
+        }
+        Process process = decode_process(*opened, &symbols);
+        condense(process);
+        const int64_t abort_ns = died_later && is_of(*opened, *same) ? first_abort_ns(process) : 0;
+        if (abort_ns != 0 && is_before_abort(*same, process) && same->now_ns >= still_since_ns(*opened, abort_ns)) {
+            hold_until_abort(*same, process, abort_ns);
+        } else if (died_later) {
+            keep_positions(*same, process);
+            *same = std::move(process);
+        } else {
+            processes.push_back(std::move(process));
+        }
+    }
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,141 @@
+#include "choose_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "host/words.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::Error;
+using format::Result;
+
+RunKey key_of(const Process& process) { return {process.run, process.attempt}; }
+
+// When the first of them started, INT64_MAX unknown.
+int64_t start_of(const std::vector<Process>& processes, const std::optional<RunKey>& only) {
+    int64_t started_ns = INT64_MAX;
+    for (const Process& process : processes) {
+        if (process.started_ns > 0 && (!only || key_of(process) == *only)) {
+            started_ns = std::min(started_ns, process.started_ns);
+        }
+    }
+    return started_ns;
+}
+
+}  // namespace
+
+Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const LoadOptions& options) {
+    std::vector<CandidateGroup> chosen;
+    const bool newest_is_flat = !discovery.groups.empty() && discovery.groups.front().attempt.empty();
+    for (CandidateGroup& group : discovery.groups) {
+        const bool flat = group.attempt.empty();
+        if (options.run.empty() && !options.attempt) {
+            if (chosen.empty() || (newest_is_flat && flat)) {
+                chosen.push_back(std::move(group));
+            }
+            continue;
+        }
+        const bool run_fits = options.run.empty() || group.run == options.run;
+        const bool attempt_fits = !options.attempt || group.attempt == std::to_string(*options.attempt);
+        if (flat || (run_fits && attempt_fits)) {
+            chosen.push_back(std::move(group));
+        }
+    }
+    if (!chosen.empty()) {
+        return chosen;
+    }
+    if (discovery.groups.empty()) {
+        const std::string detail = discovery.warnings.empty() ? "" : "; " + discovery.warnings.front().summary;
+        return Error("no dumps (*.titan) and no rings (*.ring) found" + detail);
+    }
+    std::string known;
+    for (const CandidateGroup& group : discovery.groups) {
+        known += fmt::format("{}{}/{}", known.empty() ? "" : ", ", printable(group.run), group.attempt);
+    }
+    return Error("no such run or attempt; found: " + known);
+}
+
+std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const CandidateGroup& chosen,
+                                            const std::vector<Process>& processes, const LoadOptions& options) {
+    constexpr int64_t kClocksApartNs = 60'000'000'000;  // a file server's and the ranks'
+    std::vector<CandidateGroup> beside;
+    if (options.attempt || chosen.attempt.empty()) {
+        return beside;
+    }
+    const bool of_other_hosts = processes.empty() && !options.only_host.empty();
+    const int64_t started_ns = of_other_hosts ? 0 : start_of(processes, std::nullopt) - kClocksApartNs;
+    for (CandidateGroup& group : discovery.groups) {
+        if (group.run == chosen.run && !group.files.empty() && group.newest_ns >= started_ns) {
+            beside.push_back(std::move(group));
+        }
+    }
+    return beside;
+}
+
+std::vector<Process> choose_run(std::vector<Process> processes, const LoadOptions& options,
+                                std::vector<Warning>& warnings) {
+    std::map<RunKey, int64_t> newest;
+    for (const Process& process : processes) {
+        int64_t& time = newest[key_of(process)];
+        time = std::max(time, process.now_ns);
+    }
+    const auto fits = [&](const RunKey& key) {
+        const bool named = std::any_of(newest.begin(), newest.end(),
+                                       [&](const auto& item) { return item.first.first == options.run; });
+        return (options.run.empty() || !named || key.first == options.run) &&
+               (!options.attempt || key.second == *options.attempt);
+    };
+    const RunKey* best = nullptr;
+    for (const auto& [key, time] : newest) {
+        if (fits(key) && (best == nullptr || time > newest[*best])) {
+            best = &key;
+        }
+    }
+    if (best == nullptr || newest.size() == 1) {
+        return best == nullptr ? std::vector<Process>() : std::move(processes);
+    }
+    const RunKey wanted = *best;
+    const int64_t started_ns = start_of(processes, wanted);
+    const auto rest = std::partition(processes.begin(), processes.end(), [&](const Process& process) {
+        const bool beside = !options.attempt && process.run == wanted.first && process.now_ns >= started_ns;
+        return key_of(process) == wanted || beside;
+    });
+    if (rest == processes.end()) {
+        return processes;
+    }
+    warnings.push_back(
+        {"other_run",
+         {},
+         fmt::format("{} more file{} of {} other run{} or attempts in there, left out (--list-runs shows them)",
+                     processes.end() - rest, processes.end() - rest == 1 ? "" : "s", newest.size() - 1,
+                     newest.size() == 2 ? "" : "s")});
+    processes.erase(rest, processes.end());
+    return processes;
+}
+
+std::optional<RunKey> key_of_run(const std::vector<Process>& processes, const std::vector<CandidateGroup>& groups) {
+    if (!processes.empty()) {
+        return key_of(processes.front());
+    }
+    if (groups.empty() || groups.front().attempt.empty()) {
+        return std::nullopt;
+    }
+    return RunKey(groups.front().run, static_cast<int32_t>(std::strtol(groups.front().attempt.c_str(), nullptr, 10)));
+}
+
+bool is_newer(const RingRun& run, const std::vector<CandidateGroup>& groups) {
+    constexpr int64_t kLaterNs = 5'000'000'000;
+    return std::all_of(groups.begin(), groups.end(), [&](const CandidateGroup& group) {
+        const bool same = group.run == safe_file_name(run.run) && group.attempt == std::to_string(run.attempt);
+        return !same && !group.attempt.empty() && group.newest_ns + kLaterNs < run.newest_ns;
+    });
+}
+
+int64_t start_of(const std::vector<Process>& processes) { return start_of(processes, std::nullopt); }
+
+}  // namespace titan::analyzer

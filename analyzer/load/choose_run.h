@@ -1,0 +1,35 @@
+// Which directories, and which processes, are of the wanted run and attempt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "discover.h"
+#include "formats/result.h"
+#include "load_options.h"
+#include "ring_runs.h"
+
+namespace titan::analyzer {
+
+using RunKey = std::pair<std::string, int32_t>;
+
+// Directories of the wanted run; where directories do not tell, everything, and the headers decide later.
+format::Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const LoadOptions& options);
+// torchrun counts a restart only on the node that lost a rank: one start of a job can lie in the directories of several
+// attempts. Those in which something was written since the first of `processes`, which are of `chosen`, started.
+std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const CandidateGroup& chosen,
+                                            const std::vector<Process>& processes, const LoadOptions& options);
+// One start of one run, by what the records themselves say.
+std::vector<Process> choose_run(std::vector<Process> processes, const LoadOptions& options,
+                                std::vector<Warning>& warnings);
+// By the records; without any of this host, by the directories.
+std::optional<RunKey> key_of_run(const std::vector<Process>& processes, const std::vector<CandidateGroup>& groups);
+// A run of this node that ended, or goes on, after everything that was dumped.
+bool is_newer(const RingRun& run, const std::vector<CandidateGroup>& groups);
+// When the first of the processes started, INT64_MAX unknown.
+int64_t start_of(const std::vector<Process>& processes);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,165 @@
+#include "load_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "add_node_rings.h"
+#include "damage_warnings.h"
+#include "discover.h"
+#include "load_rank.h"
+#include "named_stacks.h"
+#include "take_record.h"
+#include "witness.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::Error;
+using format::Result;
+
+// Dumps of one rank, newest first: the first usable one is taken.
+struct LoadJob {
+    std::vector<Candidate> files;
+};
+
+std::vector<LoadJob> jobs_of(const std::vector<CandidateGroup>& groups) {
+    std::map<std::pair<std::string, std::string>, LoadJob> by_stem;
+    for (const CandidateGroup& group : groups) {
+        for (const Candidate& candidate : group.files) {
+            by_stem[{candidate.directory, candidate.stem}].files.push_back(candidate);
+        }
+    }
+    std::vector<LoadJob> jobs;
+    jobs.reserve(by_stem.size());
+    for (auto& [key, job] : by_stem) {
+        jobs.push_back(std::move(job));
+    }
+    return jobs;
+}
+
+std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions& options, GroupRanks& groups) {
+    std::vector<LoadOutcome> outcomes(jobs.size());
+    std::atomic<size_t> next{0};
+    std::atomic<size_t> done{0};
+    Symbols symbols(Symbols::Search::kNearby);
+    const auto work = [&](bool reports) {
+        Loader with{symbols, groups, options.only_host};
+        for (size_t job = next++; job < jobs.size(); job = next++) {
+            outcomes[job] = load_rank(jobs[job].files, with);
+            ++done;
+            if (reports && options.progress) {
+                options.progress(done, jobs.size());
+            }
+        }
+    };
+    const unsigned cores = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+    std::vector<std::jthread> helpers;
+    for (unsigned i = 1; i < std::min<size_t>(cores, jobs.size()); ++i) {
+        helpers.emplace_back(work, false);
+    }
+    work(true);
+    helpers.clear();  // joins
+    if (options.progress) {
+        options.progress(jobs.size(), jobs.size());
+    }
+    return outcomes;
+}
+
+std::string ask_for_dumps(const RingRun& run) { return fmt::format("titan-dump --job {} asks for dumps", run.run); }
+
+// Nothing of it was dumped: its rings are read, as they lie on this node.
+LoadedRun only_rings(const RingRun& run) {
+    LoadedRun loaded;
+    loaded.key = RunKey(run.run, run.attempt);
+    loaded.found.warnings.push_back(
+        {"no_dumps",
+         {},
+         fmt::format("run {} has no dumps there: {} ring{} of this node {} read{}", run.run, run.rings,
+                     run.rings == 1 ? "" : "s", run.rings == 1 ? "is" : "are",
+                     run.alive ? "; it is alive here, " + ask_for_dumps(run) : std::string())});
+    return loaded;
+}
+
+}  // namespace
+
+Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks) {
+    Result<Discovery> discovery = discover(options.paths);
+    const std::optional<RingRun> ring_run =
+        options.ring_directories.empty()
+            ? std::nullopt
+            : newest_ring_run(options.ring_directories, options.paths, options.run, options.attempt);
+    if (!discovery) {
+        return ring_run ? Result<LoadedRun>(only_rings(*ring_run)) : discovery.error();
+    }
+    const Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
+    if (!groups && !ring_run) {
+        LoadedRun loaded;
+        if (options.witnesses_alone) {
+            loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
+        }
+        return loaded.found.testimony.empty() ? Result<LoadedRun>(groups.error()) : loaded;
+    }
+    const bool newer = ring_run && (!groups || is_newer(*ring_run, *groups));
+    if (newer && (!groups || !ring_run->alive)) {
+        LoadedRun loaded = only_rings(*ring_run);
+        loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
+        if (!groups) {
+            return loaded;
+        }
+        loaded.found.warnings.push_back(
+            {"other_run", {}, "the dumps there are of earlier runs (--list-runs shows them)"});
+        return loaded;
+    }
+    LoadedRun loaded;
+    loaded.found.warnings = std::move(discovery->warnings);
+    loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
+    if (newer) {
+        loaded.found.warnings.push_back({"other_run",
+                                         {},
+                                         fmt::format("run {} is alive on this node and has not dumped: {}",
+                                                     ring_run->run, ask_for_dumps(*ring_run))});
+    }
+    std::vector<Process> processes;
+    const auto load = [&](const std::vector<CandidateGroup>& some) {
+        std::vector<LoadJob> jobs = jobs_of(some);
+        for (LoadOutcome& outcome : load_all(jobs, options, group_ranks)) {
+            std::move(outcome.problems.begin(), outcome.problems.end(), std::back_inserter(loaded.found.problems));
+            std::move(outcome.processes.begin(), outcome.processes.end(), std::back_inserter(processes));
+        }
+    };
+    load(*groups);
+    load(attempts_beside(*discovery, groups->front(), processes, options));
+    // The same whether the files were read here, or node by node into digests.
+    std::sort(loaded.found.problems.begin(), loaded.found.problems.end());
+    warn_of_damage(loaded.found.problems, loaded.found.warnings);
+    loaded.any = !processes.empty();
+    loaded.found.processes = choose_run(std::move(processes), options, loaded.found.warnings);
+    loaded.key = key_of_run(loaded.found.processes, *groups);
+    return loaded;
+}
+
+Error nothing_usable(const LoadedRun& loaded) {
+    const std::vector<std::string>& problems = loaded.found.problems;
+    return Error(loaded.any ? "no record of that run or attempt"
+                            : "no usable file" + (problems.empty() ? "" : ": " + problems.front()));
+}
+
+Result<LoadedProcesses> load_processes(const LoadOptions& options) {
+    GroupRanks group_ranks;
+    Result<LoadedRun> loaded = load_files(options, group_ranks);
+    if (!loaded) {
+        return loaded.error();
+    }
+    loaded->found.group_ranks = group_ranks.take();
+    add_node_rings(loaded->key, loaded->found.processes, options);
+    if (loaded->found.processes.empty() && options.only_host.empty()) {
+        return nothing_usable(*loaded);
+    }
+    return std::move(loaded->found);
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,24 @@
+// What is to be loaded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace titan::analyzer {
+
+struct LoadOptions {
+    std::vector<std::string> paths;
+    std::string run;                            // empty: the newest
+    std::optional<int32_t> attempt;             // empty: the newest of the run
+    std::vector<std::string> ring_directories;  // of this node, for ranks without a dump; empty: do not look
+    bool witnesses_alone = false;  // no record at all will do where witnesses speak: a run without processes
+    unsigned threads = 0;          // 0: one per core
+    std::string only_host;         // records of this host alone; empty: of all
+    std::function<void(size_t done, size_t total)> progress;
+};
+
+}  // namespace titan::analyzer

@@ -1,0 +1,193 @@
+#include "load_rank.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <tuple>
+
+#include "before_abort.h"
+#include "decode_process.h"
+#include "fr_file.h"
+#include "host/words.h"
+#include "read_digest.h"
+#include "thread_position.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::ImageBuffer;
+using format::Result;
+
+// Files of one rank: each is opened once, unless they are very many.
+struct RankFile {
+    explicit RankFile(const Candidate& one) : candidate(one), file(one.path) {}
+    Candidate candidate;
+    SourceFile file;
+    std::optional<DumpMoment> moment{};  // where it was asked for
+};
+constexpr size_t kMostOpen = 8;
+
+// Dumps that do not even tell their time come last, and are named if they turn out to be broken. The clock of the day
+// may have been set back between two dumps of a process: its ticks tell which is newer, and the time of the newest
+// stands for the process.
+void sort_newest_first(std::vector<RankFile>& rank_files, ImageBuffer& memory, std::vector<std::string>& problems) {
+    std::map<std::string, DumpMoment> newest;  // by process
+    for (RankFile& one : rank_files) {
+        const DumpMoment& moment = one.moment.emplace(one.file.moment());
+        DumpMoment& known = newest[moment.process];
+        known = moment.ticks >= known.ticks ? moment : known;
+        if (rank_files.size() > kMostOpen) {
+            one.file.close();
+        }
+    }
+    std::erase_if(rank_files, [&](RankFile& one) {
+        if (one.moment->realtime_ns != 0) {
+            return false;
+        }
+        const Result<OpenedSource> opened = one.file.read(memory);
+        if (!opened) {
+            problems.push_back(opened.error().text() + "; skipped");
+        }
+        return !opened;
+    });
+    const auto key = [&](const RankFile& one) {
+        const DumpMoment& moment = *one.moment;
+        const uint64_t last_ns = moment.process.empty() ? moment.realtime_ns : newest[moment.process].realtime_ns;
+        return std::tuple(last_ns, moment.process, moment.ticks, one.candidate.number);
+    };
+    std::stable_sort(rank_files.begin(), rank_files.end(),
+                     [&](const RankFile& a, const RankFile& b) { return key(a) > key(b); });
+}
+
+// Judged by the head of the file: a node need not unpack the dumps of all others to find its own.
+bool is_of_another_host(RankFile& one, const std::string& only_host) {
+    if (only_host.empty() || one.candidate.is_digest) {
+        return false;
+    }
+    const std::optional<std::string> host = one.file.host();
+    return host && *host != only_host;
+}
+
+void load_files_in(const Candidate& candidate, Loader& with, LoadOutcome& outcome) {
+    Result<Archive> archive = Archive::open(candidate.path);
+    if (!archive) {
+        const std::string name = std::filesystem::path(candidate.path).filename().string();
+        outcome.problems.push_back(printable(name) + ": " + archive.error().text() + "; skipped");
+        return;
+    }
+    load_archive(candidate.path, *archive, with, outcome);
+}
+
+bool is_plain(const Candidate& candidate) {
+    return !candidate.is_archive && !candidate.is_flight_recorder && !candidate.is_digest;
+}
+
+// A dump from the ring of a process that is gone has no stacks. One that the process wrote itself may have: the newest
+// of `older`.
+void add_earlier_positions(std::span<RankFile> older, Loader& with, Process& process) {
+    for (RankFile& one : older) {
+        if (!is_plain(one.candidate)) {
+            continue;
+        }
+        const Result<OpenedSource> opened = one.file.read(with.memory);
+        if (!opened || opened->stacks.empty() || !is_of(*opened, process)) {
+            continue;
+        }
+        Process earlier = decode_process(*opened);
+        decode_positions(opened->stacks, with.symbols, earlier);
+        keep_positions(earlier, process);
+        return;
+    }
+}
+
+// The process at the moment when it aborted its communicators, from the newest dump that still shows it. `last` is what
+// `process` was read from. An abort may ask for that dump itself: it is then made before the abort does anything.
+std::optional<Process> dump_before_abort(std::span<RankFile> older, const OpenedSource& last, const Process& process,
+                                         const Loader& with) {
+    const int64_t abort_ns = first_abort_ns(process);
+    if (older.empty() || abort_ns == 0) {
+        return std::nullopt;
+    }
+    const int64_t since_ns = still_since_ns(last, abort_ns);
+    Loader own{with.symbols, with.groups, with.only_host};
+    for (RankFile& one : older) {
+        const auto dumped_ns =
+            is_plain(one.candidate) && one.moment ? static_cast<int64_t>(one.moment->realtime_ns) : 0;
+        if (dumped_ns == 0 || dumped_ns < since_ns) {
+            continue;
+        }
+        const Result<OpenedSource> opened = one.file.read(own.memory);
+        LoadOutcome outcome;
+        if (opened && is_of(*opened, process)) {
+            take_opened(*opened, own, outcome);
+        }
+        if (!outcome.processes.empty() && is_before_abort(outcome.processes.front(), process)) {
+            hold_until_abort(outcome.processes.front(), process, abort_ns);
+            return std::move(outcome.processes.front());
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+bool is_of(const OpenedSource& opened, const Process& process) {
+    return opened.image.header().pid == process.pid && opened.image.header().pid_start_ticks == process.pid_start_ticks;
+}
+
+LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with) {
+    LoadOutcome outcome;
+    std::vector<RankFile> rank_files(files.begin(), files.end());
+    std::erase_if(rank_files, [&](RankFile& one) { return is_of_another_host(one, with.only_host); });
+    if (rank_files.size() > 1) {
+        sort_newest_first(rank_files, with.memory, outcome.problems);
+    }
+    for (size_t i = 0; i < rank_files.size(); ++i) {
+        const Candidate& candidate = rank_files[i].candidate;
+        if (candidate.is_archive) {
+            load_files_in(candidate, with, outcome);
+            continue;
+        }
+        if (candidate.is_flight_recorder) {
+            Result<Process> process = load_flight_recorder(candidate.path, with.scratch, with.groups);
+            if (!process) {
+                outcome.problems.push_back(process.error().text() + "; skipped");
+                continue;
+            }
+            outcome.processes.push_back(std::move(*process));
+            break;
+        }
+        if (candidate.is_digest) {
+            Result<Digest> digest = read_digest_file(candidate.path);
+            if (digest) {
+                take_digest(std::move(*digest), with, outcome);
+            } else {
+                outcome.problems.push_back(digest.error().text() + "; skipped");
+            }
+            continue;
+        }
+        const Result<OpenedSource> opened = rank_files[i].file.read(with.memory);
+        if (!opened) {
+            outcome.problems.push_back(opened.error().text() + "; skipped");
+            continue;
+        }
+        const bool has_stacks = !opened->stacks.empty();
+        take_opened(*opened, with, outcome);
+        if (outcome.processes.empty()) {
+            break;
+        }
+        Process& process = outcome.processes.back();
+        const auto older = std::span<RankFile>(rank_files).subspan(i + 1);
+        if (auto hung = dump_before_abort(older, *opened, process, with)) {
+            process = std::move(*hung);
+        } else if (!has_stacks) {
+            add_earlier_positions(older, with, process);
+        }
+        break;
+    }
+    return outcome;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,19 @@
+// Of the files of one rank, which may be several dumps of it, the one that counts.
+#pragma once
+
+#include <vector>
+
+#include "discover.h"
+#include "open_source.h"
+#include "take_record.h"
+
+namespace titan::analyzer {
+
+// Whether what was opened is of that process.
+bool is_of(const OpenedSource& opened, const Process& process);
+
+// The newest usable dump of `files`, or the one from before its process aborted its communicators; of archives and
+// digests all that is in them.
+LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,37 @@
+// What one worker reads records with, one after the other: files of their own, digests, and members of archives.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "formats/image_buffer.h"
+#include "fr_file.h"
+#include "fr_groups.h"
+#include "open_source.h"
+#include "read_digest.h"
+#include "record_archive.h"
+
+namespace titan::analyzer {
+
+class Symbols;
+
+struct LoadOutcome {
+    std::vector<Process> processes;
+    std::vector<std::string> problems;
+};
+
+struct Loader {
+    Symbols& symbols;         // shared
+    GroupRanks& groups;       // shared
+    std::string only_host{};  // empty: all
+    format::ImageBuffer memory{};
+    FlightRecorderScratch scratch{};
+};
+
+// Condensed at once: only one process per worker is ever there in full.
+void take_opened(const OpenedSource& opened, Loader& with, LoadOutcome& outcome);
+void take_digest(Digest digest, Loader& with, LoadOutcome& outcome);
+// All records in an archive, ours and PyTorch's; what cannot be read is told in the outcome's problems.
+void load_archive(const std::string& path, Archive& archive, Loader& with, LoadOutcome& outcome);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,99 @@
+// Records as JSON, by the table of their fields.
+#include <bit>
+
+#include "decode_device.h"
+#include "host/words.h"
+#include "records.h"
+#include "run_text.h"
+#include "site_json.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::Json;
+using format::MarkerKind;
+
+Json number_or_null(uint64_t value) { return value == kNoSequence ? Json(nullptr) : Json(value); }
+Json known_or_null(int64_t value) { return value < 0 ? Json(nullptr) : Json(value); }
+Json ticks_or_null(uint64_t ticks) { return ticks == 0 ? Json(nullptr) : Json(ticks); }
+
+template <typename R>
+Json realtime_or_null(const R& r, uint64_t ticks) {
+    return ticks_or_null(static_cast<uint64_t>(r.of.realtime_ns(ticks)));
+}
+
+// The best of all witnesses, where `state` is what the ring's entry says: after kill -9 the stream's own marks know
+// more.
+Json device_or_null(const CollectiveRecord& r) {
+    switch (device_state(r.raw, r.of.image())) {
+        case DeviceState::kNotReached: return "not_reached";
+        case DeviceState::kGraphStarted: return "graph_started";
+        case DeviceState::kStarted: return "started";
+        case DeviceState::kFinished: return "finished";
+        case DeviceState::kUnknown: break;
+    }
+    return nullptr;
+}
+
+Json python_frames(const CallStack& stack) {
+    Json frames = Json::array();
+    for (const PythonSite& site : stack.python) {
+        frames.push_back({{"file", site.file}, {"line", site.line}, {"function", site.function}});
+    }
+    return frames;
+}
+
+Json native_frames(const CallStack& stack) {
+    Json frames = Json::array();
+    for (const StackSite& site : stack.native) {
+        frames.push_back({{"address", site.address},
+                          {"module", site.module},
+                          {"in_module", site.in_module},
+                          {"function", site.function},
+                          {"file", site.file},
+                          {"line", site.line},
+                          {"inlined", inlined_json(site)}});
+    }
+    return frames;
+}
+
+Json process_group(const TorchCallRecord& r) {
+    return {printable(r.dump.text(r.raw.group)), printable(r.dump.text(r.raw.group_desc))};
+}
+
+Json marker_value(const MarkerRecord& r) {
+    switch (r.raw.kind) {
+        case MarkerKind::kMetric: return std::bit_cast<double>(r.raw.value);
+        case MarkerKind::kStep: return r.raw.value;
+        default: return nullptr;
+    }
+}
+
+template <typename R>
+Json fields_of(const R& r) {
+    Json json;
+#define RECORD(kind, option, meaning)
+#define FIELD(kind, key, type, unit, meaning, value) \
+    if constexpr (R::kKind == RecordKind::kind) {    \
+        json[#key] = value;                          \
+    }
+#define FIELD_WHERE(kind, key, type, unit, meaning, condition, value) \
+    if constexpr (R::kKind == RecordKind::kind) {                     \
+        if (condition) {                                              \
+            json[#key] = value;                                       \
+        }                                                             \
+    }
+#include "records.def"
+    return json;
+}
+
+}  // namespace
+
+Json json_of(const CollectiveRecord& record) { return fields_of(record); }
+Json json_of(const TorchCallRecord& record) { return fields_of(record); }
+Json json_of(const CudaCallRecord& record) { return fields_of(record); }
+Json json_of(const WorkRecord& record) { return fields_of(record); }
+Json json_of(const ChannelRecord& record) { return fields_of(record); }
+Json json_of(const MarkerRecord& record) { return fields_of(record); }
+
+}  // namespace titan::analyzer

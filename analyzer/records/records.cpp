@@ -1,0 +1,130 @@
+#include "records.h"
+
+#include <algorithm>
+
+#include "decode_process.h"
+#include "host/words.h"
+#include "run_text.h"
+#include "stacks_of.h"
+
+namespace titan::analyzer {
+
+namespace fr = format::fr;
+using format::Result;
+
+std::string TorchCallRecord::group() const { return group_text(dump.text(raw.group), dump.text(raw.group_desc)); }
+
+std::string TorchCallRecord::datatype() const {
+    const fr::Range& tensors = raw.inputs.count != 0 ? raw.inputs : raw.outputs;
+    return tensors.count == 0 ? std::string() : std::string(dump.text(dump.tensors[tensors.begin].dtype));
+}
+
+const char* TorchCallRecord::state() const {
+    switch (raw.state) {
+        case fr::State::kScheduled: return "scheduled";
+        case fr::State::kStarted: return "started";
+        case fr::State::kCompleted: return "completed";
+        case fr::State::kUnknown: break;
+    }
+    return "unknown";
+}
+
+CallRecord call_of(const CollectiveRecord& record) {
+    const format::CollectiveEntry& raw = record.raw;
+    CallRecord call;
+    call.operation = op_text(raw.kind);
+    call.communicator = record.of.communicator_name(raw.communicator_id);
+    call.number = raw.sequence;
+    call.thread = raw.thread;
+    call.stream = raw.stream;
+    call.entered_ns = record.of.realtime_ns(raw.entered_ticks);
+    call.returned_ns = record.of.realtime_ns(raw.returned_ticks);
+    call.started_ns = record.of.realtime_ns(raw.gpu_started_ticks);
+    call.finished_ns = record.of.realtime_ns(raw.gpu_finished_ticks);
+    return call;
+}
+
+CallRecord call_of(const TorchCallRecord& record) {
+    const fr::Entry& raw = record.raw;
+    const int64_t number = raw.is_p2p ? raw.p2p_seq_id : raw.collective_seq_id;
+    CallRecord call;
+    call.operation = printable(record.name.op);
+    call.communicator = record.group();
+    call.number = number < 0 ? kNoSequence : static_cast<uint64_t>(number);
+    call.entered_ns = std::max<int64_t>(raw.time_created_ns, 0);
+    call.started_ns = std::max<int64_t>(raw.time_started_ns, 0);
+    call.finished_ns = std::max<int64_t>(raw.time_completed_ns, 0);
+    return call;
+}
+
+void ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor) const {
+    if (const auto* dump = std::get_if<fr::Dump>(&bytes_)) {
+        for (size_t i = 0; kind == RecordKind::kCollective && i < dump->entries.size(); ++i) {
+            const fr::Entry& entry = dump->entries[i];
+            visitor.torch_call({*this, *dump, entry, parse_call_name(dump->text(entry.name))});
+        }
+        return;
+    }
+    const format::RingImage& image = opened().image;
+    const auto each = [&](auto visit) {
+        return [this, visit, &visitor](uint64_t ticket, const auto& raw) { (visitor.*visit)({*this, ticket, raw}); };
+    };
+    switch (kind) {
+        case RecordKind::kCollective: image.for_each_collective(each(&RecordVisitor::collective)); break;
+        case RecordKind::kCudaCall: image.for_each_cuda_call(each(&RecordVisitor::cuda_call)); break;
+        case RecordKind::kWork: image.for_each_stream_work(each(&RecordVisitor::work)); break;
+        case RecordKind::kChannel: image.for_each_channel(each(&RecordVisitor::channel)); break;
+        case RecordKind::kMarker: image.for_each_marker(each(&RecordVisitor::marker)); break;
+        case RecordKind::kTorchCall: break;
+    }
+}
+
+Process ProcessRecords::decoded() const { return decode_process(opened()); }
+
+std::string ProcessRecords::text(uint32_t id) const { return printable(image().text(id)); }
+
+std::string ProcessRecords::communicator_name(uint64_t id) const {
+    const auto index = run_.find_communicator(id);
+    return index && !run_.communicators[*index].name.empty() ? run_.communicators[*index].name
+                                                             : id_text(id).substr(0, 8);
+}
+
+int ProcessRecords::global_rank(uint64_t communicator_id, int member) const {
+    const auto index = run_.find_communicator(communicator_id);
+    return index ? run_.global_rank(run_.communicators[*index], member) : -1;
+}
+
+Result<ProcessRecords> RecordReader::open(const Process& process) {
+    if (process.source.is_digest) {
+        return format::Error("digests do not hold all calls in full");
+    }
+    ProcessRecords records(run_, process, symbols_);
+    if (process.source.is_flight_recorder) {
+        Result<fr::Dump> dump = read_flight_recorder(process.source, scratch_);
+        if (!dump) {
+            return dump.error();
+        }
+        records.bytes_ = std::move(*dump);
+    } else {
+        Result<OpenedSource> opened = open_source(process.source, memory_);
+        if (!opened) {
+            return opened.error();
+        }
+        records.sites_ = std::make_unique<CallSites>(opened->image, &symbols_);
+        records.bytes_ = std::move(*opened);
+    }
+    return records;
+}
+
+ProcessStacks RecordReader::stacks(const Process& process) {
+    const bool dumped = !process.source.is_flight_recorder && !process.source.is_digest;
+    const Result<OpenedSource> opened =
+        dumped ? open_source(process.source, memory_) : format::Error("no dump of ours");
+    ProcessStacks stacks = stacks_of(process, opened ? &*opened : nullptr, symbols_);
+    if (dumped && !opened) {
+        stacks.notes.push_back(opened.error().text());
+    }
+    return stacks;
+}
+
+}  // namespace titan::analyzer

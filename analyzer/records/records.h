@@ -1,0 +1,140 @@
+// Every record of a process in full, ours and PyTorch's Flight Recorder's alike, for all who need more than the
+// condensed process of a Run. Files are opened again here and nowhere else; one process at a time is in memory, and its
+// records are visited, not collected.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "call_site_names.h"
+#include "formats/image_buffer.h"
+#include "formats/json_value.h"
+#include "formats/result.h"
+#include "fr_file.h"
+#include "fr_names.h"
+#include "named_stacks.h"
+#include "open_source.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+enum class RecordKind {
+#define RECORD(kind, option, meaning) kind,
+#define FIELD(kind, key, type, unit, meaning, value)
+#include "records.def"
+};
+
+class ProcessRecords;
+
+// A slot of a ring.
+template <RecordKind kind, typename Raw>
+struct RingRecord {
+    static constexpr RecordKind kKind = kind;
+    const ProcessRecords& of;
+    uint64_t ticket;
+    const Raw& raw;
+};
+using CollectiveRecord = RingRecord<RecordKind::kCollective, format::CollectiveEntry>;
+using CudaCallRecord = RingRecord<RecordKind::kCudaCall, format::CudaCallEntry>;
+using WorkRecord = RingRecord<RecordKind::kWork, format::StreamWorkEntry>;
+using ChannelRecord = RingRecord<RecordKind::kChannel, format::ChannelEntry>;
+using MarkerRecord = RingRecord<RecordKind::kMarker, format::MarkerEntry>;
+
+struct TorchCallRecord {
+    static constexpr RecordKind kKind = RecordKind::kTorchCall;
+    const ProcessRecords& of;
+    const format::fr::Dump& dump;
+    const format::fr::Entry& raw;
+    CallName name;
+
+    std::string group() const;
+    std::string datatype() const;
+    const char* state() const;
+};
+
+// What both kinds of calls have, for readers that do not care who recorded. Times are 0 where they are unknown.
+struct CallRecord {
+    std::string operation;
+    std::string communicator;
+    uint64_t number = kNoSequence;
+    uint32_t thread = 0;
+    uint64_t stream = 0;
+    int64_t entered_ns = 0;
+    int64_t returned_ns = 0;
+    int64_t started_ns = 0;
+    int64_t finished_ns = 0;
+};
+CallRecord call_of(const CollectiveRecord& record);
+CallRecord call_of(const TorchCallRecord& record);
+
+class RecordVisitor {
+  public:
+    virtual ~RecordVisitor() = default;
+    virtual void call(const CallRecord&) {}
+    virtual void collective(const CollectiveRecord& record) { call(call_of(record)); }
+    virtual void torch_call(const TorchCallRecord& record) { call(call_of(record)); }
+    virtual void cuda_call(const CudaCallRecord&) {}
+    virtual void work(const WorkRecord&) {}
+    virtual void channel(const ChannelRecord&) {}
+    virtual void marker(const MarkerRecord&) {}
+};
+
+// Not thread-safe.
+class ProcessRecords {
+  public:
+    int rank() const { return process_.rank; }
+    const Process& process() const { return process_; }  // as the run has it: condensed, and linked
+    // Oldest first. kCollective are calls, whoever recorded them; Flight Recorder files have nothing else.
+    void visit(RecordKind kind, RecordVisitor& visitor) const;
+    // Every call decoded, in the order of visit(). Of our records only.
+    Process decoded() const;
+
+    std::string text(uint32_t id) const;
+    std::string communicator_name(uint64_t id) const;
+    int global_rank(uint64_t communicator_id, int member) const;  // -1 unknown
+    const format::RingImage& image() const { return opened().image; }
+    int64_t realtime_ns(uint64_t ticks) const { return image().clock().realtime_ns(ticks); }
+    CallSites& sites() const { return *sites_; }  // of our records only
+
+  private:
+    friend class RecordReader;
+    ProcessRecords(const Run& run, const Process& process, Symbols& symbols)
+        : run_(run), process_(process), symbols_(symbols) {}
+
+    const OpenedSource& opened() const { return std::get<OpenedSource>(bytes_); }
+
+    const Run& run_;
+    const Process& process_;
+    Symbols& symbols_;
+    std::variant<OpenedSource, format::fr::Dump> bytes_;
+    std::unique_ptr<CallSites> sites_;
+};
+
+// Opens processes of a run, one after the other, in the same memory.
+class RecordReader {
+  public:
+    RecordReader(const Run& run, Symbols& symbols) : run_(run), symbols_(symbols) {}
+    // Valid until the next call. Error: it cannot be read, or is of a digest, which does not hold all.
+    format::Result<ProcessRecords> open(const Process& process);
+    // Of its threads. The notes say why there are none.
+    ProcessStacks stacks(const Process& process);
+
+  private:
+    const Run& run_;
+    Symbols& symbols_;
+    format::ImageBuffer memory_;
+    FlightRecorderScratch scratch_;
+};
+
+// The fields of records.def.
+format::Json json_of(const CollectiveRecord& record);
+format::Json json_of(const TorchCallRecord& record);
+format::Json json_of(const CudaCallRecord& record);
+format::Json json_of(const WorkRecord& record);
+format::Json json_of(const ChannelRecord& record);
+format::Json json_of(const MarkerRecord& record);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,63 @@
+#include "stacks_of.h"
+
+#include <algorithm>
+
+namespace titan::analyzer {
+namespace {
+
+// What a digest has kept of them.
+ProcessStacks from_digest(const Process& process) {
+    ProcessStacks stacks;
+    for (const ThreadPosition& position : process.positions) {
+        ThreadStack& thread = stacks.threads.emplace_back();
+        thread.tid = position.thread;
+        thread.name = process.text(position.name);
+        for (const uint32_t frame : position.frames) {
+            thread.merged.frames.push_back(process.text(frame));
+        }
+        if (position.frames.empty()) {
+            thread.merged.frames.push_back("(" + process.text(position.why_none) + ")");
+        }
+    }
+    stacks.notes.emplace_back(stacks.threads.empty()
+                                  ? "its digest has no stacks"
+                                  : "a digest keeps only the stacks of the threads that matter most");
+    return stacks;
+}
+
+ProcessStacks from_dump(const OpenedSource& opened, Symbols& symbols) {
+    ProcessStacks stacks;
+    if (opened.stacks.empty()) {
+        stacks.notes.emplace_back(
+            "its dump has no stacks: made with TITANTRACE_STACKS=off, or from the ring of a dead process");
+    } else if (auto read = read_stacks(opened.stacks, symbols, [](int32_t) { return true; })) {
+        stacks = std::move(*read);
+    } else {
+        stacks.notes.push_back(read.error().text());
+    }
+    return stacks;
+}
+
+}  // namespace
+
+ProcessStacks stacks_of(const Process& process, const OpenedSource* opened, Symbols& symbols) {
+    ProcessStacks stacks;
+    if (process.source.is_flight_recorder) {
+        stacks.notes.emplace_back("PyTorch's Flight Recorder keeps no stacks of threads");
+    } else if (process.source.is_digest) {
+        stacks = from_digest(process);
+    } else if (opened != nullptr) {
+        stacks = from_dump(*opened, symbols);
+    }
+    stacks.rank = process.rank;
+    stacks.pid = process.pid;
+    stacks.host = process.host;
+    const auto main = std::find_if(stacks.threads.begin(), stacks.threads.end(),
+                                   [&](const ThreadStack& thread) { return thread.tid == process.pid; });
+    if (main != stacks.threads.end()) {
+        std::rotate(stacks.threads.begin(), main, std::next(main));
+    }
+    return stacks;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,43 @@
+// Which files there are, and to which run they belong as far as their directories tell.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "formats/result.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+struct Candidate {
+    std::string path;
+    std::string directory;
+    std::string stem;  // rank00003
+    uint64_t number = 0;
+    int64_t modified_ns = 0;
+    uint64_t size_bytes = 0;
+    bool is_ring = false;
+    bool is_flight_recorder = false;
+    bool is_archive = false;
+    bool is_digest = false;
+};
+
+// Files of one run and attempt, as far as directories tell.
+struct CandidateGroup {
+    std::string run;  // empty where the directory is no <run>/<attempt>
+    std::string attempt;
+    int64_t newest_ns = 0;
+    std::vector<Candidate> files;
+};
+
+struct Discovery {
+    std::vector<CandidateGroup> groups;  // newest first
+    std::vector<std::string> witnesses;  // paths of what may be one (witness.h)
+    std::vector<Warning> warnings;
+};
+
+// Error: a path that does not exist.
+format::Result<Discovery> discover(const std::vector<std::string>& paths);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,71 @@
+#include "dump_meta.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "formats/json_value.h"
+#include "host/words.h"
+#include "run_text.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::Json;
+
+uint64_t unsigned_at(const Json& object, const char* key) { return object.at(key).natural().value_or(0); }
+
+std::string text_at(const Json& object, const char* key) { return printable(object.at(key).text().value_or("")); }
+
+// A load average or a quota: hundredths of a processor.
+uint32_t cent_at(const Json& object, const char* key) {
+    const double value = object.at(key).number().value_or(0);
+    return value > 0 && value < 1e6 ? static_cast<uint32_t>(std::lround(value * 100)) : 0;
+}
+
+Processors processors_at(const Json& object) {
+    constexpr uint64_t kMostProcessors = 1 << 20;
+    const auto count = [&](const char* key) {
+        return static_cast<uint32_t>(std::min(unsigned_at(object, key), kMostProcessors));
+    };
+    Processors processors;
+    processors.online = count("online");
+    processors.allowed = count("allowed");
+    processors.quota_cent = cent_at(object, "quota");
+    processors.load_cent[0] = cent_at(object, "load_1min");
+    processors.load_cent[1] = cent_at(object, "load_5min");
+    processors.load_cent[2] = cent_at(object, "load_15min");
+    processors.threads = count("threads");
+    processors.run_ns = unsigned_at(object, "run_ns");
+    processors.run_delay_ns = unsigned_at(object, "run_delay_ns");
+    return processors;
+}
+
+}  // namespace
+
+std::optional<DumpMeta> parse_dump_meta(const std::string& text) {
+    // Nothing of it lies deeper than the environment: what a hostile one nests is never kept.
+    const std::optional<Json> parsed = Json::parse(text, 2);
+    if (!parsed || !parsed->is_object()) {
+        return std::nullopt;
+    }
+    const Json& object = *parsed;
+    DumpMeta meta;
+    meta.dump_number = unsigned_at(object, "dump");
+    meta.reason = text_at(object, "reason");
+    meta.detail = text_at(object, "detail");
+    meta.realtime_ns = unsigned_at(object, "realtime_ns");
+    meta.ticks = unsigned_at(object, "ticks");
+    meta.process_alive = object.at("process_alive").boolean().value_or(true);
+    meta.halt = halt_named(text_at(object, "halt"));
+    meta.processors = processors_at(object.at("processors"));
+    const Json& environment = object.at("environment");
+    meta.partial_recording = !text_at(environment, "TITANTRACE_RANKS").empty();
+    const std::string launches = text_at(environment, "TITANTRACE_LAUNCHES");
+    char* end = nullptr;
+    const uint64_t sample = std::strtoull(launches.c_str(), &end, 10);
+    meta.launch_sample = launches.empty() || *end != '\0' ? 1 : sample;
+    return meta;
+}
+
+}  // namespace titan::analyzer

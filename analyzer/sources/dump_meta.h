@@ -1,0 +1,28 @@
+// The meta section of a dump: when and why it was made, and by what process.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+struct DumpMeta {
+    uint64_t dump_number = 0;
+    std::string reason;
+    std::string detail;
+    uint64_t realtime_ns = 0;  // when it was made, 0 unknown
+    uint64_t ticks = 0;        // then, of the process' own clock, which nobody sets; 0 unknown
+    bool process_alive = true;
+    Halt halt = Halt::kNone;
+    bool partial_recording = false;
+    uint64_t launch_sample = 1;
+    Processors processors;
+};
+
+// Empty where it is damaged.
+std::optional<DumpMeta> parse_dump_meta(const std::string& text);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,69 @@
+// Opens a dump or ring: reads it, rebuilds the image, and says whether its process was alive at that moment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/file_bytes.h"
+#include "formats/image_buffer.h"
+#include "formats/result.h"
+#include "formats/ring_image.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+// The bytes of a dump or ring as an image, with what is known about the process at that moment.
+struct OpenedSource {
+    Source source;
+    format::RingImage image;
+    uint64_t now_ticks = 0;
+    uint64_t seen_ticks = 0;  // newest sign of life
+    Liveness liveness = Liveness::kUnknown;
+    Halt halt = Halt::kNone;
+    Processors processors;
+    bool partial_recording = false;
+    uint64_t launch_sample = 1;     // every n-th piece of stream work was recorded, 0: none; 1 also where nothing tells
+    std::vector<std::byte> stacks;  // formats/stacks_layout.h, empty: none
+    std::vector<std::string> problems;
+};
+
+// When a dump was made, and of which process it is.
+struct DumpMoment {
+    uint64_t realtime_ns = 0;  // 0 where it cannot be had
+    uint64_t ticks = 0;        // of the process' own clock, which nobody sets
+    std::string process;       // empty: unknown
+};
+
+// A dump or ring that is opened once, whatever is asked of it. Not thread-safe.
+class SourceFile {
+  public:
+    explicit SourceFile(std::string path) : path_(std::move(path)) {}
+
+    // By the head of the file: nothing is unpacked. Empty where it has no such head.
+    std::optional<std::string> host();
+    DumpMoment moment();
+    format::Result<OpenedSource> read(format::ImageBuffer& memory);
+    // Gives the descriptor back; what is asked next opens the file again.
+    void close() { file_.reset(); }
+
+  private:
+    const format::Result<format::OpenFile>& file();
+
+    std::string path_;
+    std::unique_ptr<format::Result<format::OpenFile>> file_;
+};
+
+format::Result<OpenedSource> open_source(const std::string& path, format::ImageBuffer& memory);
+// Once more, the file or the member of an archive that a process was loaded from.
+format::Result<OpenedSource> open_source(const Source& source, format::ImageBuffer& memory);
+// Of the member of an archive that the source names.
+format::Result<OpenedSource> open_source_bytes(Source source, std::span<const std::byte> bytes,
+                                               format::ImageBuffer& memory);
+
+}  // namespace titan::analyzer
