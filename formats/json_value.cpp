@@ -181,17 +181,21 @@ void Json::write(std::string& out, int indent, int depth) const {
     }
 }
 
+// Lists of whole numbers are one line: a thousand lines of ranks hide the rest from a person.
 void Json::write_items(std::string& out, int indent, int depth) const {
     const bool is_object = kind_ == Kind::kObject;
+    const bool one_line = !is_object && std::all_of(items_.begin(), items_.end(), [](const Json& item) {
+        return item.kind_ == Kind::kSigned || item.kind_ == Kind::kUnsigned;
+    });
     const auto new_line = [&](int levels) {
-        if (indent >= 0 && !items_.empty()) {
+        if (indent >= 0 && !one_line && !items_.empty()) {
             out += '\n';
             out.append(static_cast<size_t>(indent) * static_cast<size_t>(levels), ' ');
         }
     };
     out += is_object ? '{' : '[';
     for (size_t i = 0; i < items_.size(); ++i) {
-        out += i != 0 ? "," : "";
+        out += i == 0 ? "" : one_line && indent >= 0 ? ", " : ",";
         new_line(depth + 1);
         if (is_object) {
             write_text(out, keys_[i]);

@@ -23,8 +23,8 @@ constexpr const char* kMainFooter = R"(examples:
   titan-analyze show dumps/ --rank 3 --last 20
   titan-analyze show dumps/ --comm dp:0 --seq 40-42
   titan-analyze stragglers dumps/        who is late, step after step, and what it costs
-  titan-analyze layout dumps/            which communicator is tp, dp, pp, and where each rank stands
-  titan-analyze stacks dumps/            where the threads of all ranks stood
+  titan-analyze layout dumps/            which communicator is tp, dp, pp, and each rank's position
+  titan-analyze stacks dumps/            where each thread of all ranks was
   titan-analyze digest dumps/ --node --into digests/    on every node of a large job, then: titan-analyze digests/
   titan-analyze rings                    rings on this node, and whether their processes live
   titan-analyze collect --into dumps     save rings of dead processes as dumps

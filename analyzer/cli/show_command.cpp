@@ -72,7 +72,7 @@ int run_show(ShowArguments& arguments) {
     }
     const std::string nothing = show(*run, arguments.options, [](const std::string& line) { print_text(line); });
     for (const Warning& warning : run->warnings) {
-        if (warning.kind == "damaged_file") {
+        if (warning.kind == WarningKind::kDamagedFile) {
             say("titan-analyze: {}\n", warning.summary);
         }
     }

@@ -11,11 +11,11 @@ namespace titan::analyzer {
 void warn_of_damage(const std::vector<std::string>& problems, std::vector<Warning>& warnings) {
     constexpr size_t kShownProblems = 5;
     for (size_t i = 0; i < std::min(problems.size(), kShownProblems); ++i) {
-        warnings.push_back({"damaged_file", {}, problems[i]});
+        warnings.push_back({WarningKind::kDamagedFile, {}, problems[i]});
     }
     if (problems.size() > kShownProblems) {
         warnings.push_back(
-            {"damaged_file",
+            {WarningKind::kDamagedFile,
              {},
              fmt::format("and {} more problems of this kind", grouped_digits(problems.size() - kShownProblems))});
     }

@@ -19,11 +19,6 @@ namespace {
 
 constexpr size_t kMaxStacks = 16;  // that one finding carries
 
-bool is_absence(FindingKind kind) {
-    return kind == FindingKind::kRankNotArrived || kind == FindingKind::kP2pUnmatched ||
-           kind == FindingKind::kCommInitStuck;
-}
-
 const ThreadPosition* main_thread(const Process& process) {
     const int32_t working = working_thread(process);
     const auto found = std::find_if(process.positions.begin(), process.positions.end(),
@@ -203,7 +198,7 @@ void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
         if (finding.kind == FindingKind::kRankDead && finding.stacks.empty()) {
             note_where_others_are(evidence, finding);
         }
-        if (is_absence(finding.kind)) {
+        if (row_of(finding.kind).clue == Clue::place) {
             if (places.size() == 1 && !places.begin()->empty()) {
                 finding.summary += fmt::format("; {} {} in {}", ranks_text(finding.ranks),
                                                finding.ranks.size() == 1 ? "is" : "are", *places.begin());

@@ -57,20 +57,24 @@ bool leads_to_a_hang(const Finding& silent, const std::vector<Finding>& findings
 // surest, then a death, which is no slow rank that may still come, then who hurts most.
 void put_head_first(std::vector<Finding>& findings) {
     constexpr int64_t kSameTimeNs = 1'000'000'000;
-    std::map<std::string, bool> first;
     int64_t earliest = INT64_MAX;
     for (const Finding& finding : findings) {
-        first[finding.summary] = finding.hangs || leads_to_a_hang(finding, findings);
         earliest = std::min(earliest, finding.since_ns);
     }
     const auto worth = [&](const Finding& finding) {
+        const bool hangs = finding.hangs || leads_to_a_hang(finding, findings);
         const int64_t later = (finding.since_ns - earliest) / kSameTimeNs;
-        return std::tuple(!first[finding.summary], finding.confidence == Confidence::kPossible, later,
+        return std::tuple(!hangs, finding.confidence == Confidence::kPossible, later,
                           -static_cast<int>(finding.confidence), finding.kind != FindingKind::kRankDead,
                           -static_cast<int64_t>(finding.victims.size()), finding.since_ns);
     };
-    std::stable_sort(findings.begin(), findings.end(),
-                     [&](const Finding& a, const Finding& b) { return worth(a) < worth(b); });
+    using Ranked = std::pair<decltype(worth(Finding())), Finding>;
+    std::vector<Ranked> ranked;
+    for (const Finding& finding : findings) {
+        ranked.emplace_back(worth(finding), finding);
+    }
+    std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.first < b.first; });
+    std::transform(ranked.begin(), ranked.end(), findings.begin(), [](Ranked& each) { return std::move(each.second); });
 }
 
 void add_timing(const Run& run, Diagnosis& diagnosis) {

@@ -102,8 +102,8 @@ void add_blocked_evidence(const Run& run, const WaitNode& node, const Blocked& b
     }
     if (by.by_comparison) {
         finding.evidence.push_back(
-            fmt::format("rank {}: of the {} pieces of work ahead that are not known to be done, it is the only one of "
-                        "which none has ended before, here or on the ranks that wait",
+            fmt::format("rank {}: {} pieces of work are ahead and not known to be done; it is the only one whose kind "
+                        "has never ended before, neither here nor on the ranks that wait",
                         rank, grouped_digits(ahead.size())));
     }
     if (ahead.size() > 1) {
@@ -223,8 +223,8 @@ std::string blocker_text(const Run& run, const Blocked& blocked, const BlockedBy
     if (by.work != nullptr) {
         return work_text(process, *by.work) + " is ahead of it" + where_text(process, blocked, by.work);
     }
-    return fmt::format("one of {} pieces of work ahead of it{} does not end, oldest first: {}",
-                       grouped_digits(ahead.size()), where_text(process, blocked), pieces_text(process, ahead));
+    return fmt::format("one of {} pieces of work that it waits for does not end: {}", grouped_digits(ahead.size()),
+                       pieces_text(process, ahead));
 }
 
 void explain_blocked(const Run& run, const WaitNode& node, const std::vector<const Blocked*>& blocked,

@@ -62,7 +62,7 @@ void report_alone_in_creation(const Evidence& evidence, Explained& explained, st
     }
     finding.evidence.emplace_back("all other ranks are held in calls of their own, none in that creation");
     finding.would_confirm.push_back(
-        fmt::format("the program: whom rank {} means; another rank may have skipped its side", rank));
+        fmt::format("the program: which ranks rank {} expects there; another rank may have skipped its side", rank));
     evidence.add_victims({owed, index}, finding);
     findings.push_back(std::move(finding));
 }

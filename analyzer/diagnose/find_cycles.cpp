@@ -88,8 +88,7 @@ void choose_in_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, c
         finding.ranks = {rank};
         finding.summary = fmt::format("rank {} did not make its side of {} where it always did before: {}", rank, call,
                                       finding.summary);
-        finding.evidence.push_back(
-            fmt::format("whether rank {} skipped it or would make it later is undecidable", rank));
+        finding.evidence.push_back(fmt::format("whether rank {} skipped the call or is late is undecidable", rank));
         finding.doubt(
             true,
             fmt::format(
@@ -158,9 +157,9 @@ void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Findi
                               "step markers (titan_step): they would show to which step each call belongs");
                 return;
             }
-            finding.evidence.push_back(fmt::format(
-                "rank {} has not made {} at all: it skipped it, or would make it later; which is undecidable",
-                absence.global_rank, call));
+            finding.evidence.push_back(
+                fmt::format("rank {} has not called {}: whether it skipped the call or is late is undecidable",
+                            absence.global_rank, call));
             finding.doubt(finding.confidence == Confidence::kCertain,
                           fmt::format("a stack of rank {}: would it still make {}?", absence.global_rank, call));
             return;

@@ -109,11 +109,10 @@ void find_misdirected(const Evidence& evidence, Explained& explained, std::vecto
         Finding finding = evidence.finding_at(FindingKind::kP2pUnmatched, index);
         finding.ranks = {rank};
         finding.confidence = Confidence::kLikely;
-        finding.summary =
-            fmt::format("rank {} made {} where it always {} {}, which {} for {}; rank {} does not expect it", rank,
-                        node_text(evidence.run, node), sends ? "sent to" : "received from", ranks_text(usual),
-                        usual.size() == 1 ? "waits" : "wait", node_text(evidence.run, evidence.graph.nodes[meant]),
-                        peer.global_rank);
+        finding.summary = fmt::format(
+            "rank {} made {}, which rank {} does not expect; in earlier steps it {} {} here, which {} for {}", rank,
+            node_text(evidence.run, node), peer.global_rank, sends ? "sent to" : "received from", ranks_text(usual),
+            usual.size() == 1 ? "waits" : "wait", node_text(evidence.run, evidence.graph.nodes[meant]));
         for (const uint32_t place : {index, meant}) {
             explained.nodes[place] = explained.is_cause[place] = true;
             if (const std::string waiting = waiting_text(evidence.run, evidence.graph.nodes[place]); !waiting.empty()) {

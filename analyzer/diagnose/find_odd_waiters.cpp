@@ -98,9 +98,9 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
                 }
             }
         }
-        finding.would_confirm.emplace_back("the program, or step markers (titan_step): which of its calls rank " +
-                                           std::to_string(waiter.global_rank) +
-                                           " left out, or made too often, the numbers alone do not show");
+        finding.would_confirm.emplace_back(
+            "the program, or step markers (titan_step): the record does not show which call rank " +
+            std::to_string(waiter.global_rank) + " skipped or repeated");
         evidence.add_victims(nodes, finding);
         findings.push_back(std::move(finding));
     }

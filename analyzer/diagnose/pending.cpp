@@ -43,7 +43,7 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
     pending.waited_ns = longest_wait_ns(node);
     pending.hang_after_ns = hang_after_ns(evidence.run, node, evidence.options);
     constexpr size_t kHoursMinutesSeconds = 8;
-    pending.summary = fmt::format("{} {} in {} for {}: since {}, {}{}; it would be called a hang after {}",
+    pending.summary = fmt::format("{} {} in {} for {}: since {}, {}{}; reported as a hang after {}",
                                   ranks_text(evidence.run, pending.ranks), is_plural(pending.ranks) ? "wait" : "waits",
                                   node_text(evidence.run, node), absent_text(node.absent),
                                   clock_text(pending.since_ns).substr(0, kHoursMinutesSeconds),

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "host/words.h"
+#include "host_calls.h"
 #include "host_threads.h"
 #include "run_text.h"
 
@@ -23,7 +24,7 @@ std::string in_span(const Process& process, const ThreadState& thread) {
 std::string inside_call(const Run& run, const Process& process, const ThreadState& thread, bool times,
                         const std::string& awaited) {
     std::string text = "inside " + process.text(thread.call);
-    const Entry* entry = process.text(thread.call).starts_with("nccl") && thread.ticket != 0
+    const Entry* entry = HostCall(process.text(thread.call)).is_nccl() && thread.ticket != 0
                              ? process.entry_of_ticket(thread.ticket - 1)
                              : nullptr;
     if (entry != nullptr && entry->row != kNoIndex && process.members[entry->row].communicator != kNoIndex) {

@@ -40,6 +40,7 @@ std::set<int> left_by_others(const Run& run) {
 struct Suspects {
     std::set<int> ranks;
     std::string why;
+    bool acted = false;  // `why` has a verb
     Confidence confidence = Confidence::kPossible;
 };
 
@@ -49,6 +50,7 @@ Suspects suspects_of(const Run& run) {
     found.ranks = ranks_with(run, [](const Testimony& said) { return said.order == EndOrder::kFirst; });
     if (!found.ranks.empty()) {
         found.why = "ended first";
+        found.acted = true;
         found.confidence = Confidence::kLikely;
         return found;
     }
@@ -85,8 +87,11 @@ Diagnosis diagnose_by_witnesses(const Run& run) {
     finding.kind = FindingKind::kRankDead;
     finding.ranks.assign(suspects.ranks.begin(), suspects.ranks.end());
     finding.confidence = suspects.confidence;
-    finding.summary = fmt::format("{} {} {}; no dump and no ring is there to confirm it", ranks_text(finding.ranks),
-                                  finding.ranks.size() == 1 ? "is" : "are", suspects.why);
+    finding.summary = fmt::format("{} {}{}; no dump and no ring is there to confirm it", ranks_text(finding.ranks),
+                                  suspects.acted              ? ""
+                                  : finding.ranks.size() == 1 ? "is "
+                                                              : "are ",
+                                  suspects.why);
     for (const Testimony& said : run.testimony) {
         const bool names_one = suspects.ranks.contains(said.rank);
         if ((names_one || said.lost_a_peer) && finding.evidence.size() < kShownStatements) {

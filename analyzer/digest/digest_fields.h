@@ -107,7 +107,9 @@ void pairs(A& a, std::vector<std::pair<First, Second>>& list) {
 template <typename A>
 void head(A& a, Process& p, size_t losses) {
     a.text(p.source.label);
-    a.text(p.source.reason);
+    std::string reason(format::name_of(p.source.reason));
+    a.text(reason);
+    p.source.reason = reason_named(reason);
     a.text(p.source.detail);
     a.text(p.run);
     a.text(p.host);

@@ -203,7 +203,7 @@ void bound_numbers(Process& p) {
 }
 
 void make_printable(Process& p) {
-    for (std::string* text : {&p.source.label, &p.source.reason, &p.source.detail, &p.run, &p.host, &p.boot_id}) {
+    for (std::string* text : {&p.source.label, &p.source.detail, &p.run, &p.host, &p.boot_id}) {
         *text = printable(*text);
     }
     for (std::vector<std::string>* list : {&p.texts, &p.unrecorded}) {

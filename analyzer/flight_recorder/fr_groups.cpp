@@ -254,7 +254,7 @@ void warn_of_what_it_hides(Run& run) {
         return process.source.is_flight_recorder && process.moment != Moment::kRecorded;
     });
     run.warnings.push_back(
-        {"flight_recorder", ranks,
+        {WarningKind::kFlightRecorder, ranks,
          fmt::format("Flight Recorder dumps of {} hold calls and how far PyTorch saw them get, but not what the hosts "
                      "do, nor streams, roots, reductions, CUDA graphs{}",
                      ranks_text(ranks), by_file ? ". The time of the file is taken as the moment of the dump" : "")});

@@ -159,7 +159,7 @@ void leave_out_stale(std::vector<Process>& processes, std::vector<Warning>& warn
         return;
     }
     std::vector<bool> stale(processes.size(), false);
-    Warning warning{"other_run", {}, {}};
+    Warning warning{WarningKind::kOtherRun, {}, {}};
     for (size_t i = 0; i < count; ++i) {
         stale[spans[i].process] = true;
         warning.ranks.push_back(processes[spans[i].process].rank);

@@ -433,7 +433,7 @@ class ProcessMaker {
                 entry.device = DeviceState::kUnknown;
             }
         }
-        process_.source.reason = timed_out_ ? "timeout" : "flight recorder";
+        process_.source.reason = timed_out_ ? format::DumpReason::kTimeout : format::DumpReason{};
     }
 
     void finish_members() {

@@ -122,7 +122,7 @@ class RoleFinder {
             const Communicator& communicator = run_.communicators[index];
             const Role role = role_of_name(communicator.name);
             if (role != Role::kNoRole) {
-                roles_[index] = {role, RoleSource::kName, fmt::format("its name is {}", communicator.name)};
+                roles_[index] = {role, RoleSource::kName, fmt::format("by its name, {}", communicator.name)};
                 taken_.insert(role);
             } else if (run_.world_size > 1 && communicator.size == run_.world_size) {
                 roles_[index] = {Role::kWorld, RoleSource::kInferred, "it has all ranks of the job"};

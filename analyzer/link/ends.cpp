@@ -412,7 +412,7 @@ class EndJudge {
             const std::string how =
                 signal == 0 ? "ended with the job"
                             : fmt::format("{} told to end by {}", one ? "was" : "were", signal_text(signal));
-            run_.warnings.push_back({"job_ended", ranks,
+            run_.warnings.push_back({WarningKind::kJobEnded, ranks,
                                      fmt::format("{} {}: the report shows {} as {} before that", ranks_text(ranks), how,
                                                  one ? "it" : "them", one ? "it was" : "they were")});
         }
@@ -472,8 +472,7 @@ std::string end_text(const Process& process) {
         return fmt::format("was told to end by {}{} at {}", signal_text(ending.signal), sender,
                            clock_text(ending.asked_ns));
     }
-    return ending.seen_ns == 0 ? std::string()
-                               : fmt::format("showed its last sign of life at {}", clock_text(ending.seen_ns));
+    return ending.seen_ns == 0 ? std::string() : fmt::format("was last seen alive at {}", clock_text(ending.seen_ns));
 }
 
 std::string end_order_text(const Run& run, const Process& process) {

@@ -39,7 +39,7 @@ void warn_of_missing(Run& run) {
     const bool foreign = !run.processes.empty() && run.processes.front().source.is_flight_recorder;
     if (foreign) {
         run.warnings.push_back(
-            {"missing_dump", run.missing_ranks,
+            {WarningKind::kMissingDump, run.missing_ranks,
              fmt::format("no Flight Recorder file of {}: dead before it was written, or not gathered",
                          ranks_text(run.missing_ranks)) +
                  hosts_of_missing(run)});
@@ -49,7 +49,7 @@ void warn_of_missing(Run& run) {
                                 ? "TITANTRACE_RANKS was set, so they may not record at all"
                                 : "dead before they could dump, not reachable, or without the preload";
     run.warnings.push_back(
-        {"missing_dump", run.missing_ranks,
+        {WarningKind::kMissingDump, run.missing_ranks,
          fmt::format("no dump and no ring of {}: {}{}", ranks_text(run.missing_ranks), why, hosts_of_missing(run))});
 }
 
@@ -68,7 +68,7 @@ void warn_of_stale(Run& run) {
     }
     if (!stale.empty()) {
         run.warnings.push_back(
-            {"stale_dump", stale,
+            {WarningKind::kStaleDump, stale,
              fmt::format("the newest dump of {} is up to {} older than the others': it shows another moment",
                          ranks_text(stale), duration_text(newest - oldest))});
     }
@@ -96,7 +96,7 @@ void warn_of_losses(Run& run) {
     }
     const auto warn = [&](const auto& sum, std::string_view what) {
         if (sum.first != 0) {
-            run.warnings.push_back({"lost_entries", sum.second,
+            run.warnings.push_back({WarningKind::kLostEntries, sum.second,
                                     fmt::format("{}: {} {}", ranks_text(sum.second), grouped_digits(sum.first), what)});
         }
     };
@@ -110,7 +110,7 @@ void warn_of_losses(Run& run) {
 
 void warn_of_overcommitted(Run& run) {
     for (const OvercommittedHost& host : overcommitted_hosts(run)) {
-        run.warnings.push_back({"overcommitted_host", host.ranks,
+        run.warnings.push_back({WarningKind::kOvercommittedHost, host.ranks,
                                 host.text + ": a rank that is late there may only have waited for a processor"});
     }
 }
@@ -124,7 +124,7 @@ void warn_of_unrecorded(Run& run) {
     }
     for (const auto& [library, ranks] : by_library) {
         run.warnings.push_back(
-            {"not_recorded", ranks,
+            {WarningKind::kNotRecorded, ranks,
              fmt::format("{}: {}: what moves data that way is not recorded, and a hang in it shows only as "
                          "a kernel that does not end",
                          ranks_text(ranks), library)});

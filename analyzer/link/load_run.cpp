@@ -106,7 +106,7 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
     }
     if (!earlier.empty()) {
         warnings.push_back(
-            {"other_run", earlier,
+            {WarningKind::kOtherRun, earlier,
              fmt::format("records of an earlier job with the same run id left out ({})", ranks_text(earlier))});
     }
     return kept;
@@ -128,7 +128,7 @@ void join_attempts(Run& run) {
     if (!others.empty()) {
         std::sort(others.begin(), others.end());
         run.warnings.push_back(
-            {"attempts_differ", others,
+            {WarningKind::kAttemptsDiffer, others,
              fmt::format("{} and the others count different attempts ({} here), and ran at the same time: taken "
                          "together. torchrun counts a restart only on the node that lost a rank",
                          ranks_text(others), run.attempt)});

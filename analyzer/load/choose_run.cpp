@@ -109,7 +109,7 @@ std::vector<Process> choose_run(std::vector<Process> processes, const LoadOption
         return processes;
     }
     warnings.push_back(
-        {"other_run",
+        {WarningKind::kOtherRun,
          {},
          fmt::format("{} more file{} of {} other run{} or attempts in there, left out (--list-runs shows them)",
                      processes.end() - rest, processes.end() - rest == 1 ? "" : "s", newest.size() - 1,

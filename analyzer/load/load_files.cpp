@@ -76,7 +76,7 @@ LoadedRun only_rings(const RingRun& run) {
     LoadedRun loaded;
     loaded.key = RunKey(run.run, run.attempt);
     loaded.found.warnings.push_back(
-        {"no_dumps",
+        {WarningKind::kNoDumps,
          {},
          fmt::format("run {} has no dumps there: {} ring{} of this node {} read{}", run.run, run.rings,
                      run.rings == 1 ? "" : "s", run.rings == 1 ? "is" : "are",
@@ -110,15 +110,16 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
         if (!groups) {
             return loaded;
         }
-        loaded.found.warnings.push_back(
-            {"other_run", {}, "the dumps there are of earlier runs (--list-runs shows them)"});
+        Warning& warning = loaded.found.warnings.emplace_back();
+        warning.kind = WarningKind::kOtherRun;
+        warning.summary = "the dumps there are of earlier runs (--list-runs shows them)";
         return loaded;
     }
     LoadedRun loaded;
     loaded.found.warnings = std::move(discovery->warnings);
     loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
     if (newer) {
-        loaded.found.warnings.push_back({"other_run",
+        loaded.found.warnings.push_back({WarningKind::kOtherRun,
                                          {},
                                          fmt::format("run {} is alive on this node and has not dumped: {}",
                                                      ring_run->run, ask_for_dumps(*ring_run))});

@@ -199,7 +199,8 @@ const Bloc* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, 
         return unique ? &blocs[static_cast<size_t>(best - votes.begin())] : nullptr;
     };
     if (const Bloc* bloc = winner()) {
-        how = "communicators of the same role do the same as " + ranks_text(ranks_of(run, *bloc)) + " there";
+        how = "in other communicators of the same role the ranks call what " + ranks_text(ranks_of(run, *bloc)) +
+              " called";
         return bloc;
     }
     std::fill(votes.begin(), votes.end(), 0);
@@ -463,12 +464,12 @@ class CommunicatorMatcher {
             mismatch.evidence.push_back(shift.by_step ? "what it calls there belongs to a later step"
                                         : shift.by_prediction
                                             ? "what it calls there is what used to follow in earlier steps"
-                                            : "moved by that launch, its sequence agrees with the others'");
+                                            : "with that launch added, its calls match those of the others");
         } else if (shift.or_extra) {
             mismatch.summary =
                 fmt::format("{} skipped {} {}, or made one {} too many: {} next call meets it there", who,
                             op_text(good.kind), place, op_text(wrong.kind), culprits.size() == 1 ? "its" : "their");
-            mismatch.evidence.push_back("with one call more or one less, its sequence agrees with the others'");
+            mismatch.evidence.push_back("with one call more or one less, its calls match those of the others");
         } else if (shift.shift == Shift::kSkipped) {
             mismatch.summary =
                 fmt::format("{} skipped {} {}: {} next call, {}, meets it there", who, op_text(good.kind), place,
@@ -476,11 +477,11 @@ class CommunicatorMatcher {
             mismatch.evidence.push_back(shift.by_step ? "what it calls there belongs to a later step"
                                         : shift.by_prediction
                                             ? "what it calls there is what used to follow in earlier steps"
-                                            : "moved by one call, its sequence agrees with the others'");
+                                            : "shifted by one call, its calls match those of the others");
         } else if (shift.shift == Shift::kExtra) {
             mismatch.summary = fmt::format("{} issued an extra {} {}, where the others call {}", who,
                                            op_text(wrong.kind), place, op_text(good.kind));
-            mismatch.evidence.emplace_back("without that call, its sequence agrees with the others'");
+            mismatch.evidence.emplace_back("without that call, its calls match those of the others");
         } else if (!replay.empty() && wrong.replay == 0) {
             mismatch.summary = fmt::format("{} called {} {} where {} launched {}", who, call_and_arguments(wrong),
                                            place, ranks_text(others), replay);

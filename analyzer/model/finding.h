@@ -14,6 +14,7 @@
 namespace titan::analyzer {
 
 enum class Severity : uint8_t { finding, warning };
+enum class Clue : uint8_t { none, place, calls };
 
 enum class FindingKind : uint8_t {
 #define FINDING_KIND(id, ...) id,
@@ -24,12 +25,14 @@ struct FindingKindRow {
     FindingKind kind;
     std::string_view name;
     Severity severity;
+    Clue clue;
     std::string_view meaning;
     std::string_view remedy;
 };
 
 inline constexpr auto kFindingKinds = std::to_array<FindingKindRow>({
-#define FINDING_KIND(id, name, severity, meaning, remedy) {FindingKind::id, name, Severity::severity, meaning, remedy},
+#define FINDING_KIND(id, name, severity, clue, meaning, remedy) \
+    {FindingKind::id, name, Severity::severity, Clue::clue, meaning, remedy},
 #include "findings.def"
 });
 

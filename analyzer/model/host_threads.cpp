@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "host_calls.h"
+
 namespace titan::analyzer {
 bool is_child(OpKind origin) {
     return origin == OpKind::kCommSplit || origin == OpKind::kCommShrink || origin == OpKind::kCommGrow;
@@ -36,15 +38,6 @@ bool is_inside_a_call(const Process& process) {
     return std::any_of(threads.begin(), threads.end(), [](const ThreadState* thread) { return thread->call != 0; });
 }
 
-bool is_sync_call(const std::string& name) {
-    // Synchronisation, and the calls that synchronise on the way.
-    static constexpr const char* kParts[] = {"Synchronize", "Memcpy",    "Memset",    "Free",
-                                             "Malloc",      "HostAlloc", "ModuleLoad"};
-    return name.starts_with("cu") && name.find("Async") == std::string::npos &&
-           std::any_of(std::begin(kParts), std::end(kParts),
-                       [&](const char* part) { return name.find(part) != std::string::npos; });
-}
-
 bool has_aborted(const Process& process) {
     return std::any_of(process.members.begin(), process.members.end(),
                        [](const Member& member) { return member.state == format::CommState::kAborted; });
@@ -54,7 +47,8 @@ bool is_host_unseen(const Process& process) {
     return !process.sees.host_calls ||
            (process.streams_seen.recorded == 0 && process.streams_seen.launches == 0 &&
             std::none_of(process.threads.begin(), process.threads.end(), [&](const ThreadState& thread) {
-                return process.text(thread.call).starts_with("cu") || process.text(thread.last_call).starts_with("cu");
+                return HostCall(process.text(thread.call)).is_cuda() ||
+                       HostCall(process.text(thread.last_call)).is_cuda();
             }));
 }
 

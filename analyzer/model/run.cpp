@@ -11,6 +11,15 @@ bool is_missing(const Run& run, int rank) {
 
 }  // namespace
 
+format::DumpReason reason_named(std::string_view name) {
+    for (const auto& row : format::rows_of(format::DumpReason{})) {
+        if (row.name == name) {
+            return row.value;
+        }
+    }
+    return {};
+}
+
 uint64_t Member::count_of(const std::vector<std::pair<int32_t, uint64_t>>& counts, int32_t peer) {
     const auto found = std::lower_bound(counts.begin(), counts.end(), std::pair<int32_t, uint64_t>(peer, 0));
     return found == counts.end() || found->first != peer ? 0 : found->second;

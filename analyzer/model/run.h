@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "history.h"
 #include "host/presence.h"
 #include "testimony.h"
+#include "warning.h"
 
 namespace titan::analyzer {
 
@@ -295,6 +297,9 @@ struct Coverage {
 };
 inline constexpr Coverage kFlightRecorderCoverage{false, false, false, true, 1};
 
+// 0 for a name that this build does not know.
+format::DumpReason reason_named(std::string_view name);
+
 // Where a process' record came from.
 struct Source {
     std::string path;
@@ -304,8 +309,8 @@ struct Source {
     bool is_flight_recorder = false;  // PyTorch's
     bool is_digest = false;
     uint64_t dump_number = 0;
-    int64_t written_ns = 0;  // the file's time, where the dump's moment is not in it
-    std::string reason;      // of a dump
+    int64_t written_ns = 0;       // the file's time, where the dump's moment is not in it
+    format::DumpReason reason{};  // 0: no dump, or for a reason that this build does not know
     std::string detail;
 };
 
@@ -439,13 +444,6 @@ struct Communicator {
     std::vector<MemberRef> members;  // all known ones, by communicator rank where known
     std::vector<MemberRef> by_rank;  // index = communicator rank; empty where the size is unknown
     RankLine rank_line;              // made by link()
-};
-
-struct Warning {
-    std::string kind;  // missing_dump, lost_entries, or damaged_file, stale_dump, other_run, flight_recorder,
-                       // overcommitted_host, not_recorded, attempts_differ
-    std::vector<int> ranks;
-    std::string summary;
 };
 
 class Layout;  // layout.h

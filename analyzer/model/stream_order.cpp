@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "host_calls.h"
 #include "host_threads.h"
 
 namespace titan::analyzer {
@@ -76,7 +77,7 @@ void infer_done(const Process& process, std::vector<Progress>& progress) {
 bool infer_from_sync(const Process& process, std::vector<Progress>& progress) {
     bool blocked = false;
     for (const ThreadState* thread : issuing_threads(process)) {
-        blocked |= thread->call != 0 && is_sync_call(process.text(thread->call));
+        blocked |= thread->call != 0 && HostCall(process.text(thread->call)).waits_for_gpu();
     }
     const bool known = std::find(progress.begin(), progress.end(), Progress::kUnfinished) != progress.end();
     if (!blocked || known) {

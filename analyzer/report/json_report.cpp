@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "evidence.h"
 #include "formats/json_value.h"
 #include "host/words.h"
 #include "json_schema.h"
@@ -35,7 +36,41 @@ Json ended_json(const Process& process) {
     return json;
 }
 
-Json finding_json(const Run& run, const Finding& finding) {
+// "alive", "stopped", "killed", ...: for programs that read the report.
+std::string_view status_of(const Process& process) {
+    if (process.ending.halt != Halt::kNone && !process.is_gone()) {
+        return halt_name(process.ending.halt);
+    }
+    switch (process.liveness) {
+        case Liveness::kAlive: return "alive";
+        case Liveness::kExited: return "exited";
+        case Liveness::kCrashed: return "crashed";
+        case Liveness::kKilled: return "killed";
+        case Liveness::kEnded: return "ended";
+        case Liveness::kUnknown: break;
+    }
+    return "unknown";
+}
+
+// What is known of each rank that the finding names, as values.
+Json culprits_json(const RankIndex& processes, const Finding& finding) {
+    Json culprits = Json::array();
+    for (const int rank : finding.ranks) {
+        const Process* const process = processes[rank];
+        Json json{{"rank", rank}, {"status", process == nullptr ? "no record" : status_of(*process)}};
+        if (process != nullptr) {
+            json["pid"] = process->pid == 0 ? Json(nullptr) : Json(process->pid);
+            json["host"] = process->host.empty() ? Json(nullptr) : Json(process->host);
+            const auto stack = finding.stacks.find(rank);
+            const bool seen = stack != finding.stacks.end() && !stack->second.empty();
+            json["top_frame"] = seen ? Json(stack->second.front().text) : Json(nullptr);
+        }
+        culprits.push_back(json);
+    }
+    return culprits;
+}
+
+Json finding_json(const Run& run, const RankIndex& processes, const Finding& finding) {
     Json json;
     json["kind"] = name_of(finding.kind);
     json["ranks"] = finding.ranks;
@@ -44,6 +79,7 @@ Json finding_json(const Run& run, const Finding& finding) {
     json["seq"] = finding.sequence == kNoSequence ? Json(nullptr) : Json(finding.sequence);
     json["op"] = finding.op.empty() ? Json(nullptr) : Json(finding.op);
     json["confidence"] = name_of(finding.confidence);
+    json["culprits"] = culprits_json(processes, finding);
     json["summary"] = finding.summary;
     json["evidence"] = finding.evidence;
     if (!finding.would_confirm.empty()) {
@@ -108,42 +144,6 @@ Json verdict_json(const Diagnosis& diagnosis) {
             {"confidence", name_of(head.confidence)}};
 }
 
-size_t end_of_string(const std::string& text, size_t begin) {
-    size_t end = begin + 1;
-    while (end < text.size() && text[end] != '"') {
-        end += text[end] == '\\' ? 2 : 1;
-    }
-    return std::min(end, text.size() - 1);
-}
-
-// Lists of ranks on one line: a thousand lines of numbers hide the rest from a person.
-std::string with_short_lists(const std::string& text) {
-    std::string result;
-    result.reserve(text.size());
-    for (size_t i = 0; i < text.size(); ++i) {
-        if (text[i] != '[') {
-            // Strings are copied whole: they may hold brackets.
-            const size_t end = text[i] == '"' ? end_of_string(text, i) : i;
-            result.append(text, i, end - i + 1);
-            i = end;
-            continue;
-        }
-        const size_t close = text.find_first_not_of("0123456789-, \n", i + 1);
-        if (close == std::string::npos || text[close] != ']') {
-            result += '[';
-            continue;
-        }
-        for (; i <= close; ++i) {
-            if (text[i] != ' ' && text[i] != '\n') {
-                result += text[i];
-                result += text[i] == ',' ? " " : "";
-            }
-        }
-        i = close;
-    }
-    return result;
-}
-
 Json clocks_json(const Clocks& clocks) {
     Json hosts = Json::array();
     for (size_t i = 0; i < clocks.hosts.size(); ++i) {
@@ -183,7 +183,7 @@ Json testimony_json(const Testimony& said) {
     return json;
 }
 
-std::string text_of(const Json& json) { return with_short_lists(json.dump(2)) + "\n"; }
+std::string text_of(const Json& json) { return json.dump(2) + "\n"; }
 
 }  // namespace
 
@@ -210,8 +210,9 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
         json["cannot_tell"] = diagnosis.cannot_tell;
     }
     json["findings"] = Json::array();
+    const RankIndex processes(run);
     for (const Finding& finding : diagnosis.findings) {
-        json["findings"].push_back(finding_json(run, finding));
+        json["findings"].push_back(finding_json(run, processes, finding));
     }
     json["waiting"] = Json::array();
     for (const Pending& pending : diagnosis.waiting) {
@@ -219,7 +220,10 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     }
     json["warnings"] = Json::array();
     for (const Warning& warning : diagnosis.warnings) {
-        json["warnings"].push_back({{"kind", warning.kind}, {"ranks", warning.ranks}, {"summary", warning.summary}});
+        json["warnings"].push_back({{"kind", name_of(warning.kind)},
+                                    {"meaning", row_of(warning.kind).meaning},
+                                    {"ranks", warning.ranks},
+                                    {"summary", warning.summary}});
     }
     if (!run.testimony.empty()) {
         json["witnesses"] = Json::array();

@@ -13,17 +13,6 @@ namespace {
 
 constexpr size_t kAdvisedRanks = 4;
 
-bool stands_elsewhere(FindingKind kind) {
-    return kind == FindingKind::kRankNotArrived || kind == FindingKind::kP2pUnmatched ||
-           kind == FindingKind::kCommInitStuck;
-}
-
-bool compares_calls(FindingKind kind) {
-    return kind == FindingKind::kOpMismatch || kind == FindingKind::kSizeMismatch ||
-           kind == FindingKind::kDtypeMismatch || kind == FindingKind::kRedopMismatch ||
-           kind == FindingKind::kRootMismatch || kind == FindingKind::kOrderInversion;
-}
-
 class Advice {
   public:
     Advice(const Run& run, const Finding& head, const std::string& input) : run_(run), head_(head), input_(input) {}
@@ -44,7 +33,7 @@ class Advice {
             steps_.push_back(
                 fmt::format("titan-analyze stacks {} --rank {}   every thread", input_, rank_ranges(with_stacks)));
         }
-        if (compares_calls(head_.kind)) {
+        if (row_of(head_.kind).clue == Clue::calls) {
             call_sites();
         }
         if (head_.kind == FindingKind::kStraggler) {
@@ -81,7 +70,7 @@ class Advice {
         }
         std::string text =
             fmt::format("rank {} is pid {} on {}", rank, process.pid, process.host.empty() ? "its host" : process.host);
-        if (stands_elsewhere(head_.kind)) {
+        if (row_of(head_.kind).clue == Clue::place) {
             text += fmt::format(": while it lives, py-spy dump --pid {0} or gdb -p {0}", process.pid);
         }
         steps_.push_back(text);
@@ -92,7 +81,7 @@ class Advice {
         std::string text =
             fmt::format("rank {}{}: its calls are in {}", rank,
                         process.host.empty() ? std::string() : " on " + process.host, process.source.label);
-        if (head_.hangs && stands_elsewhere(head_.kind)) {
+        if (head_.hangs && row_of(head_.kind).clue == Clue::place) {
             text += "; to see where it is: py-spy dump on that rank's process";
         }
         steps_.push_back(text);

@@ -11,22 +11,24 @@
 namespace titan::analyzer {
 namespace {
 
+using format::DumpReason;
+
 struct Origin {
-    std::string_view reason;
+    DumpReason reason;
     std::string_view words;
 };
 // Counts of a healthy rank's dumps must not read as accusations.
 constexpr auto kOrigins = std::to_array<Origin>({
-    {"timeout", "by their own watchdog"},
-    {"peer", "because another rank dumped"},
-    {"crash", "because a process crashed or was killed"},
-    {"abort", "at ncclCommAbort"},
-    {"exit", "at the end of the process"},
-    {"end", "when they were told to end"},
-    {"signal", "on a signal"},
-    {"request", "on request of titan-dump"},
-    {"api", "by the program itself"},
-    {"collected", "saved from the ring of an ended process"},
+    {DumpReason::kTimeout, "by their own watchdog"},
+    {DumpReason::kPeer, "because another rank dumped"},
+    {DumpReason::kCrash, "after a process crashed or was killed"},
+    {DumpReason::kAbort, "at ncclCommAbort"},
+    {DumpReason::kExit, "at the end of the process"},
+    {DumpReason::kEnd, "when they were told to end"},
+    {DumpReason::kSignal, "on a signal"},
+    {DumpReason::kRequest, "on request of titan-dump"},
+    {DumpReason::kApi, "by the program itself"},
+    {DumpReason::kCollected, "saved from the ring of an ended process"},
 });
 
 std::string_view origin_of(const Process& process) {
@@ -36,7 +38,7 @@ std::string_view origin_of(const Process& process) {
     if (process.source.is_flight_recorder) {
         return "by PyTorch's Flight Recorder";
     }
-    if (process.source.reason == "collected" && process.liveness == Liveness::kAlive) {
+    if (process.source.reason == DumpReason::kCollected && process.liveness == Liveness::kAlive) {
         return "read from outside while the process lived";
     }
     const auto known = std::find_if(kOrigins.begin(), kOrigins.end(),
@@ -54,8 +56,8 @@ std::string hosts_text(const Run& run) {
 
 std::string outline_text(const Run& run) {
     if (run.processes.empty()) {
-        return fmt::format("no dump and no ring: {} statement{} of witnesses alone", run.testimony.size(),
-                           run.testimony.size() == 1 ? "" : "s");
+        return fmt::format("no dump and no ring, only {} statement{} of launchers, schedulers or NCCL",
+                           run.testimony.size(), run.testimony.size() == 1 ? "" : "s");
     }
     std::vector<std::pair<std::string_view, size_t>> counts;
     for (const Process& process : run.processes) {

@@ -130,7 +130,7 @@ class TextReport {
         evidence(finding, kShownEvidence);
         cycle(finding);
         if (!finding.would_confirm.empty()) {
-            section("  What would make it sure");
+            section("  What would make it certain");
             for (const std::string& what : finding.would_confirm) {
                 item(what, "   - ");
             }
@@ -242,7 +242,7 @@ class TextReport {
         }
         section("What could not be seen");
         for (size_t i = 0; i < std::min(kShownWarnings, diagnosis_.warnings.size()); ++i) {
-            item(diagnosis_.warnings[i].kind + ": " + diagnosis_.warnings[i].summary);
+            item(fmt::format("{}: {}", name_of(diagnosis_.warnings[i].kind), diagnosis_.warnings[i].summary));
         }
         if (diagnosis_.warnings.size() > kShownWarnings) {
             item(fmt::format("and {} more (--json)", diagnosis_.warnings.size() - kShownWarnings));

@@ -175,7 +175,7 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
     }
     for (const Candidate& candidate : collected.strange.files) {
         discovery.warnings.push_back(
-            {"damaged_file",
+            {WarningKind::kDamagedFile,
              {},
              printable(files::path(candidate.path).filename().string()) +
                  ": not read: neither a record nor a log that says anything about the job's end"});
@@ -190,11 +190,11 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
     std::sort(collected.witnesses.begin(), collected.witnesses.end());
     discovery.witnesses = std::move(collected.witnesses);
     if (!collected.denied.empty()) {
-        discovery.warnings.push_back({"damaged_file", {}, denied_text(collected.denied)});
+        discovery.warnings.push_back({WarningKind::kDamagedFile, {}, denied_text(collected.denied)});
     }
     if (collected.empty_files != 0) {
         discovery.warnings.push_back(
-            {"damaged_file",
+            {WarningKind::kDamagedFile,
              {},
              collected.empty_files == 1
                  ? printable(collected.first_empty) +

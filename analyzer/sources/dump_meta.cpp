@@ -52,7 +52,7 @@ std::optional<DumpMeta> parse_dump_meta(const std::string& text) {
     const Json& object = *parsed;
     DumpMeta meta;
     meta.dump_number = unsigned_at(object, "dump");
-    meta.reason = text_at(object, "reason");
+    meta.reason = reason_named(object.at("reason").text().value_or(""));
     meta.detail = text_at(object, "detail");
     meta.realtime_ns = unsigned_at(object, "realtime_ns");
     meta.ticks = unsigned_at(object, "ticks");

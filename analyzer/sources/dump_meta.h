@@ -11,7 +11,7 @@ namespace titan::analyzer {
 
 struct DumpMeta {
     uint64_t dump_number = 0;
-    std::string reason;
+    format::DumpReason reason{};
     std::string detail;
     uint64_t realtime_ns = 0;  // when it was made, 0 unknown
     uint64_t ticks = 0;        // then, of the process' own clock, which nobody sets; 0 unknown

@@ -17,6 +17,7 @@
 namespace titan::analyzer {
 namespace {
 
+using format::DumpReason;
 using format::Error;
 using format::Result;
 using format::RingImage;
@@ -85,12 +86,12 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
     if (!meta->process_alive) {
         opened.liveness = dead_how(header);
     } else if (header.state == format::ProcessState::kCrashed ||
-               (meta->reason == "crash" && header.fatal_signal != 0)) {
+               (meta->reason == DumpReason::kCrash && header.fatal_signal != 0)) {
         // The reason alone does not tell: a rank that saw another one die dumps for that reason, too.
         opened.liveness = Liveness::kCrashed;
-    } else if (meta->reason == "exit" || header.state == format::ProcessState::kExited) {
+    } else if (meta->reason == DumpReason::kExit || header.state == format::ProcessState::kExited) {
         opened.liveness = Liveness::kExited;
-    } else if (meta->reason == "end") {
+    } else if (meta->reason == DumpReason::kEnd) {
         opened.liveness = Liveness::kEnded;
     } else {
         opened.liveness = Liveness::kAlive;

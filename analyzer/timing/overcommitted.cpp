@@ -32,8 +32,8 @@ std::string figures(const Process& process) {
     std::string text;
     if (seen.threads != 0) {
         text = fmt::format(
-            "threads of rank {} were ready and without a processor for {:.0f}% of the time that they "
-            "wanted one, {} in all; ",
+            "threads of rank {} waited for a processor for {:.0f}% of the time that they were ready to run, "
+            "{} in all; ",
             process.rank, 100 * delayed_share(seen),
             duration_text(static_cast<int64_t>(std::min<uint64_t>(seen.run_delay_ns, INT64_MAX))));
     }

@@ -90,7 +90,8 @@ void set_confidence(const Run& run, const std::vector<const RankTiming*>& group,
     } else if (!head.by_device) {
         finding.confidence = Confidence::kLikely;
         finding.would_confirm.emplace_back(
-            "TITANTRACE_GPU_PROGRESS=timing: arrivals are taken from the hosts, not from the GPUs");
+            "TITANTRACE_GPU_PROGRESS=timing in the next run: it records when GPUs arrive, and this verdict uses the "
+            "hosts' times alone");
     } else if (head.shape.pattern != LatePattern::kPersistent || head.shape.hits < kSureHits ||
                head.shape.typical_ns <= 6 * head.noise_ns || any(stands_out(kStandsOut)) != group.end()) {
         finding.confidence = Confidence::kLikely;

@@ -143,7 +143,7 @@ bool waits_for_others(const WaitNode& node) {
 }
 
 bool called_a_hang(const Process& process) {
-    return process.source.reason == "timeout" || process.source.reason == "abort";
+    return process.source.reason == format::DumpReason::kTimeout || process.source.reason == format::DumpReason::kAbort;
 }
 
 int64_t nearly_its_timeout_ns(const Process& process) { return process.watchdog_ns() / 10 * 9; }
@@ -169,7 +169,7 @@ int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOption
     threshold = std::max(threshold, smeared_over_ns(run, node));
     for (const Waiter& waiter : node.waiting) {
         const Process& process = run.process(waiter.member);
-        if (process.source.reason == "timeout" && process.timeout_ns != 0) {
+        if (process.source.reason == format::DumpReason::kTimeout && process.timeout_ns != 0) {
             // The tracer itself found it too long.
             threshold = std::min(threshold, nearly_its_timeout_ns(process));
         }

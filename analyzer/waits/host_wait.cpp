@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "host/words.h"
+#include "host_calls.h"
 #include "host_threads.h"
 #include "run_text.h"
 #include "wait_graph.h"
@@ -15,25 +16,21 @@ namespace {
 // A launch that takes longer than this waits for room in the queue.
 constexpr int64_t kLongLaunchNs = 1'000'000'000;
 
-bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
-bool is_launch_call(const std::string& name) { return name.starts_with("cu") && contains(name, "Launch"); }
-
 Ahead awaited_by(const Process& process, const ThreadState& thread, const QueueReader& queues) {
-    const std::string& call = process.text(thread.call);
-    const bool launches = is_launch_call(call) && process.now_ns - thread.entered_ns > kLongLaunchNs;
-    if (!is_sync_call(call) && !launches) {
+    const HostCall call(process.text(thread.call));
+    const bool launches = call.launches() && process.now_ns - thread.entered_ns > kLongLaunchNs;
+    if (!call.waits_for_gpu() && !launches) {
         return {};
     }
-    if (contains(call, "Event")) {
+    if (call.of_event()) {
         return queues.before_record(thread.object);
     }
-    if (contains(call, "Stream") || launches) {
+    if (call.of_stream() || launches) {
         return queues.on_stream(thread.object);
     }
-    return contains(call, "Device") || contains(call, "Ctx") ? queues.anywhere() : Ahead{};
+    return call.of_device() ? queues.anywhere() : Ahead{};
 }
 
 std::string awaited_text(const Run& run, const Process& process, const ThreadState& thread, const QueueReader& queues) {

@@ -13,7 +13,4 @@ Ahead awaited_by(const Process& process, const ThreadState& thread, const QueueR
 // tells.
 std::string awaited_text(const Run& run, const Process& process, const ThreadState& thread, const QueueReader& queues);
 
-// cudaLaunchKernel and its kin block while the queue of the stream is full.
-bool is_launch_call(const std::string& name);
-
 }  // namespace titan::analyzer

@@ -7,6 +7,7 @@
 
 #include "can_end.h"
 #include "captures.h"
+#include "host_calls.h"
 #include "host_threads.h"
 #include "host_wait.h"
 #include "skipped_call.h"
@@ -210,14 +211,14 @@ class GraphBuilder {
         if (thread.call == 0 || owner.is_gone()) {
             return;
         }
-        const std::string& call = owner.text(thread.call);
-        if (call.starts_with("nccl")) {
-            hold_in_nccl(process, thread, nodes);
-        } else if (is_sync_call(call)) {
+        const HostCall call(owner.text(thread.call));
+        if (call.is_nccl()) {
+            hold_in_nccl(process, thread, call, nodes);
+        } else if (call.waits_for_gpu()) {
             if (!hold_by_streams(process, thread, nodes)) {
                 hold_in_sync(process, thread, call, nodes);
             }
-        } else if (is_launch_call(call)) {
+        } else if (call.launches()) {
             hold_by_streams(process, thread, nodes);
         }
     }
@@ -239,7 +240,7 @@ class GraphBuilder {
                (only_work && owner.streams_seen.waits_since(oldest_ns) && !waits_by_default_stream(owner));
     }
 
-    void hold_in_nccl(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
+    void hold_in_nccl(uint32_t process, const ThreadState& thread, HostCall call, std::set<uint32_t>& nodes) {
         const Process& owner = run_.processes[process];
         const Entry* entry = thread.ticket == 0 ? nullptr : owner.entry_of_ticket(thread.ticket - 1);
         for (const auto& [index, node] : node_of_entry_[process]) {
@@ -250,18 +251,16 @@ class GraphBuilder {
                 nodes.insert(node);
             }
         }
-        const bool creating = entry != nullptr
-                                  ? is_creation(entry->kind)
-                                  : owner.text(thread.call).find("Init") != std::string::npos ||
-                                        owner.text(thread.call).find("Split") != std::string::npos || thread.group != 0;
+        const bool creating =
+            entry != nullptr ? is_creation(entry->kind) : call.creates_communicators() || thread.group != 0;
         if (creating) {
             nodes.insert(creations_[process].begin(), creations_[process].end());
         }
     }
 
-    void hold_in_sync(uint32_t process, const ThreadState& thread, const std::string& call, std::set<uint32_t>& nodes) {
+    void hold_in_sync(uint32_t process, const ThreadState& thread, HostCall call, std::set<uint32_t>& nodes) {
         // Only a stream's own wait can be told apart; an event or the device may stand for any stream.
-        const bool one_stream = call.find("Stream") != std::string::npos && thread.object != 0;
+        const bool one_stream = call.of_stream() && thread.object != 0;
         const Process& owner = run_.processes[process];
         const bool seen = std::any_of(owner.entries.begin(), owner.entries.end(),
                                       [&](const Entry& entry) { return entry.stream == thread.object; });

@@ -126,7 +126,7 @@ void keep_of_this_run(Run& run) {
     std::erase_if(run.testimony, [&](const Testimony& said) { return others.contains(part_of(said)); });
     if (!others.empty()) {
         run.warnings.push_back(
-            {"other_run",
+            {WarningKind::kOtherRun,
              {},
              fmt::format("{}{} not used: {} of another job or attempt", others.begin()->first,
                          others.size() == 1 ? " is" : fmt::format(" and {} more are", others.size() - 1),

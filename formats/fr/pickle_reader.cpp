@@ -244,7 +244,7 @@ class Machine {
         }
         // Writers number their memo densely.
         if (index > remembered_ + kMemoSlack) {
-            return "its number in the memo is out of all proportion";
+            return "its number in the memo is far above the count of remembered values";
         }
         if (index >= memo_.size()) {
             memo_.resize(index);

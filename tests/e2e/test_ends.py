@@ -81,7 +81,7 @@ class Ends(harness.Case):
             self.start("kill rank=2 step=40").wait(90)
             finding = self.expect("rank_dead")
             self.assertTrue(any(
-                re.search(r"rank 2 showed its last sign of life at .* before the first of the others ended", line)
+                re.search(r"rank 2 was last seen alive at .* before the first of the others ended", line)
                                 for line in finding["evidence"]), finding["evidence"])
         self.each_round(once)
 

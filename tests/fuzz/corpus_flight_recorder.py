@@ -147,7 +147,7 @@ def pickle_samples():
     yield "doubled-60-times-as-entries.pickle", b"\x80\x02}(" + text("version") + text("2.10") + text(
         "entries") + doubled(60) + b"u.", "where a dict belongs"
     yield "entries-all-one.pickle", memo_bomb(), "more values than its size can hold"
-    yield "memo-of-2-32.pickle", b"Nr\xff\xff\xff\xff.", "out of all proportion"
+    yield "memo-of-2-32.pickle", b"Nr\xff\xff\xff\xff.", "far above the count"
     yield "memo-that-grows-by-its-slack.pickle", b"N" + b"".join(b"r" + struct.pack("<I", 4096 + i)
                                                                  for i in range(500)) + b".", "no Flight Recorder dump"
     yield "memo-never-written.pickle", b"j\0\0\0\x80.", "never remembered"

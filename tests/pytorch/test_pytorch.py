@@ -37,7 +37,7 @@ MISTAKES = (
     ("pipeline", "skip", {"p2p_unmatched"}, "and went on to all_reduce"),
     ("groups", "skip", {"p2p_unmatched"}, "skipped send"),
     ("groups", "order", {"order_inversion"}, "which waits in all_reduce"),
-    ("groups", "peer", {"p2p_unmatched"}, "where it always sent to rank 2"),
+    ("groups", "peer", {"p2p_unmatched"}, "in earlier steps it sent to rank 2"),
     ("accelerate_ddp", "skip", {"size_mismatch"}, "skipped all_reduce"),
     ("accelerate_ddp", "loader", {MISSING}, "hanging_loader at mistakes.py"),
     ("graphed", "skip", {MISSING}, "never launched replay 8 of graph"),

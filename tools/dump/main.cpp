@@ -179,7 +179,7 @@ int run_command_line(int argc, char** argv) {
         "titan-dump", TITAN_VERSION,
         "Asks traced processes for a dump, without a signal, and reads from outside those that cannot answer.",
         kFooter);
-    app.option("PID", options.pids, "processes that shall dump").positive();
+    app.option("PID", options.pids, "processes to dump").positive();
     app.option("--job", options.run, "all ranks of that run, on this node and on its others");
     app.option("--attempt", options.attempt, "of that run (default: the newest)").not_negative();
     app.flag("--list", options.list, "only list the traced processes of this node that live");

@@ -255,7 +255,7 @@ int run_command_line(int argc, char** argv) {
         return 0;
     }
     if (command.empty()) {
-        throw CommandLineError("what shall it run? titan-run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+        throw CommandLineError("no command given: titan-run [OPTIONS] -- PROGRAM [ARGUMENTS]");
     }
     return run_program_of(options, command);
 }

@@ -26,11 +26,11 @@ constexpr const char* kFooter = R"(examples:
   titan-top --once               one page, also where there is no terminal
   titan-top --json --count 60 > minute.jsonl
 
-What it shows: of each process its step, steps per second over the last ten seconds, innermost span, and what the thread
-that issues NCCL's calls is inside, for how long, and which ranks have not arrived in what it waits for. Of each
-communicator the oldest call that somebody waits in, else the last one: for how long it has been pending, which ranks of
-this node have come, which have not, and how many are on other nodes. "?": nobody watches the GPU
-(TITANTRACE_GPU_PROGRESS=off), so whether the call is over is not known.
+For each process: its step, its steps per second over the last ten seconds, its innermost span, the call that its NCCL
+thread is inside and for how long, and which ranks that call waits for. For each communicator: the oldest call that
+somebody waits in, else the last one; for how long it has been pending, which ranks of this node have come, which have
+not, and how many are on other nodes. "?": the GPU is not observed (TITANTRACE_GPU_PROGRESS=off), so whether the call is
+over is not known.
 
 Processes: running, stopped (SIGSTOP or a debugger), silent (no heartbeat for 5 s), zombie, dead, crashed, exited.
 

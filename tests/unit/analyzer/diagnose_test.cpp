@@ -138,7 +138,7 @@ TEST_CASE("the rank without a dump is the suspect when all others arrived") {
     CHECK(played.run.missing_ranks == ranks({2}));
     bool warned = false;
     for (const auto& warning : played.diagnosis.warnings) {
-        warned |= warning.kind == "missing_dump" && warning.ranks == ranks({2});
+        warned |= warning.kind == titan::analyzer::WarningKind::kMissingDump && warning.ranks == ranks({2});
     }
     CHECK(warned);
 }

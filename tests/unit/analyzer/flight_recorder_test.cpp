@@ -129,11 +129,11 @@ TEST_CASE("states") {
     CHECK(process.members[0].finished == 2);
     const Process blind = process_of(dump_text(entry("nccl:all_reduce", 1, 0, "scheduled")));
     CHECK(blind.entries[0].device == DeviceState::kUnknown);
-    CHECK(blind.source.reason != "timeout");
+    CHECK(blind.source.reason != titan::format::DumpReason::kTimeout);
     const Process late =
         process_of(dump_text(R"({"profiling_name": "nccl:x", "collective_seq_id": 1, "state": "scheduled",
                                                  "retired": true, "timeout_ms": 1000})"));
-    CHECK(late.source.reason == "timeout");
+    CHECK(late.source.reason == titan::format::DumpReason::kTimeout);
     CHECK(late.timeout_ns == 1'000'000'000);
 }
 

@@ -39,7 +39,7 @@ Scenario sleeping_job(ScenarioOptions options, int culprit = 3, int ranks = 4) {
 
 bool warns(const Run& run, const std::string& kind, const std::string& part = "") {
     for (const Warning& warning : run.warnings) {
-        if (warning.kind == kind && warning.summary.find(part) != std::string::npos) {
+        if (name_of(warning.kind) == kind && warning.summary.find(part) != std::string::npos) {
             return true;
         }
     }
@@ -150,7 +150,7 @@ TEST_CASE("ten thousand empty files are one line") {
     CHECK(warns(*run, "damaged_file", "10,000 empty files"));
     size_t damage = 0;
     for (const Warning& warning : run->warnings) {
-        damage += warning.kind == "damaged_file" ? 1 : 0;
+        damage += warning.kind == WarningKind::kDamagedFile ? 1 : 0;
     }
     CHECK(damage == 1);
 }

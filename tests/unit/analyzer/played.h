@@ -46,7 +46,7 @@ inline Run run_of(Scenario& job, const std::set<int>& without = {}, const std::s
         }
         analyzer::OpenedSource opened;
         opened.source.label = "rank" + std::to_string(rank);
-        opened.source.reason = reason;
+        opened.source.reason = analyzer::reason_named(reason);
         opened.image = *format::RingImage::open(job.ring(rank).bytes());
         opened.now_ticks = opened.seen_ticks = job.now_ticks(rank);
         opened.liveness = liveness_of(job, rank);

@@ -56,7 +56,7 @@ std::string warning_of(const std::string& path) {
     const auto run = analyzer::load_run(options);
     REQUIRE(run);
     for (const analyzer::Warning& warning : run->warnings) {
-        if (warning.kind == "overcommitted_host") {
+        if (warning.kind == analyzer::WarningKind::kOvercommittedHost) {
             return warning.summary;
         }
     }
@@ -80,7 +80,7 @@ TEST_CASE("a straggler on an overcommitted host is possible at most") {
     const auto crowded = findings_of(run);
     REQUIRE(crowded.size() == 1);
     CHECK(crowded.front().confidence == Confidence::kPossible);
-    CHECK(tells(crowded.front(), "are overcommitted: threads of rank 6 were ready and without a processor for 38%"));
+    CHECK(tells(crowded.front(), "are overcommitted: threads of rank 6 waited for a processor for 38%"));
     CHECK(tells(crowded.front(), "load average 40.0 on 16 processors"));
 
     run.processes[6].processors = delayed(100, 1);

@@ -48,7 +48,7 @@ bool has_nobody_to_compare(const RandomRun& run) {
 
 bool warns_of(const Diagnosis& diagnosis, const char* kind) {
     return std::any_of(diagnosis.warnings.begin(), diagnosis.warnings.end(),
-                       [&](const auto& warning) { return warning.kind == kind; });
+                       [&](const auto& warning) { return name_of(warning.kind) == kind; });
 }
 
 // Right: the kind and exactly the ranks. Undecidable: it says so, is not sure, and does not leave the culprit out.

@@ -61,6 +61,13 @@ TEST_CASE("the JSON has the fields that others rely on") {
     CHECK(finding["op"] == "all_gather");
     CHECK(finding["evidence"].size() >= 2);
     CHECK(finding["rank_state"].contains("3"));
+    REQUIRE(finding["culprits"].size() == 1);
+    const json& culprit = finding["culprits"][0];
+    CHECK(culprit["rank"] == 3);
+    CHECK(culprit["pid"] == played.run.processes[3].pid);
+    CHECK(culprit["host"] == "node-0");
+    CHECK(culprit["status"] == "alive");
+    CHECK(culprit["top_frame"].is_null());
 }
 
 TEST_CASE("a healthy run has no verdict") {
@@ -236,7 +243,7 @@ TEST_CASE("what is next can be pasted, and counts of dumps accuse nobody") {
     CHECK(contains(outline_text(played.run), "8 of 8 ranks on host node-0; records: 8 by their own watchdog"));
     Run run = played.run;
     for (const auto& row : titan::format::rows_of(titan::format::DumpReason{})) {
-        run.processes.front().source.reason = row.name;
+        run.processes.front().source.reason = row.value;
         CHECK_FALSE(contains(outline_text(run), "unknown reason"));
     }
     run.communicators.front().name = "0";

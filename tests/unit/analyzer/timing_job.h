@@ -15,7 +15,7 @@ inline analyzer::Run run_of(synth::TimedJob& job) {
     for (int rank = 0; rank < job.size(); ++rank) {
         analyzer::OpenedSource opened;
         opened.source.label = "rank" + std::to_string(rank);
-        opened.source.reason = "signal";
+        opened.source.reason = format::DumpReason::kSignal;
         opened.image = *format::RingImage::open(job.ring(rank).bytes());
         opened.now_ticks = job.now_ticks(rank);
         opened.liveness = analyzer::Liveness::kAlive;

@@ -285,7 +285,7 @@ class Judge {
     void warns(const Words& words, const std::string& text) {
         const auto& all = played_.diagnosis.warnings;
         CHECK(std::any_of(all.begin(), all.end(), [&](const auto& warning) {
-            return warning.kind == words.at(1) &&
+            return name_of(warning.kind) == words.at(1) &&
                    (words.size() < 3 || says(warning.summary, text.substr(words[1].size() + 1)));
         }));
     }

@@ -137,7 +137,7 @@ TEST_CASE("stack, memo and frames") {
     CHECK(refuses(".", "nothing on the stack"));
     CHECK(refuses("h\x00."s, "never remembered"));
     CHECK(refuses("q\x00."s, "nothing on the stack"));
-    CHECK(refuses("Nr\xFF\xFF\xFF\xFF.", "out of all proportion"));
+    CHECK(refuses("Nr\xFF\xFF\xFF\xFF.", "far above the count"));
     CHECK(refuses("Np-1\n.", "cannot be read"));
     CHECK(refuses("\x80\x06N.", "newer protocol"));
     CHECK(refuses("\x95\xFF\x00\x00\x00\x00\x00\x00\x00N."s, "ends inside"));
