@@ -98,7 +98,7 @@ Result<ProcessRecords> RecordReader::open(const Process& process) {
     if (process.source.is_digest) {
         return format::Error("digests do not hold all calls in full");
     }
-    ProcessRecords records(run_, process, symbols_);
+    ProcessRecords records(run_, process);
     if (process.source.is_flight_recorder) {
         Result<fr::Dump> dump = read_flight_recorder(process.source, scratch_);
         if (!dump) {

@@ -101,14 +101,12 @@ class ProcessRecords {
 
   private:
     friend class RecordReader;
-    ProcessRecords(const Run& run, const Process& process, Symbols& symbols)
-        : run_(run), process_(process), symbols_(symbols) {}
+    ProcessRecords(const Run& run, const Process& process) : run_(run), process_(process) {}
 
     const OpenedSource& opened() const { return std::get<OpenedSource>(bytes_); }
 
     const Run& run_;
     const Process& process_;
-    Symbols& symbols_;
     std::variant<OpenedSource, format::fr::Dump> bytes_;
     std::unique_ptr<CallSites> sites_;
 };

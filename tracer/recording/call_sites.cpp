@@ -17,6 +17,9 @@ using python::Frame;
 
 static_assert(format::kCallStackRows <= UINT16_MAX);  // CapturedCall::stack
 constexpr uint64_t kMaxProbes = 32;
+// Fuller tables make long searches.
+constexpr uint64_t kMostStacks = uint64_t{format::kCallStackRows} / 4 * 3;
+constexpr uint64_t kMostPlaces = uint64_t{format::kCallPlaceRows} / 4 * 3;
 constexpr uint64_t kSeed = 0x7469746E73697465;
 constexpr uint64_t kNativeSeed = 0x6E61746976657075;
 
@@ -174,7 +177,7 @@ uint32_t CallSites::intern(const Gathered& stack) {
         uint64_t found = std::atomic_ref(record.hash).load(std::memory_order_relaxed);
         if (found == 0) {
             const std::atomic_ref<uint64_t> rows(cursor(CallSiteTable::kStacks).head);
-            if (rows.load(std::memory_order_relaxed) >= format::kCallStackRows / 4 * 3) {
+            if (rows.load(std::memory_order_relaxed) >= kMostStacks) {
                 return lose();
             }
             if (std::atomic_ref(record.hash).compare_exchange_strong(found, stack.hash, std::memory_order_relaxed)) {
@@ -235,7 +238,7 @@ uint32_t CallSites::place_of(uint64_t key, const Fill& fill) {
         uint64_t found = std::atomic_ref(place.key).load(std::memory_order_relaxed);
         if (found == 0) {
             const std::atomic_ref<uint64_t> rows(cursor(CallSiteTable::kPlaces).head);
-            if (rows.load(std::memory_order_relaxed) >= format::kCallPlaceRows / 4 * 3) {
+            if (rows.load(std::memory_order_relaxed) >= kMostPlaces) {
                 return 0;
             }
             if (std::atomic_ref(place.key).compare_exchange_strong(found, key, std::memory_order_relaxed)) {
