@@ -24,8 +24,8 @@ std::string too_few_text(const Run& run, const std::vector<Finding>& left_out) {
     if (left_out.empty()) {
         return text + ": the records that exist show nothing wrong; about the other ranks nothing is known";
     }
-    const std::vector<std::string>& evidence = left_out.front().evidence;
-    return text + (evidence.empty() ? std::string() : ": " + evidence.front()) +
+    const std::vector<Sentence>& evidence = left_out.front().evidence;
+    return text + (evidence.empty() ? std::string() : ": " + evidence.front().text()) +
            "; only the dumps of the others can show who is missing there";
 }
 

@@ -1,8 +1,6 @@
 // From a run to its findings: causes named, victims folded, the head one first.
 #include "diagnose.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,7 +9,6 @@
 #include "cannot_tell.h"
 #include "finders.h"
 #include "halted.h"
-#include "host/words.h"
 #include "host_threads.h"
 #include "host_wait.h"
 #include "layout.h"
@@ -41,8 +38,8 @@ void doubt_waits_of_ranks_that_skipped(std::vector<Finding>& findings) {
         const bool only_they_wait =
             !finding.waiting.empty() && std::all_of(finding.waiting.begin(), finding.waiting.end(),
                                                     [&](int rank) { return skippers.contains(rank); });
-        finding.doubt(only_they_wait, fmt::format("whether {} was to make this call at all: it skipped another one",
-                                                  ranks_text(finding.waiting)));
+        finding.doubt(only_they_wait, say("whether {} was to make this call at all: it skipped another one",
+                                          ranks_fact(finding.waiting)));
     }
 }
 
@@ -86,11 +83,9 @@ void add_timing(const Run& run, Diagnosis& diagnosis) {
 void add_places(const Run& run, std::vector<Finding>& findings) {
     for (Finding& finding : findings) {
         if (finding.kind != FindingKind::kSlowCollective) {  // which is of several communicators, and names their ranks
-            finding.summary = with_members(finding.summary, run, finding.communicator);
+            add_members(run, finding.communicator, finding.summary);
         }
-        if (run.layout != nullptr) {
-            finding.summary = with_places(finding.summary, finding.ranks, *run.layout);
-        }
+        add_places(run, finding.ranks, finding.summary);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "finding.h"
+#include "sentence.h"
 #include "wait_graph.h"
 
 namespace titan::analyzer {
@@ -16,11 +17,11 @@ struct Culprits {
 };
 
 // "all_reduce #41 on dp:0", "recv #5 from rank 2 to rank 3 on pp:0", "the creation of dp:0".
-std::string node_text(const Run& run, const WaitNode& node);
-std::string waiting_text(const Run& run, const WaitNode& node);
+Sentence node_fact(const Run& run, const WaitNode& node);
+Sentence waiting_fact(const Run& run, const WaitNode& node);
 std::vector<int> waiting_ranks(const Run& run, const WaitNode& node);
 // Known global ranks as ranges, the rest by their rank in the communicator.
-std::string absent_text(const std::vector<Absence>& absences);
+Sentence absent_fact(const std::vector<Absence>& absences);
 
 // What of the work ahead of a blocked call blocks it: the only piece, or the only one that no rank has run before.
 struct BlockedBy {
@@ -49,6 +50,6 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
 void add_replay_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding);
 // Where the calls of a rank left step with the others', judged by the step numbers of the calls. Empty when they did
 // not.
-std::string shift_by_step_text(const Run& run, uint32_t communicator, MemberRef suspect);
+Sentence shift_by_step_text(const Run& run, uint32_t communicator, MemberRef suspect);
 
 }  // namespace titan::analyzer

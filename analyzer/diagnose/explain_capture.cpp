@@ -30,7 +30,7 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
     for (const Absence& absence : absences) {
         captured.push_back(absence.global_rank);
     }
-    const std::string what = node_text(run, node);
+    const Sentence what = node_fact(run, node);
     const std::string how = waiter == nullptr || waiter->entry->replay == 0 ? "eagerly" : "by launching a graph";
     const Entry* capture = find_capture(run, node, absences.front());
     const std::string graph = capture == nullptr || capture->graph == 0 ? std::string("a CUDA graph")
@@ -39,12 +39,12 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
                                          duration_text(longest_wait_ns(node)));
     if (captured.size() > waiting.size() && !waiting.empty()) {
         // The few are called wrong, as everywhere.
-        finding.summary = fmt::format("{} ran {} {} where {} captured it into a graph and did not launch that; {}",
-                                      ranks_text(waiting), what, how, ranks_text(captured), wait);
+        finding.summary = say("{} ran {} {} where {} captured it into a graph and did not launch that; {}",
+                              ranks_fact(waiting), what, how, ranks_fact(captured), wait);
         finding.ranks = waiting;
     } else {
-        finding.summary = fmt::format("{} captured {} into {} and never launched that graph, where {} ran it {}; {}",
-                                      ranks_text(captured), what, graph, ranks_text(waiting), how, wait);
+        finding.summary = say("{} captured {} into {} and never launched that graph, where {} ran it {}; {}",
+                              ranks_fact(captured), what, graph, ranks_fact(waiting), how, wait);
     }
     for (const Absence& absence : absences) {
         const Process& process = run.process(absence.member);
@@ -53,11 +53,11 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
             continue;
         }
         const size_t calls = captured_calls(process, entry->graph);
-        finding.evidence.push_back(fmt::format(
-            "rank {}: {} ({}) was captured into graph {}, {} before its dump; no launch of that graph follows, and it "
-            "holds {} collective{}",
-            absence.global_rank, op_text(entry->kind), arguments_text(*entry), entry->graph,
-            duration_text(process.now_ns - entry->entered_ns), calls, calls == 1 ? "" : "s"));
+        finding.evidence.push_back(
+            say("{}: {} ({}) was captured into graph {}, {} before its dump; no launch of that graph follows, and it "
+                "holds {} collective{}",
+                rank_fact(absence.global_rank), op_text(entry->kind), arguments_text(*entry), entry->graph,
+                duration_fact(process.now_ns - entry->entered_ns), calls, calls == 1 ? "" : "s"));
     }
 }
 
@@ -66,22 +66,22 @@ void add_replay_evidence(const Run& run, const WaitNode& node, const Absence& ab
     if (waiter == nullptr || waiter->entry->replay == 0 || !absence.member.known()) {
         return;
     }
-    finding.evidence.push_back(fmt::format("rank {} ran it by {} (its own numbers)",
-                                           run.member(waiter->member).global_rank, replay_text(*waiter->entry)));
+    finding.evidence.push_back(say("{} ran it by {} (its own numbers)",
+                                   rank_fact(run.member(waiter->member).global_rank), replay_text(*waiter->entry)));
     const Process& process = run.process(absence.member);
     const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(),
                                    [](const Entry& entry) { return entry.replay != 0; });
     if (last == process.entries.rend()) {
         finding.evidence.push_back(
-            fmt::format("rank {}: no launch of a graph with collectives is recorded", absence.global_rank));
+            say("{}: no launch of a graph with collectives is recorded", rank_fact(absence.global_rank)));
         return;
     }
     finding.evidence.push_back(
-        fmt::format("rank {}: the newest launch of a graph with collectives is {}{}, {} before "
-                    "its dump",
-                    absence.global_rank, replay_text(*last),
-                    last->step >= 0 ? fmt::format(" in step {}", last->step) : std::string(),
-                    duration_text(process.now_ns - last->entered_ns)));
+        say("{}: the newest launch of a graph with collectives is {}{}, {} before "
+            "its dump",
+            rank_fact(absence.global_rank), replay_text(*last),
+            last->step >= 0 ? say(" in step {}", last->step) : std::string(),
+            duration_fact(process.now_ns - last->entered_ns)));
 }
 
 }  // namespace titan::analyzer

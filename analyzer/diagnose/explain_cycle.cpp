@@ -1,5 +1,4 @@
 // Words for rings of waits: the steps around it, and one sentence.
-#include <fmt/format.h>
 
 #include "explain.h"
 
@@ -12,18 +11,17 @@ int rank_of(const Run& run, const Edge& edge) {
 }
 
 // "rank 0 waits in tp:0 #5 for rank 1, which waits in dp:0 #7 for rank 0"; long ones are told by their beginning.
-std::string sentence(const std::vector<CycleStep>& cycle) {
+Sentence sentence(const std::vector<CycleStep>& cycle) {
     constexpr size_t kShownInFull = 4;
     constexpr size_t kShownOfLong = 2;
     const size_t told = cycle.size() <= kShownInFull ? cycle.size() : kShownOfLong;
-    std::string text = fmt::format("rank {}", cycle.front().rank);
+    Sentence text = rank_fact(cycle.front().rank);
     for (size_t i = 0; i < told; ++i) {
-        text +=
-            fmt::format("{} waits in {} for rank {}", i == 0 ? "" : ", which", cycle[i].waits_in, cycle[i].waits_for);
+        text += say("{} waits in {} for {}", i == 0 ? "" : ", which", cycle[i].waits_in, rank_fact(cycle[i].waits_for));
     }
     return told == cycle.size() ? text
-                                : text + fmt::format(", and so on: {} waits, the last of them for rank {}",
-                                                     cycle.size(), cycle.front().rank);
+                                : say("{}, and so on: {} waits, the last of them for {}", text, cycle.size(),
+                                      rank_fact(cycle.front().rank));
 }
 
 }  // namespace
@@ -32,12 +30,12 @@ void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edg
     constexpr size_t kShownWaits = 8;
     int rank = rank_of(run, cycle.back());
     for (const Edge& edge : cycle) {
-        finding.cycle.push_back({rank, node_text(run, graph.nodes[edge.from]), rank_of(run, edge)});
+        finding.cycle.push_back({rank, node_fact(run, graph.nodes[edge.from]), rank_of(run, edge)});
         rank = rank_of(run, edge);
     }
     finding.summary = sentence(finding.cycle);
     for (size_t i = 0; i < std::min(kShownWaits, cycle.size()); ++i) {
-        if (const std::string waiting = waiting_text(run, graph.nodes[cycle[i].from]); !waiting.empty()) {
+        if (const Sentence waiting = waiting_fact(run, graph.nodes[cycle[i].from]); !waiting.empty()) {
             finding.evidence.push_back(waiting);
         }
     }

@@ -1,8 +1,6 @@
 // Members that never came: who holds up a wait without being held up by anything.
 #include "finders.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -213,19 +211,19 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
     finding.ranks = ranks;
     sort_unique(finding.ranks);
     finding.confidence = Confidence::kLikely;
-    finding.summary = fmt::format(
+    finding.summary = say(
         "{} fell idle at the same time and are missing in several groups since: they are in something that is not "
         "recorded, such as the creation of a communicator, new_group or a store barrier, and one of them may not have "
         "come to it",
-        ranks_text(finding.ranks));
+        ranks_fact(finding.ranks));
     for (const uint32_t node : nodes) {
         explained.is_cause[node] = true;
-        if (const std::string waiting = waiting_text(evidence.run, evidence.graph.nodes[node]); !waiting.empty()) {
+        if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[node]); !waiting.empty()) {
             finding.evidence.push_back(waiting);
         }
     }
     finding.would_confirm.push_back(
-        fmt::format("stacks of {}: this recorder does not show what they do", ranks_text(finding.ranks)));
+        say("stacks of {}: this recorder does not show what they do", ranks_fact(finding.ranks)));
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }
@@ -240,9 +238,9 @@ void name_both_sides(const Evidence& evidence, const std::vector<Absence>& absen
         finding.ranks.push_back(waiter);
         finding.confidence = Confidence::kPossible;
         finding.evidence.push_back(
-            fmt::format("or rank {} made one call too many, or skipped another one: the record cannot show which of "
-                        "the two is wrong",
-                        waiter));
+            say("or {} made one call too many, or skipped another one: the record cannot show which of "
+                "the two is wrong",
+                rank_fact(waiter)));
     }
     sort_unique(finding.ranks);
 }
@@ -289,9 +287,9 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
         }
         for (const uint32_t node : nodes) {
             explained.is_cause[node] = true;
-            if (const std::string waiting = waiting_text(evidence.run, evidence.graph.nodes[node]);
+            if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[node]);
                 node != primary && !waiting.empty()) {
-                finding.evidence.push_back("also: " + waiting);
+                finding.evidence.push_back(say("also: {}", waiting));
             }
         }
         doubt_absence(evidence.run, culprits, finding);

@@ -1,12 +1,9 @@
 // A rank that is alone in the creation of a communicator while others wait for it.
 #include "finders.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "explain.h"
-#include "host/words.h"
 #include "host_threads.h"
 #include "skipped_call.h"
 
@@ -50,19 +47,19 @@ void report_alone_in_creation(const Evidence& evidence, Explained& explained, st
     Finding finding = evidence.finding_at(pair ? FindingKind::kP2pUnmatched : FindingKind::kRankNotArrived, owed);
     finding.ranks = {rank};
     finding.confidence = Confidence::kPossible;
-    finding.summary = fmt::format(
-        "rank {} is in {}, which nobody else comes to, while {} wait{} for it in {}", rank,
-        node_text(evidence.run, evidence.graph.nodes[index]), ranks_text(waiting_ranks(evidence.run, missed)),
-        waiting_ranks(evidence.run, missed).size() == 1 ? "s" : "", node_text(evidence.run, missed));
+    finding.summary =
+        say("{} is in {}, which nobody else comes to, while {} wait{} for it in {}", rank_fact(rank),
+            node_fact(evidence.run, evidence.graph.nodes[index]), ranks_fact(waiting_ranks(evidence.run, missed)),
+            waiting_ranks(evidence.run, missed).size() == 1 ? "s" : "", node_fact(evidence.run, missed));
     for (const uint32_t place : {owed, index}) {
         explained.nodes[place] = explained.is_cause[place] = true;
-        if (const std::string waiting = waiting_text(evidence.run, evidence.graph.nodes[place]); !waiting.empty()) {
+        if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[place]); !waiting.empty()) {
             finding.evidence.push_back(waiting);
         }
     }
     finding.evidence.emplace_back("all other ranks are held in calls of their own, none in that creation");
     finding.would_confirm.push_back(
-        fmt::format("the program: which ranks rank {} expects there; another rank may have skipped its side", rank));
+        say("the program: which ranks {} expects there; another rank may have skipped its side", rank_fact(rank)));
     evidence.add_victims({owed, index}, finding);
     findings.push_back(std::move(finding));
 }

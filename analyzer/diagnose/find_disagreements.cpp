@@ -1,13 +1,10 @@
 // Members that disagree at one sequence number: each disagreement is a cause by itself, and explains waits.
 #include "finders.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "captures.h"
 #include "explain.h"
-#include "host/words.h"
 #include "run_text.h"
 #include "skipped_call.h"
 #include "uncertainty.h"
@@ -62,18 +59,17 @@ void call_a_capture_by_its_name(const Evidence& evidence, const Mismatch& mismat
     }
     const Process& process = evidence.run.process(mismatch.culprits.front());
     finding.kind = FindingKind::kCaptureMismatch;
-    finding.summary = fmt::format(
-        "{} captured {} into graph {} and never launched that graph, where {} ran it; its next call on the "
-        "communicator "
-        "meets the others there",
-        ranks_text(finding.ranks),
-        call_text(evidence.run.communicators[mismatch.communicator], right->kind, mismatch.sequence), capture->graph,
-        ranks_text({evidence.run.member(reporter).global_rank}));
+    finding.summary =
+        say("{} captured {} into graph {} and never launched that graph, where {} ran it; its next call on the "
+            "communicator "
+            "meets the others there",
+            ranks_fact(finding.ranks), call_fact(evidence.run, mismatch.communicator, right->kind, mismatch.sequence),
+            capture->graph, ranks_fact({evidence.run.member(reporter).global_rank}));
     finding.evidence.push_back(
-        fmt::format("rank {}: {} ({}) was captured into graph {}, {} before its dump; no launch "
-                    "of that graph follows",
-                    evidence.run.member(mismatch.culprits.front()).global_rank, op_text(capture->kind),
-                    arguments_text(*capture), capture->graph, duration_text(process.now_ns - capture->entered_ns)));
+        say("{}: {} ({}) was captured into graph {}, {} before its dump; no launch "
+            "of that graph follows",
+            rank_fact(evidence.run.member(mismatch.culprits.front()).global_rank), op_text(capture->kind),
+            arguments_text(*capture), capture->graph, duration_fact(process.now_ns - capture->entered_ns)));
 }
 
 // Where rings lost unfinished calls nobody is seen to wait in it: that nobody finished it must do.
@@ -135,7 +131,7 @@ void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, 
             "it is ahead on the streams of the ranks that wait, and whether the GPUs got past it is not recorded");
         for (const uint32_t node : nodes) {
             explained.nodes[node] = true;
-            finding.evidence.push_back(waiting_text(evidence.run, evidence.graph.nodes[node]));
+            finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[node]));
         }
         evidence.add_victims(nodes, finding);
     }
@@ -156,9 +152,9 @@ void find_disagreements(const Evidence& evidence, Explained& explained, std::vec
         for (const MemberRef ref : mismatch.culprits) {
             finding.ranks.push_back(evidence.run.member(ref).global_rank);
         }
-        const std::string shift = mismatch.culprits.empty() ? std::string()
-                                                            : shift_by_step_text(evidence.run, mismatch.communicator,
-                                                                                 mismatch.culprits.front());
+        const Sentence shift = mismatch.culprits.empty()
+                                   ? Sentence()
+                                   : shift_by_step_text(evidence.run, mismatch.communicator, mismatch.culprits.front());
         if (!shift.empty()) {
             finding.evidence.push_back(shift);
         }
@@ -173,7 +169,7 @@ void find_disagreements(const Evidence& evidence, Explained& explained, std::vec
         const std::vector<uint32_t> nodes = nodes_explained_by(evidence, mismatch);
         for (const uint32_t node : nodes) {
             explained.nodes[node] = true;
-            if (const std::string waiting = waiting_text(evidence.run, evidence.graph.nodes[node]); !waiting.empty()) {
+            if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[node]); !waiting.empty()) {
                 finding.evidence.push_back(waiting);
             }
         }

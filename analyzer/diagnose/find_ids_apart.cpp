@@ -50,12 +50,11 @@ void add_ids_apart(const Evidence& evidence, Explained& explained, std::vector<F
         if (maker == nodes.end() || index != *maker) {
             finding.ranks.insert(finding.ranks.end(), ranks.begin(), ranks.end());
         }
-        finding.evidence.push_back(waiting_text(run, node));
+        finding.evidence.push_back(waiting_fact(run, node));
         explained.nodes[index] = explained.is_cause[index] = true;
     }
     sort_unique(finding.ranks);
-    finding.summary =
-        fmt::format("{} never ends: it is made by{}", node_text(run, evidence.graph.nodes[nodes.front()]), sides);
+    finding.summary = say("{} never ends: it is made by{}", node_fact(run, evidence.graph.nodes[nodes.front()]), sides);
     finding.doubt(true,
                   "where each rank has its ncclUniqueId from: a store that outlives a restart may hand out that of the "
                   "attempt before; two groups of one name, made in opposite orders, would look the same");

@@ -2,12 +2,9 @@
 // stands for.
 #include "finders.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "explain.h"
-#include "host/words.h"
 #include "match.h"
 #include "skipped_call.h"
 
@@ -109,21 +106,22 @@ void find_misdirected(const Evidence& evidence, Explained& explained, std::vecto
         Finding finding = evidence.finding_at(FindingKind::kP2pUnmatched, index);
         finding.ranks = {rank};
         finding.confidence = Confidence::kLikely;
-        finding.summary = fmt::format(
-            "rank {} made {}, which rank {} does not expect; in earlier steps it {} {} here, which {} for {}", rank,
-            node_text(evidence.run, node), peer.global_rank, sends ? "sent to" : "received from", ranks_text(usual),
-            usual.size() == 1 ? "waits" : "wait", node_text(evidence.run, evidence.graph.nodes[meant]));
+        finding.summary =
+            say("{} made {}, which {} does not expect; in earlier steps it {} {} here, which {} for {}",
+                rank_fact(rank), node_fact(evidence.run, node), rank_fact(peer.global_rank),
+                sends ? "sent to" : "received from", ranks_fact(usual), usual.size() == 1 ? "waits" : "wait",
+                node_fact(evidence.run, evidence.graph.nodes[meant]));
         for (const uint32_t place : {index, meant}) {
             explained.nodes[place] = explained.is_cause[place] = true;
-            if (const std::string waiting = waiting_text(evidence.run, evidence.graph.nodes[place]); !waiting.empty()) {
+            if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[place]); !waiting.empty()) {
                 finding.evidence.push_back(waiting);
             }
         }
         finding.evidence.push_back(
-            fmt::format("rank {} has not made its half, and does what it always did there", peer.global_rank));
-        finding.would_confirm.push_back(fmt::format(
-            "the program: that rank {} means another peer is inferred from the order of its earlier calls alone",
-            rank));
+            say("{} has not made its half, and does what it always did there", rank_fact(peer.global_rank)));
+        finding.would_confirm.push_back(
+            say("the program: that {} means another peer is inferred from the order of its earlier calls alone",
+                rank_fact(rank)));
         evidence.add_victims({index, meant}, finding);
         findings.push_back(std::move(finding));
     }

@@ -1,8 +1,6 @@
 // Who waits where all others went another way: it skipped a call before, or made one too many.
 #include "finders.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
@@ -16,8 +14,8 @@ namespace {
 
 void add_vote(const Run& run, const WaitNode& node, const SkippedCall& skip, int rank, Finding& finding) {
     const OrderVote vote = vote_on_order(run, {node.communicator, node.sequence}, {skip.communicator, skip.sequence});
-    finding.evidence.push_back(fmt::format("{} of {} ranks that make such calls have the order of rank {}",
-                                           vote.a_first.size(), vote.voters(), rank));
+    finding.evidence.push_back(say("{} of {} ranks that make such calls have the order of {}", vote.a_first.size(),
+                                   vote.voters(), rank_fact(rank)));
 }
 
 // Do the others wait on that very communicator for the waiter's half of sends and receives? Then it called another
@@ -68,18 +66,17 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
                                       evidence.run.process(skip.waiter).members.end(),
                                       [&](const Member& member) { return member.communicator == skip.communicator; }),
                         skip.sequence);
-        const std::string call =
-            call_text(evidence.run.communicators[skip.communicator], later ? later->kind : OpKind{}, skip.sequence);
+        const Sentence call = call_fact(evidence.run, skip.communicator, later ? later->kind : OpKind{}, skip.sequence);
         const bool other_call = is_met_by_messages(evidence, node, skip.waiter);
         Finding finding =
             evidence.finding_at(other_call ? FindingKind::kOpMismatch : FindingKind::kOrderInversion, index);
         finding.ranks = {waiter.global_rank};
         finding.confidence = Confidence::kLikely;
-        finding.summary = fmt::format("rank {} waits in {} and issued {} after it; {} issued {} without it: rank {} {}",
-                                      waiter.global_rank, node_text(evidence.run, node), call, ranks_text(others), call,
-                                      waiter.global_rank,
-                                      other_call ? "called it where they wait for its sends and receives"
-                                                 : "skipped a call before, or made one too many");
+        finding.summary =
+            say("{} waits in {} and issued {} after it; {} issued {} without it: {} {}", rank_fact(waiter.global_rank),
+                node_fact(evidence.run, node), call, ranks_fact(others), call, rank_fact(waiter.global_rank),
+                other_call ? "called it where they wait for its sends and receives"
+                           : "skipped a call before, or made one too many");
         if (node.kind == WaitKind::kCollective) {
             add_vote(evidence.run, node, skip, waiter.global_rank, finding);
         }
@@ -93,7 +90,7 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
             if (follows || odd_too) {
                 nodes.push_back(other);
                 explained.nodes[other] = explained.is_cause[other] = true;
-                if (const std::string waiting = waiting_text(evidence.run, there); !waiting.empty()) {
+                if (const Sentence waiting = waiting_fact(evidence.run, there); !waiting.empty()) {
                     finding.evidence.push_back(waiting);
                 }
             }

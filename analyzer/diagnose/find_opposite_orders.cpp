@@ -2,8 +2,6 @@
 // other, yet two communicators whose calls a GPU runs one after the other never end then.
 #include "finders.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -45,12 +43,12 @@ void add_opposite_order(const Evidence& evidence, Explained& explained, std::vec
     Finding finding = evidence.finding_at(FindingKind::kOrderInversion, evidence.since(a) <= evidence.since(b) ? a : b);
     const std::vector<int> one = ranks(a_first);
     const std::vector<int> other = ranks(b_first);
-    const std::string first = node_text(evidence.run, evidence.graph.nodes[a]);
-    const std::string second = node_text(evidence.run, evidence.graph.nodes[b]);
-    finding.summary = fmt::format("{} issued {} before {}, {} the other way round; neither finishes", ranks_text(one),
-                                  first, second, ranks_text(other));
-    finding.evidence.push_back(waiting_text(evidence.run, evidence.graph.nodes[a]));
-    finding.evidence.push_back(waiting_text(evidence.run, evidence.graph.nodes[b]));
+    const Sentence first = node_fact(evidence.run, evidence.graph.nodes[a]);
+    const Sentence second = node_fact(evidence.run, evidence.graph.nodes[b]);
+    finding.summary = say("{} issued {} before {}, {} the other way round; neither finishes", ranks_fact(one), first,
+                          second, ranks_fact(other));
+    finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[a]));
+    finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[b]));
     const OrderVote vote =
         vote_on_order(evidence.run, {evidence.graph.nodes[a].communicator, evidence.graph.nodes[a].sequence},
                       {evidence.graph.nodes[b].communicator, evidence.graph.nodes[b].sequence});
@@ -61,7 +59,7 @@ void add_opposite_order(const Evidence& evidence, Explained& explained, std::vec
         finding.evidence.push_back(order_of_few_text(finding.ranks, vote));
     } else if (one_changed != other_changed) {
         finding.ranks = one_changed ? one : other;
-        finding.evidence.push_back(ranks_text(finding.ranks) + " made these calls in the other order before");
+        finding.evidence.push_back(say("{} made these calls in the other order before", ranks_fact(finding.ranks)));
     } else {
         finding.ranks = one;
         finding.ranks.insert(finding.ranks.end(), other.begin(), other.end());

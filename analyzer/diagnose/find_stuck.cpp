@@ -1,8 +1,6 @@
 // What is left when everybody came: calls that do not finish.
 #include "finders.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -55,10 +53,10 @@ void add_stuck_in_lost_calls(const Evidence& evidence, std::vector<Finding>& fin
         largest = process != nullptr && (largest == nullptr || process->overwritten > largest->overwritten) ? process
                                                                                                             : largest;
     }
-    finding.summary = fmt::format(
-        "the rings are too small: calls that had not finished are overwritten, and {} may hang in one of those; in "
-        "which, and for whom, is undecidable; the oldest that is left is {}",
-        ranks_text(finding.ranks), node_text(evidence.run, evidence.graph.nodes[oldest]));
+    finding.summary =
+        say("the rings are too small: calls that had not finished are overwritten, and {} may hang in one of those; in "
+            "which, and for whom, is undecidable; the oldest that is left is {}",
+            ranks_fact(finding.ranks), node_fact(evidence.run, evidence.graph.nodes[oldest]));
     if (largest != nullptr) {
         finding.would_confirm.push_back(larger_ring_text(*largest) +
                                         ", among them unfinished ones that it may hang in");
@@ -67,12 +65,12 @@ void add_stuck_in_lost_calls(const Evidence& evidence, std::vector<Finding>& fin
         finding.ranks.insert(finding.ranks.end(), evidence.run.missing_ranks.begin(), evidence.run.missing_ranks.end());
         sort_unique(finding.ranks);
         finding.summary +=
-            fmt::format("; {} left no dump and may be the cause as well", ranks_text(evidence.run.missing_ranks));
+            say("; {} left no dump and may be the cause as well", ranks_fact(evidence.run.missing_ranks));
         finding.would_confirm.push_back(missing_dumps_text(evidence.run.missing_ranks, {}));
     }
     constexpr size_t kShownWaits = 8;
     for (size_t i = 0; i < std::min(kShownWaits, nodes.size()); ++i) {
-        if (const std::string text = waiting_text(evidence.run, evidence.graph.nodes[nodes[i]]); !text.empty()) {
+        if (const Sentence text = waiting_fact(evidence.run, evidence.graph.nodes[nodes[i]]); !text.empty()) {
             finding.evidence.push_back(text);
         }
     }
@@ -98,14 +96,14 @@ void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, 
         const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[node]);
         finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
         if (finding.evidence.size() < kShownCalls) {
-            finding.evidence.push_back(waiting_text(evidence.run, evidence.graph.nodes[node]));
+            finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[node]));
         }
     }
     sort_unique(finding.ranks);
-    finding.summary = fmt::format(
+    finding.summary = say(
         "{} wait for their GPUs, and which call does not finish is not recorded: {}, or another one since their last "
         "wait",
-        ranks_text(finding.ranks), node_text(evidence.run, evidence.graph.nodes[oldest]));
+        ranks_fact(finding.ranks), node_fact(evidence.run, evidence.graph.nodes[oldest]));
     finding.would_confirm.emplace_back("TITANTRACE_GPU_PROGRESS=writes: how far each stream got is not recorded");
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));

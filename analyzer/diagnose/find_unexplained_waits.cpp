@@ -1,8 +1,6 @@
 // A call on record has waited for nearly its whole timeout, and nothing above explains it.
 #include "finders.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "causes.h"
@@ -32,12 +30,12 @@ void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, 
     for (const uint32_t node : nodes) {
         const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[node]);
         finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
-        finding.evidence.push_back(waiting_text(evidence.run, evidence.graph.nodes[node]));
+        finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[node]));
     }
     sort_unique(finding.ranks);
     finding.summary =
-        fmt::format("{} {} in {} for nearly the whole timeout; the record does not show why", ranks_text(finding.ranks),
-                    is_plural(finding.ranks) ? "wait" : "waits", node_text(evidence.run, evidence.graph.nodes[oldest]));
+        say("{} {} in {} for nearly the whole timeout; the record does not show why", ranks_fact(finding.ranks),
+            is_plural(finding.ranks) ? "wait" : "waits", node_fact(evidence.run, evidence.graph.nodes[oldest]));
     finding.would_confirm.emplace_back("dumps of all ranks, made at one time");
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));

@@ -2,8 +2,6 @@
 // that.
 #include "halted.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
@@ -20,15 +18,15 @@ bool names(const std::vector<int>& ranks, const Halted& halted) {
     return std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return halted.contains(rank); });
 }
 
-std::string halted_text(const Halted& halted) {
+Sentence halted_text(const Halted& halted) {
     std::map<Halt, std::vector<int>> by_halt;
     for (const auto& [rank, process] : halted) {
         by_halt[process->ending.halt].push_back(rank);
     }
-    std::string text;
+    Sentence text;
     for (const auto& [halt, ranks] : by_halt) {
-        text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", ranks_text(ranks), ranks.size() == 1 ? "is" : "are",
-                            halt_text(halt));
+        text += say("{}{} {} {}", text.empty() ? "" : ", ", ranks_fact(ranks), ranks.size() == 1 ? "is" : "are",
+                    halt_text(halt));
     }
     return text;
 }
@@ -38,9 +36,9 @@ void add_evidence_of_halt(const Halted& halted, Finding& finding) {
     size_t shown = 0;
     for (const auto& [rank, process] : halted) {
         if (shown++ < kShown) {
-            finding.evidence.push_back(fmt::format(
-                "the system says that rank {} (pid {}) is {}; its last sign of life is {} old", rank, process->pid,
-                halt_text(process->ending.halt), duration_text(process->now_ns - process->ending.seen_ns)));
+            finding.evidence.push_back(say("the system says that {} (pid {}) is {}; its last sign of life is {} old",
+                                           rank_fact(rank), process->pid, halt_text(process->ending.halt),
+                                           duration_fact(process->now_ns - process->ending.seen_ns)));
         }
     }
 }
@@ -53,7 +51,7 @@ void take_over(Finding&& other, Finding& finding) {
         finding.since_ns = other.since_ns;
     }
     finding.since_ns = std::min(finding.since_ns, other.since_ns);
-    finding.evidence.push_back("what follows from it: " + other.summary);
+    finding.evidence.push_back(say("because of that: {}", other.summary));
     std::move(other.evidence.begin(), other.evidence.end(), std::back_inserter(finding.evidence));
     finding.victims.insert(finding.victims.end(), other.victims.begin(), other.victims.end());
     finding.victims.insert(finding.victims.end(), other.ranks.begin(), other.ranks.end());
@@ -99,9 +97,9 @@ void name_the_halted(const Run& run, Diagnosis& diagnosis) {
     sort_unique(finding.victims);
     std::erase_if(finding.victims, [&](int rank) { return halted.contains(rank); });
     const size_t waiting = finding.victims.size();
-    finding.summary = halted_text(halted) + (waiting == 0 ? "; no other rank is known to wait yet"
-                                                          : fmt::format("; {} {}", ranks_text(finding.victims),
-                                                                        waiting == 1 ? "waits" : "wait"));
+    finding.summary = halted_text(halted);
+    finding.summary += waiting == 0 ? "; no other rank is known to wait yet"
+                                    : say("; {} {}", ranks_fact(finding.victims), waiting == 1 ? "waits" : "wait");
     findings.push_back(std::move(finding));
 }
 

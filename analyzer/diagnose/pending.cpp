@@ -1,8 +1,6 @@
 // Waits that are longer than usual and no hangs yet: what a dump that was asked for early shows.
 #include "steps.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "causes.h"
@@ -43,12 +41,12 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
     pending.waited_ns = longest_wait_ns(node);
     pending.hang_after_ns = hang_after_ns(evidence.run, node, evidence.options);
     constexpr size_t kHoursMinutesSeconds = 8;
-    pending.summary = fmt::format("{} {} in {} for {}: since {}, {}{}; reported as a hang after {}",
-                                  ranks_text(evidence.run, pending.ranks), is_plural(pending.ranks) ? "wait" : "waits",
-                                  node_text(evidence.run, node), absent_text(node.absent),
-                                  clock_text(pending.since_ns).substr(0, kHoursMinutesSeconds),
-                                  pending.ranks.size() == 1 ? "for " : "the longest for ",
-                                  duration_text(pending.waited_ns), duration_text(pending.hang_after_ns));
+    pending.summary =
+        say("{} {} in {} for {}: since {}, {}{}; reported as a hang after {}", ranks_fact(evidence.run, pending.ranks),
+            is_plural(pending.ranks) ? "wait" : "waits", node_fact(evidence.run, node), absent_fact(node.absent),
+            clock_text(pending.since_ns).substr(0, kHoursMinutesSeconds),
+            pending.ranks.size() == 1 ? "for " : "the longest for ", duration_fact(pending.waited_ns),
+            duration_fact(pending.hang_after_ns));
     return pending;
 }
 

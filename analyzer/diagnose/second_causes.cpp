@@ -1,15 +1,12 @@
 // Ranks that stand still beside the cause: the calls that they owe are queued behind others, so that no wait shows it.
 #include "steps.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <set>
 
 #include "causes.h"
 #include "explain.h"
-#include "host/words.h"
 #include "host_threads.h"
 #include "run_text.h"
 
@@ -106,10 +103,11 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
         finding.since_ns = owed->waiting.front().since_ns;
         finding.confidence = Confidence::kLikely;
         finding.summary =
-            fmt::format("rank {} is stuck, too, before {}: rank {} made that call {} ago, behind others", process.rank,
-                        node_text(evidence.run, *owed), peer, duration_text(longest_wait_ns(*owed)));
-        finding.would_confirm.push_back(fmt::format(
-            "stacks of rank {}: it may wait for the other ranks in something that is not recorded", process.rank));
+            say("{} is stuck, too, before {}: {} made that call {} ago, behind others", rank_fact(process.rank),
+                node_fact(evidence.run, *owed), rank_fact(peer), duration_fact(longest_wait_ns(*owed)));
+        finding.would_confirm.push_back(
+            say("stacks of {}: it may wait for the other ranks in something that is not recorded",
+                rank_fact(process.rank)));
         findings.push_back(std::move(finding));
     }
 }

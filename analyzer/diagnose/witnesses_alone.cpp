@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "host/words.h"
-
 namespace titan::analyzer {
 namespace {
 
@@ -87,11 +85,11 @@ Diagnosis diagnose_by_witnesses(const Run& run) {
     finding.kind = FindingKind::kRankDead;
     finding.ranks.assign(suspects.ranks.begin(), suspects.ranks.end());
     finding.confidence = suspects.confidence;
-    finding.summary = fmt::format("{} {}{}; no dump and no ring is there to confirm it", ranks_text(finding.ranks),
-                                  suspects.acted              ? ""
-                                  : finding.ranks.size() == 1 ? "is "
-                                                              : "are ",
-                                  suspects.why);
+    finding.summary = say("{} {}{}; no dump and no ring is there to confirm it", ranks_fact(finding.ranks),
+                          suspects.acted              ? ""
+                          : finding.ranks.size() == 1 ? "is "
+                                                      : "are ",
+                          suspects.why);
     for (const Testimony& said : run.testimony) {
         const bool names_one = suspects.ranks.contains(said.rank);
         if ((names_one || said.lost_a_peer) && finding.evidence.size() < kShownStatements) {
@@ -121,8 +119,7 @@ void doubt_by_witnesses(const Run& run, std::vector<Finding>& findings) {
         for (Finding& finding : findings) {
             if (finding.hangs) {
                 finding.evidence.push_back(quote(said));
-                finding.doubt(true,
-                              fmt::format("the dump or ring of rank {}: NCCL's RAS considers it dead", said.rank));
+                finding.doubt(true, say("the dump or ring of {}: NCCL's RAS considers it dead", rank_fact(said.rank)));
             }
         }
         return;

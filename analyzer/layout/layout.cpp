@@ -201,25 +201,10 @@ std::string ranks_text(const Run& run, const std::vector<int>& ranks) {
     return folded.empty() || shorter.size() >= plain.size() ? plain : shorter;
 }
 
-std::string with_places(const std::string& sentence, const std::vector<int>& ranks, const Layout& layout) {
-    if (ranks.empty()) {
-        return sentence;
-    }
-    const std::string plain = ranks_text(ranks);
-    const std::string told = layout.ranks_text(ranks);
-    for (size_t at = sentence.find(plain); at != std::string::npos; at = sentence.find(plain, at + 1)) {
-        // Not the beginning of "rank 31" or of "ranks 1,2,5".
-        const size_t end = at + plain.size();
-        const char next = end < sentence.size() ? sentence[end] : ' ';
-        const bool whole = (next < '0' || next > '9') && next != '-' &&
-                           !(next == ',' && end + 1 < sentence.size() && sentence[end + 1] != ' ');
-        constexpr std::string_view kOther = "communicator ";
-        const bool own = at < kOther.size() || sentence.compare(at - kOther.size(), kOther.size(), kOther) != 0;
-        if (whole && own) {
-            return sentence.substr(0, at) + told + sentence.substr(end);
-        }
-    }
-    return sentence;
+Sentence ranks_fact(const Run& run, const std::vector<int>& ranks) {
+    std::vector<int> sorted = ranks;
+    sort_unique(sorted);
+    return {ranks_text(run, sorted), RanksFact{sorted}};
 }
 
 namespace {
@@ -237,6 +222,7 @@ std::vector<int> member_ranks(const Run& run, const Communicator& communicator) 
             ranks.push_back(global);
         }
     }
+    sort_unique(ranks);
     return ranks;
 }
 
@@ -248,23 +234,36 @@ std::string distinct_text(const Run& run, uint32_t index) {
     return communicator_text(communicator) + (ranks.empty() ? "" : " (" + ranks_text(run, ranks) + ")");
 }
 
-std::string with_members(const std::string& sentence, const Run& run, uint32_t index) {
-    if (index == kNoIndex || has_role_in_name(run, index)) {
-        return sentence;
+void add_places(const Run& run, const std::vector<int>& ranks, Sentence& sentence) {
+    if (run.layout == nullptr || ranks.empty()) {
+        return;
     }
-    const Communicator& communicator = run.communicators[index];
-    const std::vector<int> ranks = member_ranks(run, communicator);
-    const std::string name = " on " + communicator_text(communicator);
-    if (ranks.empty() || sentence.find(ranks_text(ranks)) != std::string::npos) {
-        return sentence;
-    }
-    for (size_t at = sentence.find(name); at != std::string::npos; at = sentence.find(name, at + 1)) {
-        const size_t end = at + name.size();
-        if (end == sentence.size() || std::string_view(" ,;:").find(sentence[end]) != std::string_view::npos) {
-            return sentence.substr(0, end) + " (" + ranks_text(run, ranks) + ")" + sentence.substr(end);
+    for (size_t i = 0; i < sentence.parts().size(); ++i) {
+        const auto* named = sentence.fact<RanksFact>(i);
+        if (named != nullptr && named->ranks == ranks) {
+            sentence.reword(i, run.layout->ranks_text(ranks));
+            return;
         }
     }
-    return sentence;
+}
+
+void add_members(const Run& run, uint32_t index, Sentence& sentence) {
+    if (index == kNoIndex || has_role_in_name(run, index)) {
+        return;
+    }
+    const std::vector<int> members = member_ranks(run, run.communicators[index]);
+    size_t at = SIZE_MAX;
+    for (size_t i = sentence.parts().size(); i-- > 0;) {
+        const auto* communicator = sentence.fact<CommunicatorFact>(i);
+        const auto* ranks = sentence.fact<RanksFact>(i);
+        if (ranks != nullptr && ranks->ranks == members) {
+            return;  // it names them already
+        }
+        at = communicator != nullptr && communicator->communicator == index ? i : at;
+    }
+    if (at != SIZE_MAX && !members.empty()) {
+        sentence.reword(at, fmt::format("{} ({})", sentence.parts()[at].words, ranks_text(run, members)));
+    }
 }
 
 }  // namespace titan::analyzer

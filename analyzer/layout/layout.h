@@ -13,6 +13,7 @@
 
 #include "host/words.h"
 #include "run.h"
+#include "sentence.h"
 
 namespace titan::analyzer {
 
@@ -121,12 +122,12 @@ using titan::ranks_text;
 // The ranks, folded where a long list is a place of the layout.
 std::string ranks_text(const Run& run, const std::vector<int>& ranks);
 
-// Puts the layout's words to the first mention of these ranks in a sentence.
-std::string with_places(const std::string& sentence, const std::vector<int>& ranks, const Layout& layout);
-
+Sentence ranks_fact(const Run& run, const std::vector<int>& ranks);
 // "tp (ranks 4-5)" where several communicators are called tp, or where it has no name.
 std::string distinct_text(const Run& run, uint32_t communicator);
-// Puts those members to the first mention of the communicator in a sentence that does not name them.
-std::string with_members(const std::string& sentence, const Run& run, uint32_t communicator);
+// Says where the ranks are in the job's grid, where a sentence first names them, and who is in the communicator, where
+// its name does not tell.
+void add_places(const Run& run, const std::vector<int>& ranks, Sentence& sentence);
+void add_members(const Run& run, uint32_t communicator, Sentence& sentence);
 
 }  // namespace titan::analyzer

@@ -6,6 +6,7 @@
 
 #include "finding.h"
 #include "run.h"
+#include "sentence.h"
 
 namespace titan::analyzer {
 
@@ -21,8 +22,8 @@ struct Mismatch {
     Confidence confidence = Confidence::kCertain;
     std::vector<MemberRef> culprits;
     std::vector<MemberRef> others;  // who agree with each other
-    std::string summary;
-    std::vector<std::string> evidence;
+    Sentence summary;
+    std::vector<Sentence> evidence;
     uint64_t repeats = 0;  // later sequence numbers with the same difference
 };
 

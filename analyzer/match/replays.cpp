@@ -32,10 +32,10 @@ std::string place_in_replay(const Process& process, const Entry& entry) {
                             : fmt::format("{} of {} collectives in it", ordinal(entry.place - first + 1), end - first);
 }
 
-std::string replay_that_holds(const Process& process, const Entry& entry, const std::string& call) {
+Sentence replay_that_holds(const Process& process, const Entry& entry, const Sentence& call) {
     return entry.replay == 0
-               ? std::string()
-               : fmt::format("{}, which holds {} ({})", replay_text(entry), call, place_in_replay(process, entry));
+               ? Sentence()
+               : say("{}, which holds {} ({})", replay_text(entry), call, place_in_replay(process, entry));
 }
 
 uint64_t calls_left_in_replay(const Process& process, const Member& member, uint64_t sequence) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "run.h"
+#include "sentence.h"
 
 namespace titan::analyzer {
 
@@ -14,7 +15,7 @@ std::string replay_text(const Entry& entry);
 std::string place_in_replay(const Process& process, const Entry& entry);
 // "replay 12 of graph 2, which holds all_reduce #48 on world (3rd of 6 collectives in it)"; empty where it was not
 // replayed.
-std::string replay_that_holds(const Process& process, const Entry& entry, const std::string& call);
+Sentence replay_that_holds(const Process& process, const Entry& entry, const Sentence& call);
 // Calls of the member that ran by the same launch, from `sequence` on.
 uint64_t calls_left_in_replay(const Process& process, const Member& member, uint64_t sequence);
 

@@ -10,6 +10,7 @@
 
 #include "clocks.h"
 #include "run.h"
+#include "sentence.h"
 
 namespace titan::analyzer {
 
@@ -61,7 +62,7 @@ constexpr Confidence lower(Confidence confidence) {
 // One step around a ring of waits.
 struct CycleStep {
     int rank = -1;
-    std::string waits_in;
+    Sentence waits_in;
     int waits_for = -1;
 };
 
@@ -78,10 +79,10 @@ struct Finding {
     uint64_t sequence = kNoSequence;
     std::string op;
     Confidence confidence = Confidence::kCertain;
-    std::string summary;
-    std::vector<std::string> evidence;
-    std::vector<std::string> would_confirm;  // what would make it certain; empty where it is
-    std::vector<CycleStep> cycle;            // the last waits for the first; empty where there is none
+    Sentence summary;
+    std::vector<Sentence> evidence;
+    std::vector<Sentence> would_confirm;  // what would make it certain; empty where it is
+    std::vector<CycleStep> cycle;         // the last waits for the first; empty where there is none
     std::map<int, std::string> rank_state;
     std::map<int, std::string> brief_state;         // the same without times, to fold ranks that do the same
     std::map<int, std::vector<StackFrame>> stacks;  // where culprits stood, innermost frames first
@@ -91,7 +92,7 @@ struct Finding {
     int64_t since_ns = 0;      // when the first of the victims began to wait
 
     // A reason for doubt, told by what would settle it. Without one the finding is as sure as before.
-    void doubt(bool doubtful, const std::string& what_would_settle_it) {
+    void doubt(bool doubtful, const Sentence& what_would_settle_it) {
         if (doubtful) {
             confidence = lower(confidence);
             would_confirm.push_back(what_would_settle_it);
@@ -109,7 +110,7 @@ struct Pending {
     int64_t since_ns = 0;
     int64_t waited_ns = 0;
     int64_t hang_after_ns = 0;
-    std::string summary;
+    Sentence summary;
 };
 
 struct Diagnosis {

@@ -80,15 +80,15 @@ Json finding_json(const Run& run, const RankIndex& processes, const Finding& fin
     json["op"] = finding.op.empty() ? Json(nullptr) : Json(finding.op);
     json["confidence"] = name_of(finding.confidence);
     json["culprits"] = culprits_json(processes, finding);
-    json["summary"] = finding.summary;
-    json["evidence"] = finding.evidence;
+    json["summary"] = finding.summary.text();
+    json["evidence"] = texts_of(finding.evidence);
     if (!finding.would_confirm.empty()) {
-        json["would_confirm"] = finding.would_confirm;
+        json["would_confirm"] = texts_of(finding.would_confirm);
     }
     if (!finding.cycle.empty()) {
         json["cycle"] = Json::array();
         for (const CycleStep& step : finding.cycle) {
-            json["cycle"].push_back({{"rank", step.rank}, {"waits_in", step.waits_in}, {"for", step.waits_for}});
+            json["cycle"].push_back({{"rank", step.rank}, {"waits_in", step.waits_in.text()}, {"for", step.waits_for}});
         }
     }
     Json states = Json::object();
@@ -130,7 +130,7 @@ Json pending_json(const Run& run, const Pending& pending) {
             {"since_ns", pending.since_ns},
             {"waited_ns", pending.waited_ns},
             {"hang_after_ns", pending.hang_after_ns},
-            {"summary", pending.summary}};
+            {"summary", pending.summary.text()}};
 }
 
 Json verdict_json(const Diagnosis& diagnosis) {
@@ -140,7 +140,7 @@ Json verdict_json(const Diagnosis& diagnosis) {
     const Finding& head = diagnosis.findings.front();
     return {{"kind", name_of(head.kind)},
             {"ranks", head.ranks},
-            {"summary", head.summary},
+            {"summary", head.summary.text()},
             {"confidence", name_of(head.confidence)}};
 }
 

@@ -109,7 +109,7 @@ class TextReport {
         }
         out_ += "\n" + paint("1;33", "WAITING") + "  nothing is overdue yet\n";
         for (size_t i = 0; i < std::min(kShownWaits, diagnosis_.waiting.size()); ++i) {
-            item(diagnosis_.waiting[i].summary);
+            item(diagnosis_.waiting[i].summary.text());
         }
         if (diagnosis_.waiting.size() > kShownWaits) {
             item(fmt::format("and {} more such waits (--json)", diagnosis_.waiting.size() - kShownWaits));
@@ -121,7 +121,7 @@ class TextReport {
         const std::string title = index == 0 ? "VERDICT" : "ALSO";
         const std::string label = fmt::format("{}  {} ({})", title, name_of(finding.kind), name_of(finding.confidence));
         out_ += "\n" + paint(index == 0 ? "1;31" : "1;33", label) + "\n";
-        out_ += wrap(finding.summary, style_.width, "  ", "  ");
+        out_ += wrap(finding.summary.text(), style_.width, "  ", "  ");
         if (index != 0) {
             evidence(finding, kShownEvidenceOfOthers);
             return;
@@ -131,8 +131,8 @@ class TextReport {
         cycle(finding);
         if (!finding.would_confirm.empty()) {
             section("  What would make it certain");
-            for (const std::string& what : finding.would_confirm) {
-                item(what, "   - ");
+            for (const Sentence& what : finding.would_confirm) {
+                item(what.text(), "   - ");
             }
         }
         states(finding);
@@ -141,7 +141,7 @@ class TextReport {
 
     void evidence(const Finding& finding, size_t most) {
         for (size_t i = 0; i < std::min(most, finding.evidence.size()); ++i) {
-            item(finding.evidence[i], "   - ");
+            item(finding.evidence[i].text(), "   - ");
         }
         if (finding.evidence.size() > most) {
             item(fmt::format("and {} more (--json)", finding.evidence.size() - most), "   - ");

@@ -100,7 +100,7 @@ TEST_CASE("what an abort let the program do does not hide the hang that it ended
     const Diagnosis diagnosis = diagnose(run);
     REQUIRE(!diagnosis.findings.empty());
     const Finding& head = diagnosis.findings.front();
-    CAPTURE(head.summary);
+    CAPTURE(head.summary.text());
     CHECK(head.kind == FindingKind::kOrderInversion);
     CHECK(head.ranks == ranks({kOdd}));
     for (const Process& process : run.processes) {

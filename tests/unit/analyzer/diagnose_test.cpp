@@ -15,6 +15,7 @@ using namespace titan::test;
 using titan::analyzer::DeviceState;
 using titan::analyzer::Liveness;
 using titan::analyzer::Process;
+using titan::analyzer::Sentence;
 using titan::format::CallState;
 using titan::format::ChannelRole;
 using titan::format::ChannelState;
@@ -30,8 +31,9 @@ constexpr uint64_t kCompute = 0xc0;
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 bool mentions(const Finding& finding, const std::string& text) {
-    return says(finding.summary, text) || std::any_of(finding.evidence.begin(), finding.evidence.end(),
-                                                      [&](const std::string& line) { return says(line, text); });
+    return says(finding.summary.text(), text) ||
+           std::any_of(finding.evidence.begin(), finding.evidence.end(),
+                       [&](const Sentence& line) { return says(line.text(), text); });
 }
 
 ScenarioOptions watched(GpuProgressMethod method) {
@@ -116,7 +118,7 @@ TEST_CASE("one communicator that its ranks make from different unique ids is no 
     CHECK(head.confidence == Confidence::kLikely);
     CHECK(head.ranks == ranks({1, 2, 3}));  // rank 0 makes the id, as a rule
     CHECK(head.victims == ranks({0}));
-    CHECK(head.summary.find("rank 0 with one ncclUniqueId, ranks 1-3 with another") != std::string::npos);
+    CHECK(head.summary.text().find("rank 0 with one ncclUniqueId, ranks 1-3 with another") != std::string::npos);
 }
 
 TEST_CASE("creations without names that wait for each other may be one: their order is not certain") {
@@ -172,7 +174,7 @@ TEST_CASE("a cycle is drawn step by step, and a long one by its ends") {
         for (size_t i = 0; i < cycle.size(); ++i) {
             CHECK(cycle[i].waits_for == cycle[(i + 1) % cycle.size()].rank);
         }
-        CHECK(played.head().summary.size() < 400);
+        CHECK(played.head().summary.text().size() < 400);
         const std::string text = titan::analyzer::text_report(played.run, played.diagnosis, {});
         CHECK(says(text, "-> back to rank " + std::to_string(cycle.front().rank)));
         CHECK(says(text, "12 more ...") == (size == 20));
@@ -268,10 +270,10 @@ TEST_CASE("arguments that are overwritten are not called equal for certain") {
         const Diagnosis diagnosis = titan::analyzer::diagnose(run);
         REQUIRE(!diagnosis.findings.empty());
         const Finding& head = diagnosis.findings.front();
-        CAPTURE(head.summary);
+        CAPTURE(head.summary.text());
         CHECK(head.kind == FindingKind::kStuckInFlight);
         CHECK(head.confidence == (lost ? Confidence::kLikely : Confidence::kCertain));
-        CHECK((head.summary.find("equal as far as recorded") != std::string::npos) == lost);
+        CHECK((head.summary.text().find("equal as far as recorded") != std::string::npos) == lost);
     }
 }
 
@@ -363,7 +365,7 @@ TEST_CASE("all members started: the summary says so, and NCCL's channels tell wh
     const Finding& finding = diagnosis.findings[0];
     CHECK(finding.kind == FindingKind::kStuckInFlight);
     CHECK(finding.confidence == Confidence::kCertain);
-    CHECK(says(finding.summary, "all members, have started all_reduce #0 on world on the GPU"));
+    CHECK(says(finding.summary.text(), "all members, have started all_reduce #0 on world on the GPU"));
     CHECK(mentions(finding, "rank 2: proxy send to rank 3 on channel 1: waits for the network, 5 of 8 steps done"));
     CHECK(mentions(finding, "rank 2: the kernel on channel 1 has started and not stopped"));
 }

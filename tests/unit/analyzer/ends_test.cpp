@@ -96,7 +96,8 @@ TEST_CASE("a death that nobody waited for yet is shown where the others stood") 
     REQUIRE(played.diagnosis.findings.size() == 1);
     CHECK(played.head().kind == FindingKind::kRankDead);
     CHECK(played.head().victims.empty());
-    CHECK(std::count(played.head().evidence.begin(), played.head().evidence.end(),
+    const auto evidence = texts_of(played.head().evidence);
+    CHECK(std::count(evidence.begin(), evidence.end(),
                      "ranks 0-1,3 stood in step at train.py:7, not yet waiting for it") == 1);
 }
 
@@ -122,7 +123,7 @@ TEST_CASE("of several ranks that exit at once the first need not be at fault, an
     const Played elsewhere = job("exit at train.py:9");
     CHECK(elsewhere.head().confidence > exiting.head().confidence);
     const auto says = [](const Played& played, const std::string& text) {
-        const auto& lines = played.head().evidence;
+        const auto lines = texts_of(played.head().evidence);
         return std::count(lines.begin(), lines.end(), text) == 1;
     };
     CHECK(says(exiting, "ranks 0-1 were exiting, too, when they dumped"));
@@ -161,7 +162,7 @@ TEST_CASE("a status other than 0 is a failure, one of 0 is not") {
         REQUIRE(played.diagnosis.findings.size() == 1);
         CHECK(played.head().ranks == ranks({2}));
         CHECK((played.head().kind == FindingKind::kRankDead) == (status != 0));
-        CHECK((status == 0 || tells(played.head().summary, "exited with status 3")));
+        CHECK((status == 0 || tells(played.head().summary.text(), "exited with status 3")));
     }
 }
 
@@ -255,7 +256,7 @@ TEST_CASE("a hang that was ended is a hang; the end is a note") {
         REQUIRE(played.diagnosis.findings.size() == 1);
         CHECK(played.head().kind == FindingKind::kRankNotArrived);
         CHECK(played.head().ranks == ranks({2}));
-        const auto& evidence = played.head().evidence;
+        const auto evidence = texts_of(played.head().evidence);
         CHECK(std::any_of(evidence.begin(), evidence.end(), [](const std::string& line) {
             return tells(line, "hung before it ended: it was told to end by SIGTERM");
         }));
@@ -354,7 +355,7 @@ TEST_CASE("who aborted a communicator while it waited is not accused of the call
     REQUIRE(!played.diagnosis.findings.empty());
     CHECK(played.head().ranks == ranks({1}));
     for (const auto& finding : played.diagnosis.findings) {
-        CHECK(!tells(finding.summary, "closed the communicator"));
+        CHECK(!tells(finding.summary.text(), "closed the communicator"));
     }
 }
 
@@ -473,7 +474,7 @@ TEST_CASE("those that were killed with a hang are not what it hung for where the
     judge(played);
     REQUIRE_FALSE(played.diagnosis.findings.empty());
     for (const auto& finding : played.diagnosis.findings) {
-        CAPTURE(finding.summary);
+        CAPTURE(finding.summary.text());
         CHECK(finding.kind != FindingKind::kRankDead);
     }
 }
@@ -489,7 +490,7 @@ TEST_CASE("a rank that lived on after a watchdog had called the wait for it a ha
         const Played played = killed_in_a_wait(2, reason, waited_s, true, life_ns);
         CHECK(played.head().kind == kind);
         CHECK(played.head().ranks == ranks({2}));
-        const auto& evidence = played.head().evidence;
+        const auto evidence = texts_of(played.head().evidence);
         CHECK(std::any_of(evidence.begin(), evidence.end(), tells_of_the_hang) ==
               (kind == FindingKind::kRankNotArrived));
     }
@@ -502,7 +503,7 @@ TEST_CASE("a rank that is killed alone in a wait that no watchdog called a hang 
         CHECK(played.head().ranks == ranks({1}));
         CHECK(played.head().confidence != Confidence::kCertain);
         REQUIRE_FALSE(played.head().would_confirm.empty());
-        CHECK(tells(played.head().would_confirm.front(), "so the job may have hung already"));
+        CHECK(tells(played.head().would_confirm.front().text(), "so the job may have hung already"));
     }
 }
 

@@ -44,7 +44,7 @@ TEST_CASE("a rank that raised and wrote its file at once does not hide that the 
     REQUIRE(!diagnosis.findings.empty());
     CHECK(diagnosis.findings.front().ranks == std::vector<int>{2});
     CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
-    CHECK(diagnosis.findings.front().summary.find("all_gather") != std::string::npos);
+    CHECK(diagnosis.findings.front().summary.text().find("all_gather") != std::string::npos);
 }
 
 TEST_CASE("a rank whose starts were noted with the ends is blocked where others show that a call has started") {
@@ -110,7 +110,7 @@ TEST_CASE("that all issued a call is no proof that all GPUs came to it") {
     REQUIRE(unsure.findings.size() == 1);
     CHECK(unsure.findings.front().kind == FindingKind::kStuckInFlight);
     CHECK(unsure.findings.front().confidence == Confidence::kLikely);
-    CHECK(unsure.findings.front().would_confirm.front().find("TORCH_NCCL_ENABLE_TIMING") != std::string::npos);
+    CHECK(unsure.findings.front().would_confirm.front().text().find("TORCH_NCCL_ENABLE_TIMING") != std::string::npos);
     const Diagnosis sure = diagnose(timed);
     REQUIRE(sure.findings.size() == 1);
     CHECK(sure.findings.front().confidence == Confidence::kCertain);
@@ -322,7 +322,7 @@ TEST_CASE("a call that is on record was not skipped, however long the gap before
     job.receive(1, "1", 0, FrState::kPending);
     for (const Finding& finding : diagnose(job).findings) {
         CHECK(finding.ranks == std::vector<int>{2});  // it never came to the all_reduce
-        CHECK(finding.summary.find("skipped") == std::string::npos);
+        CHECK(finding.summary.text().find("skipped") == std::string::npos);
     }
 }
 
@@ -367,7 +367,7 @@ TEST_CASE(
     REQUIRE(!diagnosis.findings.empty());
     CHECK(diagnosis.findings.front().ranks == std::vector<int>{2});
     CHECK(diagnosis.findings.front().confidence != Confidence::kCertain);
-    CHECK(diagnosis.findings.front().summary.find("may have left since") != std::string::npos);
+    CHECK(diagnosis.findings.front().summary.text().find("may have left since") != std::string::npos);
 }
 
 TEST_CASE("a file is no witness of a wait that had hardly begun when it was written") {
@@ -386,7 +386,7 @@ TEST_CASE("a file is no witness of a wait that had hardly begun when it was writ
         const Finding& finding = diagnosis.findings.front();
         CHECK(finding.ranks == kRank0);
         CHECK(finding.confidence != Confidence::kCertain);
-        CHECK((finding.summary.find("when its record ended") != std::string::npos) == (file_ms < 2'000));
+        CHECK((finding.summary.text().find("when its record ended") != std::string::npos) == (file_ms < 2'000));
     }
 }
 
@@ -445,7 +445,7 @@ TEST_CASE("whose calls of two groups come now in this order, now in that, has le
     const Diagnosis diagnosis = diagnose(job);
     REQUIRE(diagnosis.findings.size() == 1);
     CHECK(diagnosis.findings.front().ranks == kRank0);
-    CHECK(diagnosis.findings.front().summary.find("rank 0 never called barrier") != std::string::npos);
+    CHECK(diagnosis.findings.front().summary.text().find("rank 0 never called barrier") != std::string::npos);
 }
 
 TEST_CASE("a rank that is not where the many are is asked for, whatever each of them used to do") {

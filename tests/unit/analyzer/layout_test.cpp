@@ -5,9 +5,13 @@
 
 using namespace titan::test;
 using titan::analyzer::Layout;
+using titan::analyzer::rank_fact;
+using titan::analyzer::ranks_fact;
 using titan::analyzer::Role;
 using titan::analyzer::role_of_name;
 using titan::analyzer::RoleSource;
+using titan::analyzer::say;
+using titan::analyzer::Sentence;
 using titan::format::OpKind;
 
 namespace {
@@ -208,17 +212,19 @@ TEST_CASE("labels of the program are believed first") {
     CHECK(layout(run).dimensions().front().by_label);
 }
 
-TEST_CASE("places go to the first mention of a rank, and only to whole ones") {
+TEST_CASE("places go to where a sentence first names these very ranks") {
     Scenario job(4);
     job.communicator("tp:0", {0, 1});
     job.communicator("tp:1", {2, 3});
     job.every_rank([](int rank, Program& program) { program.all_reduce(rank < 2 ? "tp:0" : "tp:1").sync(); });
     const Run run = play(job).run;
-    const auto told = [&](const std::string& text, const std::vector<int>& who) {
-        return with_places(text, who, layout(run));
+    const auto told = [&](Sentence sentence, const std::vector<int>& who) {
+        add_places(run, who, sentence);
+        return sentence.text();
     };
-    CHECK(told("rank 13 and rank 1 and rank 1", {1}) == "rank 13 and rank 1 (tp rank 1) and rank 1");
-    CHECK(told("communicator rank 1 waits", {1}) == "communicator rank 1 waits");
-    CHECK(told("ranks 1,3,5 wait", {1, 3}) == "ranks 1,3,5 wait");
-    CHECK(told("ranks 1,3 wait", {1, 3}) == "tp rank 1 of every group (ranks 1,3) wait");
+    CHECK(told(say("{} and {} and {}", rank_fact(13), rank_fact(1), rank_fact(1)), {1}) ==
+          "rank 13 and rank 1 (tp rank 1) and rank 1");
+    CHECK(told("rank 1 waits, says somebody", {1}) == "rank 1 waits, says somebody");
+    CHECK(told(say("{} wait", ranks_fact({1, 3, 5})), {1, 3}) == "ranks 1,3,5 wait");
+    CHECK(told(say("{} wait", ranks_fact({3, 1})), {1, 3}) == "tp rank 1 of every group (ranks 1,3) wait");
 }

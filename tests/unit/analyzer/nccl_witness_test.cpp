@@ -172,7 +172,7 @@ TEST_CASE("witnesses of NCCL alone give a hedged finding, or say what they canno
     REQUIRE(diagnosis.findings.size() == 1);
     CHECK(diagnosis.findings[0].ranks == std::vector<int>{1});
     CHECK(diagnosis.findings[0].confidence == Confidence::kLikely);
-    CHECK(any_line_has(diagnosis.findings[0].evidence, "NCCL RAS says (a.json): rank 1 of 2"));
+    CHECK(any_line_has(texts_of(diagnosis.findings[0].evidence), "NCCL RAS says (a.json): rank 1 of 2"));
     const std::string mute = place.write("b.json", ras_json(json_rank(0, 11, 42), missing_rank(1, 15, false), 2));
     diagnosis = diagnose(load_all_of({mute}));
     REQUIRE(diagnosis.findings.size() == 1);
@@ -219,7 +219,7 @@ TEST_CASE("a rank that RAS considers dead makes a verdict about another one less
     const Finding after = head();
     CHECK(after.ranks == before.ranks);
     CHECK(after.confidence == lower(before.confidence));
-    CHECK(any_line_has(after.evidence, "rank 3 of 4"));
+    CHECK(any_line_has(texts_of(after.evidence), "rank 3 of 4"));
     // Another job's: that pid is rank 0's, which has a record of another number.
     place.write("dumps/ncclras.json", ras_json("", missing_rank(1, 99999, true), 4));
     CHECK(head().confidence == before.confidence);

@@ -47,7 +47,7 @@ std::vector<Finding> findings_of(const analyzer::Run& run) {
 
 bool tells(const Finding& finding, const std::string& part) {
     return std::any_of(finding.evidence.begin(), finding.evidence.end(),
-                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
+                       [&](const auto& line) { return line.text().find(part) != std::string::npos; });
 }
 
 std::string warning_of(const std::string& path) {

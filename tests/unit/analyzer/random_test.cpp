@@ -29,9 +29,9 @@ bool contains_all(const std::vector<int>& outer, const std::vector<int>& inner) 
 }
 
 bool is_named_undecidable(const Finding& finding) {
-    const bool says_so = finding.summary.find("undecidable") != std::string::npos ||
-                         std::any_of(finding.evidence.begin(), finding.evidence.end(), [](const std::string& line) {
-                             return line.find("undecidable") != std::string::npos;
+    const bool says_so = finding.summary.text().find("undecidable") != std::string::npos ||
+                         std::any_of(finding.evidence.begin(), finding.evidence.end(), [](const auto& line) {
+                             return line.text().find("undecidable") != std::string::npos;
                          });
     return (says_so || finding.confidence == Confidence::kPossible) && !finding.would_confirm.empty();
 }
@@ -98,7 +98,7 @@ std::string verdict(const Diagnosis& diagnosis) {
     std::string text;
     for (const Finding& finding : diagnosis.findings) {
         text += "\n    " + std::string(name_of(finding.kind)) + " (" + std::string(name_of(finding.confidence)) +
-                "): " + finding.summary;
+                "): " + finding.summary.text();
     }
     return text.empty() ? " nothing" : text;
 }

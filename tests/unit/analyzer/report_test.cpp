@@ -206,18 +206,19 @@ TEST_CASE("who waits in a receive is not said to wait in a send") {
     job.program(1).sleep();
     const Played played = play(job);
     REQUIRE(played.head().kind == FindingKind::kP2pUnmatched);
-    CHECK(contains(played.head().summary, "rank 1 never called the send for recv #0 from rank 1 to rank 0 on world"));
-    CHECK(contains(played.head().evidence.front(), "rank 0 waits in recv #0 from rank 1 to rank 0 on world"));
-    CHECK_FALSE(contains(played.head().evidence.front(), "peer"));
+    CHECK(contains(played.head().summary.text(),
+                   "rank 1 never called the send for recv #0 from rank 1 to rank 0 on world"));
+    CHECK(contains(played.head().evidence.front().text(), "rank 0 waits in recv #0 from rank 1 to rank 0 on world"));
+    CHECK_FALSE(contains(played.head().evidence.front().text(), "peer"));
 }
 
 TEST_CASE("a headline names ranks: who hangs together, who arrived and who is missing") {
     Scenario stuck(2);
     stuck.every_rank([](int, Program& program) { program.hanging_kernel("ncclDevKernel").all_reduce("world").sync(); });
     for (const Finding& finding : play(stuck).diagnosis.findings) {
-        CHECK_FALSE(contains(finding.summary, "all members issued"));
+        CHECK_FALSE(contains(finding.summary.text(), "all members issued"));
     }
-    CHECK(contains(sleeping().head().evidence.front(), "; missing: rank 3"));
+    CHECK(contains(sleeping().head().evidence.front().text(), "; missing: rank 3"));
 }
 
 TEST_CASE("where a rank without a record ran is told by the others of its host") {
@@ -268,8 +269,8 @@ TEST_CASE("a rank that a thread of its framework ended for its hang is where the
                          {.thread = main, .name = 0, .why_none = 0, .frames = {place}, .libraries = {0}, .python = 0}};
     const Diagnosis diagnosis = diagnose(played.run);
     REQUIRE_FALSE(diagnosis.findings.empty());
-    CAPTURE(diagnosis.findings[0].summary);
-    CHECK(contains(diagnosis.findings[0].summary, "rank 3 is in load at data.py:3"));
+    CAPTURE(diagnosis.findings[0].summary.text());
+    CHECK(contains(diagnosis.findings[0].summary.text(), "rank 3 is in load at data.py:3"));
     REQUIRE(diagnosis.findings[0].stacks.contains(3));
     CHECK(diagnosis.findings[0].stacks.at(3).front().text == "load at data.py:3");
 }
@@ -397,11 +398,16 @@ TEST_CASE("communicators of one name are told apart by their ranks") {
     }
     CHECK(distinct_text(run, 1) == "tp (ranks 2-3)");
     CHECK(distinct_text(run, 2) == "world");
-    CHECK(with_members("rank 3 never called all_reduce #5 on tp; rank 2 waits", run, 1) ==
-          "rank 3 never called all_reduce #5 on tp (ranks 2-3); rank 2 waits");
-    CHECK(with_members("ranks 2-3, all members, called all_reduce #5 on tp", run, 1) ==
+    const auto call = [&](uint32_t communicator) { return call_fact(run, communicator, OpKind::kAllReduce, 5); };
+    const auto told = [&](Sentence sentence) {
+        add_members(run, 1, sentence);
+        return sentence.text();
+    };
+    CHECK(told(say("{} never called {}; {} waits in {}", rank_fact(3), call(1), rank_fact(2), call(1))) ==
+          "rank 3 never called all_reduce #5 on tp (ranks 2-3); rank 2 waits in all_reduce #5 on tp");
+    CHECK(told(say("{}, all members, called {}", ranks_fact({3, 2}), call(1))) ==
           "ranks 2-3, all members, called all_reduce #5 on tp");
-    CHECK(with_members("on tpx, on tp", run, 1) == "on tpx, on tp (ranks 2-3)");
+    CHECK(told(say("{}, then {}", call(0), call(1))) == "all_reduce #5 on tp, then all_reduce #5 on tp (ranks 2-3)");
 }
 
 TEST_CASE("node-2 comes before node-10") {

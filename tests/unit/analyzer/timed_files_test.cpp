@@ -20,7 +20,7 @@ std::vector<Finding> findings_of(const analyzer::Run& run) {
 std::string summaries(const std::vector<Finding>& findings) {
     std::string all;
     for (const Finding& finding : findings) {
-        all += finding.summary + "\n";
+        all += finding.summary.text() + "\n";
     }
     return all;
 }

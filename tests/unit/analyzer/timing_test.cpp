@@ -173,7 +173,7 @@ TEST_CASE("a rank whose host is slow in a span is named, with the span") {
     CHECK(timed.since(5) == 20);
     CHECK(timed.rank(5).slow_part == "span data");
     CHECK(timed.rank(5).shape.typical_ns == doctest::Approx(40e6).epsilon(0.2));
-    CHECK(finding.summary.find("step 20") != std::string::npos);
+    CHECK(finding.summary.text().find("step 20") != std::string::npos);
     // Rank 4 is its tensor parallel peer: late in dp because rank 5 was.
     CHECK(timed.rank(4).shape.pattern == LatePattern::kNone);
     CHECK(timed.rank(4).lost_ns < timed.rank(5).lost_ns / 10);
@@ -184,8 +184,8 @@ TEST_CASE("a host that is slow in one piece is told from one that launches more"
     const std::string launches = "pieces of work in such a step";
     const auto why = [](const Timed& timed) {
         std::string all;
-        for (const std::string& line : timed.findings.at(0).evidence) {
-            all += line + "\n";
+        for (const auto& line : timed.findings.at(0).evidence) {
+            all += line.text() + "\n";
         }
         return all;
     };
@@ -243,7 +243,7 @@ TEST_CASE("periodic and single delays are called so") {
     REQUIRE(once.findings.size() == 1);
     CHECK(once.rank(3).shape.pattern == LatePattern::kOneOff);
     CHECK(once.since(3) == 11);
-    CHECK(once.findings.front().summary.find("once") != std::string::npos);
+    CHECK(once.findings.front().summary.text().find("once") != std::string::npos);
 }
 
 TEST_CASE("who is late once by no more than calls lie apart at times is not called late") {
@@ -343,7 +343,7 @@ TEST_CASE("a slow link is its two hosts', not a rank's") {
     CHECK(finding.kind == FindingKind::kSlowCollective);
     CHECK(finding.ranks == std::vector<int>{8, 9, 10, 11, 12, 13, 14, 15});
     CHECK(timed.timing.slow.front().hosts == std::vector<std::string>{"node-2", "node-3"});
-    CHECK(finding.summary.find("link between hosts node-2 and node-3") != std::string::npos);
+    CHECK(finding.summary.text().find("link between hosts node-2 and node-3") != std::string::npos);
 }
 
 TEST_CASE("a collective that gets slow everywhere is compared with its past") {
@@ -386,7 +386,7 @@ TEST_CASE("200 healthy noisy runs: nothing is found") {
         Timed timed(test::TimedDraw(seed).healthy());
         CHECK(timed.findings.empty());
         for (const Finding& finding : timed.findings) {
-            MESSAGE(finding.summary);
+            MESSAGE(finding.summary.text());
         }
     }
 }

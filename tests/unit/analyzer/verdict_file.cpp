@@ -26,8 +26,8 @@ std::string after_colon(const std::string& text) {
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 bool mentions(const Finding& finding, const std::string& part) {
-    return says(finding.summary, part) || std::any_of(finding.evidence.begin(), finding.evidence.end(),
-                                                      [&](const std::string& line) { return says(line, part); });
+    return says(finding.summary.text(), part) || std::any_of(finding.evidence.begin(), finding.evidence.end(),
+                                                             [&](const auto& line) { return says(line.text(), part); });
 }
 
 // The lines that hold for this variant, without their conditions: "[gpu_progress=off] expect nothing".
@@ -239,7 +239,7 @@ class Judge {
 
     void finding(const Words& words) {
         const Finding& found = played_.diagnosis.findings[at_];
-        CAPTURE(found.summary);
+        CAPTURE(found.summary.text());
         if (words.at(1) != "something") {
             CHECK(std::string(analyzer::name_of(found.kind)) == words[1]);
         }
@@ -275,7 +275,7 @@ class Judge {
 
     void confirm(const std::string& text) {
         const auto& would = current().would_confirm;
-        CHECK(std::any_of(would.begin(), would.end(), [&](const std::string& line) { return says(line, text); }));
+        CHECK(std::any_of(would.begin(), would.end(), [&](const auto& line) { return says(line.text(), text); }));
     }
 
     void state(const Words& words, const std::string& text) {
@@ -292,7 +292,7 @@ class Judge {
 
     void certain_only(const std::string& who) {
         for (const Finding& found : played_.diagnosis.findings) {
-            CAPTURE(found.summary);
+            CAPTURE(found.summary.text());
             CHECK((found.confidence != Confidence::kCertain || rank_ranges(found.ranks) == who));
         }
     }

@@ -266,8 +266,8 @@ TEST_CASE("who was first is not on record, and the launcher saw it") {
     REQUIRE(told.diagnosis.findings.size() == 1);
     CHECK(told.head().kind == FindingKind::kRankDead);
     CHECK(told.head().ranks == ranks({2}));
-    CHECK(told.head().summary.find("killed by SIGKILL") != std::string::npos);
-    CHECK(any_line_has(told.head().evidence, "torchrun says (job.log): rank 2"));
+    CHECK(told.head().summary.text().find("killed by SIGKILL") != std::string::npos);
+    CHECK(any_line_has(texts_of(told.head().evidence), "torchrun says (job.log): rank 2"));
 }
 
 TEST_CASE("of what the launchers of two nodes saw first, the one that is seconds earlier counts") {
@@ -287,7 +287,7 @@ TEST_CASE("a dead rank without a record is named by the launcher") {
     CHECK(told.head().kind == FindingKind::kRankDead);
     CHECK(told.head().ranks == ranks({2}));
     CHECK(told.diagnosis.cannot_tell.empty());
-    CHECK(told.head().summary.find("left no record") != std::string::npos);
+    CHECK(told.head().summary.text().find("left no record") != std::string::npos);
 }
 
 TEST_CASE("a scheduler's task is a rank without a record at most likely: it may be a launcher of several") {
