@@ -27,7 +27,7 @@ class Hosts(harness.Case):
         harness.wait_for(lambda: place.dumped_ranks() >= {4, 5, 6, 7}, 10, "its own host dumps")
         harness.wait_for(lambda: len(place.dumped_ranks()) == 8, 30, "the other host dumps")
         analysis = place.analyze(place.dumps)
-        self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
+        self.assert_healthy(analysis)
 
 
 if __name__ == "__main__":

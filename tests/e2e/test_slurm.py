@@ -93,7 +93,7 @@ class Slurm(harness.Case):
         harness.wait_for(lambda: len(self.place.ring_files()) == RANKS, 30, "all ranks record")
         self.wait_for_dumps(f"slurm-{job}.0", limit_s=60)
         analysis = self.verdict()
-        self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []), analysis.stdout)
+        self.assert_healthy(analysis)
         self.assertEqual(self.state(job), "RUNNING")
         before = len(list(self.place.dumps.rglob("*.titan")))
         self.slurm("scancel", job)

@@ -53,7 +53,7 @@ class Torchrun(harness.Case):
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 20, "all ranks dump")
         self.assertIsNone(job.status, "the job goes on")
         analysis = self.place.analyze(self.place.dumps)
-        self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
+        self.assert_healthy(analysis)
         self.assertEqual(analysis.json["run"]["ranks"], [0, 1, 2, 3])
 
     def test_rank_stuck_in_python(self):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs a doctest program that was built with ThreadSanitizer:
-run_tsan.py [--expect-report] PROGRAM [case=NAME:REASON | subcase=NAME:REASON]...
+run_tsan.py [--expect-report] PROGRAM [--OPTION]... [case=NAME:REASON | subcase=NAME:REASON]...
 
-What is named is left out, and why is said. A report of any of its processes is a failure, whatever became of its
-status; with --expect-report no report is one. Exit status 77, with the reason, where ThreadSanitizer itself cannot run
-(it needs an address space layout that some kernels do not give)."""
+What is named is left out, and why is said; options are the program's. A report of any of its processes is a failure,
+whatever became of its status; with --expect-report no report is one. Exit status 77, with the reason, where
+ThreadSanitizer itself cannot run (it needs an address space layout that some kernels do not give)."""
 import os
 import pathlib
 import subprocess
@@ -44,7 +44,8 @@ def main():
     arguments = sys.argv[1:]
     expects_report = arguments[0] == "--expect-report"
     program, *words = arguments[expects_report:]
-    filters = leave_out(words)
+    filters = [word for word in words if word.startswith("--")]
+    filters += leave_out(word for word in words if not word.startswith("--"))
     for around in ([], ["setarch", "-R"]):
         with tempfile.TemporaryDirectory() as reports:
             status, said, output = run([*around, program, *filters], reports)
