@@ -43,9 +43,8 @@ int run_stragglers(const StragglerArguments& arguments) {
         return fail(run.error().text());
     }
     const Timing timing = analyze_timing(*run);
-    StragglerTableOptions options;
-    options.ranks = arguments.all ? 0 : options.ranks;
-    print_text(arguments.json ? straggler_json(*run, timing) : straggler_table(*run, timing, options));
+    print_text(arguments.json ? straggler_json(*run, timing)
+                              : straggler_report(*run, timing, arguments.all, terminal_style()));
     bool any = !timing.slow.empty();
     for (const RankTiming& rank : timing.ranks) {
         any |= rank.shape.pattern != LatePattern::kNone;

@@ -33,8 +33,8 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
         return;
     }
     const bool one_of_several = by.work == nullptr || by.by_comparison;
-    finding.doubt(one_of_several, say("cuda-gdb or a coredump of {}'s GPU: one of {} pieces of work blocks it",
-                                      rank_fact(process.rank), grouped_digits(blocked.ahead.size())));
+    finding.doubt(one_of_several, phrase("cuda-gdb or a coredump of {}'s GPU: one of {} pieces of work blocks it",
+                                         rank_fact(process.rank), grouped_digits(blocked.ahead.size())));
     const int64_t oldest = process.work[blocked.ahead.work.front()].entered_ns;
     const bool waits_for_unseen = by.work != nullptr && by.work->kind == WorkKind::kEventWait;
     const bool partly_seen =
@@ -44,16 +44,16 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
                                : waits_for_unseen ? "the record of the event that it waits for: it is missing"
                                : blocked.ahead.implicit
                                    ? "streams made with cudaStreamNonBlocking, or none of it on the default stream"
-                                   : say("a larger TITANTRACE_STREAM_WORK: {} pieces of {} were overwritten",
-                                         grouped_digits(process.streams_seen.overwritten), rank_fact(process.rank)));
+                                   : phrase("a larger TITANTRACE_STREAM_WORK: {} pieces of {} were overwritten",
+                                            grouped_digits(process.streams_seen.overwritten), rank_fact(process.rank)));
     finding.doubt(
         process.sees.streams && process.gpu_method != format::GpuProgressMethod::kWrites,
         "TITANTRACE_GPU_PROGRESS=writes: that its stream did not reach the call is inferred from an event that did "
         "not complete");
     const bool waits_itself = by.work != nullptr && waits_for_an_event(process, *by.work);
     finding.doubt(waits_itself && finding.confidence == Confidence::kCertain,
-                  say("what {}'s stream {:#x} waits for: an event is ahead of that work", rank_fact(process.rank),
-                      by.work == nullptr ? 0 : by.work->stream));
+                  phrase("what {}'s stream {:#x} waits for: an event is ahead of that work", rank_fact(process.rank),
+                         by.work == nullptr ? 0 : by.work->stream));
 }
 
 }  // namespace

@@ -33,11 +33,11 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
     const CallSignature& made = process.history[odd->place];
     finding.ranks = {process.rank};
     finding.evidence.push_back(odd->peers.empty()
-                                   ? say("{} called {} where it always called {} after the same calls before",
-                                         rank_fact(process.rank), op_text(made.kind), op_text(odd->expected))
-                                   : say("{} called {} where {}, which {} the same part, called {}",
-                                         rank_fact(process.rank), op_text(made.kind), ranks_fact(odd->peers),
-                                         is_plural(odd->peers) ? "play" : "plays", op_text(odd->expected)));
+                                   ? phrase("{} called {} where it always called {} after the same calls before",
+                                            rank_fact(process.rank), op_text(made.kind), op_text(odd->expected))
+                                   : phrase("{} called {} where {}, which {} the same part, called {}",
+                                            rank_fact(process.rank), op_text(made.kind), ranks_fact(odd->peers),
+                                            is_plural(odd->peers) ? "play" : "plays", op_text(odd->expected)));
     finding.confidence = std::min(finding.confidence, odd->peers.empty() ? Confidence::kPossible : Confidence::kLikely);
     return true;
 }

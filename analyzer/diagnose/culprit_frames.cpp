@@ -105,9 +105,9 @@ void note_where_stacks_part(const Evidence& evidence, const StackNode& tree, Fin
             "{} {} on to {}{}", ranks_text(ranks), one ? "goes" : "go", branch.text,
             place == branch.text ? std::string() : fmt::format(" and {} in {}", one ? "is" : "are", place));
     };
-    finding.evidence.push_back(say("the stacks of {} main threads part{}: {}; {}", tree.ranks.size(),
-                                   parting->below->text.empty() ? "" : " below " + parting->below->text,
-                                   way(*parting->others), way(*parting->culprits)));
+    finding.evidence.push_back(phrase("the stacks of {} main threads part{}: {}; {}", tree.ranks.size(),
+                                      parting->below->text.empty() ? "" : " below " + parting->below->text,
+                                      way(*parting->others), way(*parting->culprits)));
 }
 
 // The thread has left the program's main function, not because a signal asked for that.
@@ -125,13 +125,13 @@ bool is_exiting(const Process& process, const ThreadPosition& position) {
 void note_who_exits_too(const std::vector<int>& exiting, Finding& finding) {
     const bool one = exiting.size() == 1;
     finding.evidence.push_back(
-        say("{} {} exiting, too, when {} dumped", ranks_fact(exiting), one ? "was" : "were", one ? "it" : "they"));
+        phrase("{} {} exiting, too, when {} dumped", ranks_fact(exiting), one ? "was" : "were", one ? "it" : "they"));
     std::vector<int> all = finding.ranks;
     all.insert(all.end(), exiting.begin(), exiting.end());
     std::sort(all.begin(), all.end());
-    finding.doubt(true, say("the errors that {} ended with: if they are the same, such as a timeout over Gloo, "
-                            "the cause may be a rank that did not end",
-                            ranks_fact(all)));
+    finding.doubt(true, phrase("the errors that {} ended with: if they are the same, such as a timeout over Gloo, "
+                               "the cause may be a rank that did not end",
+                               ranks_fact(all)));
 }
 
 // The stack of a dead rank went with it. Where those stand that wait for it is the place in the program that it was
@@ -162,8 +162,8 @@ void note_where_others_are(const Evidence& evidence, Finding& finding) {
         if (shown++ < kShownPlaces) {
             finding.evidence.push_back(
                 nobody_waits
-                    ? say("{} stood in {}, not yet waiting for it", ranks_fact(ranks), place)
-                    : say("{} {} for it in {}", ranks_fact(ranks), ranks.size() == 1 ? "waits" : "wait", place));
+                    ? phrase("{} stood in {}, not yet waiting for it", ranks_fact(ranks), place)
+                    : phrase("{} {} for it in {}", ranks_fact(ranks), ranks.size() == 1 ? "waits" : "wait", place));
         }
     }
 }
@@ -200,8 +200,8 @@ void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
         }
         if (row_of(finding.kind).clue == Clue::place) {
             if (places.size() == 1 && !places.begin()->empty()) {
-                finding.summary += say("; {} {} in {}", ranks_fact(finding.ranks),
-                                       finding.ranks.size() == 1 ? "is" : "are", *places.begin());
+                finding.summary += phrase("; {} {} in {}", ranks_fact(finding.ranks),
+                                          finding.ranks.size() == 1 ? "is" : "are", *places.begin());
             }
             if (!tree) {
                 tree = tree_of_main_threads(evidence.run);

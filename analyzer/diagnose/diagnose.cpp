@@ -38,8 +38,8 @@ void doubt_waits_of_ranks_that_skipped(std::vector<Finding>& findings) {
         const bool only_they_wait =
             !finding.waiting.empty() && std::all_of(finding.waiting.begin(), finding.waiting.end(),
                                                     [&](int rank) { return skippers.contains(rank); });
-        finding.doubt(only_they_wait, say("whether {} was to make this call at all: it skipped another one",
-                                          ranks_fact(finding.waiting)));
+        finding.doubt(only_they_wait, phrase("whether {} was to make this call at all: it skipped another one",
+                                             ranks_fact(finding.waiting)));
     }
 }
 

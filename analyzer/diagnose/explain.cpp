@@ -25,7 +25,7 @@ const char* verb(size_t count, const char* one, const char* many) { return count
 Sentence member_fact(const Run& run, const WaitNode& node, int comm_rank) {
     const Communicator& communicator = run.communicators[node.communicator];
     const int global = run.global_rank(communicator, comm_rank);
-    return global >= 0 ? rank_fact(global) : say("member {} (global rank unknown)", comm_rank);
+    return global >= 0 ? rank_fact(global) : phrase("member {} (global rank unknown)", comm_rank);
 }
 
 // A send and its receive are one node; `kind` says which half is meant. PyTorch counts them for each rank, we for each
@@ -34,14 +34,14 @@ Sentence half_fact(const Run& run, const WaitNode& node, OpKind kind) {
     const auto numbered = std::find_if(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         return waiter.entry != nullptr && waiter.entry->kind == kind && waiter.entry->recorder_number >= 0;
     });
-    const Sentence path = say("from {} to {} on {}", member_fact(run, node, node.source),
-                              member_fact(run, node, node.target), communicator_fact(run, node.communicator));
+    const Sentence path = phrase("from {} to {} on {}", member_fact(run, node, node.source),
+                                 member_fact(run, node, node.target), communicator_fact(run, node.communicator));
     return numbered == node.waiting.end()
-               ? say("{} {}",
-                     Sentence(fmt::format("{} #{}", op_text(kind), node.sequence),
-                              CallFact{node.communicator, op_text(kind), node.sequence}),
-                     path)
-               : say("{} {} (p2p_seq_id {})", op_text(kind), path, numbered->entry->recorder_number);
+               ? phrase("{} {}",
+                        Sentence(fmt::format("{} #{}", op_text(kind), node.sequence),
+                                 CallFact{node.communicator, op_text(kind), node.sequence}),
+                        path)
+               : phrase("{} {} (p2p_seq_id {})", op_text(kind), path, numbered->entry->recorder_number);
 }
 
 // The half that somebody waits in.
@@ -109,8 +109,8 @@ std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
 Sentence waiters_clause(const Run& run, const WaitNode& node) {
     const std::vector<int> ranks = waiting_ranks(run, node);
     return ranks.empty() ? Sentence()
-                         : say("; {} {} for {}", ranks_fact(run, ranks), verb(ranks.size(), "waits", "wait"),
-                               duration_fact(longest_wait_ns(node)));
+                         : phrase("; {} {} for {}", ranks_fact(run, ranks), verb(ranks.size(), "waits", "wait"),
+                                  duration_fact(longest_wait_ns(node)));
 }
 
 bool is_dead(const Run& run, const Absence& absence) {
@@ -151,27 +151,28 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
                               ? node_fact(run, node)
                               : half_fact(run, node, absence.comm_rank == node.target ? OpKind::kRecv : OpKind::kSend);
     const Sentence replay = replay_of(run, node);
-    const Sentence what = replay.empty() ? call : say("{},", replay);
+    const Sentence what = replay.empty() ? call : phrase("{},", replay);
     const Process* process = absence.member.known() ? &run.processes[absence.member.process] : nullptr;
     switch (absence.moved_on && absence.reason == AbsenceReason::kQueued ? AbsenceReason::kNotIssued : absence.reason) {
-        case AbsenceReason::kGrouped: return say("called {} inside ncclGroupStart and never called ncclGroupEnd", call);
+        case AbsenceReason::kGrouped:
+            return phrase("called {} inside ncclGroupStart and never called ncclGroupEnd", call);
         case AbsenceReason::kQueued:
-            return say("called {}, but {} GPU never reached it", call, verb(count, "its", "their"));
-        case AbsenceReason::kFailed: return say("got an error from {}", call);
-        case AbsenceReason::kClosed: return say("closed the communicator without {}", call);
+            return phrase("called {}, but {} GPU never reached it", call, verb(count, "its", "their"));
+        case AbsenceReason::kFailed: return phrase("got an error from {}", call);
+        case AbsenceReason::kClosed: return phrase("closed the communicator without {}", call);
         case AbsenceReason::kLeft:
-            return say("called {}, but {} file was written {} before the others': {} may have left since", call,
-                       verb(count, "its", "their"), duration_fact(latest_end_ns(node) - process->now_ns),
-                       verb(count, "it", "they"));
+            return phrase("called {}, but {} file was written {} before the others': {} may have left since", call,
+                          verb(count, "its", "their"), duration_fact(latest_end_ns(node) - process->now_ns),
+                          verb(count, "it", "they"));
         default: break;
     }
     const bool arrived = std::any_of(node.waiting.begin(), node.waiting.end(),
                                      [&](const Waiter& waiter) { return waiter.member == absence.member; });
     if (arrived) {
-        return say("ended while {} was in flight", call);
+        return phrase("ended while {} was in flight", call);
     }
     if (process != nullptr && process->liveness == Liveness::kExited && !process->died()) {
-        return say("exited without calling {}", call);
+        return phrase("exited without calling {}", call);
     }
     if (absence.moved_on) {
         const auto made = std::find_if(process->entries.rbegin(), process->entries.rend(),
@@ -181,22 +182,22 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
             return waiter.entry != nullptr && waiter.entry->step >= last.step;
         });
         const uint32_t communicator = last.row == kNoIndex ? kNoIndex : process->members[last.row].communicator;
-        return same_step && communicator != kNoIndex
-                   ? say("skipped {} and went on to {}", what, call_fact(run, communicator, last.kind, last.sequence))
-                   : say("skipped {} and went on to step {}", what, last.step);
+        return same_step && communicator != kNoIndex ? phrase("skipped {} and went on to {}", what,
+                                                              call_fact(run, communicator, last.kind, last.sequence))
+                                                     : phrase("skipped {} and went on to step {}", what, last.step);
     }
     if (node.kind == WaitKind::kCreation) {
-        return say("never entered {}", call);
+        return phrase("never entered {}", call);
     }
     if (!replay.empty()) {
-        return say("never launched {}", replay);
+        return phrase("never launched {}", replay);
     }
     if (node.kind == WaitKind::kPointToPoint) {
         return absence.comm_rank == node.target
-                   ? say("never called the recv for {}", half_fact(run, node, OpKind::kSend))
-                   : say("never called the send for {}", half_fact(run, node, OpKind::kRecv));
+                   ? phrase("never called the recv for {}", half_fact(run, node, OpKind::kSend))
+                   : phrase("never called the send for {}", half_fact(run, node, OpKind::kRecv));
     }
-    return say("never called {}", call);
+    return phrase("never called {}", call);
 }
 
 // " (pid 4711 on node-3)": where to look for it.
@@ -209,28 +210,28 @@ Sentence dead_summary(const Run& run, const Culprits& culprits) {
     const Absence& first = culprits.absences.front();
     const size_t count = culprits.absences.size();
     const Sentence who =
-        say("{} {} {}{}", absent_fact(culprits.absences), verb(count, "is", "are"), death_text(run, first),
-            count == 1 ? process_text(run.processes[first.member.process]) : std::string());
+        phrase("{} {} {}{}", absent_fact(culprits.absences), verb(count, "is", "are"), death_text(run, first),
+               count == 1 ? process_text(run.processes[first.member.process]) : std::string());
     const bool arrived = std::any_of(culprits.node->waiting.begin(), culprits.node->waiting.end(),
                                      [&](const Waiter& waiter) { return waiter.member == first.member; });
-    return arrived
-               ? say("{}: {} process ended inside {}", who, verb(count, "its", "their"), node_fact(run, *culprits.node))
-               : say("{} and {}", who, what_is_missing(run, *culprits.node, first, count));
+    return arrived ? phrase("{}: {} process ended inside {}", who, verb(count, "its", "their"),
+                            node_fact(run, *culprits.node))
+                   : phrase("{} and {}", who, what_is_missing(run, *culprits.node, first, count));
 }
 
 Sentence unknown_summary(const Run& run, const Culprits& culprits) {
     const size_t count = culprits.absences.size();
     if (const Absence& first = culprits.absences.front(); first.member.known()) {
-        return say("{} had not called {} when {} record ended, {} before the others', and may have left since",
-                   absent_fact(culprits.absences), node_fact(run, *culprits.node), verb(count, "its", "their"),
-                   duration_fact(latest_end_ns(*culprits.node) - run.processes[first.member.process].now_ns));
+        return phrase("{} had not called {} when {} record ended, {} before the others', and may have left since",
+                      absent_fact(culprits.absences), node_fact(run, *culprits.node), verb(count, "its", "their"),
+                      duration_fact(latest_end_ns(*culprits.node) - run.processes[first.member.process].now_ns));
     }
     if (const int rank = culprits.absences.front().global_rank; count == 1 && died_unrecorded(run, rank)) {
-        return say("{} is dead ({}) and left no record: in {} all other members arrived", rank_fact(rank),
-                   witnessed_end_text(run, rank), node_fact(run, *culprits.node));
+        return phrase("{} is dead ({}) and left no record: in {} all other members arrived", rank_fact(rank),
+                      witnessed_end_text(run, rank), node_fact(run, *culprits.node));
     }
-    return say("{} left no dump and may be missing in {}: all other members arrived; {} may be dead",
-               absent_fact(culprits.absences), node_fact(run, *culprits.node), count == 1 ? "it" : "they");
+    return phrase("{} left no dump and may be missing in {}: all other members arrived; {} may be dead",
+                  absent_fact(culprits.absences), node_fact(run, *culprits.node), count == 1 ? "it" : "they");
 }
 
 void add_position_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding) {
@@ -241,17 +242,17 @@ void add_position_evidence(const Run& run, const WaitNode& node, const Absence& 
     const Member& member = process.members[absence.member.row];
     if (absence.reason == AbsenceReason::kFailed) {
         const Entry* entry = process.call_at(member, node.sequence);
-        finding.evidence.push_back(say("{}: the call returned ncclResult_t {}", rank_fact(absence.global_rank),
-                                       entry != nullptr ? entry->result : -1));
+        finding.evidence.push_back(phrase("{}: the call returned ncclResult_t {}", rank_fact(absence.global_rank),
+                                          entry != nullptr ? entry->result : -1));
         return;
     }
-    Sentence text = say("{} has called {} collectives on {}", rank_fact(absence.global_rank),
-                        grouped_digits(member.issued - std::min<uint64_t>(member.issued, process.sees.first_number)),
-                        communicator_fact(run, node.communicator));
+    Sentence text = phrase("{} has called {} collectives on {}", rank_fact(absence.global_rank),
+                           grouped_digits(member.issued - std::min<uint64_t>(member.issued, process.sees.first_number)),
+                           communicator_fact(run, node.communicator));
     if (!member.calls.empty()) {
         const Entry& last = process.entries[member.calls.back()];
-        text += say(", the last is {} #{}, {} before its dump{}", op_text(last.kind), last.sequence,
-                    duration_fact(process.now_ns - last.entered_ns), site_text(process, last));
+        text += phrase(", the last is {} #{}, {} before its dump{}", op_text(last.kind), last.sequence,
+                       duration_fact(process.now_ns - last.entered_ns), site_text(process, last));
     }
     if (member.issued <= node.sequence) {
         const uint64_t behind = node.sequence + 1 - member.issued;
@@ -277,7 +278,7 @@ void add_end_evidence(const Run& run, const Absence& absence, Finding& finding) 
         }
         doubt_end(*process, finding);
     } else if (const std::string text = end_text(*process); !text.empty()) {
-        finding.evidence.push_back(say("{} hung before it ended: it {}", rank_fact(process->rank), text));
+        finding.evidence.push_back(phrase("{} hung before it ended: it {}", rank_fact(process->rank), text));
     }
 }
 
@@ -326,8 +327,8 @@ Sentence absent_fact(const std::vector<Absence>& absences) {
     Sentence text = global.empty() ? Sentence() : ranks_fact(global);
     if (!comm_ranks.empty()) {
         const char* const plural = comm_ranks.size() == 1 ? "" : "s";
-        text += say("{}member{} {} (global rank{} unknown)", text.empty() ? "" : " and ", plural,
-                    rank_ranges(comm_ranks), plural);
+        text += phrase("{}member{} {} (global rank{} unknown)", text.empty() ? "" : " and ", plural,
+                       rank_ranges(comm_ranks), plural);
     }
     return text;
 }
@@ -363,11 +364,12 @@ Sentence waiting_fact(const Run& run, const WaitNode& node) {
     }
     Sentence text;
     for (const WaitingSide& side : waiting_sides(run, node)) {
-        text += say("{}{} {} in {}{}", text.empty() ? "" : ", ", ranks_fact(run, side.ranks),
-                    verb(side.ranks.size(), "waits", "wait"), side.call,
-                    side.arguments.empty() ? std::string() : " (" + side.arguments + side.site + ")");
+        text += phrase("{}{} {} in {}{}", text.empty() ? "" : ", ", ranks_fact(run, side.ranks),
+                       verb(side.ranks.size(), "waits", "wait"), side.call,
+                       side.arguments.empty() ? std::string() : " (" + side.arguments + side.site + ")");
     }
-    return say("{}, {}{}", text, ranks.size() == 1 ? "for " : "the longest for ", duration_fact(longest_wait_ns(node)));
+    return phrase("{}, {}{}", text, ranks.size() == 1 ? "for " : "the longest for ",
+                  duration_fact(longest_wait_ns(node)));
 }
 
 Sentence shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect) {
@@ -403,7 +405,7 @@ Sentence shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect) {
         }
     }
     return text.empty() || differences < ends ? Sentence()
-                                              : say("{}: {}", rank_fact(run.member(suspect).global_rank), text);
+                                              : phrase("{}: {}", rank_fact(run.member(suspect).global_rank), text);
 }
 
 void explain_absence(const Run& run, const Culprits& culprits, Finding& finding) {
@@ -415,13 +417,13 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
     } else if (unknown) {
         finding.summary = unknown_summary(run, culprits);
     } else {
-        finding.summary =
-            say("{} {}", absent_fact(culprits.absences), what_is_missing(run, node, first, culprits.absences.size()));
+        finding.summary = phrase("{} {}", absent_fact(culprits.absences),
+                                 what_is_missing(run, node, first, culprits.absences.size()));
     }
     finding.summary += waiters_clause(run, node);
     if (const Sentence waiting = waiting_fact(run, node); !waiting.empty()) {
         const bool told = node.kind == WaitKind::kCollective && !unknown;
-        finding.evidence.push_back(told ? say("{}; missing: {}", waiting, absent_fact(node.absent)) : waiting);
+        finding.evidence.push_back(told ? phrase("{}; missing: {}", waiting, absent_fact(node.absent)) : waiting);
     }
     constexpr size_t kShown = 4;
     for (size_t i = 0; i < std::min(kShown, culprits.absences.size()); ++i) {
@@ -430,7 +432,7 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
         add_replay_evidence(run, node, culprits.absences[i], finding);
     }
     if (unknown && !first.member.known()) {
-        finding.evidence.push_back(say("no dump and no ring of {}", absent_fact(culprits.absences)));
+        finding.evidence.push_back(phrase("no dump and no ring of {}", absent_fact(culprits.absences)));
         for (const Absence& absence : culprits.absences) {
             if (const std::string host = likely_host_text(run, absence.global_rank); !host.empty()) {
                 finding.evidence.push_back(host);
@@ -452,17 +454,17 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const char* const equal =
         waiter_with_lost_arguments(node) != nullptr ? "arguments that are equal as far as recorded" : "equal arguments";
     if (node.kind == WaitKind::kCreation) {
-        finding.summary = say("{}, all members, are inside {}, which does not end", ranks_fact(waiting), what);
+        finding.summary = phrase("{}, all members, are inside {}, which does not end", ranks_fact(waiting), what);
     } else if (node.finished.empty() && !node.lost && members_started(node, node.waiting.size())) {
         finding.summary =
-            say("{}, all members, have started {} on the GPU with {}, and it does not finish: fabric or GPU",
-                ranks_fact(waiting), what, equal);
+            phrase("{}, all members, have started {} on the GPU with {}, and it does not finish: fabric or GPU",
+                   ranks_fact(waiting), what, equal);
     } else if (node.finished.empty()) {
         finding.summary =
-            say("{}, all members, called {} with {}, and it does not finish", ranks_fact(waiting), what, equal);
+            phrase("{}, all members, called {} with {}, and it does not finish", ranks_fact(waiting), what, equal);
     } else {
-        finding.summary = say("{} does not finish on {}; it finished on {}", what, ranks_fact(run, waiting),
-                              ranks_fact(run, node.finished));
+        finding.summary = phrase("{} does not finish on {}; it finished on {}", what, ranks_fact(run, waiting),
+                                 ranks_fact(run, node.finished));
     }
     if (const Sentence text = waiting_fact(run, node); !text.empty()) {
         finding.evidence.push_back(text);

@@ -39,12 +39,12 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
                                          duration_text(longest_wait_ns(node)));
     if (captured.size() > waiting.size() && !waiting.empty()) {
         // The few are called wrong, as everywhere.
-        finding.summary = say("{} ran {} {} where {} captured it into a graph and did not launch that; {}",
-                              ranks_fact(waiting), what, how, ranks_fact(captured), wait);
+        finding.summary = phrase("{} ran {} {} where {} captured it into a graph and did not launch that; {}",
+                                 ranks_fact(waiting), what, how, ranks_fact(captured), wait);
         finding.ranks = waiting;
     } else {
-        finding.summary = say("{} captured {} into {} and never launched that graph, where {} ran it {}; {}",
-                              ranks_fact(captured), what, graph, ranks_fact(waiting), how, wait);
+        finding.summary = phrase("{} captured {} into {} and never launched that graph, where {} ran it {}; {}",
+                                 ranks_fact(captured), what, graph, ranks_fact(waiting), how, wait);
     }
     for (const Absence& absence : absences) {
         const Process& process = run.process(absence.member);
@@ -53,11 +53,11 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
             continue;
         }
         const size_t calls = captured_calls(process, entry->graph);
-        finding.evidence.push_back(
-            say("{}: {} ({}) was captured into graph {}, {} before its dump; no launch of that graph follows, and it "
-                "holds {} collective{}",
-                rank_fact(absence.global_rank), op_text(entry->kind), arguments_text(*entry), entry->graph,
-                duration_fact(process.now_ns - entry->entered_ns), calls, calls == 1 ? "" : "s"));
+        finding.evidence.push_back(phrase(
+            "{}: {} ({}) was captured into graph {}, {} before its dump; no launch of that graph follows, and it "
+            "holds {} collective{}",
+            rank_fact(absence.global_rank), op_text(entry->kind), arguments_text(*entry), entry->graph,
+            duration_fact(process.now_ns - entry->entered_ns), calls, calls == 1 ? "" : "s"));
     }
 }
 
@@ -66,22 +66,22 @@ void add_replay_evidence(const Run& run, const WaitNode& node, const Absence& ab
     if (waiter == nullptr || waiter->entry->replay == 0 || !absence.member.known()) {
         return;
     }
-    finding.evidence.push_back(say("{} ran it by {} (its own numbers)",
-                                   rank_fact(run.member(waiter->member).global_rank), replay_text(*waiter->entry)));
+    finding.evidence.push_back(phrase("{} ran it by {} (its own numbers)",
+                                      rank_fact(run.member(waiter->member).global_rank), replay_text(*waiter->entry)));
     const Process& process = run.process(absence.member);
     const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(),
                                    [](const Entry& entry) { return entry.replay != 0; });
     if (last == process.entries.rend()) {
         finding.evidence.push_back(
-            say("{}: no launch of a graph with collectives is recorded", rank_fact(absence.global_rank)));
+            phrase("{}: no launch of a graph with collectives is recorded", rank_fact(absence.global_rank)));
         return;
     }
     finding.evidence.push_back(
-        say("{}: the newest launch of a graph with collectives is {}{}, {} before "
-            "its dump",
-            rank_fact(absence.global_rank), replay_text(*last),
-            last->step >= 0 ? say(" in step {}", last->step) : std::string(),
-            duration_fact(process.now_ns - last->entered_ns)));
+        phrase("{}: the newest launch of a graph with collectives is {}{}, {} before "
+               "its dump",
+               rank_fact(absence.global_rank), replay_text(*last),
+               last->step >= 0 ? phrase(" in step {}", last->step) : std::string(),
+               duration_fact(process.now_ns - last->entered_ns)));
 }
 
 }  // namespace titan::analyzer

@@ -17,11 +17,12 @@ Sentence sentence(const std::vector<CycleStep>& cycle) {
     const size_t told = cycle.size() <= kShownInFull ? cycle.size() : kShownOfLong;
     Sentence text = rank_fact(cycle.front().rank);
     for (size_t i = 0; i < told; ++i) {
-        text += say("{} waits in {} for {}", i == 0 ? "" : ", which", cycle[i].waits_in, rank_fact(cycle[i].waits_for));
+        text +=
+            phrase("{} waits in {} for {}", i == 0 ? "" : ", which", cycle[i].waits_in, rank_fact(cycle[i].waits_for));
     }
     return told == cycle.size() ? text
-                                : say("{}, and so on: {} waits, the last of them for {}", text, cycle.size(),
-                                      rank_fact(cycle.front().rank));
+                                : phrase("{}, and so on: {} waits, the last of them for {}", text, cycle.size(),
+                                         rank_fact(cycle.front().rank));
 }
 
 }  // namespace

@@ -74,18 +74,18 @@ void add_coverage_evidence(const Run& run, const Blocked& blocked, Finding& find
         blocked.ahead.work.empty() ? blocked.entry->entered_ns : process.work[blocked.ahead.work.front()].entered_ns;
     if (coverage.recorded == 0) {
         finding.evidence.push_back(
-            say("{}: kernels and copies are not recorded{}", rank_fact(rank),
-                process.source.is_flight_recorder ? "" : " (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)"));
+            phrase("{}: kernels and copies are not recorded{}", rank_fact(rank),
+                   process.source.is_flight_recorder ? "" : " (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)"));
     } else if (coverage.sampled) {
-        finding.evidence.push_back(
-            say("{}: only some of its kernels and copies were recorded, so others may be ahead: TITANTRACE_LAUNCHES=1 "
-                "records all",
-                rank_fact(rank)));
+        finding.evidence.push_back(phrase(
+            "{}: only some of its kernels and copies were recorded, so others may be ahead: TITANTRACE_LAUNCHES=1 "
+            "records all",
+            rank_fact(rank)));
     } else if (!coverage.complete_since(oldest - 1)) {
         finding.evidence.push_back(
-            say("{}: {} older pieces of stream work were overwritten, so more may be ahead: raise "
-                "TITANTRACE_STREAM_WORK",
-                rank_fact(rank), grouped_digits(coverage.overwritten)));
+            phrase("{}: {} older pieces of stream work were overwritten, so more may be ahead: raise "
+                   "TITANTRACE_STREAM_WORK",
+                   rank_fact(rank), grouped_digits(coverage.overwritten)));
     }
 }
 
@@ -95,30 +95,30 @@ void add_blocked_evidence(const Run& run, const WaitNode& node, const Blocked& b
     const int rank = run.member(blocked.member).global_rank;
     const Ahead& ahead = blocked.ahead;
     finding.evidence.push_back(
-        say("{}: the GPU has not reached {} ({})", rank_fact(rank), node_fact(run, node), witness_text(process)));
+        phrase("{}: the GPU has not reached {} ({})", rank_fact(rank), node_fact(run, node), witness_text(process)));
     if (by.work != nullptr) {
-        finding.evidence.push_back(say("{}: ahead of it{}: {}", rank_fact(rank), where_text(process, blocked, by.work),
-                                       work_details(process, *by.work)));
+        finding.evidence.push_back(phrase("{}: ahead of it{}: {}", rank_fact(rank),
+                                          where_text(process, blocked, by.work), work_details(process, *by.work)));
     }
     if (by.by_comparison) {
         finding.evidence.push_back(
-            say("{}: {} pieces of work are ahead and not known to be done; it is the only one whose kind "
-                "has never ended before, neither here nor on the ranks that wait",
-                rank_fact(rank), grouped_digits(ahead.size())));
+            phrase("{}: {} pieces of work are ahead and not known to be done; it is the only one whose kind "
+                   "has never ended before, neither here nor on the ranks that wait",
+                   rank_fact(rank), grouped_digits(ahead.size())));
     }
     if (ahead.size() > 1) {
-        finding.evidence.push_back(say("{}: ahead of it{}, oldest first, none known to be done: {}", rank_fact(rank),
-                                       where_text(process, blocked), pieces_text(process, ahead)));
+        finding.evidence.push_back(phrase("{}: ahead of it{}, oldest first, none known to be done: {}", rank_fact(rank),
+                                          where_text(process, blocked), pieces_text(process, ahead)));
     }
     const bool legacy = std::any_of(ahead.work.begin(), ahead.work.end(), [&](uint32_t work) {
         return is_legacy_stream(process.work[work].stream) != is_legacy_stream(blocked.entry->stream);
     });
     if (legacy) {
         finding.evidence.push_back(
-            say("{}: the legacy default stream and all streams not made with cudaStreamNonBlocking wait "
-                "for each other; "
-                "which kind a stream is was not recorded",
-                rank_fact(rank)));
+            phrase("{}: the legacy default stream and all streams not made with cudaStreamNonBlocking wait "
+                   "for each other; "
+                   "which kind a stream is was not recorded",
+                   rank_fact(rank)));
     }
     add_coverage_evidence(run, blocked, finding);
 }
@@ -234,12 +234,12 @@ void explain_blocked(const Run& run, const WaitNode& node, const std::vector<con
     std::erase_if(others, [&](int rank) {
         return std::find(finding.ranks.begin(), finding.ranks.end(), rank) != finding.ranks.end();
     });
-    finding.summary = say("{} called {}, but {} never reached it: {}", ranks_fact(finding.ranks), node_fact(run, node),
-                          one ? "its stream" : "their streams",
-                          blocker_text(run, *blocked.front(), find_blocker(run, node, *blocked.front())));
+    finding.summary = phrase("{} called {}, but {} never reached it: {}", ranks_fact(finding.ranks),
+                             node_fact(run, node), one ? "its stream" : "their streams",
+                             blocker_text(run, *blocked.front(), find_blocker(run, node, *blocked.front())));
     if (!others.empty()) {
-        finding.summary += say("; {} {} for {}", ranks_fact(others), others.size() == 1 ? "waits" : "wait",
-                               duration_fact(longest_wait_ns(node)));
+        finding.summary += phrase("; {} {} for {}", ranks_fact(others), others.size() == 1 ? "waits" : "wait",
+                                  duration_fact(longest_wait_ns(node)));
     }
     if (const Sentence waiting = waiting_fact(run, node); !waiting.empty()) {
         finding.evidence.push_back(waiting);
@@ -269,7 +269,7 @@ void add_device_evidence(const Run& run, const WaitNode& node, Finding& finding)
     if (!nobody_knows) {
         const auto add = [&](DeviceState state, const char* text) {
             if (const auto found = ranks.find(state); found != ranks.end()) {
-                finding.evidence.push_back(say("on the GPU of {}: {}", ranks_fact(found->second), text));
+                finding.evidence.push_back(phrase("on the GPU of {}: {}", ranks_fact(found->second), text));
             }
         };
         add(DeviceState::kStarted, "started, not finished");
@@ -283,7 +283,7 @@ void add_device_evidence(const Run& run, const WaitNode& node, Finding& finding)
     }
     if (channels.size() > kShownChannels) {
         finding.evidence.push_back(
-            say("and {} more lines on channels (titan-analyze show --channels)", channels.size() - kShownChannels));
+            phrase("and {} more lines on channels (titan-analyze show --channels)", channels.size() - kShownChannels));
     }
 }
 

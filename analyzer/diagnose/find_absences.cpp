@@ -211,7 +211,7 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
     finding.ranks = ranks;
     sort_unique(finding.ranks);
     finding.confidence = Confidence::kLikely;
-    finding.summary = say(
+    finding.summary = phrase(
         "{} fell idle at the same time and are missing in several groups since: they are in something that is not "
         "recorded, such as the creation of a communicator, new_group or a store barrier, and one of them may not have "
         "come to it",
@@ -223,7 +223,7 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
         }
     }
     finding.would_confirm.push_back(
-        say("stacks of {}: this recorder does not show what they do", ranks_fact(finding.ranks)));
+        phrase("stacks of {}: this recorder does not show what they do", ranks_fact(finding.ranks)));
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }
@@ -238,9 +238,9 @@ void name_both_sides(const Evidence& evidence, const std::vector<Absence>& absen
         finding.ranks.push_back(waiter);
         finding.confidence = Confidence::kPossible;
         finding.evidence.push_back(
-            say("or {} made one call too many, or skipped another one: the record cannot show which of "
-                "the two is wrong",
-                rank_fact(waiter)));
+            phrase("or {} made one call too many, or skipped another one: the record cannot show which of "
+                   "the two is wrong",
+                   rank_fact(waiter)));
     }
     sort_unique(finding.ranks);
 }
@@ -289,7 +289,7 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
             explained.is_cause[node] = true;
             if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[node]);
                 node != primary && !waiting.empty()) {
-                finding.evidence.push_back(say("also: {}", waiting));
+                finding.evidence.push_back(phrase("also: {}", waiting));
             }
         }
         doubt_absence(evidence.run, culprits, finding);

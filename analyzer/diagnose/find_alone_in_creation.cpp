@@ -48,9 +48,9 @@ void report_alone_in_creation(const Evidence& evidence, Explained& explained, st
     finding.ranks = {rank};
     finding.confidence = Confidence::kPossible;
     finding.summary =
-        say("{} is in {}, which nobody else comes to, while {} wait{} for it in {}", rank_fact(rank),
-            node_fact(evidence.run, evidence.graph.nodes[index]), ranks_fact(waiting_ranks(evidence.run, missed)),
-            waiting_ranks(evidence.run, missed).size() == 1 ? "s" : "", node_fact(evidence.run, missed));
+        phrase("{} is in {}, which nobody else comes to, while {} wait{} for it in {}", rank_fact(rank),
+               node_fact(evidence.run, evidence.graph.nodes[index]), ranks_fact(waiting_ranks(evidence.run, missed)),
+               waiting_ranks(evidence.run, missed).size() == 1 ? "s" : "", node_fact(evidence.run, missed));
     for (const uint32_t place : {owed, index}) {
         explained.nodes[place] = explained.is_cause[place] = true;
         if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[place]); !waiting.empty()) {
@@ -59,7 +59,7 @@ void report_alone_in_creation(const Evidence& evidence, Explained& explained, st
     }
     finding.evidence.emplace_back("all other ranks are held in calls of their own, none in that creation");
     finding.would_confirm.push_back(
-        say("the program: which ranks {} expects there; another rank may have skipped its side", rank_fact(rank)));
+        phrase("the program: which ranks {} expects there; another rank may have skipped its side", rank_fact(rank)));
     evidence.add_victims({owed, index}, finding);
     findings.push_back(std::move(finding));
 }

@@ -84,12 +84,12 @@ void choose_in_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, c
         const Sentence call = node_fact(evidence.run, evidence.graph.nodes[skipped.front()->from]);
         finding.kind = FindingKind::kP2pUnmatched;
         finding.ranks = {rank};
-        finding.summary = say("{} did not make its side of {} where it always did before: {}", rank_fact(rank), call,
-                              finding.summary);
-        finding.evidence.push_back(say("whether {} skipped the call or is late is undecidable", rank_fact(rank)));
-        finding.doubt(true,
-                      say("the program: that {} skipped the call is inferred from the order of its earlier calls alone",
-                          rank_fact(rank)));
+        finding.summary = phrase("{} did not make its side of {} where it always did before: {}", rank_fact(rank), call,
+                                 finding.summary);
+        finding.evidence.push_back(phrase("whether {} skipped the call or is late is undecidable", rank_fact(rank)));
+        finding.doubt(
+            true, phrase("the program: that {} skipped the call is inferred from the order of its earlier calls alone",
+                         rank_fact(rank)));
         return;
     }
     const auto all_do = [&](OpKind kind) {
@@ -146,18 +146,18 @@ void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Findi
             const Sentence call = node_fact(evidence.run, evidence.graph.nodes[edge.from]);
             if (uncounted) {
                 finding.evidence.push_back(
-                    say("{} may have skipped one and made the next one as {}: without step markers that "
-                        "is undecidable",
-                        rank_fact(absence.global_rank), call));
+                    phrase("{} may have skipped one and made the next one as {}: without step markers that "
+                           "is undecidable",
+                           rank_fact(absence.global_rank), call));
                 finding.doubt(finding.confidence == Confidence::kCertain,
                               "step markers (titan_step): they would show to which step each call belongs");
                 return;
             }
             finding.evidence.push_back(
-                say("{} has not called {}: whether it skipped the call or is late is undecidable",
-                    rank_fact(absence.global_rank), call));
+                phrase("{} has not called {}: whether it skipped the call or is late is undecidable",
+                       rank_fact(absence.global_rank), call));
             finding.doubt(finding.confidence == Confidence::kCertain,
-                          say("a stack of {}: would it still make {}?", rank_fact(absence.global_rank), call));
+                          phrase("a stack of {}: would it still make {}?", rank_fact(absence.global_rank), call));
             return;
         }
     }
@@ -235,11 +235,11 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, b
     if (unique && smallest * 2 < all.size()) {
         finding.ranks = fewest;
         finding.evidence.push_back(
-            say("{} {} the order of the few", ranks_fact(fewest), fewest.size() == 1 ? "has" : "have"));
+            phrase("{} {} the order of the few", ranks_fact(fewest), fewest.size() == 1 ? "has" : "have"));
     } else if (!deviating.empty() && deviating.size() < all.size()) {
         finding.ranks = deviating;
         doubt_culprits_of_cycle(evidence.run, all, true, finding);
-        finding.evidence.push_back(say("{} did it in another order before", ranks_fact(deviating)));
+        finding.evidence.push_back(phrase("{} did it in another order before", ranks_fact(deviating)));
     } else {
         doubt_culprits_of_cycle(evidence.run, all, false, finding);
         finding.evidence.emplace_back("the record cannot show which of them has the wrong order");
@@ -273,9 +273,9 @@ void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Findi
             edge.via.row == kNoIndex &&
             evidence.run.communicators[evidence.graph.nodes[edge.from].communicator].size != evidence.run.world_size;
         finding.doubt(guessed && finding.confidence == Confidence::kCertain,
-                      say("the members of that communicator: that {} is one of them follows only from where "
-                          "the others lie",
-                          rank_fact(evidence.run.processes[edge.via.process].rank)));
+                      phrase("the members of that communicator: that {} is one of them follows only from where "
+                             "the others lie",
+                             rank_fact(evidence.run.processes[edge.via.process].rank)));
     }
     for (const uint32_t node : nodes) {
         doubt_guesses(evidence.run, evidence.graph.nodes[node], finding);

@@ -59,17 +59,17 @@ void call_a_capture_by_its_name(const Evidence& evidence, const Mismatch& mismat
     }
     const Process& process = evidence.run.process(mismatch.culprits.front());
     finding.kind = FindingKind::kCaptureMismatch;
-    finding.summary =
-        say("{} captured {} into graph {} and never launched that graph, where {} ran it; its next call on the "
-            "communicator "
-            "meets the others there",
-            ranks_fact(finding.ranks), call_fact(evidence.run, mismatch.communicator, right->kind, mismatch.sequence),
-            capture->graph, ranks_fact({evidence.run.member(reporter).global_rank}));
+    finding.summary = phrase(
+        "{} captured {} into graph {} and never launched that graph, where {} ran it; its next call on the "
+        "communicator "
+        "meets the others there",
+        ranks_fact(finding.ranks), call_fact(evidence.run, mismatch.communicator, right->kind, mismatch.sequence),
+        capture->graph, ranks_fact({evidence.run.member(reporter).global_rank}));
     finding.evidence.push_back(
-        say("{}: {} ({}) was captured into graph {}, {} before its dump; no launch "
-            "of that graph follows",
-            rank_fact(evidence.run.member(mismatch.culprits.front()).global_rank), op_text(capture->kind),
-            arguments_text(*capture), capture->graph, duration_fact(process.now_ns - capture->entered_ns)));
+        phrase("{}: {} ({}) was captured into graph {}, {} before its dump; no launch "
+               "of that graph follows",
+               rank_fact(evidence.run.member(mismatch.culprits.front()).global_rank), op_text(capture->kind),
+               arguments_text(*capture), capture->graph, duration_fact(process.now_ns - capture->entered_ns)));
 }
 
 // Where rings lost unfinished calls nobody is seen to wait in it: that nobody finished it must do.

@@ -54,7 +54,8 @@ void add_ids_apart(const Evidence& evidence, Explained& explained, std::vector<F
         explained.nodes[index] = explained.is_cause[index] = true;
     }
     sort_unique(finding.ranks);
-    finding.summary = say("{} never ends: it is made by{}", node_fact(run, evidence.graph.nodes[nodes.front()]), sides);
+    finding.summary =
+        phrase("{} never ends: it is made by{}", node_fact(run, evidence.graph.nodes[nodes.front()]), sides);
     finding.doubt(true,
                   "where each rank has its ncclUniqueId from: a store that outlives a restart may hand out that of the "
                   "attempt before; two groups of one name, made in opposite orders, would look the same");

@@ -107,10 +107,10 @@ void find_misdirected(const Evidence& evidence, Explained& explained, std::vecto
         finding.ranks = {rank};
         finding.confidence = Confidence::kLikely;
         finding.summary =
-            say("{} made {}, which {} does not expect; in earlier steps it {} {} here, which {} for {}",
-                rank_fact(rank), node_fact(evidence.run, node), rank_fact(peer.global_rank),
-                sends ? "sent to" : "received from", ranks_fact(usual), usual.size() == 1 ? "waits" : "wait",
-                node_fact(evidence.run, evidence.graph.nodes[meant]));
+            phrase("{} made {}, which {} does not expect; in earlier steps it {} {} here, which {} for {}",
+                   rank_fact(rank), node_fact(evidence.run, node), rank_fact(peer.global_rank),
+                   sends ? "sent to" : "received from", ranks_fact(usual), usual.size() == 1 ? "waits" : "wait",
+                   node_fact(evidence.run, evidence.graph.nodes[meant]));
         for (const uint32_t place : {index, meant}) {
             explained.nodes[place] = explained.is_cause[place] = true;
             if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[place]); !waiting.empty()) {
@@ -118,10 +118,10 @@ void find_misdirected(const Evidence& evidence, Explained& explained, std::vecto
             }
         }
         finding.evidence.push_back(
-            say("{} has not made its half, and does what it always did there", rank_fact(peer.global_rank)));
+            phrase("{} has not made its half, and does what it always did there", rank_fact(peer.global_rank)));
         finding.would_confirm.push_back(
-            say("the program: that {} means another peer is inferred from the order of its earlier calls alone",
-                rank_fact(rank)));
+            phrase("the program: that {} means another peer is inferred from the order of its earlier calls alone",
+                   rank_fact(rank)));
         evidence.add_victims({index, meant}, finding);
         findings.push_back(std::move(finding));
     }

@@ -14,8 +14,8 @@ namespace {
 
 void add_vote(const Run& run, const WaitNode& node, const SkippedCall& skip, int rank, Finding& finding) {
     const OrderVote vote = vote_on_order(run, {node.communicator, node.sequence}, {skip.communicator, skip.sequence});
-    finding.evidence.push_back(say("{} of {} ranks that make such calls have the order of {}", vote.a_first.size(),
-                                   vote.voters(), rank_fact(rank)));
+    finding.evidence.push_back(phrase("{} of {} ranks that make such calls have the order of {}", vote.a_first.size(),
+                                      vote.voters(), rank_fact(rank)));
 }
 
 // Do the others wait on that very communicator for the waiter's half of sends and receives? Then it called another
@@ -72,11 +72,11 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
             evidence.finding_at(other_call ? FindingKind::kOpMismatch : FindingKind::kOrderInversion, index);
         finding.ranks = {waiter.global_rank};
         finding.confidence = Confidence::kLikely;
-        finding.summary =
-            say("{} waits in {} and issued {} after it; {} issued {} without it: {} {}", rank_fact(waiter.global_rank),
-                node_fact(evidence.run, node), call, ranks_fact(others), call, rank_fact(waiter.global_rank),
-                other_call ? "called it where they wait for its sends and receives"
-                           : "skipped a call before, or made one too many");
+        finding.summary = phrase("{} waits in {} and issued {} after it; {} issued {} without it: {} {}",
+                                 rank_fact(waiter.global_rank), node_fact(evidence.run, node), call, ranks_fact(others),
+                                 call, rank_fact(waiter.global_rank),
+                                 other_call ? "called it where they wait for its sends and receives"
+                                            : "skipped a call before, or made one too many");
         if (node.kind == WaitKind::kCollective) {
             add_vote(evidence.run, node, skip, waiter.global_rank, finding);
         }

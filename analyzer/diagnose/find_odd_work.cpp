@@ -94,15 +94,15 @@ void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<F
         finding.ranks = {rank};
         finding.confidence = Confidence::kPossible;
         finding.summary =
-            say("{} does not finish, and {} alone handed {} to its stream ahead of it, which may not end",
-                node_fact(evidence.run, node), rank_fact(rank), work_text(process, process.work[odd.front()]));
+            phrase("{} does not finish, and {} alone handed {} to its stream ahead of it, which may not end",
+                   node_fact(evidence.run, node), rank_fact(rank), work_text(process, process.work[odd.front()]));
         finding.evidence.push_back(waiting_fact(evidence.run, node));
         constexpr size_t kShownOdd = 4;
         for (size_t i = 0; i < std::min(kShownOdd, odd.size()); ++i) {
             finding.evidence.push_back(
-                say("{}: ahead of it: {}", rank_fact(rank), work_details(process, process.work[odd[i]])));
+                phrase("{}: ahead of it: {}", rank_fact(rank), work_details(process, process.work[odd[i]])));
         }
-        finding.evidence.push_back(say(
+        finding.evidence.push_back(phrase(
             "the other {} members handed nothing like it to their streams, and nobody is known to have run it before",
             node.waiting.size() - 1));
         finding.would_confirm.emplace_back(

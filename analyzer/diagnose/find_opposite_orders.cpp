@@ -45,8 +45,8 @@ void add_opposite_order(const Evidence& evidence, Explained& explained, std::vec
     const std::vector<int> other = ranks(b_first);
     const Sentence first = node_fact(evidence.run, evidence.graph.nodes[a]);
     const Sentence second = node_fact(evidence.run, evidence.graph.nodes[b]);
-    finding.summary = say("{} issued {} before {}, {} the other way round; neither finishes", ranks_fact(one), first,
-                          second, ranks_fact(other));
+    finding.summary = phrase("{} issued {} before {}, {} the other way round; neither finishes", ranks_fact(one), first,
+                             second, ranks_fact(other));
     finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[a]));
     finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[b]));
     const OrderVote vote =
@@ -59,7 +59,7 @@ void add_opposite_order(const Evidence& evidence, Explained& explained, std::vec
         finding.evidence.push_back(order_of_few_text(finding.ranks, vote));
     } else if (one_changed != other_changed) {
         finding.ranks = one_changed ? one : other;
-        finding.evidence.push_back(say("{} made these calls in the other order before", ranks_fact(finding.ranks)));
+        finding.evidence.push_back(phrase("{} made these calls in the other order before", ranks_fact(finding.ranks)));
     } else {
         finding.ranks = one;
         finding.ranks.insert(finding.ranks.end(), other.begin(), other.end());

@@ -17,7 +17,7 @@ void add_unrecorded_death(const Evidence& evidence, std::vector<Finding>& findin
     finding.kind = FindingKind::kRankDead;
     finding.ranks = {rank};
     finding.summary =
-        say("{} is dead ({}) and left no record", rank_fact(rank), witnessed_end_text(evidence.run, rank));
+        phrase("{} is dead ({}) and left no record", rank_fact(rank), witnessed_end_text(evidence.run, rank));
     finding.since_ns = INT64_MAX;
     for (const Process& process : evidence.run.processes) {
         finding.since_ns = std::min(finding.since_ns, process.now_ns);
@@ -26,7 +26,7 @@ void add_unrecorded_death(const Evidence& evidence, std::vector<Finding>& findin
     const Testimony* end = witnessed_end(evidence.run, rank);
     finding.doubt(
         end != nullptr && end->rank_by_task,
-        say("what task {} is: it may be a launcher of several ranks, and none of them {}", rank, rank_fact(rank)));
+        phrase("what task {} is: it may be a launcher of several ranks, and none of them {}", rank, rank_fact(rank)));
     findings.push_back(std::move(finding));
 }
 
@@ -61,23 +61,24 @@ void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::
             waited |= one_left && is_in_a_call(process);
             failed |= process.liveness == Liveness::kExited;
             finding.since_ns = std::min(finding.since_ns, process.now_ns);
-            finding.evidence.push_back(say("{}: {}", rank_fact(process.rank), rank_state(evidence.run, process)));
+            finding.evidence.push_back(phrase("{}: {}", rank_fact(process.rank), rank_state(evidence.run, process)));
         }
     }
     if (!finding.ranks.empty()) {
         const bool one = finding.ranks.size() == 1;
         const std::string how = one ? witnessed_end_text(evidence.run, finding.ranks.front()) : std::string();
-        finding.summary = say("{} {} dead{}; no other rank is known to wait for {} yet", ranks_fact(finding.ranks),
-                              one ? "is" : "are", how.empty() ? "" : " (" + how + ")", one ? "it" : "them");
+        finding.summary = phrase("{} {} dead{}; no other rank is known to wait for {} yet", ranks_fact(finding.ranks),
+                                 one ? "is" : "are", how.empty() ? "" : " (" + how + ")", one ? "it" : "them");
         if (unsure != nullptr) {
             doubt_end(*unsure, finding);
         }
-        finding.doubt(waited, say("whether {} ended before the ranks that ended without a failure: {} in a call "
-                                  "with others, and a launcher ends all when one ends",
-                                  ranks_fact(finding.ranks), one ? "it was" : "they were"));
-        finding.doubt(failed, say("the error that {} ended with, in {} own stderr: a check that compares the calls of "
-                                  "all ranks (TORCH_DISTRIBUTED_DEBUG=DETAIL) fails on each of them, whoever is wrong",
-                                  ranks_fact(finding.ranks), one ? "its" : "their"));
+        finding.doubt(waited, phrase("whether {} ended before the ranks that ended without a failure: {} in a call "
+                                     "with others, and a launcher ends all when one ends",
+                                     ranks_fact(finding.ranks), one ? "it was" : "they were"));
+        finding.doubt(failed,
+                      phrase("the error that {} ended with, in {} own stderr: a check that compares the calls of "
+                             "all ranks (TORCH_DISTRIBUTED_DEBUG=DETAIL) fails on each of them, whoever is wrong",
+                             ranks_fact(finding.ranks), one ? "its" : "their"));
         findings.push_back(std::move(finding));
     }
     for (const int rank : evidence.run.missing_ranks) {

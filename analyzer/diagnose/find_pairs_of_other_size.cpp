@@ -19,8 +19,8 @@ void find_pairs_of_other_size(const Evidence& evidence, Explained& explained, st
         finding.confidence = Confidence::kPossible;
         finding.would_confirm.emplace_back(
             "the program: of a pair that differs, the record cannot show which size is meant");
-        finding.summary = say("the two sides of {} pass different sizes; which one is wrong is undecidable",
-                              node_fact(evidence.run, node));
+        finding.summary = phrase("the two sides of {} pass different sizes; which one is wrong is undecidable",
+                                 node_fact(evidence.run, node));
         // A small send is done before anybody receives it: then its sender does not wait.
         for (const OpKind kind : {OpKind::kSend, OpKind::kRecv}) {
             const bool sends = kind == OpKind::kSend;
@@ -34,7 +34,8 @@ void find_pairs_of_other_size(const Evidence& evidence, Explained& explained, st
             const int rank = evidence.run.member(ref).global_rank;
             finding.ranks.push_back(rank);
             if (half != entries.rend()) {
-                finding.evidence.push_back(say("{}: {} ({})", rank_fact(rank), op_text(kind), arguments_text(*half)));
+                finding.evidence.push_back(
+                    phrase("{}: {} ({})", rank_fact(rank), op_text(kind), arguments_text(*half)));
             }
         }
         explained.nodes[index] = true;

@@ -53,10 +53,10 @@ void add_stuck_in_lost_calls(const Evidence& evidence, std::vector<Finding>& fin
         largest = process != nullptr && (largest == nullptr || process->overwritten > largest->overwritten) ? process
                                                                                                             : largest;
     }
-    finding.summary =
-        say("the rings are too small: calls that had not finished are overwritten, and {} may hang in one of those; in "
-            "which, and for whom, is undecidable; the oldest that is left is {}",
-            ranks_fact(finding.ranks), node_fact(evidence.run, evidence.graph.nodes[oldest]));
+    finding.summary = phrase(
+        "the rings are too small: calls that had not finished are overwritten, and {} may hang in one of those; in "
+        "which, and for whom, is undecidable; the oldest that is left is {}",
+        ranks_fact(finding.ranks), node_fact(evidence.run, evidence.graph.nodes[oldest]));
     if (largest != nullptr) {
         finding.would_confirm.push_back(larger_ring_text(*largest) +
                                         ", among them unfinished ones that it may hang in");
@@ -65,7 +65,7 @@ void add_stuck_in_lost_calls(const Evidence& evidence, std::vector<Finding>& fin
         finding.ranks.insert(finding.ranks.end(), evidence.run.missing_ranks.begin(), evidence.run.missing_ranks.end());
         sort_unique(finding.ranks);
         finding.summary +=
-            say("; {} left no dump and may be the cause as well", ranks_fact(evidence.run.missing_ranks));
+            phrase("; {} left no dump and may be the cause as well", ranks_fact(evidence.run.missing_ranks));
         finding.would_confirm.push_back(missing_dumps_text(evidence.run.missing_ranks, {}));
     }
     constexpr size_t kShownWaits = 8;
@@ -100,7 +100,7 @@ void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, 
         }
     }
     sort_unique(finding.ranks);
-    finding.summary = say(
+    finding.summary = phrase(
         "{} wait for their GPUs, and which call does not finish is not recorded: {}, or another one since their last "
         "wait",
         ranks_fact(finding.ranks), node_fact(evidence.run, evidence.graph.nodes[oldest]));

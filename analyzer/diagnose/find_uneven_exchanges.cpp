@@ -65,13 +65,13 @@ void find_uneven_exchanges(const Evidence& evidence, Explained& explained, std::
             const std::vector<Part> wrong = suspects(parts);
             for (const Part& part : wrong) {
                 finding.ranks.push_back(evidence.run.member(part.member).global_rank);
-                finding.evidence.push_back(say("{}: sends {} elements, receives {}", rank_fact(finding.ranks.back()),
-                                               grouped_digits(part.sent), grouped_digits(part.received)));
+                finding.evidence.push_back(phrase("{}: sends {} elements, receives {}", rank_fact(finding.ranks.back()),
+                                                  grouped_digits(part.sent), grouped_digits(part.received)));
             }
-            finding.summary = say("the members of {} send {} elements and receive {}{}",
-                                  call_fact(evidence.run, place.first, OpKind::kAllToAll, place.second),
-                                  grouped_digits(sent), grouped_digits(received),
-                                  wrong.size() == parts.size() ? "; whose sizes are wrong is undecidable" : "");
+            finding.summary = phrase("the members of {} send {} elements and receive {}{}",
+                                     call_fact(evidence.run, place.first, OpKind::kAllToAll, place.second),
+                                     grouped_digits(sent), grouped_digits(received),
+                                     wrong.size() == parts.size() ? "; whose sizes are wrong is undecidable" : "");
             finding.doubt(true, "the sizes for each peer, which the record does not hold");
             finding.doubt(wrong.size() == parts.size(), "a majority that passes one size");
             std::vector<uint32_t> nodes;

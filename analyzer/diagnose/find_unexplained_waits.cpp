@@ -34,8 +34,8 @@ void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, 
     }
     sort_unique(finding.ranks);
     finding.summary =
-        say("{} {} in {} for nearly the whole timeout; the record does not show why", ranks_fact(finding.ranks),
-            is_plural(finding.ranks) ? "wait" : "waits", node_fact(evidence.run, evidence.graph.nodes[oldest]));
+        phrase("{} {} in {} for nearly the whole timeout; the record does not show why", ranks_fact(finding.ranks),
+               is_plural(finding.ranks) ? "wait" : "waits", node_fact(evidence.run, evidence.graph.nodes[oldest]));
     finding.would_confirm.emplace_back("dumps of all ranks, made at one time");
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));

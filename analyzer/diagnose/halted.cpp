@@ -25,8 +25,8 @@ Sentence halted_text(const Halted& halted) {
     }
     Sentence text;
     for (const auto& [halt, ranks] : by_halt) {
-        text += say("{}{} {} {}", text.empty() ? "" : ", ", ranks_fact(ranks), ranks.size() == 1 ? "is" : "are",
-                    halt_text(halt));
+        text += phrase("{}{} {} {}", text.empty() ? "" : ", ", ranks_fact(ranks), ranks.size() == 1 ? "is" : "are",
+                       halt_text(halt));
     }
     return text;
 }
@@ -36,9 +36,9 @@ void add_evidence_of_halt(const Halted& halted, Finding& finding) {
     size_t shown = 0;
     for (const auto& [rank, process] : halted) {
         if (shown++ < kShown) {
-            finding.evidence.push_back(say("the system says that {} (pid {}) is {}; its last sign of life is {} old",
-                                           rank_fact(rank), process->pid, halt_text(process->ending.halt),
-                                           duration_fact(process->now_ns - process->ending.seen_ns)));
+            finding.evidence.push_back(phrase("the system says that {} (pid {}) is {}; its last sign of life is {} old",
+                                              rank_fact(rank), process->pid, halt_text(process->ending.halt),
+                                              duration_fact(process->now_ns - process->ending.seen_ns)));
         }
     }
 }
@@ -51,7 +51,7 @@ void take_over(Finding&& other, Finding& finding) {
         finding.since_ns = other.since_ns;
     }
     finding.since_ns = std::min(finding.since_ns, other.since_ns);
-    finding.evidence.push_back(say("because of that: {}", other.summary));
+    finding.evidence.push_back(phrase("because of that: {}", other.summary));
     std::move(other.evidence.begin(), other.evidence.end(), std::back_inserter(finding.evidence));
     finding.victims.insert(finding.victims.end(), other.victims.begin(), other.victims.end());
     finding.victims.insert(finding.victims.end(), other.ranks.begin(), other.ranks.end());
@@ -99,7 +99,7 @@ void name_the_halted(const Run& run, Diagnosis& diagnosis) {
     const size_t waiting = finding.victims.size();
     finding.summary = halted_text(halted);
     finding.summary += waiting == 0 ? "; no other rank is known to wait yet"
-                                    : say("; {} {}", ranks_fact(finding.victims), waiting == 1 ? "waits" : "wait");
+                                    : phrase("; {} {}", ranks_fact(finding.victims), waiting == 1 ? "waits" : "wait");
     findings.push_back(std::move(finding));
 }
 

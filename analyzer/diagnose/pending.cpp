@@ -41,12 +41,12 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
     pending.waited_ns = longest_wait_ns(node);
     pending.hang_after_ns = hang_after_ns(evidence.run, node, evidence.options);
     constexpr size_t kHoursMinutesSeconds = 8;
-    pending.summary =
-        say("{} {} in {} for {}: since {}, {}{}; reported as a hang after {}", ranks_fact(evidence.run, pending.ranks),
-            is_plural(pending.ranks) ? "wait" : "waits", node_fact(evidence.run, node), absent_fact(node.absent),
-            clock_text(pending.since_ns).substr(0, kHoursMinutesSeconds),
-            pending.ranks.size() == 1 ? "for " : "the longest for ", duration_fact(pending.waited_ns),
-            duration_fact(pending.hang_after_ns));
+    pending.summary = phrase("{} {} in {} for {}: since {}, {}{}; reported as a hang after {}",
+                             ranks_fact(evidence.run, pending.ranks), is_plural(pending.ranks) ? "wait" : "waits",
+                             node_fact(evidence.run, node), absent_fact(node.absent),
+                             clock_text(pending.since_ns).substr(0, kHoursMinutesSeconds),
+                             pending.ranks.size() == 1 ? "for " : "the longest for ", duration_fact(pending.waited_ns),
+                             duration_fact(pending.hang_after_ns));
     return pending;
 }
 

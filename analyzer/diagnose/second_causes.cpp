@@ -103,11 +103,11 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
         finding.since_ns = owed->waiting.front().since_ns;
         finding.confidence = Confidence::kLikely;
         finding.summary =
-            say("{} is stuck, too, before {}: {} made that call {} ago, behind others", rank_fact(process.rank),
-                node_fact(evidence.run, *owed), rank_fact(peer), duration_fact(longest_wait_ns(*owed)));
+            phrase("{} is stuck, too, before {}: {} made that call {} ago, behind others", rank_fact(process.rank),
+                   node_fact(evidence.run, *owed), rank_fact(peer), duration_fact(longest_wait_ns(*owed)));
         finding.would_confirm.push_back(
-            say("stacks of {}: it may wait for the other ranks in something that is not recorded",
-                rank_fact(process.rank)));
+            phrase("stacks of {}: it may wait for the other ranks in something that is not recorded",
+                   rank_fact(process.rank)));
         findings.push_back(std::move(finding));
     }
 }

@@ -90,7 +90,7 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                  [](const Absence& absence) { return absence.reason == AbsenceReason::kUnknown; });
     if (first.reason == AbsenceReason::kLeft || (first.reason == AbsenceReason::kUnknown && first.member.known())) {
         finding.doubt(
-            true, say("what {} did after its record ended: a later dump, or its log", rank_fact(first.global_rank)));
+            true, phrase("what {} did after its record ended: a later dump, or its log", rank_fact(first.global_rank)));
         return;
     }
     if (first.reason == AbsenceReason::kUnknown) {
@@ -110,9 +110,9 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     const auto lost = [&](format::Loss loss) {
         finding.doubt(process.losses[static_cast<size_t>(loss)] != 0, nothing_lost_text(process, loss));
     };
-    finding.doubt(process.torn > 1, say("another dump of {}: {} of its entries are damaged or were being "
-                                        "written",
-                                        rank_fact(process.rank), grouped_digits(process.torn)));
+    finding.doubt(process.torn > 1, phrase("another dump of {}: {} of its entries are damaged or were being "
+                                           "written",
+                                           rank_fact(process.rank), grouped_digits(process.torn)));
     lost(format::Loss::kUnknownCommunicators);
     lost(format::Loss::kCommunicatorsUntracked);
     if (node.kind == WaitKind::kPointToPoint) {
@@ -123,9 +123,9 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
         const MemberRef waiter = node.waiting.front().member;
         finding.doubt(first.moved_on && waiting != nullptr &&
                           may_wait_for_another_peer(run.process(waiter), run.member(waiter), *waiting),
-                      say("the program, or step markers (titan_step): {} may have made one exchange too "
-                          "many, or skipped another one",
-                          rank_fact(run.member(waiter).global_rank)));
+                      phrase("the program, or step markers (titan_step): {} may have made one exchange too "
+                             "many, or skipped another one",
+                             rank_fact(run.member(waiter).global_rank)));
         finding.doubt(node.lost, larger_ring_text(process));
     }
     // The first call ever on a communicator, made by as many as go on without it: no vote tells who is the odd one.
@@ -133,17 +133,17 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
         std::count_if(node.absent.begin(), node.absent.end(), [](const Absence& absence) { return absence.moved_on; });
     finding.doubt(node.kind == WaitKind::kCollective && node.sequence == 0 && first.moved_on &&
                       node.waiting.size() <= static_cast<size_t>(went_on),
-                  say("the program: nothing was called on that communicator before, so {} may have made a call "
-                      "too many",
-                      ranks_fact(waiting_ranks(run, node))));
+                  phrase("the program: nothing was called on that communicator before, so {} may have made a call "
+                         "too many",
+                         ranks_fact(waiting_ranks(run, node))));
     finding.doubt(first.by_prediction,
-                  say("the program: that {} skipped the call is only inferred from the order of its earlier calls",
-                      rank_fact(first.global_rank)));
+                  phrase("the program: that {} skipped the call is only inferred from the order of its earlier calls",
+                         rank_fact(first.global_rank)));
     finding.doubt(!unknown.empty(), missing_members_text(unknown));
     // Who needs another's unique id waits for it in the program, where nothing is recorded.
     finding.doubt(node.kind == WaitKind::kCreation && finding.ranks.size() > 1,
-                  say("stacks of {}: one of them may wait for another outside NCCL, for example for a unique id",
-                      ranks_fact(finding.ranks)));
+                  phrase("stacks of {}: one of them may wait for another outside NCCL, for example for a unique id",
+                         ranks_fact(finding.ranks)));
     finding.confidence = finding.would_confirm.empty() ? before : lower(before);
     if (!process.sees.host_calls) {
         // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it
@@ -151,19 +151,20 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
         const bool never_seen = first.member.row != kNoIndex && process.members[first.member.row].call_log.empty();
         const bool held = std::any_of(culprits.absences.begin(), culprits.absences.end(),
                                       [](const Absence& absence) { return !absence.held_by.empty(); });
-        finding.doubt(!is_confirmed(run, node) || held,
-                      say("the stack of {} (py-spy dump): a Flight Recorder dump does not say what a rank does on its "
-                          "host",
-                          rank_fact(first.global_rank)));
+        finding.doubt(
+            !is_confirmed(run, node) || held,
+            phrase("the stack of {} (py-spy dump): a Flight Recorder dump does not say what a rank does on its "
+                   "host",
+                   rank_fact(first.global_rank)));
         finding.doubt(never_seen && process.overwritten != 0,
                       "a larger TORCH_FR_BUFFER_SIZE: its older entries were overwritten");
     }
     const bool brief = longest_wait_ns(node) < certain_after_ns(run, node) && !is_confirmed(run, node) &&
                        process.liveness != Liveness::kExited;
-    finding.doubt(brief, say("a later dump: the wait lasts only {} so far{}", duration_fact(longest_wait_ns(node)),
-                             process.source.is_flight_recorder
-                                 ? ", and PyTorch's watchdog has not ended it"
-                                 : ", and the watchdog (TITANTRACE_TIMEOUT_S) has not called it a hang"));
+    finding.doubt(brief, phrase("a later dump: the wait lasts only {} so far{}", duration_fact(longest_wait_ns(node)),
+                                process.source.is_flight_recorder
+                                    ? ", and PyTorch's watchdog has not ended it"
+                                    : ", and the watchdog (TITANTRACE_TIMEOUT_S) has not called it a hang"));
 }
 
 void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
@@ -198,8 +199,8 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
             missing, comm_ranks.empty() ? std::string() : "communicator ranks " + rank_ranges(comm_ranks)));
     }
     if (!not_there.empty()) {
-        finding.would_confirm.push_back(say("a later dump of {}: {} not made that call yet", ranks_fact(not_there),
-                                            not_there.size() == 1 ? "it has" : "they have"));
+        finding.would_confirm.push_back(phrase("a later dump of {}: {} not made that call yet", ranks_fact(not_there),
+                                               not_there.size() == 1 ? "it has" : "they have"));
     }
     std::set<uint32_t> told;
     const size_t compared = mismatch.culprits.size() + mismatch.others.size();
@@ -215,10 +216,10 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
     finding.would_confirm.push_back(
         mismatch.undecidable
             ? "the program: as many members do the one as the other, and the record does not show which is right"
-            : say("more members to compare: only {} {} recorded there; which of them is wrong is inferred "
-                  "from earlier "
-                  "calls",
-                  compared, compared == 1 ? "is" : "are"));
+            : phrase("more members to compare: only {} {} recorded there; which of them is wrong is inferred "
+                     "from earlier "
+                     "calls",
+                     compared, compared == 1 ? "is" : "are"));
 }
 
 void doubt_short_wait(const Run& run, const WaitNode& node, Finding& finding) {
@@ -226,8 +227,8 @@ void doubt_short_wait(const Run& run, const WaitNode& node, Finding& finding) {
     if (waited_ns < kSlowWorkNs && std::none_of(run.processes.begin(), run.processes.end(), called_a_hang)) {
         finding.confidence = std::min(finding.confidence, Confidence::kLikely);
         finding.would_confirm.push_back(
-            say("a later dump: slow work looks the same for {}, and no watchdog has called this a hang",
-                duration_fact(waited_ns)));
+            phrase("a later dump: slow work looks the same for {}, and no watchdog has called this a hang",
+                   duration_fact(waited_ns)));
     }
 }
 
@@ -347,9 +348,9 @@ void doubt_end(const Process& process, Finding& finding) {
         "what the launcher says: which of the processes ended first, all within about a second, is not recorded");
     finding.doubt(
         process.ending.waited_ns != 0,
-        say("a watchdog's dump from before its end: it had waited for {} when it was killed, so the job may have "
-            "hung already",
-            duration_fact(process.ending.waited_ns)));
+        phrase("a watchdog's dump from before its end: it had waited for {} when it was killed, so the job may have "
+               "hung already",
+               duration_fact(process.ending.waited_ns)));
 }
 
 void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_prediction, Finding& finding) {

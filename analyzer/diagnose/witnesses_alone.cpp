@@ -85,11 +85,11 @@ Diagnosis diagnose_by_witnesses(const Run& run) {
     finding.kind = FindingKind::kRankDead;
     finding.ranks.assign(suspects.ranks.begin(), suspects.ranks.end());
     finding.confidence = suspects.confidence;
-    finding.summary = say("{} {}{}; no dump and no ring is there to confirm it", ranks_fact(finding.ranks),
-                          suspects.acted              ? ""
-                          : finding.ranks.size() == 1 ? "is "
-                                                      : "are ",
-                          suspects.why);
+    finding.summary = phrase("{} {}{}; no dump and no ring is there to confirm it", ranks_fact(finding.ranks),
+                             suspects.acted              ? ""
+                             : finding.ranks.size() == 1 ? "is "
+                                                         : "are ",
+                             suspects.why);
     for (const Testimony& said : run.testimony) {
         const bool names_one = suspects.ranks.contains(said.rank);
         if ((names_one || said.lost_a_peer) && finding.evidence.size() < kShownStatements) {
@@ -119,7 +119,8 @@ void doubt_by_witnesses(const Run& run, std::vector<Finding>& findings) {
         for (Finding& finding : findings) {
             if (finding.hangs) {
                 finding.evidence.push_back(quote(said));
-                finding.doubt(true, say("the dump or ring of {}: NCCL's RAS considers it dead", rank_fact(said.rank)));
+                finding.doubt(true,
+                              phrase("the dump or ring of {}: NCCL's RAS considers it dead", rank_fact(said.rank)));
             }
         }
         return;

@@ -397,11 +397,11 @@ class CommunicatorMatcher {
                                         bloc.size() == 1 ? "calls" : "call",
                                         call_and_arguments(call_of(bloc.front(), sequence))));
             mismatch.evidence.push_back(
-                say("{}: {}", ranks_fact(ranks_of(run_, bloc)),
-                    call_in_full(run_.process(bloc.front().ref), call_of(bloc.front(), sequence))));
+                phrase("{}: {}", ranks_fact(ranks_of(run_, bloc)),
+                       call_in_full(run_.process(bloc.front().ref), call_of(bloc.front(), sequence))));
         }
-        mismatch.summary = say("members disagree at #{} on {}: {}; which side is wrong is undecidable", sequence,
-                               communicator_text(communicator_), list_and(sides));
+        mismatch.summary = phrase("members disagree at #{} on {}: {}; which side is wrong is undecidable", sequence,
+                                  communicator_text(communicator_), list_and(sides));
         return mismatch;
     }
 
@@ -455,50 +455,50 @@ class CommunicatorMatcher {
         const Entry wrong = call_of(bloc.front(), mismatch.sequence);
         const Entry good = call_of(right.front(), mismatch.sequence);
         const Sentence who = ranks_fact(culprits);
-        const Sentence place = say("#{} on {}", mismatch.sequence, communicator_fact(run_, index_));
+        const Sentence place = phrase("#{} on {}", mismatch.sequence, communicator_fact(run_, index_));
         const Sentence replay = replay_that_holds(run_.process(right.front().ref), good,
                                                   call_fact(run_, index_, good.kind, mismatch.sequence));
         if (shift.shift == Shift::kSkipped && !replay.empty() && wrong.replay == 0) {
-            mismatch.summary = say("{} never launched {}: {} next call, {}, meets it there", who, replay,
-                                   culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
+            mismatch.summary = phrase("{} never launched {}: {} next call, {}, meets it there", who, replay,
+                                      culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
             mismatch.evidence.push_back(shift.by_step ? "what it calls there belongs to a later step"
                                         : shift.by_prediction
                                             ? "what it calls there is what used to follow in earlier steps"
                                             : "with that launch added, its calls match those of the others");
         } else if (shift.or_extra) {
             mismatch.summary =
-                say("{} skipped {} {}, or made one {} too many: {} next call meets it there", who, op_text(good.kind),
-                    place, op_text(wrong.kind), culprits.size() == 1 ? "its" : "their");
+                phrase("{} skipped {} {}, or made one {} too many: {} next call meets it there", who,
+                       op_text(good.kind), place, op_text(wrong.kind), culprits.size() == 1 ? "its" : "their");
             mismatch.evidence.push_back("with one call more or one less, its calls match those of the others");
         } else if (shift.shift == Shift::kSkipped) {
-            mismatch.summary = say("{} skipped {} {}: {} next call, {}, meets it there", who, op_text(good.kind), place,
-                                   culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
+            mismatch.summary = phrase("{} skipped {} {}: {} next call, {}, meets it there", who, op_text(good.kind),
+                                      place, culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
             mismatch.evidence.push_back(shift.by_step ? "what it calls there belongs to a later step"
                                         : shift.by_prediction
                                             ? "what it calls there is what used to follow in earlier steps"
                                             : "shifted by one call, its calls match those of the others");
         } else if (shift.shift == Shift::kExtra) {
-            mismatch.summary = say("{} issued an extra {} {}, where the others call {}", who, op_text(wrong.kind),
-                                   place, op_text(good.kind));
+            mismatch.summary = phrase("{} issued an extra {} {}, where the others call {}", who, op_text(wrong.kind),
+                                      place, op_text(good.kind));
             mismatch.evidence.emplace_back("without that call, its calls match those of the others");
         } else if (!replay.empty() && wrong.replay == 0) {
-            mismatch.summary = say("{} called {} {} where {} launched {}", who, call_and_arguments(wrong), place,
-                                   ranks_fact(others), replay);
+            mismatch.summary = phrase("{} called {} {} where {} launched {}", who, call_and_arguments(wrong), place,
+                                      ranks_fact(others), replay);
         } else if (mismatch.kind == FindingKind::kOpMismatch) {
-            mismatch.summary = say("{} called {} {} where {} called {}", who, op_text(wrong.kind), place,
-                                   ranks_fact(others), op_text(good.kind));
+            mismatch.summary = phrase("{} called {} {} where {} called {}", who, op_text(wrong.kind), place,
+                                      ranks_fact(others), op_text(good.kind));
         } else if (mismatch.kind == FindingKind::kSizeMismatch && wrong.count == good.count) {
-            mismatch.summary = say("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
-                                   run_.process(bloc.front().ref).text(wrong.shape), ranks_fact(others),
-                                   run_.process(right.front().ref).text(good.shape));
+            mismatch.summary = phrase("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
+                                      run_.process(bloc.front().ref).text(wrong.shape), ranks_fact(others),
+                                      run_.process(right.front().ref).text(good.shape));
         } else {
             mismatch.summary =
-                say("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
-                    difference_text(mismatch.kind, wrong), ranks_fact(others), difference_text(mismatch.kind, good));
+                phrase("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
+                       difference_text(mismatch.kind, wrong), ranks_fact(others), difference_text(mismatch.kind, good));
         }
-        mismatch.evidence.push_back(say("{}: {}", who, call_in_full(run_.process(bloc.front().ref), wrong)));
+        mismatch.evidence.push_back(phrase("{}: {}", who, call_in_full(run_.process(bloc.front().ref), wrong)));
         mismatch.evidence.push_back(
-            say("{}: {}", ranks_fact(others), call_in_full(run_.process(right.front().ref), good)));
+            phrase("{}: {}", ranks_fact(others), call_in_full(run_.process(right.front().ref), good)));
     }
 
     const Run& run_;
@@ -527,7 +527,7 @@ std::vector<Mismatch> find_mismatches(const Run& run) {
     }
     for (Mismatch& mismatch : all) {
         if (mismatch.repeats != 0) {
-            mismatch.evidence.push_back(say("and {} more times after that", grouped_digits(mismatch.repeats)));
+            mismatch.evidence.push_back(phrase("and {} more times after that", grouped_digits(mismatch.repeats)));
         }
     }
     return all;

@@ -35,7 +35,7 @@ std::string place_in_replay(const Process& process, const Entry& entry) {
 Sentence replay_that_holds(const Process& process, const Entry& entry, const Sentence& call) {
     return entry.replay == 0
                ? Sentence()
-               : say("{}, which holds {} ({})", replay_text(entry), call, place_in_replay(process, entry));
+               : phrase("{}, which holds {} ({})", replay_text(entry), call, place_in_replay(process, entry));
 }
 
 uint64_t calls_left_in_replay(const Process& process, const Member& member, uint64_t sequence) {

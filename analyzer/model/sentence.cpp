@@ -56,8 +56,8 @@ Sentence communicator_fact(const Run& run, uint32_t communicator) {
 Sentence call_fact(const Run& run, uint32_t communicator, OpKind kind, uint64_t sequence) {
     const std::string number = sequence == kNoSequence ? std::string() : fmt::format(" #{}", sequence);
     const std::string op = op_text(kind);
-    return say("{} on {}", Sentence(op + number, CallFact{communicator, op, sequence}),
-               communicator_fact(run, communicator));
+    return phrase("{} on {}", Sentence(op + number, CallFact{communicator, op, sequence}),
+                  communicator_fact(run, communicator));
 }
 
 namespace sentence_detail {

@@ -106,7 +106,7 @@ void add_field(Sentence& sentence, std::string_view& pattern, const T& value) {
 
 // As fmt::format, but what is a sentence keeps its facts. Fields take the arguments in their order; "{{" is not known.
 template <typename... Args>
-Sentence say(fmt::format_string<const Args&...> pattern, const Args&... args) {
+[[nodiscard]] Sentence phrase(fmt::format_string<const Args&...> pattern, const Args&... args) {
     const fmt::string_view whole = pattern;
     std::string_view rest(whole.data(), whole.size());
     Sentence sentence;

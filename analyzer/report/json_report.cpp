@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "document_json.h"
 #include "evidence.h"
 #include "formats/json_value.h"
 #include "host/words.h"
@@ -12,14 +13,6 @@ namespace titan::analyzer {
 namespace {
 
 using format::Json;
-
-Json communicator_json(const Run& run, uint32_t index) {
-    if (index == kNoIndex) {
-        return nullptr;
-    }
-    const Communicator& communicator = run.communicators[index];
-    return {{"id", id_text(communicator.id)}, {"name", communicator.name}, {"size", communicator.size}};
-}
 
 // How a process ended that is gone, as its own record tells it.
 Json ended_json(const Process& process) {
@@ -189,7 +182,7 @@ std::string text_of(const Json& json) { return json.dump(2) + "\n"; }
 
 std::string layout_json_report(const Run& run) { return text_of(layout_json(run, nullptr)); }
 
-std::string json_report(const Run& run, const Diagnosis& diagnosis) {
+std::string json_report(const Run& run, const Diagnosis& diagnosis, const Document* document) {
     Json json;
     json["schema"] = kJsonSchema;
     json["run"] = {{"id", run.id},
@@ -232,6 +225,9 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
         }
     }
     json["clocks"] = clocks_json(diagnosis.clocks);
+    if (document != nullptr) {
+        json["report"] = document_json(run, *document);
+    }
     return text_of(json);
 }
 

@@ -71,71 +71,75 @@ std::string names_text(const Run& run, const std::vector<uint32_t>& communicator
                                               : text;
 }
 
-std::string dimensions_table(const Run& run) {
-    std::string out;
-    for (const Dimension& dimension : run.layout->dimensions()) {
-        out += fmt::format("  {:<13}{}{:<5} {}\n", name_of(dimension.role), dimension.regular ? "" : "up to ",
-                           dimension.size,
-                           dimension.by_label ? "by titan_label"
-                                              : fmt::format("{} communicator{}: {}", dimension.communicators.size(),
-                                                            dimension.communicators.size() == 1 ? "" : "s",
-                                                            names_text(run, dimension.communicators)));
-        out += fmt::format("  {:<18} {}\n", "", dimension.why);
-    }
-    return out.empty() ? "  none: no communicator's name or structure shows what it is for\n" : out;
+std::string count_text(const Run& run, const std::vector<uint32_t>& communicators) {
+    return fmt::format("{} communicator{}: {}", communicators.size(), communicators.size() == 1 ? "" : "s",
+                       names_text(run, communicators));
 }
 
-std::string others_table(const Run& run) {
+Section axes(const Run& run) {
+    Section section{.id = "axes", .title = "Axes"};
+    Table table{.columns = {{"", 13}, {"", 5}, {"", 0}}};
+    for (const Dimension& dimension : run.layout->dimensions()) {
+        table.rows.push_back({std::string(name_of(dimension.role)),
+                              fmt::format("{}{}", dimension.regular ? "" : "up to ", dimension.size),
+                              dimension.by_label ? "by titan_label" : count_text(run, dimension.communicators)});
+        table.rows.push_back({"", "", dimension.why});
+    }
+    section.blocks.push_back(std::move(table));
+    if (run.layout->dimensions().empty()) {
+        section.blocks = {Paragraph{"none: no communicator's name or structure shows what it is for"}};
+    }
+    return section;
+}
+
+Section other_communicators(const Run& run) {
     std::map<Role, std::vector<uint32_t>> others;
     for (uint32_t index = 0; index < run.communicators.size(); ++index) {
         if (const Role role = run.layout->roles()[index].role; !row_of(role).has_place) {
             others[role].push_back(index);
         }
     }
-    std::string out;
+    Table table{.columns = {{"", 18}, {"", 0}}};
     for (const auto& [role, communicators] : others) {
-        out += fmt::format("  {:<18} {} communicator{}: {}\n", name_of(role), communicators.size(),
-                           communicators.size() == 1 ? "" : "s", names_text(run, communicators));
+        table.rows.push_back({std::string(name_of(role)), count_text(run, communicators)});
     }
-    return out;
+    return {.id = "other_communicators", .title = "Other communicators", .blocks = {std::move(table)}};
 }
 
-std::string hosts_table(const Run& run) {
+Section hosts(const Run& run) {
     std::map<std::string, std::vector<int>, NumbersByValue> hosts;
     for (const auto& [rank, place] : run.layout->places()) {
         hosts[place.host].push_back(rank);
     }
-    std::string out;
-    size_t shown = 0;
+    Table table{.columns = {{"", 18}, {"", 0}}, .shown = kShownHosts};
     for (const auto& [host, ranks] : hosts) {
-        if (shown++ < kShownHosts) {
-            out += fmt::format("  {:<18} {}\n", host.empty() ? "(not recorded)" : host, ranks_text(ranks));
-        }
+        table.rows.push_back({host.empty() ? "(not recorded)" : host, ranks_text(ranks)});
     }
-    return shown > kShownHosts ? out + fmt::format("  and {} more (--json)\n", shown - kShownHosts) : out;
+    return {.id = "hosts", .title = "Hosts", .blocks = {std::move(table)}};
 }
 
-std::string ranks_table(const Layout& layout) {
-    std::string out = fmt::format("  {:>6}", "rank");
-    std::vector<Role> roles;
+Section ranks(const Layout& layout) {
+    Table table{.columns = {{"rank", 6, true}}, .shown = kShownRanks};
     for (const Dimension& dimension : layout.dimensions()) {
-        roles.push_back(dimension.role);
-        out += fmt::format(" {:>{}}", name_of(dimension.role), std::max<size_t>(4, name_of(dimension.role).size()));
+        table.columns.push_back({std::string(name_of(dimension.role)), 4, true});
     }
-    out += "  node\n";
-    size_t shown = 0;
+    table.columns.push_back({"node", 0});
     for (const auto& [rank, place] : layout.places()) {
-        if (shown++ >= kShownRanks) {
-            continue;
+        std::vector<std::string> cells{std::to_string(rank)};
+        for (const Dimension& dimension : layout.dimensions()) {
+            const int at = place.in(dimension.role);
+            cells.push_back(at >= 0 ? std::to_string(at) : "-");
         }
-        out += fmt::format("  {:>6}", rank);
-        for (const Role role : roles) {
-            out += fmt::format(" {:>{}}", place.in(role) >= 0 ? std::to_string(place.in(role)) : "-",
-                               std::max<size_t>(4, name_of(role).size()));
-        }
-        out += "  " + (place.host.empty() ? "-" : place.host) + "\n";
+        cells.push_back(place.host.empty() ? "-" : place.host);
+        table.rows.push_back(std::move(cells));
     }
-    return shown > kShownRanks ? out + fmt::format("  and {} more (--json)\n", shown - kShownRanks) : out;
+    return {.id = "ranks", .title = "Ranks", .blocks = {std::move(table)}};
+}
+
+bool any_without_place(const Run& run) {
+    const std::vector<CommunicatorRole>& roles = run.layout->roles();
+    return std::any_of(roles.begin(), roles.end(),
+                       [](const CommunicatorRole& role) { return !row_of(role.role).has_place; });
 }
 
 }  // namespace
@@ -165,20 +169,17 @@ Json layout_json(const Run& run, const std::set<int>* named) {
 }
 
 std::string layout_report(const Run& run, const TextStyle& style) {
-    const auto title = [&](const std::string& text) {
-        return style.colour ? fmt::format("\033[1m{}\033[0m\n", text) : text + "\n";
-    };
-    std::string out =
-        title(fmt::format("{} ranks on {} host{}", run.world_size, run.hosts.size(), run.hosts.size() == 1 ? "" : "s"));
-    out += "\n" + title("Axes") + dimensions_table(run);
-    if (const std::string others = others_table(run); !others.empty()) {
-        out += "\n" + title("Other communicators") + others;
+    Document document{.about = fmt::format("{} ranks on {} host{}", run.world_size, run.hosts.size(),
+                                           run.hosts.size() == 1 ? "" : "s")};
+    document.sections.push_back(axes(run));
+    if (any_without_place(run)) {
+        document.sections.push_back(other_communicators(run));
     }
-    out += "\n" + title("Hosts") + hosts_table(run);
+    document.sections.push_back(hosts(run));
     if (!run.layout->dimensions().empty()) {
-        out += "\n" + title("Ranks") + ranks_table(*run.layout);
+        document.sections.push_back(ranks(*run.layout));
     }
-    return out;
+    return document_text(document, style);
 }
 
 }  // namespace titan::analyzer

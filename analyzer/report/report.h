@@ -3,20 +3,15 @@
 
 #include <string>
 
+#include "diagnosis_document.h"
 #include "finding.h"
 #include "run.h"
 
 namespace titan::analyzer {
 
-struct TextStyle {
-    bool colour = false;
-    size_t width = 100;
-    std::string input = "PATH";  // what names the records on a command line, quoted for the shell
-};
-
-std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style);
 std::string layout_report(const Run& run, const TextStyle& style);
 std::string layout_json_report(const Run& run);
-std::string json_report(const Run& run, const Diagnosis& diagnosis);
+// With the same as a document, if there is one.
+std::string json_report(const Run& run, const Diagnosis& diagnosis, const Document* document = nullptr);
 
 }  // namespace titan::analyzer

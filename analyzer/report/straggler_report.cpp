@@ -14,6 +14,8 @@ namespace {
 
 using format::Json;
 
+constexpr size_t kShownRanks = 40;  // those that cost most
+
 std::vector<const RankTiming*> by_cost(const Timing& timing) {
     std::vector<const RankTiming*> ranks;
     for (const RankTiming& rank : timing.ranks) {
@@ -50,9 +52,8 @@ std::string unseen_text(const Run& run) {
         std::all_of(run.processes.begin(), run.processes.end(), [](const Process& one) { return !one.sees.moments; });
     return durations_alone
                ? "these records show when the hosts made their calls, but not how long the GPUs waited in them, nor "
-                 "how "
-                 "the hosts' clocks differ: they cannot show who is late (TORCH_NCCL_ENABLE_TIMING=1 records "
-                 "how long calls take)"
+                 "how the hosts' clocks differ: they cannot show who is late (TORCH_NCCL_ENABLE_TIMING=1 records how "
+                 "long calls take)"
                : "";
 }
 
@@ -98,48 +99,73 @@ Json slow_json(const Run& run, const SlowCollective& slow) {
             {"lost_ns", slow.lost_ns}};
 }
 
+Section table_of(const Run& run, const Timing& timing, size_t most) {
+    Table table{.columns = {{"rank", 4, true},
+                            {"host", 4},
+                            {"median", 6, true},
+                            {"p99", 6, true},
+                            {"lost", 6, true},
+                            {"pattern", 10},
+                            {"since", 5, true},
+                            {"seen", 4},
+                            {"slow part", 0}},
+                .shown = most,
+                .others = "ranks that cost less (--all)"};
+    for (const RankTiming* rank : by_cost(timing)) {
+        table.rows.push_back({std::to_string(rank->rank), run.processes[rank->process].host,
+                              fine_duration_text(rank->median_late_ns), fine_duration_text(rank->p99_late_ns),
+                              fine_duration_text(rank->lost_ns), pattern_text(*rank),
+                              since_text(*rank, timing.axes[rank->axis]), basis_text(*rank), rank->slow_part});
+    }
+    return {.id = "ranks", .title = "How late each rank is", .blocks = {std::move(table)}};
+}
+
+Section slow_collectives(const Run& run, const std::vector<SlowCollective>& slow) {
+    Items items;
+    for (const SlowCollective& one : slow) {
+        items.items.push_back(phrase(
+            "{} on {}{}: {} instead of {}", op_text(one.op), communicator_fact(run, one.communicators.front()),
+            one.communicators.size() > 1 ? fmt::format(" and {} more", one.communicators.size() - 1) : std::string(),
+            fine_duration_text(one.taken_ns), fine_duration_text(one.usual_ns)));
+    }
+    return {.id = "slow_collectives", .title = "Slow collectives", .blocks = {std::move(items)}};
+}
+
+// What the numbers rest on.
+Section basis(const Timing& timing) {
+    const TimeAxis& axis = timing.axes.front();
+    Section section{.id = "basis"};
+    section.blocks.push_back(Paragraph{
+        axis.keys.empty() ? Sentence("the program marks no steps: numbers are those of calls (titan_step marks steps)")
+                          : phrase("steps {} to {}, {} each in the median", axis.keys.front(), axis.keys.back(),
+                                   fine_duration_text(axis.length_ns))});
+    if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
+        section.blocks.push_back(Paragraph{clocks});
+    }
+    if (std::none_of(timing.ranks.begin(), timing.ranks.end(),
+                     [](const RankTiming& rank) { return rank.shape.pattern != LatePattern::kNone; })) {
+        section.blocks.push_back(Paragraph{"no rank is a straggler: what the table shows is chance"});
+    }
+    return section;
+}
+
 }  // namespace
 
-std::string straggler_table(const Run& run, const Timing& timing, const StragglerTableOptions& options) {
-    if (const std::string why = unseen_text(run); timing.ranks.empty() && !why.empty()) {
-        return why + "\n";
-    }
+std::string straggler_report(const Run& run, const Timing& timing, bool all_ranks, const TextStyle& style) {
+    Document document;
     if (timing.ranks.empty()) {
-        return "no communicator has enough calls that nearly all its members have a record of: nothing to compare\n";
+        const std::string why = unseen_text(run);
+        document.about = why.empty() ? "no communicator has enough calls that nearly all its members have a record of: "
+                                       "nothing to compare"
+                                     : why;
+        return document_text(document, style);
     }
-    const TimeAxis& axis = timing.axes.front();
-    std::string text = axis.keys.empty()
-                           ? "the program marks no steps: numbers are those of calls (titan_step marks steps)\n"
-                           : fmt::format("steps {} to {}, {} each in the median\n", axis.keys.front(), axis.keys.back(),
-                                         fine_duration_text(axis.length_ns));
-    if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
-        text += clocks + "\n";
+    document.sections.push_back(basis(timing));
+    document.sections.push_back(table_of(run, timing, all_ranks ? kAll : kShownRanks));
+    if (!timing.slow.empty()) {
+        document.sections.push_back(slow_collectives(run, timing.slow));
     }
-    const bool anybody = std::any_of(timing.ranks.begin(), timing.ranks.end(),
-                                     [](const RankTiming& rank) { return rank.shape.pattern != LatePattern::kNone; });
-    text += anybody ? "" : "no rank is a straggler: what the table shows is chance\n";
-    text += fmt::format("\n{:>6}  {:<16} {:>10} {:>10} {:>10}  {:<11} {:>8}  {:<5} {}\n", "rank", "host", "median",
-                        "p99", "lost", "pattern", "since", "seen", "slow part");
-    const std::vector<const RankTiming*> ranks = by_cost(timing);
-    const size_t shown = options.ranks == 0 ? ranks.size() : std::min(options.ranks, ranks.size());
-    for (size_t i = 0; i < shown; ++i) {
-        const RankTiming& rank = *ranks[i];
-        text += fmt::format("{:>6}  {:<16} {:>10} {:>10} {:>10}  {:<11} {:>8}  {:<5} {}\n", rank.rank,
-                            run.processes[rank.process].host, fine_duration_text(rank.median_late_ns),
-                            fine_duration_text(rank.p99_late_ns), fine_duration_text(rank.lost_ns), pattern_text(rank),
-                            since_text(rank, timing.axes[rank.axis]), basis_text(rank), rank.slow_part);
-    }
-    if (shown < ranks.size()) {
-        text += fmt::format("and {} ranks that cost less (--all)\n", ranks.size() - shown);
-    }
-    for (const SlowCollective& slow : timing.slow) {
-        text +=
-            fmt::format("\nslow: {} on {}{}: {} instead of {}\n", op_text(slow.op),
-                        communicator_text(run.communicators[slow.communicators.front()]),
-                        slow.communicators.size() > 1 ? fmt::format(" and {} more", slow.communicators.size() - 1) : "",
-                        fine_duration_text(slow.taken_ns), fine_duration_text(slow.usual_ns));
-    }
-    return text;
+    return document_text(document, style);
 }
 
 std::string straggler_json(const Run& run, const Timing& timing) {

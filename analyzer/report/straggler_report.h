@@ -3,16 +3,14 @@
 
 #include <string>
 
+#include "document.h"
 #include "run.h"
 #include "stragglers.h"
 
 namespace titan::analyzer {
 
-struct StragglerTableOptions {
-    size_t ranks = 40;  // the ones that cost most; 0: all
-};
-
-std::string straggler_table(const Run& run, const Timing& timing, const StragglerTableOptions& options);
+// Of the ranks that cost most, or of all.
+std::string straggler_report(const Run& run, const Timing& timing, bool all_ranks, const TextStyle& style);
 std::string straggler_json(const Run& run, const Timing& timing);
 
 }  // namespace titan::analyzer

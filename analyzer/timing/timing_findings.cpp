@@ -125,28 +125,28 @@ Finding straggler(const Run& run, const Timing& timing, const std::vector<const 
     set_confidence(run, group, finding);
     const double share = axis.seen_ns() > 0 ? 100 * head.shape.cost_ns / axis.seen_ns() : 0;
     finding.summary =
-        say("{} {} {}: the others wait {} for {}{}, {} in all ({:.0f}% of the time seen)", ranks_fact(finding.ranks),
-            group.size() > 1 ? "are late" : "is late", pattern_text(head, axis), time(head.shape.typical_ns),
-            group.size() > 1 ? "them" : "it", head.shape.pattern == LatePattern::kOneOff ? "" : " each time",
-            time(head.shape.cost_ns), share);
+        phrase("{} {} {}: the others wait {} for {}{}, {} in all ({:.0f}% of the time seen)", ranks_fact(finding.ranks),
+               group.size() > 1 ? "are late" : "is late", pattern_text(head, axis), time(head.shape.typical_ns),
+               group.size() > 1 ? "them" : "it", head.shape.pattern == LatePattern::kOneOff ? "" : " each time",
+               time(head.shape.cost_ns), share);
     if (!head.slow_part.empty()) {
         finding.summary += "; the slow part is " + head.slow_part;
     }
     const bool by_durations = !run.processes[head.process].sees.moments;
     finding.evidence.push_back(
-        say("{} on {}: {} {} the median of its peers, by {} in the median of {} {} and by {} at the 99th percentile",
-            op_text(head.op), communicator_text(communicator), rank_fact(head.rank),
-            by_durations ? "waits less than" : "comes after", time(head.median_late_ns), head.compared_calls,
-            by_durations ? "stretches of calls" : "sampled calls", time(head.p99_late_ns)));
+        phrase("{} on {}: {} {} the median of its peers, by {} in the median of {} {} and by {} at the 99th percentile",
+               op_text(head.op), communicator_text(communicator), rank_fact(head.rank),
+               by_durations ? "waits less than" : "comes after", time(head.median_late_ns), head.compared_calls,
+               by_durations ? "stretches of calls" : "sampled calls", time(head.p99_late_ns)));
     finding.evidence.push_back("time that it was held in other collectives by other ranks is left out");
     finding.evidence.insert(finding.evidence.end(), head.why.begin(), head.why.end());
     if (group.size() > 1) {
-        finding.evidence.push_back(say("all of them are on host {}", run.processes[head.process].host));
+        finding.evidence.push_back(phrase("all of them are on host {}", run.processes[head.process].host));
     }
     finding.evidence.push_back(
         by_durations ? "how long each call took on each GPU is recorded: the rank that arrives last waits least"
         : head.by_device
-            ? say("arrival is when the GPU comes to the collective, known to {}", time(head.noise_ns))
+            ? phrase("arrival is when the GPU comes to the collective, known to {}", time(head.noise_ns))
             : "arrival is when the host makes the call: GPU times are not recorded; with them this would be certain");
     weigh_processors(run, finding);
     if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
@@ -192,25 +192,25 @@ Finding slow_collective(const Run& run, const Timing& timing, const SlowCollecti
     where += names.size() > 4 ? " and others" : "";
     const std::string unit = slow.steps ? "step " : "call #";
     finding.summary =
-        say("{} of up to {} on {} ({}) takes {} instead of {}{}: {} of bus bandwidth instead of {}", op_text(slow.op),
-            size_text(slow.bytes), where, ranks_fact(finding.ranks), time(slow.taken_ns), time(slow.usual_ns),
-            slow.since_known ? say(" since {}{}", unit, slow.since) : "", rate(slow.bus_bytes_per_s),
-            rate(slow.usual_bus_bytes_per_s));
+        phrase("{} of up to {} on {} ({}) takes {} instead of {}{}: {} of bus bandwidth instead of {}",
+               op_text(slow.op), size_text(slow.bytes), where, ranks_fact(finding.ranks), time(slow.taken_ns),
+               time(slow.usual_ns), slow.since_known ? phrase(" since {}{}", unit, slow.since) : "",
+               rate(slow.bus_bytes_per_s), rate(slow.usual_bus_bytes_per_s));
     if (slow.hosts.size() == 1) {
-        finding.summary += say("; host {} is in all of them", slow.hosts.front());
+        finding.summary += phrase("; host {} is in all of them", slow.hosts.front());
     } else if (slow.hosts.size() == 2) {
-        finding.summary += say("; suspect the link between hosts {} and {}", slow.hosts.front(), slow.hosts.back());
+        finding.summary += phrase("; suspect the link between hosts {} and {}", slow.hosts.front(), slow.hosts.back());
     }
     finding.evidence.push_back(
-        say("median of {} calls, measured on the member that arrives last, so lateness is not part of it",
-            slow.compared_calls));
+        phrase("median of {} calls, measured on the member that arrives last, so lateness is not part of it",
+               slow.compared_calls));
     finding.evidence.push_back(slow.against_history ? "before, the same calls of the same communicators were faster"
                                                     : "communicators of the same size are faster with the same calls");
-    finding.evidence.push_back(say("{} lost", time(slow.lost_ns)));
+    finding.evidence.push_back(phrase("{} lost", time(slow.lost_ns)));
     weigh_processors(run, finding);
     if (slow.hosts.size() > 2) {
         finding.evidence.push_back(
-            say("{} hosts are in all slow communicators, and in no fast one together", slow.hosts.size()));
+            phrase("{} hosts are in all slow communicators, and in no fast one together", slow.hosts.size()));
     }
     if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
         finding.evidence.push_back(clocks);

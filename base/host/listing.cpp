@@ -36,17 +36,23 @@ std::string Listing::line(const std::vector<std::string>& cells) const {
     return text + "\n";
 }
 
+void Listing::write_titles() {
+    std::vector<std::string> titles;
+    for (const ListColumn& column : columns_) {
+        titles.push_back(column.title);
+    }
+    widen(titles);
+    if (const std::string all = line(titles); all != "\n") {
+        write_(all);
+    }
+}
+
 void Listing::write_rows() {
     for (const auto& row : rows_) {
         widen(row);
     }
     if (written_ == 0 && !rows_.empty()) {
-        std::vector<std::string> titles;
-        for (const ListColumn& column : columns_) {
-            titles.push_back(column.title);
-        }
-        widen(titles);
-        write_(line(titles));
+        write_titles();
     }
     for (const auto& row : rows_) {
         write_(line(row));

@@ -5,12 +5,12 @@
 
 using namespace titan::test;
 using titan::analyzer::Layout;
+using titan::analyzer::phrase;
 using titan::analyzer::rank_fact;
 using titan::analyzer::ranks_fact;
 using titan::analyzer::Role;
 using titan::analyzer::role_of_name;
 using titan::analyzer::RoleSource;
-using titan::analyzer::say;
 using titan::analyzer::Sentence;
 using titan::format::OpKind;
 
@@ -222,9 +222,9 @@ TEST_CASE("places go to where a sentence first names these very ranks") {
         add_places(run, who, sentence);
         return sentence.text();
     };
-    CHECK(told(say("{} and {} and {}", rank_fact(13), rank_fact(1), rank_fact(1)), {1}) ==
+    CHECK(told(phrase("{} and {} and {}", rank_fact(13), rank_fact(1), rank_fact(1)), {1}) ==
           "rank 13 and rank 1 (tp rank 1) and rank 1");
     CHECK(told("rank 1 waits, says somebody", {1}) == "rank 1 waits, says somebody");
-    CHECK(told(say("{} wait", ranks_fact({1, 3, 5})), {1, 3}) == "ranks 1,3,5 wait");
-    CHECK(told(say("{} wait", ranks_fact({3, 1})), {1, 3}) == "tp rank 1 of every group (ranks 1,3) wait");
+    CHECK(told(phrase("{} wait", ranks_fact({1, 3, 5})), {1, 3}) == "ranks 1,3,5 wait");
+    CHECK(told(phrase("{} wait", ranks_fact({3, 1})), {1, 3}) == "tp rank 1 of every group (ranks 1,3) wait");
 }

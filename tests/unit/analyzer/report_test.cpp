@@ -124,7 +124,7 @@ TEST_CASE("the JSON says where the named ranks stand, and what would make a doub
     const json layout = json::parse(layout_json_report(played.run));
     CHECK(layout["ranks"].size() == 8);
     CHECK(layout["communicators"].size() == 7);
-    CHECK(layout_report(played.run, {}).find("dp           4     2 communicators: dp:0, dp:1") != std::string::npos);
+    CHECK(layout_report(played.run, {}).find("dp             4      2 communicators: dp:0, dp:1") != std::string::npos);
 }
 
 TEST_CASE("the JSON of a deadlock has the cycle") {
@@ -403,11 +403,11 @@ TEST_CASE("communicators of one name are told apart by their ranks") {
         add_members(run, 1, sentence);
         return sentence.text();
     };
-    CHECK(told(say("{} never called {}; {} waits in {}", rank_fact(3), call(1), rank_fact(2), call(1))) ==
+    CHECK(told(phrase("{} never called {}; {} waits in {}", rank_fact(3), call(1), rank_fact(2), call(1))) ==
           "rank 3 never called all_reduce #5 on tp (ranks 2-3); rank 2 waits in all_reduce #5 on tp");
-    CHECK(told(say("{}, all members, called {}", ranks_fact({3, 2}), call(1))) ==
+    CHECK(told(phrase("{}, all members, called {}", ranks_fact({3, 2}), call(1))) ==
           "ranks 2-3, all members, called all_reduce #5 on tp");
-    CHECK(told(say("{}, then {}", call(0), call(1))) == "all_reduce #5 on tp, then all_reduce #5 on tp (ranks 2-3)");
+    CHECK(told(phrase("{}, then {}", call(0), call(1))) == "all_reduce #5 on tp, then all_reduce #5 on tp (ranks 2-3)");
 }
 
 TEST_CASE("node-2 comes before node-10") {

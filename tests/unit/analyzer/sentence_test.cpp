@@ -3,8 +3,8 @@
 #include "sentence.h"
 
 using titan::analyzer::DurationFact;
+using titan::analyzer::phrase;
 using titan::analyzer::RanksFact;
-using titan::analyzer::say;
 using titan::analyzer::Sentence;
 
 namespace {
@@ -15,8 +15,8 @@ const RanksFact* ranks_of(const Sentence& sentence, size_t part) { return senten
 
 TEST_CASE("a sentence reads as fmt would write it and keeps its facts") {
     const Sentence wait =
-        say("{} wait{} for {}, {:.1f} % of the step ({:#x})", titan::analyzer::ranks_fact({5, 0, 1, 5}), "",
-            titan::analyzer::duration_fact(4'100'000'000), 12.34, 255);
+        phrase("{} wait{} for {}, {:.1f} % of the step ({:#x})", titan::analyzer::ranks_fact({5, 0, 1, 5}), "",
+               titan::analyzer::duration_fact(4'100'000'000), 12.34, 255);
     CHECK(wait.text() == "ranks 0-1,5 wait for 4.1 s, 12.3 % of the step (0xff)");
     REQUIRE(wait.parts().size() == 4);
     REQUIRE(ranks_of(wait, 0) != nullptr);
@@ -28,8 +28,8 @@ TEST_CASE("a sentence reads as fmt would write it and keeps its facts") {
 }
 
 TEST_CASE("a sentence inside another keeps its facts, and words beside words are one part") {
-    const Sentence inner = say("{} died", titan::analyzer::rank_fact(3));
-    const Sentence outer = say("because of that: {}{}", inner, "; nobody waits");
+    const Sentence inner = phrase("{} died", titan::analyzer::rank_fact(3));
+    const Sentence outer = phrase("because of that: {}{}", inner, "; nobody waits");
     CHECK(outer.text() == "because of that: rank 3 died; nobody waits");
     REQUIRE(outer.parts().size() == 3);
     REQUIRE(ranks_of(outer, 1) != nullptr);
@@ -38,17 +38,17 @@ TEST_CASE("a sentence inside another keeps its facts, and words beside words are
 }
 
 TEST_CASE("other words for a fact leave it as it is") {
-    Sentence sentence = say("{} is late", titan::analyzer::rank_fact(3));
+    Sentence sentence = phrase("{} is late", titan::analyzer::rank_fact(3));
     sentence.reword(0, "rank 3 (tp 1)");
     CHECK(sentence.text() == "rank 3 (tp 1) is late");
     CHECK(ranks_of(sentence, 0)->ranks == std::vector{3});
     CHECK(sentence == Sentence("rank 3 (tp 1) is late"));
-    CHECK_FALSE(sentence == say("{} is late", titan::analyzer::rank_fact(3)));
+    CHECK_FALSE(sentence == phrase("{} is late", titan::analyzer::rank_fact(3)));
 }
 
 TEST_CASE("nothing said is empty") {
     CHECK(Sentence().empty());
     CHECK(Sentence("").empty());
-    CHECK(say("").empty());
-    CHECK(say("{}", "").empty());
+    CHECK(phrase("").empty());
+    CHECK(phrase("{}", "").empty());
 }

@@ -10,8 +10,8 @@
 namespace titan {
 
 struct ListColumn {
-    std::string title;
-    size_t width;  // at least
+    std::string title;  // where no column has one, there is no line of titles
+    size_t width;       // at least
     bool right = false;
 };
 
@@ -30,6 +30,7 @@ class Listing {
 
   private:
     std::string line(const std::vector<std::string>& cells) const;
+    void write_titles();
     void widen(const std::vector<std::string>& cells);
 
     std::vector<ListColumn> columns_;

@@ -1,0 +1,203 @@
+#include "diagnosis_document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "fold_frames.h"
+#include "host/words.h"
+#include "host_threads.h"
+#include "layout.h"
+#include "rank_state.h"
+#include "report_parts.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kShownFindings = 4;  // the verdict and three more
+constexpr size_t kShownEvidence = 8;
+constexpr size_t kShownEvidenceOfOthers = 2;
+constexpr size_t kShownStates = 12;
+constexpr size_t kShownWarnings = 12;
+constexpr size_t kShownSteps = 8;
+constexpr size_t kShownStacks = 2;
+constexpr size_t kShownFrames = 20;
+constexpr size_t kShownWaits = 4;
+
+Section healthy(const Run& run) {
+    Section section{.id = "nothing_wrong", .title = "NOTHING WRONG", .tone = Tone::kGood};
+    section.lead = "nothing was pending for longer than usual at the moment of the dumps, and all recorded calls match";
+    int64_t step = -1;
+    for (const Process& process : run.processes) {
+        step = std::max(step, process.step);
+    }
+    if (step >= 0) {
+        section.blocks.push_back(Paragraph{phrase("newest step: {}", step)});
+    }
+    return section;
+}
+
+Section waiting(const std::vector<Pending>& waits) {
+    Items items{.shown = kShownWaits, .others = "more such waits (--json)"};
+    for (const Pending& pending : waits) {
+        items.items.push_back(pending.summary);
+    }
+    return {.id = "waiting",
+            .title = "WAITING",
+            .tone = Tone::kCaution,
+            .lead = "nothing is overdue yet",
+            .blocks = {std::move(items)}};
+}
+
+// As a person would draw it, one wait a line.
+Section cycle(const Finding& finding) {
+    Chain chain{.back = phrase("back to {}", rank_fact(finding.cycle.front().rank)), .shown = kShownSteps};
+    for (const CycleStep& step : finding.cycle) {
+        chain.steps.push_back(
+            phrase("{} waits in {} for {}", rank_fact(step.rank), step.waits_in, rank_fact(step.waits_for)));
+    }
+    return {.id = "cycle", .title = "The cycle", .blocks = {std::move(chain)}};
+}
+
+using RanksByState = std::map<std::string, std::vector<int>>;
+
+RanksByState by_state(const std::vector<int>& ranks, const std::map<int, std::string>& states) {
+    RanksByState groups;
+    for (const int rank : ranks) {
+        groups[states.at(rank)].push_back(rank);
+    }
+    return groups;
+}
+
+// Many groups that wait for different calls each: what they wait for is left out.
+RanksByState by_shortest_state(const Run& run, const Finding& finding) {
+    RanksByState groups;
+    for (const int rank : finding.victims) {
+        const Process* process = process_of_rank(run, rank);
+        groups[process == nullptr ? finding.brief_state.at(rank) : rank_state_without_times(run, *process)].push_back(
+            rank);
+    }
+    return groups;
+}
+
+// Ranks that do the same are one line; those that are named come first and keep their times.
+Section states(const Run& run, const Finding& finding) {
+    const RanksByState named = by_state(finding.ranks, finding.brief_state);
+    RanksByState victims = by_state(finding.victims, finding.brief_state);
+    if (named.size() + victims.size() > kShownStates) {
+        victims = by_shortest_state(run, finding);
+    }
+    RankGroups groups{.shown = kShownStates};
+    for (const RanksByState* part : {&named, &std::as_const(victims)}) {
+        for (const auto& [state, ranks] : *part) {
+            groups.groups.push_back({Sentence(ranks_text(run, ranks), RanksFact{ranks}),
+                                     ranks.size() == 1 ? finding.rank_state.at(ranks.front()) : state, part == &named});
+        }
+    }
+    return {.id = "rank_states", .title = "What the ranks do", .blocks = {std::move(groups)}};
+}
+
+std::vector<Section> stacks(const Finding& finding) {
+    std::vector<std::pair<std::vector<int>, std::vector<std::string>>> places;  // ranks that stand alike
+    for (const auto& [rank, frames] : finding.stacks) {
+        std::vector<std::string> lines = folded_frames(frames, kShownFrames);
+        const auto known =
+            std::find_if(places.begin(), places.end(), [&](const auto& place) { return place.second == lines; });
+        if (known == places.end()) {
+            places.emplace_back(std::vector{rank}, std::move(lines));
+        } else {
+            known->first.push_back(rank);
+        }
+    }
+    std::vector<Section> sections;
+    for (auto& [ranks, lines] : places) {
+        sections.push_back({.id = "stack",
+                            .title = fmt::format("Where {} {}, innermost first (titan-analyze stacks shows all)",
+                                                 ranks_text(ranks), ranks.size() == 1 ? "is" : "are"),
+                            .blocks = {Frames{std::move(lines)}},
+                            .folded_as = sections.size() < kShownStacks ? "" : "place"});
+    }
+    return sections;
+}
+
+std::string label_of(const char* title, const Finding& finding) {
+    return fmt::format("{}  {} ({})", title, name_of(finding.kind), name_of(finding.confidence));
+}
+
+Section verdict(const Run& run, const Finding& finding) {
+    Section section{.id = "verdict", .title = label_of("VERDICT", finding), .tone = Tone::kAlarm};
+    section.blocks = {Paragraph{finding.summary}};
+    section.sections.push_back(
+        {.id = "evidence", .title = "How we know", .blocks = {Items{finding.evidence, kShownEvidence}}});
+    if (!finding.cycle.empty()) {
+        section.sections.push_back(cycle(finding));
+    }
+    if (!finding.would_confirm.empty()) {
+        section.sections.push_back(
+            {.id = "would_confirm", .title = "What would make it certain", .blocks = {Items{finding.would_confirm}}});
+    }
+    if (!finding.rank_state.empty()) {
+        section.sections.push_back(states(run, finding));
+    }
+    for (Section& stack : stacks(finding)) {
+        section.sections.push_back(std::move(stack));
+    }
+    return section;
+}
+
+Section other_finding(const Finding& finding, bool folded) {
+    return {.id = "finding",
+            .title = label_of("ALSO", finding),
+            .tone = Tone::kCaution,
+            .blocks = {Paragraph{finding.summary}, Items{finding.evidence, kShownEvidenceOfOthers}},
+            .folded_as = folded ? "finding" : ""};
+}
+
+Section warnings(const std::vector<Warning>& all) {
+    Items items{.shown = kShownWarnings};
+    for (const Warning& warning : all) {
+        items.items.push_back(phrase("{}: {}", name_of(warning.kind), warning.summary));
+    }
+    return {.id = "warnings", .title = "What could not be seen", .blocks = {std::move(items)}};
+}
+
+}  // namespace
+
+Document diagnosis_document(const Run& run, const Diagnosis& diagnosis, const std::string& input) {
+    const std::vector<Finding>& findings = diagnosis.findings;
+    Document document{.about = outline_text(run)};
+    std::vector<Section>& sections = document.sections;
+    if (!diagnosis.cannot_tell.empty()) {
+        sections.push_back({.id = "cannot_tell",
+                            .title = "CANNOT TELL",
+                            .tone = Tone::kCaution,
+                            .blocks = {Paragraph{diagnosis.cannot_tell}}});
+    } else if (findings.empty() && diagnosis.waiting.empty()) {
+        sections.push_back(healthy(run));
+    }
+    if (!diagnosis.waiting.empty()) {
+        sections.push_back(waiting(diagnosis.waiting));
+    }
+    for (size_t i = 0; i < findings.size(); ++i) {
+        sections.push_back(i == 0 ? verdict(run, findings[i]) : other_finding(findings[i], i >= kShownFindings));
+    }
+    if (!diagnosis.warnings.empty()) {
+        sections.push_back(warnings(diagnosis.warnings));
+    }
+    if (!findings.empty()) {
+        Items steps;
+        for (const std::string& step : next_steps(run, findings.front(), input)) {
+            steps.items.emplace_back(step);
+        }
+        sections.push_back({.id = "next_steps", .title = "What next", .blocks = {std::move(steps)}});
+    }
+    return document;
+}
+
+std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style) {
+    return document_text(diagnosis_document(run, diagnosis, style.input), style);
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,85 @@
+// A report as values: its sections and what stands in them, all of it. Who renders it decides how it looks, and how
+// much of it a screen takes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "host/listing.h"
+#include "sentence.h"
+
+namespace titan::analyzer {
+
+constexpr size_t kAll = SIZE_MAX;
+
+struct Paragraph {
+    Sentence text;
+};
+
+// Lists say how many of them a screen shows (`shown`), and what it calls the others behind their number.
+struct Items {
+    std::vector<Sentence> items{};
+    size_t shown = kAll;
+    std::string others = "more (--json)";
+};
+
+struct Table {
+    std::vector<ListColumn> columns;  // without titles: the rows alone
+    std::vector<std::vector<std::string>> rows{};
+    size_t shown = kAll;
+    std::string others = "more (--json)";
+};
+
+// Steps that lead to one another, the last one back to the first. A screen shows the two ends of a long one.
+struct Chain {
+    std::vector<Sentence> steps{};
+    Sentence back{};
+    size_t shown = kAll;
+};
+
+// Ranks that do the same.
+struct RankGroup {
+    Sentence ranks;
+    std::string state;
+    bool named = false;  // by the finding
+};
+struct RankGroups {
+    std::vector<RankGroup> groups{};
+    size_t shown = kAll;
+};
+
+// Of a stack, innermost first, each a line.
+struct Frames {
+    std::vector<std::string> frames{};
+};
+
+using Block = std::variant<Paragraph, Items, Table, Chain, RankGroups, Frames>;
+
+enum class Tone : uint8_t { kPlain, kGood, kCaution, kAlarm };
+
+struct Section {
+    std::string id;  // "verdict", "evidence": for programs; empty: part of the section around it
+    std::string title{};
+    Tone tone = Tone::kPlain;
+    Sentence lead{};  // what follows the title
+    std::vector<Block> blocks{};
+    std::vector<Section> sections{};
+    std::string folded_as{};  // what a screen, which does not show it, counts it as ("finding")
+};
+
+struct Document {
+    Sentence about;
+    std::vector<Section> sections{};
+};
+
+struct TextStyle {
+    bool colour = false;
+    size_t width = 100;          // columns
+    std::string input = "PATH";  // what names the records on a command line, quoted for the shell
+};
+
+std::string document_text(const Document& document, const TextStyle& style);
+
+}  // namespace titan::analyzer

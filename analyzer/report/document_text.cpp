@@ -1,0 +1,160 @@
+// A document on a terminal: wrapped, coloured, and no longer than a person reads.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "document.h"
+#include "host/words.h"
+
+namespace titan::analyzer {
+namespace {
+
+std::string wrap(const std::string& text, size_t width, const std::string& first, const std::string& rest) {
+    std::string result;
+    std::string line = first;
+    bool empty_line = true;
+    for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(' ', begin), text.size());
+        const std::string word = text.substr(begin, end - begin);
+        if (!empty_line && characters(line) + 1 + characters(word) > width) {
+            result += line + "\n";
+            line = rest;
+            empty_line = true;
+        }
+        line += (empty_line ? "" : " ") + word;
+        empty_line = false;
+        begin = end + 1;
+    }
+    return result + line + "\n";
+}
+
+// By Tone: SGR parameters of ECMA-48.
+constexpr std::array<const char*, 4> kPaint{"1", "1;32", "1;33", "1;31"};
+
+class TextWriter {
+  public:
+    explicit TextWriter(const TextStyle& style) : style_(style) {}
+
+    std::string write(const Document& document) {
+        if (!document.about.empty()) {
+            out_ += wrap(document.about.text(), style_.width, "", "  ");
+        }
+        sections(document.sections, 0);
+        return std::move(out_);
+    }
+
+  private:
+    std::string paint(Tone tone, const std::string& text) const {
+        return style_.colour ? fmt::format("\033[{}m{}\033[0m", kPaint[static_cast<size_t>(tone)], text) : text;
+    }
+
+    void item(const std::string& text, const std::string& bullet) {
+        out_ += wrap(text, style_.width, bullet, std::string(characters(bullet), ' '));
+    }
+
+    void count_others(size_t all, size_t shown, const std::string& others, const std::string& bullet) {
+        if (all > shown) {
+            item(fmt::format("and {} {}", all - shown, others), bullet);
+        }
+    }
+
+    void title(const Section& section, size_t depth) {
+        if (section.title.empty()) {
+            return;
+        }
+        const std::string label = std::string(2 * depth, ' ') + section.title;
+        const std::string text =
+            section.lead.empty() ? label + "\n" : wrap(label + "  " + section.lead.text(), style_.width, "", "  ");
+        out_ += (out_.empty() ? "" : "\n") + paint(section.tone, label) + text.substr(label.size());
+    }
+
+    void sections(const std::vector<Section>& all, size_t depth) {
+        size_t folded = 0;
+        for (const Section& section : all) {
+            folded += section.folded_as.empty() ? 0 : 1;
+            if (!section.folded_as.empty()) {
+                continue;
+            }
+            write_folded(all, folded, depth);
+            folded = 0;
+            title(section, depth);
+            for (const Block& block : section.blocks) {
+                std::visit([&](const auto& shown) { write_block(shown, depth); }, block);
+            }
+            sections(section.sections, depth + 1);
+        }
+        write_folded(all, folded, depth);
+    }
+
+    void write_folded(const std::vector<Section>& all, size_t folded, size_t depth) {
+        if (folded != 0) {
+            const auto one =
+                std::find_if(all.begin(), all.end(), [](const Section& s) { return !s.folded_as.empty(); });
+            out_ += fmt::format("\n{:{}}and {} more {}{} (--json)\n", "", 2 * depth, folded, one->folded_as,
+                                folded == 1 ? "" : "s");
+        }
+    }
+
+    static std::string bullet(size_t depth) { return depth == 0 ? "  - " : "   - "; }
+
+    void write_block(const Paragraph& paragraph, size_t /*depth*/) {
+        out_ += wrap(paragraph.text.text(), style_.width, "  ", "  ");
+    }
+
+    void write_block(const Items& items, size_t depth) {
+        for (size_t i = 0; i < std::min(items.shown, items.items.size()); ++i) {
+            item(items.items[i].text(), bullet(depth));
+        }
+        count_others(items.items.size(), items.shown, items.others, bullet(depth));
+    }
+
+    void write_block(const Table& table, size_t /*depth*/) {
+        const Listing::Write append = [this](const std::string& line) { out_ += "  " + line; };
+        Listing listing(table.columns, 0, append);
+        for (size_t i = 0; i < std::min(table.shown, table.rows.size()); ++i) {
+            listing.add(table.rows[i]);
+        }
+        listing.write_rows();
+        count_others(table.rows.size(), table.shown, table.others, "  ");
+    }
+
+    void write_block(const Chain& chain, size_t /*depth*/) {
+        const size_t count = chain.steps.size();
+        for (size_t i = 0; i < count; ++i) {
+            if (count > chain.shown && i == chain.shown - 2) {
+                out_ += fmt::format("     -> ... {} more ...\n", count - chain.shown);
+                i = count - 2;
+            }
+            item(chain.steps[i].text(), i == 0 ? "   " : "     -> ");
+        }
+        item(chain.back.text(), "     -> ");
+    }
+
+    void write_block(const RankGroups& groups, size_t /*depth*/) {
+        for (size_t i = 0; i < std::min(groups.shown, groups.groups.size()); ++i) {
+            const RankGroup& group = groups.groups[i];
+            const std::string line =
+                wrap(group.ranks.text() + ": " + group.state, style_.width, group.named ? "  => " : "     ", "       ");
+            out_ += group.named ? paint(Tone::kPlain, line.substr(0, line.size() - 1)) + "\n" : line;
+        }
+        count_others(groups.groups.size(), groups.shown, "more groups of ranks (--json)", "     ");
+    }
+
+    void write_block(const Frames& frames, size_t /*depth*/) {
+        for (const std::string& frame : frames.frames) {
+            item(frame, "     ");
+        }
+    }
+
+    const TextStyle& style_;
+    std::string out_;
+};
+
+}  // namespace
+
+std::string document_text(const Document& document, const TextStyle& style) {
+    return TextWriter(style).write(document);
+}
+
+}  // namespace titan::analyzer
