@@ -37,9 +37,7 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
         return fail(run.error().text());
     }
     const Diagnosis diagnosis = diagnose(*run, options);
-    const TextStyle style = report_style(common);
-    const Document document = diagnosis_document(*run, diagnosis, style.input);
-    print_text(json ? json_report(*run, diagnosis, &document) : document_text(document, style));
+    print_text(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, report_style(common)));
     return !diagnosis.findings.empty()      ? kExitFindings
            : !diagnosis.cannot_tell.empty() ? kExitInconclusive
                                             : kExitHealthy;

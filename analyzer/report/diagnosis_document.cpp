@@ -165,7 +165,7 @@ Section warnings(const std::vector<Warning>& all) {
 
 }  // namespace
 
-Document diagnosis_document(const Run& run, const Diagnosis& diagnosis, const std::string& input) {
+Document diagnosis_document(const Run& run, const Diagnosis& diagnosis) {
     const std::vector<Finding>& findings = diagnosis.findings;
     Document document{.about = outline_text(run)};
     std::vector<Section>& sections = document.sections;
@@ -186,18 +186,19 @@ Document diagnosis_document(const Run& run, const Diagnosis& diagnosis, const st
     if (!diagnosis.warnings.empty()) {
         sections.push_back(warnings(diagnosis.warnings));
     }
-    if (!findings.empty()) {
-        Items steps;
-        for (const std::string& step : next_steps(run, findings.front(), input)) {
-            steps.items.emplace_back(step);
-        }
-        sections.push_back({.id = "next_steps", .title = "What next", .blocks = {std::move(steps)}});
-    }
     return document;
 }
 
 std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style) {
-    return document_text(diagnosis_document(run, diagnosis, style.input), style);
+    Document document = diagnosis_document(run, diagnosis);
+    if (!diagnosis.findings.empty()) {
+        Items steps;
+        for (const std::string& step : next_steps(run, diagnosis.findings.front(), style.input)) {
+            steps.items.emplace_back(step);
+        }
+        document.sections.push_back({.id = "next_steps", .title = "What next", .blocks = {std::move(steps)}});
+    }
+    return document_text(document, style);
 }
 
 }  // namespace titan::analyzer

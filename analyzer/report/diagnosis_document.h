@@ -1,5 +1,4 @@
-// A diagnosis as a document: the verdict first, then why, then who does what, then what could not be seen, then what to
-// do.
+// A diagnosis as a document: the verdict first, then why, then who does what, then what could not be seen.
 #pragma once
 
 #include <string>
@@ -10,8 +9,8 @@
 
 namespace titan::analyzer {
 
-// `input` names the records on a command line.
-Document diagnosis_document(const Run& run, const Diagnosis& diagnosis, const std::string& input);
+Document diagnosis_document(const Run& run, const Diagnosis& diagnosis);
+// Then what to do: commands for the place where the records lie, which are no part of the diagnosis.
 std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style);
 
 }  // namespace titan::analyzer

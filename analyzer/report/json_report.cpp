@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "diagnosis_document.h"
 #include "document_json.h"
 #include "evidence.h"
 #include "formats/json_value.h"
@@ -182,7 +183,7 @@ std::string text_of(const Json& json) { return json.dump(2) + "\n"; }
 
 std::string layout_json_report(const Run& run) { return text_of(layout_json(run, nullptr)); }
 
-std::string json_report(const Run& run, const Diagnosis& diagnosis, const Document* document) {
+std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     Json json;
     json["schema"] = kJsonSchema;
     json["run"] = {{"id", run.id},
@@ -225,9 +226,7 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis, const Docume
         }
     }
     json["clocks"] = clocks_json(diagnosis.clocks);
-    if (document != nullptr) {
-        json["report"] = document_json(run, *document);
-    }
+    json["report"] = document_json(run, diagnosis_document(run, diagnosis));
     return text_of(json);
 }
 

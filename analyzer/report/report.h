@@ -11,7 +11,6 @@ namespace titan::analyzer {
 
 std::string layout_report(const Run& run, const TextStyle& style);
 std::string layout_json_report(const Run& run);
-// With the same as a document, if there is one.
-std::string json_report(const Run& run, const Diagnosis& diagnosis, const Document* document = nullptr);
+std::string json_report(const Run& run, const Diagnosis& diagnosis);
 
 }  // namespace titan::analyzer

@@ -242,7 +242,7 @@ void note_async_error(const void* comm, int call_result, int async_error) {
         store_field(communicator->record->async_error, async_error);
         return;
     }
-    if (async_error != kSuccess || communicator->record->state != CommState::kCreating) {
+    if (async_error != kSuccess || load_field(communicator->record->state) != CommState::kCreating) {
         return;
     }
     // A non-blocking creation is over.

@@ -154,10 +154,11 @@ Communicator* Communicators::free_row() {
     // apart by their communicator id.
     Communicator* oldest = nullptr;
     for (uint32_t i = 0; i < row_count_; ++i) {
-        const auto state = rows_[i].record->state;
+        const auto state = load_field(rows_[i].record->state);
         const bool closed =
             state == CommState::kDestroyed || state == CommState::kAborted || state == CommState::kFailed;
-        if (closed && (oldest == nullptr || rows_[i].record->closed_ticks < oldest->record->closed_ticks)) {
+        if (closed && (oldest == nullptr ||
+                       load_field(rows_[i].record->closed_ticks) < load_field(oldest->record->closed_ticks))) {
             oldest = &rows_[i];
         }
     }
@@ -166,7 +167,8 @@ Communicator* Communicators::free_row() {
 
 namespace {
 
-bool is_closed(const format::CommunicatorRecord& record) { return record.closed_ticks != 0; }
+// Who closes it holds no lock.
+bool is_closed(format::CommunicatorRecord& record) { return load_field(record.closed_ticks) != 0; }
 
 // Where a communicator's counters lie in the heap; empty where it has none.
 struct P2pBlock {
