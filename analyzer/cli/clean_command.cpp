@@ -13,8 +13,8 @@
 
 #include "commands.h"
 #include "discover.h"
-#include "formats/dump_layout.h"
-#include "formats/dump_reader.h"
+#include "formats/container/dump_reader.h"
+#include "formats/layout/dump_layout.h"
 #include "host/words.h"
 #include "rings.h"
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <sstream>
 
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "host/words.h"
 #include "json_schema.h"
 #include "rings.h"
@@ -76,7 +76,7 @@ void report_errors_as_json(bool wanted) { errors_as_json = wanted; }
 int fail(const std::string& what) {
     say("titan-analyze: {}\n", what);
     if (errors_as_json) {
-        const format::Json json{{"schema", kJsonSchema}, {"error", what}};
+        const Json json{{"schema", kJsonSchema}, {"error", what}};
         print_text(json.dump() + "\n");
     }
     return kExitUnusable;

@@ -10,7 +10,7 @@
 #include "commands.h"
 #include "diagnose.h"
 #include "discover.h"
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "host/words.h"
 #include "json_schema.h"
 
@@ -67,20 +67,20 @@ std::string runs_text(const std::vector<CandidateGroup>& groups) {
 }
 
 std::string runs_json(const Discovery& discovery) {
-    format::Json runs = format::Json::array();
+    Json runs = Json::array();
     for (const CandidateGroup& group : discovery.groups) {
-        format::Json run{{"run", nullptr},
-                         {"attempt", nullptr},
-                         {"directory", group.files.front().directory},
-                         {"newest_ns", group.newest_ns},
-                         {"files", group.files.size()}};
+        Json run{{"run", nullptr},
+                 {"attempt", nullptr},
+                 {"directory", group.files.front().directory},
+                 {"newest_ns", group.newest_ns},
+                 {"files", group.files.size()}};
         if (!group.attempt.empty()) {
             run["run"] = group.run;
             run["attempt"] = std::atoi(group.attempt.c_str());
         }
         runs.push_back(std::move(run));
     }
-    const format::Json json{{"schema", kJsonSchema}, {"runs", runs}};
+    const Json json{{"schema", kJsonSchema}, {"runs", runs}};
     return json.dump(2) + "\n";
 }
 

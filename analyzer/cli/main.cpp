@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 #include "host/program.h"
 #include "host/words.h"
 

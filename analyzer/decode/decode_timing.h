@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "formats/ring_image.h"
+#include "formats/ring/ring_image.h"
 #include "run.h"
 #include "text_table.h"
 

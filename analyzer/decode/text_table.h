@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/ring_image.h"
+#include "formats/ring/ring_image.h"
 #include "host/words.h"
 
 namespace titan::analyzer {

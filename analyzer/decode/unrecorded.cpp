@@ -6,8 +6,8 @@
 #include <array>
 #include <filesystem>
 
-#include "formats/call_sites_image.h"
-#include "formats/stacks_image.h"
+#include "formats/ring/call_sites_image.h"
+#include "formats/ring/stacks_image.h"
 #include "host/words.h"
 
 namespace titan::analyzer {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/packed.h"
+#include "formats/container/packed.h"
 #include "run.h"
 
 namespace titan::analyzer::digest {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "formats/packed.h"
+#include "formats/container/packed.h"
 #include "host/words.h"
 
 namespace titan::analyzer {

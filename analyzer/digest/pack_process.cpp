@@ -3,17 +3,15 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "digest_fields.h"
-#include "formats/ring_clock.h"
 #include "host/words.h"
 #include "index_calls.h"
 
 namespace titan::analyzer {
 namespace {
 
-using format::Error;
 using format::Packer;
-using format::Result;
 using format::Unpacker;
 
 template <typename A>
@@ -170,8 +168,8 @@ void bound_numbers(Process& p) {
     p.rank = plausible_rank(p.rank);
     p.world_size = plausible_rank(p.world_size);
     const auto bound = [](int64_t most_ns, auto&... times) { ((times = std::clamp<int64_t>(times, 0, most_ns)), ...); };
-    const auto moments = [&](auto&... times) { bound(format::kLatestNs, times...); };
-    const auto lengths = [&](auto&... times) { bound(format::kLatestNs >> 16, times...); };  // they are added up
+    const auto moments = [&](auto&... times) { bound(kLatestNs, times...); };
+    const auto lengths = [&](auto&... times) { bound(kLatestNs >> 16, times...); };  // they are added up
     moments(p.now_ns, p.started_ns, p.streams_seen.oldest_ns, p.source.written_ns, p.ending.seen_ns, p.ending.asked_ns,
             p.ending.left_ns);
     for (int64_t& mark_ns : p.history.marks_ns) {

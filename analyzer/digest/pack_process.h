@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "formats/result.h"
+#include "host/result.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -14,6 +14,6 @@ namespace titan::analyzer {
 // pairs whose beginning is lost are numbered by their full entries when all processes are there.
 std::vector<std::byte> pack_process(const Process& process);
 // Hostile bytes are an error. Texts are made safe to print.
-format::Result<Process> unpack_process(std::span<const std::byte> bytes);
+Result<Process> unpack_process(std::span<const std::byte> bytes);
 
 }  // namespace titan::analyzer

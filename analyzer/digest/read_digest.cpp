@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "digest_sections.h"
-#include "formats/digest_file.h"
-#include "formats/file_bytes.h"
+#include "formats/container/digest_file.h"
+#include "host/file_bytes.h"
 #include "host/words.h"
 #include "pack_process.h"
 
@@ -14,11 +14,10 @@ namespace titan::analyzer {
 
 namespace files = std::filesystem;
 using format::DigestSection;
-using format::Result;
 
 Result<Digest> read_digest_file(const std::string& path) {
     const std::string label = printable(files::path(path).filename().string());
-    const Result<format::OpenFile> file = format::OpenFile::open(path);
+    const Result<OpenFile> file = OpenFile::open(path);
     if (!file) {
         return file.error().within(label);
     }

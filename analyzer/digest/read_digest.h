@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/result.h"
+#include "host/result.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -18,7 +18,7 @@ struct Digest {
     std::unordered_map<uint64_t, std::vector<int32_t>> group_ranks;
     std::vector<std::string> problems;  // of this file, and those that were found when it was made
 };
-format::Result<Digest> read_digest_file(const std::string& path);
-format::Result<Digest> read_digest_bytes(const Source& source, std::span<const std::byte> bytes);
+Result<Digest> read_digest_file(const std::string& path);
+Result<Digest> read_digest_bytes(const Source& source, std::span<const std::byte> bytes);
 
 }  // namespace titan::analyzer

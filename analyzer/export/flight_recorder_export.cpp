@@ -15,9 +15,9 @@
 #include <optional>
 #include <set>
 
-#include "formats/file_bytes.h"
-#include "formats/pickle_writer.h"
+#include "formats/fr/pickle_writer.h"
 #include "fr_names.h"
+#include "host/file_bytes.h"
 #include "host/words.h"
 #include "records.h"
 #include "run_text.h"
@@ -26,7 +26,6 @@ namespace titan::analyzer {
 namespace {
 
 namespace files = std::filesystem;
-using format::Error;
 using format::PickleWriter;
 
 constexpr std::string_view kVersion = "2.10";
@@ -236,7 +235,7 @@ class Exporter {
         write_groups(out, groups);
         out.end_dict();
         const std::string path = fmt::format("{}/{}{}", options_.into, options_.prefix, rank);
-        if (const auto problem = format::write_private_file(path, out.finish())) {
+        if (const auto problem = write_private_file(path, out.finish())) {
             result_.problems.push_back(problem->within(path).text());
             return;
         }
@@ -394,7 +393,7 @@ class Exporter {
 
 }  // namespace
 
-format::Result<ExportResult> export_flight_recorder(const Run& run, const FlightRecorderExport& options) {
+Result<ExportResult> export_flight_recorder(const Run& run, const FlightRecorderExport& options) {
     if (std::any_of(run.processes.begin(), run.processes.end(),
                     [](const Process& process) { return process.source.is_flight_recorder; })) {
         return Error("these are Flight Recorder dumps already");

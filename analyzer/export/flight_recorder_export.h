@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/result.h"
+#include "host/result.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -27,6 +27,6 @@ struct ExportResult {
 
 // Reads the sources of the run once more. Calls that fr_trace could not match are left out: those from before the point
 // where the records of all members of a communicator begin. Error: the directory cannot be used.
-format::Result<ExportResult> export_flight_recorder(const Run& run, const FlightRecorderExport& options);
+Result<ExportResult> export_flight_recorder(const Run& run, const FlightRecorderExport& options);
 
 }  // namespace titan::analyzer

@@ -6,18 +6,15 @@
 #include <charconv>
 
 #include "condense.h"
-#include "formats/file_bytes.h"
 #include "formats/fr/read.h"
 #include "fr_process.h"
 #include "fr_torchcomms.h"
+#include "host/file_bytes.h"
 #include "host/words.h"
 #include "record_archive.h"
 
 namespace titan::analyzer {
 namespace {
-
-using format::Error;
-using format::Result;
 
 constexpr uint64_t kMaxBytes = uint64_t{1} << 29;
 
@@ -80,7 +77,7 @@ namespace {
 
 std::optional<Error> read_file(Source& source, FlightRecorderScratch& scratch) {
     if (source.member.empty()) {
-        const Result<format::OpenFile> file = format::OpenFile::open(source.path);
+        const Result<OpenFile> file = OpenFile::open(source.path);
         if (!file) {
             return file.error();
         }

@@ -8,8 +8,8 @@
 
 #include "formats/fr/fr_dump.h"
 #include "formats/fr/tree.h"
-#include "formats/result.h"
 #include "fr_groups.h"
+#include "host/result.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -26,10 +26,9 @@ int rank_in_name(std::string_view file_name);
 std::string_view host_in_name(std::string_view file_name);
 
 // Once more, the file or the member of an archive that a process was loaded from.
-format::Result<format::fr::Dump> read_flight_recorder(Source source, FlightRecorderScratch& scratch);
-format::Result<Process> load_flight_recorder(const std::string& path, FlightRecorderScratch& scratch,
-                                             GroupRanks& groups);
+Result<format::fr::Dump> read_flight_recorder(Source source, FlightRecorderScratch& scratch);
+Result<Process> load_flight_recorder(const std::string& path, FlightRecorderScratch& scratch, GroupRanks& groups);
 // What the scratch holds: of the file that the source names, or of the member of an archive.
-format::Result<Process> load_flight_recorder_bytes(Source source, FlightRecorderScratch& scratch, GroupRanks& groups);
+Result<Process> load_flight_recorder_bytes(Source source, FlightRecorderScratch& scratch, GroupRanks& groups);
 
 }  // namespace titan::analyzer

@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "decode_timing.h"
-#include "formats/dump_layout.h"
+#include "formats/layout/dump_layout.h"
 #include "fr_moment.h"
 #include "fr_names.h"
 #include "host/words.h"

@@ -28,7 +28,7 @@ bool is_torchcomms(const fr::Dump& dump) {
 
 }  // namespace
 
-std::optional<format::Error> number_by_group(fr::Dump& dump) {
+std::optional<Error> number_by_group(fr::Dump& dump) {
     if (!is_torchcomms(dump)) {
         return std::nullopt;
     }
@@ -38,7 +38,7 @@ std::optional<format::Error> number_by_group(fr::Dump& dump) {
     };
     const int64_t lost = dump.entries.front().record_id;
     if (lost > 0 && (dump.groups.size() != 1 || std::any_of(dump.entries.begin(), dump.entries.end(), is_pair))) {
-        return format::Error(
+        return Error(
             "torchcomms numbers the calls of all communicators together, and older ones are overwritten: which calls "
             "belong together is not recorded (a larger TORCHCOMM_FR_BUFFER_SIZE keeps them)");
     }

@@ -19,9 +19,6 @@
 namespace titan::analyzer {
 namespace {
 
-using format::Error;
-using format::Result;
-
 // Processes that share a communicator, directly or through others.
 std::vector<std::vector<size_t>> connected(const std::vector<Process>& processes) {
     std::vector<size_t> parent(processes.size());

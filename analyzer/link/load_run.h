@@ -1,12 +1,12 @@
 // From paths to a run: the first step of every command.
 #pragma once
 
-#include "formats/result.h"
+#include "host/result.h"
 #include "load_options.h"
 #include "run.h"
 
 namespace titan::analyzer {
 
-format::Result<Run> load_run(const LoadOptions& options);
+Result<Run> load_run(const LoadOptions& options);
 
 }  // namespace titan::analyzer

@@ -12,9 +12,6 @@
 
 namespace titan::analyzer {
 
-using format::ImageBuffer;
-using format::Result;
-
 void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& processes, const LoadOptions& options) {
     if (options.ring_directories.empty() || !key) {
         return;

@@ -11,9 +11,6 @@
 namespace titan::analyzer {
 namespace {
 
-using format::Error;
-using format::Result;
-
 RunKey key_of(const Process& process) { return {process.run, process.attempt}; }
 
 // When the first of them started, INT64_MAX unknown.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "discover.h"
-#include "formats/result.h"
+#include "host/result.h"
 #include "load_options.h"
 #include "ring_runs.h"
 
@@ -17,7 +17,7 @@ namespace titan::analyzer {
 using RunKey = std::pair<std::string, int32_t>;
 
 // Directories of the wanted run; where directories do not tell, everything, and the headers decide later.
-format::Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const LoadOptions& options);
+Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const LoadOptions& options);
 // torchrun counts a restart only on the node that lost a rank: one start of a job can lie in the directories of several
 // attempts. Those in which something was written since the first of `processes`, which are of `chosen`, started.
 std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const CandidateGroup& chosen,

@@ -18,9 +18,6 @@
 namespace titan::analyzer {
 namespace {
 
-using format::Error;
-using format::Result;
-
 // Dumps of one rank, newest first: the first usable one is taken.
 struct LoadJob {
     std::vector<Candidate> files;

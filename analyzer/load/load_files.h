@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "choose_run.h"
-#include "formats/result.h"
 #include "fr_groups.h"
+#include "host/result.h"
 #include "load_options.h"
 #include "run.h"
 
@@ -31,10 +31,10 @@ struct LoadedRun {
     bool any = false;  // something was readable, perhaps of another run
 };
 
-format::Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks);
+Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks);
 // Why there is nothing to analyze.
-format::Error nothing_usable(const LoadedRun& loaded);
+Error nothing_usable(const LoadedRun& loaded);
 
-format::Result<LoadedProcesses> load_processes(const LoadOptions& options);
+Result<LoadedProcesses> load_processes(const LoadOptions& options);
 
 }  // namespace titan::analyzer

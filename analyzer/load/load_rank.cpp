@@ -17,9 +17,6 @@
 namespace titan::analyzer {
 namespace {
 
-using format::ImageBuffer;
-using format::Result;
-
 // Files of one rank: each is opened once, unless they are very many.
 struct RankFile {
     explicit RankFile(const Candidate& one) : candidate(one), file(one.path) {}

@@ -7,15 +7,12 @@
 #include "condense.h"
 #include "content.h"
 #include "decode_process.h"
-#include "formats/file_bytes.h"
+#include "host/file_bytes.h"
 #include "host/words.h"
 #include "thread_position.h"
 
 namespace titan::analyzer {
 namespace {
-
-using format::Error;
-using format::Result;
 
 // The member that follows, whole. False: it is no record.
 Result<bool> read_record(Archive& archive, std::string_view name, std::vector<std::byte>& bytes, Content& content) {
@@ -27,10 +24,10 @@ Result<bool> read_record(Archive& archive, std::string_view name, std::vector<st
     if (content == Content::kOther) {
         return false;
     }
-    if (const auto error = archive.read(bytes, format::kMaxFileBytes + 1)) {
+    if (const auto error = archive.read(bytes, kMaxFileBytes + 1)) {
         return *error;
     }
-    if (bytes.size() > format::kMaxFileBytes) {
+    if (bytes.size() > kMaxFileBytes) {
         return Error("larger than any record");
     }
     return true;

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "formats/image_buffer.h"
 #include "fr_file.h"
 #include "fr_groups.h"
+#include "host/image_buffer.h"
 #include "open_source.h"
 #include "read_digest.h"
 #include "record_archive.h"
@@ -24,7 +24,7 @@ struct Loader {
     Symbols& symbols;         // shared
     GroupRanks& groups;       // shared
     std::string only_host{};  // empty: all
-    format::ImageBuffer memory{};
+    ImageBuffer memory{};
     FlightRecorderScratch scratch{};
 };
 

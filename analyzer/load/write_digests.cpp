@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "digest_sections.h"
-#include "formats/digest_file.h"
-#include "formats/file_bytes.h"
+#include "formats/container/digest_file.h"
+#include "host/file_bytes.h"
 #include "host/words.h"
 #include "load_files.h"
 #include "pack_process.h"
@@ -21,8 +21,6 @@ namespace {
 
 namespace files = std::filesystem;
 using format::DigestSection;
-using format::Error;
-using format::Result;
 
 std::optional<Error> write_digest(const std::string& path, const std::vector<const Process*>& processes,
                                   const std::vector<std::string>& problems, const DigestGroups& groups,
@@ -39,7 +37,7 @@ std::optional<Error> write_digest(const std::string& path, const std::vector<con
     }
     std::error_code failed;
     files::create_directories(files::absolute(path).parent_path(), failed);
-    if (const auto problem = format::write_private_file(path, file)) {
+    if (const auto problem = write_private_file(path, file)) {
         return problem->within(path);
     }
     result.written.push_back(path);

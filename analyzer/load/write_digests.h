@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/result.h"
+#include "host/result.h"
 #include "load_options.h"
 
 namespace titan::analyzer {
@@ -25,6 +25,6 @@ struct DigestResult {
 };
 // Error: nothing usable in the paths, or a digest cannot be written. Nothing of this host is no error: `written` is
 // empty.
-format::Result<DigestResult> write_digests(const DigestOptions& options);
+Result<DigestResult> write_digests(const DigestOptions& options);
 
 }  // namespace titan::analyzer

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "formats/enums.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/enums.h"
+#include "formats/layout/ring_layout.h"
 
 namespace titan::analyzer {
 

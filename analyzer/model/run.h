@@ -13,8 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/enums.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/enums.h"
+#include "formats/layout/ring_layout.h"
 #include "history.h"
 #include "host/presence.h"
 #include "testimony.h"

@@ -10,7 +10,6 @@
 namespace titan::analyzer {
 namespace {
 
-using format::Json;
 using format::MarkerKind;
 
 Json number_or_null(uint64_t value) { return value == kNoSequence ? Json(nullptr) : Json(value); }

@@ -10,7 +10,6 @@
 namespace titan::analyzer {
 
 namespace fr = format::fr;
-using format::Result;
 
 std::string TorchCallRecord::group() const { return group_text(dump.text(raw.group), dump.text(raw.group_desc)); }
 
@@ -96,7 +95,7 @@ int ProcessRecords::global_rank(uint64_t communicator_id, int member) const {
 
 Result<ProcessRecords> RecordReader::open(const Process& process) {
     if (process.source.is_digest) {
-        return format::Error("digests do not hold all calls in full");
+        return Error("digests do not hold all calls in full");
     }
     ProcessRecords records(run_, process);
     if (process.source.is_flight_recorder) {
@@ -118,8 +117,7 @@ Result<ProcessRecords> RecordReader::open(const Process& process) {
 
 ProcessStacks RecordReader::stacks(const Process& process) {
     const bool dumped = !process.source.is_flight_recorder && !process.source.is_digest;
-    const Result<OpenedSource> opened =
-        dumped ? open_source(process.source, memory_) : format::Error("no dump of ours");
+    const Result<OpenedSource> opened = dumped ? open_source(process.source, memory_) : Error("no dump of ours");
     ProcessStacks stacks = stacks_of(process, opened ? &*opened : nullptr, symbols_);
     if (dumped && !opened) {
         stacks.notes.push_back(opened.error().text());

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "call_site_names.h"
-#include "formats/image_buffer.h"
-#include "formats/json_value.h"
-#include "formats/result.h"
 #include "fr_file.h"
 #include "fr_names.h"
+#include "host/image_buffer.h"
+#include "host/json_value.h"
+#include "host/result.h"
 #include "named_stacks.h"
 #include "open_source.h"
 #include "run.h"
@@ -116,23 +116,23 @@ class RecordReader {
   public:
     RecordReader(const Run& run, Symbols& symbols) : run_(run), symbols_(symbols) {}
     // Valid until the next call. Error: it cannot be read, or is of a digest, which does not hold all.
-    format::Result<ProcessRecords> open(const Process& process);
+    Result<ProcessRecords> open(const Process& process);
     // Of its threads. The notes say why there are none.
     ProcessStacks stacks(const Process& process);
 
   private:
     const Run& run_;
     Symbols& symbols_;
-    format::ImageBuffer memory_;
+    ImageBuffer memory_;
     FlightRecorderScratch scratch_;
 };
 
 // The fields of records.def.
-format::Json json_of(const CollectiveRecord& record);
-format::Json json_of(const TorchCallRecord& record);
-format::Json json_of(const CudaCallRecord& record);
-format::Json json_of(const WorkRecord& record);
-format::Json json_of(const ChannelRecord& record);
-format::Json json_of(const MarkerRecord& record);
+Json json_of(const CollectiveRecord& record);
+Json json_of(const TorchCallRecord& record);
+Json json_of(const CudaCallRecord& record);
+Json json_of(const WorkRecord& record);
+Json json_of(const ChannelRecord& record);
+Json json_of(const MarkerRecord& record);
 
 }  // namespace titan::analyzer

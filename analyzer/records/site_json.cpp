@@ -2,8 +2,6 @@
 
 namespace titan::analyzer {
 
-using format::Json;
-
 Json inlined_json(const StackSite& site) {
     Json json = Json::array();
     for (const InlinedSite& inlined : site.inlined) {

@@ -7,8 +7,6 @@
 namespace titan::analyzer {
 namespace {
 
-using format::Json;
-
 constexpr std::array<const char*, 4> kTones{"plain", "good", "caution", "alarm"};
 
 struct FactWriter {

@@ -2,15 +2,15 @@
 #pragma once
 
 #include "document.h"
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "run.h"
 
 namespace titan::analyzer {
 
 // A sentence is a list of its parts in their order: words as texts, facts as objects with their words as "text".
-format::Json sentence_json(const Run& run, const Sentence& sentence);
-format::Json communicator_json(const Run& run, uint32_t index);
+Json sentence_json(const Run& run, const Sentence& sentence);
+Json communicator_json(const Run& run, uint32_t index);
 // {"about": sentence, "sections": [{"id", "title", "tone", "lead", "blocks", "sections"}]}; what is empty is left out.
-format::Json document_json(const Run& run, const Document& document);
+Json document_json(const Run& run, const Document& document);
 
 }  // namespace titan::analyzer

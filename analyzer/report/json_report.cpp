@@ -4,7 +4,7 @@
 #include "diagnosis_document.h"
 #include "document_json.h"
 #include "evidence.h"
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "host/words.h"
 #include "json_schema.h"
 #include "layout_report.h"
@@ -12,8 +12,6 @@
 
 namespace titan::analyzer {
 namespace {
-
-using format::Json;
 
 // How a process ended that is gone, as its own record tells it.
 Json ended_json(const Process& process) {

@@ -6,15 +6,13 @@
 #include <map>
 #include <vector>
 
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "host/words.h"
 #include "layout.h"
 #include "report.h"
 
 namespace titan::analyzer {
 namespace {
-
-using format::Json;
 
 constexpr size_t kShownRanks = 64;
 constexpr size_t kShownNames = 4;

@@ -3,12 +3,12 @@
 
 #include <set>
 
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "run.h"
 
 namespace titan::analyzer {
 
 // {"dims": [...], "ranks": {"5": {...}}}. `named`: only these ranks; null: all, and all communicators with their role.
-format::Json layout_json(const Run& run, const std::set<int>* named);
+Json layout_json(const Run& run, const std::set<int>* named);
 
 }  // namespace titan::analyzer

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "host/words.h"
 #include "json_schema.h"
 #include "site_json.h"
@@ -12,8 +12,6 @@
 
 namespace titan::analyzer {
 namespace {
-
-using format::Json;
 
 constexpr const char* kOutcomes[] = {"unwound", "cut", "no_answer", "blocks_signal", "not_asked", "ours"};
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "named_stacks.h"
 #include "report.h"
 

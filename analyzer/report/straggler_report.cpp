@@ -4,15 +4,13 @@
 
 #include <algorithm>
 
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "host/words.h"
 #include "json_schema.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
 namespace {
-
-using format::Json;
 
 constexpr size_t kShownRanks = 40;  // those that cost most
 

@@ -4,17 +4,15 @@
 #include <array>
 #include <cstring>
 
-#include "formats/digest_layout.h"
-#include "formats/dump_layout.h"
-#include "formats/file_bytes.h"
 #include "formats/fr/read.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/digest_layout.h"
+#include "formats/layout/dump_layout.h"
+#include "formats/layout/ring_layout.h"
+#include "host/file_bytes.h"
 #include "record_archive.h"
 
 namespace titan::analyzer {
 namespace {
-
-using format::Result;
 
 bool looks_like_flight_recorder(std::span<const std::byte> first_bytes) {
     switch (format::fr::guess_encoding(first_bytes)) {
@@ -44,7 +42,7 @@ Content content_of(std::span<const std::byte> first, std::string_view name) {
 }
 
 bool is_flight_recorder(const std::string& path) {
-    const Result<format::OpenFile> file = format::OpenFile::open(path);
+    const Result<OpenFile> file = OpenFile::open(path);
     if (!file) {
         return false;
     }

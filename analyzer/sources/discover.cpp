@@ -8,9 +8,9 @@
 #include <map>
 
 #include "content.h"
-#include "formats/digest_layout.h"
-#include "formats/file_bytes.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/digest_layout.h"
+#include "formats/layout/ring_layout.h"
+#include "host/file_bytes.h"
 #include "host/words.h"
 #include "record_archive.h"
 #include "witness.h"
@@ -19,8 +19,6 @@ namespace titan::analyzer {
 namespace {
 
 namespace files = std::filesystem;
-using format::Error;
-using format::Result;
 
 // <dumps>/<run>/<attempt>/file is three levels; a few more for directories gathered from several nodes.
 constexpr int kMaxDepth = 6;
@@ -54,7 +52,7 @@ struct Collected {
 // A dump, ring or digest by any other name.
 bool has_our_magic(const std::string& path) {
     uint64_t magic = 0;
-    const auto file = format::OpenFile::open(path);
+    const auto file = OpenFile::open(path);
     if (!file || file->read_at(0, &magic, sizeof(magic)) != sizeof(magic)) {
         return false;
     }

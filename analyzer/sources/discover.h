@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/result.h"
+#include "host/result.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -38,6 +38,6 @@ struct Discovery {
 };
 
 // Error: a path that does not exist.
-format::Result<Discovery> discover(const std::vector<std::string>& paths);
+Result<Discovery> discover(const std::vector<std::string>& paths);
 
 }  // namespace titan::analyzer

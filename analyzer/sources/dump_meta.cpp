@@ -4,14 +4,12 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "host/words.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
 namespace {
-
-using format::Json;
 
 uint64_t unsigned_at(const Json& object, const char* key) { return object.at(key).natural().value_or(0); }
 

@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "dump_meta.h"
-#include "formats/dump_reader.h"
-#include "formats/file_bytes.h"
-#include "formats/ring_process.h"
-#include "formats/stacks_image.h"
+#include "formats/container/dump_reader.h"
+#include "formats/ring/ring_process.h"
+#include "formats/ring/stacks_image.h"
+#include "host/file_bytes.h"
 #include "host/words.h"
 #include "record_archive.h"
 #include "rings.h"
@@ -18,8 +18,6 @@ namespace titan::analyzer {
 namespace {
 
 using format::DumpReason;
-using format::Error;
-using format::Result;
 using format::RingImage;
 
 // The latest moment that the ring itself knows of.
@@ -53,7 +51,7 @@ Halt halt_by_stacks(std::span<const std::byte> stacks, int32_t pid) {
     return Halt::kNone;
 }
 
-Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuffer& memory, OpenedSource opened) {
+Result<OpenedSource> from_dump(std::span<const std::byte> file, ImageBuffer& memory, OpenedSource opened) {
     Result<format::Dump> dump = format::read_dump(file, memory);
     if (!dump) {
         return dump.error();
@@ -101,7 +99,7 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, format::ImageBuf
 }
 
 // `heads`: the cursors once more, after the copy.
-Result<OpenedSource> from_ring(const format::ImageBuffer& memory, const std::optional<format::RegionHeads>& heads,
+Result<OpenedSource> from_ring(const ImageBuffer& memory, const std::optional<format::RegionHeads>& heads,
                                OpenedSource opened) {
     Result<RingImage> image = RingImage::open(memory.bytes(), heads);
     if (!image) {
@@ -128,13 +126,11 @@ Result<OpenedSource> from_ring(const format::ImageBuffer& memory, const std::opt
 
 }  // namespace
 
-Result<OpenedSource> open_source(const std::string& path, format::ImageBuffer& memory) {
-    return SourceFile(path).read(memory);
-}
+Result<OpenedSource> open_source(const std::string& path, ImageBuffer& memory) { return SourceFile(path).read(memory); }
 
-const Result<format::OpenFile>& SourceFile::file() {
+const Result<OpenFile>& SourceFile::file() {
     if (!file_) {
-        file_ = std::make_unique<Result<format::OpenFile>>(format::OpenFile::open(path_));
+        file_ = std::make_unique<Result<OpenFile>>(OpenFile::open(path_));
     }
     return *file_;
 }
@@ -163,12 +159,12 @@ DumpMoment SourceFile::moment() {
     return moment;
 }
 
-Result<OpenedSource> SourceFile::read(format::ImageBuffer& memory) {
+Result<OpenedSource> SourceFile::read(ImageBuffer& memory) {
     OpenedSource opened;
     opened.source.path = path_;
     opened.source.label = printable(std::filesystem::path(path_).filename().string());
     const std::string label = opened.source.label;
-    const Result<format::OpenFile>& file = this->file();
+    const Result<OpenFile>& file = this->file();
     if (!file) {
         return file.error().within(label);
     }
@@ -195,7 +191,7 @@ Result<OpenedSource> SourceFile::read(format::ImageBuffer& memory) {
     return result ? std::move(result) : Result<OpenedSource>(result.error().within(label));
 }
 
-Result<OpenedSource> open_source_bytes(Source source, std::span<const std::byte> bytes, format::ImageBuffer& memory) {
+Result<OpenedSource> open_source_bytes(Source source, std::span<const std::byte> bytes, ImageBuffer& memory) {
     OpenedSource opened;
     opened.source = std::move(source);
     const std::string label = opened.source.label;
@@ -211,12 +207,12 @@ Result<OpenedSource> open_source_bytes(Source source, std::span<const std::byte>
     return result ? std::move(result) : Result<OpenedSource>(result.error().within(label));
 }
 
-Result<OpenedSource> open_source(const Source& source, format::ImageBuffer& memory) {
+Result<OpenedSource> open_source(const Source& source, ImageBuffer& memory) {
     if (source.member.empty()) {
         return open_source(source.path, memory);
     }
     std::vector<std::byte> bytes;
-    if (const auto error = read_member(source.path, source.member, bytes, format::kMaxFileBytes)) {
+    if (const auto error = read_member(source.path, source.member, bytes, kMaxFileBytes)) {
         return error->within(source.label);
     }
     return open_source_bytes(source, bytes, memory);

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "formats/file_bytes.h"
-#include "formats/image_buffer.h"
-#include "formats/result.h"
-#include "formats/ring_image.h"
+#include "formats/ring/ring_image.h"
+#include "host/file_bytes.h"
+#include "host/image_buffer.h"
+#include "host/result.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -29,7 +29,7 @@ struct OpenedSource {
     Processors processors;
     bool partial_recording = false;
     uint64_t launch_sample = 1;     // every n-th piece of stream work was recorded, 0: none; 1 also where nothing tells
-    std::vector<std::byte> stacks;  // formats/stacks_layout.h, empty: none
+    std::vector<std::byte> stacks;  // formats/layout/stacks_layout.h, empty: none
     std::vector<std::string> problems;
 };
 
@@ -48,22 +48,21 @@ class SourceFile {
     // By the head of the file: nothing is unpacked. Empty where it has no such head.
     std::optional<std::string> host();
     DumpMoment moment();
-    format::Result<OpenedSource> read(format::ImageBuffer& memory);
+    Result<OpenedSource> read(ImageBuffer& memory);
     // Gives the descriptor back; what is asked next opens the file again.
     void close() { file_.reset(); }
 
   private:
-    const format::Result<format::OpenFile>& file();
+    const Result<OpenFile>& file();
 
     std::string path_;
-    std::unique_ptr<format::Result<format::OpenFile>> file_;
+    std::unique_ptr<Result<OpenFile>> file_;
 };
 
-format::Result<OpenedSource> open_source(const std::string& path, format::ImageBuffer& memory);
+Result<OpenedSource> open_source(const std::string& path, ImageBuffer& memory);
 // Once more, the file or the member of an archive that a process was loaded from.
-format::Result<OpenedSource> open_source(const Source& source, format::ImageBuffer& memory);
+Result<OpenedSource> open_source(const Source& source, ImageBuffer& memory);
 // Of the member of an archive that the source names.
-format::Result<OpenedSource> open_source_bytes(Source source, std::span<const std::byte> bytes,
-                                               format::ImageBuffer& memory);
+Result<OpenedSource> open_source_bytes(Source source, std::span<const std::byte> bytes, ImageBuffer& memory);
 
 }  // namespace titan::analyzer

@@ -11,9 +11,6 @@
 namespace titan::analyzer {
 namespace {
 
-using format::Error;
-using format::Result;
-
 // Texts full of the same words shrink to a hundredth at most; and small archives may do as they like.
 constexpr uint64_t kMostGrowth = 256;
 constexpr uint64_t kFreeBytes = uint64_t{64} << 20;

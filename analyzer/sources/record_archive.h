@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/result.h"
+#include "host/result.h"
 
 struct archive;
 
@@ -28,13 +28,13 @@ struct ArchiveMember {
 
 class Archive {
   public:
-    static format::Result<Archive> open(const std::string& path);
-    static format::Result<Archive> open(std::span<const std::byte> bytes);  // which must outlive it
+    static Result<Archive> open(const std::string& path);
+    static Result<Archive> open(std::span<const std::byte> bytes);  // which must outlive it
 
     // The next regular file. Empty at the end; an error ends it, too.
-    format::Result<std::optional<ArchiveMember>> next();
+    Result<std::optional<ArchiveMember>> next();
     // Appends what follows of that file until `into` has `most` bytes or the file ends.
-    std::optional<format::Error> read(std::vector<std::byte>& into, size_t most);
+    std::optional<Error> read(std::vector<std::byte>& into, size_t most);
 
   private:
     struct Close {
@@ -42,7 +42,7 @@ class Archive {
     };
     Archive(std::unique_ptr<archive, Close> open, uint64_t size_bytes);
 
-    format::Error failure() const;
+    Error failure() const;
 
     std::unique_ptr<archive, Close> open_;
     uint64_t budget_bytes_;
@@ -50,7 +50,7 @@ class Archive {
 };
 
 // Appends that file of an archive, up to `most` bytes.
-std::optional<format::Error> read_member(const std::string& path, const std::string& member,
-                                         std::vector<std::byte>& into, size_t most);
+std::optional<Error> read_member(const std::string& path, const std::string& member, std::vector<std::byte>& into,
+                                 size_t most);
 
 }  // namespace titan::analyzer

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <map>
 
-#include "formats/dump_reader.h"
-#include "formats/file_bytes.h"
-#include "formats/ring_process.h"
+#include "formats/container/dump_reader.h"
+#include "formats/ring/ring_process.h"
+#include "host/file_bytes.h"
 #include "host/words.h"
 #include "rings.h"
 
@@ -48,8 +48,8 @@ std::optional<RingRun> newest_ring_run(const RingDirectories& directories, const
     std::vector<files::path> wanted;
     std::transform(paths.begin(), paths.end(), std::back_inserter(wanted), resolved);
     for (const std::string& path : ring_paths(directories)) {
-        const auto file = format::OpenFile::open(path);
-        const auto header = file ? format::read_ring_header(*file) : format::Result<format::RingHeader>(file.error());
+        const auto file = OpenFile::open(path);
+        const auto header = file ? format::read_ring_header(*file) : Result<format::RingHeader>(file.error());
         if (!header || std::none_of(wanted.begin(), wanted.end(),
                                     [&](const files::path& one) { return dumps_into(*header, one); })) {
             continue;

@@ -9,10 +9,10 @@
 #include <filesystem>
 
 #include "base/clock.h"
-#include "formats/dump_builder.h"
-#include "formats/dump_reader.h"
-#include "formats/file_bytes.h"
-#include "formats/json_value.h"
+#include "formats/container/dump_builder.h"
+#include "formats/container/dump_reader.h"
+#include "host/file_bytes.h"
+#include "host/json_value.h"
 #include "host/words.h"
 #include "open_source.h"
 
@@ -20,8 +20,6 @@ namespace titan::analyzer {
 namespace {
 
 namespace files = std::filesystem;
-using format::Error;
-using format::Result;
 
 NodeRing describe(const std::string& path, const OpenedSource& opened, size_t size_bytes) {
     const format::RingHeader& header = opened.image.header();
@@ -41,16 +39,16 @@ NodeRing describe(const std::string& path, const OpenedSource& opened, size_t si
 
 std::string meta_json(const OpenedSource& opened) {
     const bool alive = opened.liveness == Liveness::kAlive;
-    format::Json meta{{"schema", 1},
-                      {"dump", opened.image.header().dumps_written},
-                      {"reason", "collected"},
-                      {"detail", "left on the node, collected by titan-analyze"},
-                      {"requested_by_rank", -1},
-                      {"realtime_ns", opened.image.clock().realtime_ns(opened.now_ticks)},
-                      {"ticks", opened.now_ticks},
-                      {"saved_by_rank", -1},
-                      {"process_alive", alive},
-                      {"environment", format::Json::object()}};
+    Json meta{{"schema", 1},
+              {"dump", opened.image.header().dumps_written},
+              {"reason", "collected"},
+              {"detail", "left on the node, collected by titan-analyze"},
+              {"requested_by_rank", -1},
+              {"realtime_ns", opened.image.clock().realtime_ns(opened.now_ticks)},
+              {"ticks", opened.now_ticks},
+              {"saved_by_rank", -1},
+              {"process_alive", alive},
+              {"environment", Json::object()}};
     if (opened.halt != Halt::kNone) {
         meta["halt"] = halt_name(opened.halt);
     }
@@ -59,7 +57,7 @@ std::string meta_json(const OpenedSource& opened) {
 
 // Collected before, and nothing has happened to the ring since.
 bool is_saved(const std::string& path, const format::RingHeader& ring) {
-    const auto file = format::OpenFile::open(path);
+    const auto file = OpenFile::open(path);
     const auto saved = file ? format::read_ring_header(*file) : Result<format::RingHeader>(file.error());
     return saved && saved->pid == ring.pid && saved->pid_start_ticks == ring.pid_start_ticks &&
            format::fixed_text(saved->boot_id) == format::fixed_text(ring.boot_id) &&
@@ -87,7 +85,7 @@ std::string free_name(const std::string& directory, const NodeRing& ring) {
     }
 }
 
-void collect_one(const NodeRing& ring, const OpenedSource& opened, const format::ImageBuffer& memory,
+void collect_one(const NodeRing& ring, const OpenedSource& opened, const ImageBuffer& memory,
                  const CollectOptions& options, CollectResult& result) {
     const std::string directory =
         fmt::format("{}/{}/{}", options.into, safe_file_name(ring.run.empty() ? "run" : ring.run), ring.attempt);
@@ -103,7 +101,7 @@ void collect_one(const NodeRing& ring, const OpenedSource& opened, const format:
         return;
     }
     const std::string path = free_name(directory, ring);
-    if (const auto problem = format::write_private_file(path, *dump)) {
+    if (const auto problem = write_private_file(path, *dump)) {
         result.problems.push_back(problem->within(path).text());
     } else {
         result.written.push_back(path);
@@ -149,7 +147,7 @@ std::vector<std::string> ring_paths(const RingDirectories& directories) {
 
 std::vector<NodeRing> list_rings(const RingDirectories& directories) {
     std::vector<NodeRing> rings;
-    format::ImageBuffer memory;
+    ImageBuffer memory;
     for (const std::string& path : ring_paths(directories)) {
         const Result<OpenedSource> opened = open_source(path, memory);
         if (opened) {
@@ -165,7 +163,7 @@ std::vector<NodeRing> list_rings(const RingDirectories& directories) {
 }
 
 std::string ring_as_json(const NodeRing& ring) {
-    format::Json json{{"path", ring.path}};
+    Json json{{"path", ring.path}};
     if (ring.problem.empty()) {
         json["pid"] = ring.pid;
         json["process"] = liveness_text(ring.liveness);
@@ -184,7 +182,7 @@ std::string ring_as_json(const NodeRing& ring) {
 
 CollectResult collect_rings(const CollectOptions& options) {
     CollectResult result;
-    format::ImageBuffer memory;
+    ImageBuffer memory;
     for (const std::string& path : ring_paths(options.ring_directories)) {
         const Result<OpenedSource> opened = open_source(path, memory);
         if (!opened) {

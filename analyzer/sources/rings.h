@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "formats/result.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 #include "host/node_rings.h"
+#include "host/result.h"
 #include "run.h"
 
 namespace titan::analyzer {

@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/call_sites_image.h"
-#include "formats/ring_image.h"
+#include "formats/ring/call_sites_image.h"
+#include "formats/ring/ring_image.h"
 #include "named_stacks.h"
 
 namespace titan::analyzer {

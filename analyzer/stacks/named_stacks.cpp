@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <unordered_map>
 
-#include "formats/stacks_image.h"
+#include "formats/ring/stacks_image.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -64,8 +64,8 @@ ThreadStack read_thread(const format::StacksImage& image, const Names& names, co
 
 }  // namespace
 
-format::Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symbols& symbols,
-                                          const std::function<bool(int32_t tid)>& wanted) {
+Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symbols& symbols,
+                                  const std::function<bool(int32_t tid)>& wanted) {
     const auto image = format::StacksImage::open(bytes);
     if (!image) {
         return image.error();

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/result.h"
-#include "formats/stacks_layout.h"
+#include "formats/layout/stacks_layout.h"
+#include "host/result.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -103,9 +103,9 @@ class Symbols {
 // Safe to print; a name that is not mangled stays as it is.
 std::string demangled(const char* name);
 
-// The stacks in that image (formats/stacks_layout.h), of the wanted threads.
-format::Result<ProcessStacks> read_stacks(std::span<const std::byte> image, Symbols& symbols,
-                                          const std::function<bool(int32_t tid)>& wanted);
+// The stacks in that image (formats/layout/stacks_layout.h), of the wanted threads.
+Result<ProcessStacks> read_stacks(std::span<const std::byte> image, Symbols& symbols,
+                                  const std::function<bool(int32_t tid)>& wanted);
 
 // "waits in futex", "runs": of a thread that gave no stack, and beside those that did.
 std::string thread_state_text(const ThreadStack& thread);

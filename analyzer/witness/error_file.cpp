@@ -10,7 +10,7 @@
 
 #include <filesystem>
 
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "lines.h"
 #include "readers.h"
 
@@ -33,9 +33,7 @@ void read_place(const std::string& path, Testimony& said) {
     }
 }
 
-std::string string_at(const format::Json& object, const char* name) {
-    return std::string(object.at(name).text().value_or(""));
-}
+std::string string_at(const Json& object, const char* name) { return std::string(object.at(name).text().value_or("")); }
 
 // The innermost place: "train.py:212 in step".
 std::string last_frame(std::string_view traceback) {
@@ -65,18 +63,18 @@ bool is_error_file(const WitnessFile& file) {
 }
 
 void read_error_file(const WitnessFile& file, std::vector<Testimony>& into) {
-    const std::optional<format::Json> json = format::Json::parse(file.text);
+    const std::optional<Json> json = Json::parse(file.text);
     if (!json) {
         return;
     }
-    const format::Json& message = json->at("message");
+    const Json& message = json->at("message");
     Testimony said;
     said.claim = Claim::kEnded;
     std::string where;
     std::string time = string_at(*json, "timestamp");
     if (message.is_object()) {
         said.message = string_at(message, "message");
-        const format::Json& extra = message.at("extraInfo");
+        const Json& extra = message.at("extraInfo");
         time = string_at(extra, "timestamp");
         where = last_frame(string_at(extra, "py_callstack"));
         const std::optional<int64_t> code = message.at("errorCode").integer();

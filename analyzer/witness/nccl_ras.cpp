@@ -7,15 +7,13 @@
 #include <map>
 #include <set>
 
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "host/words.h"
 #include "lines.h"
 #include "readers.h"
 
 namespace titan::analyzer {
 namespace {
-
-using format::Json;
 
 constexpr size_t kMostOdd = 8;  // ranks of one communicator that are told to lag
 constexpr int32_t kMostErrors = 64;

@@ -7,14 +7,12 @@
 #include <array>
 #include <filesystem>
 
-#include "formats/file_bytes.h"
+#include "host/file_bytes.h"
 #include "host/words.h"
 #include "readers.h"
 
 namespace titan::analyzer {
 namespace {
-
-using format::Result;
 
 constexpr WitnessReader kReaders[] = {
     {"torchrun", is_torchrun_log, read_torchrun_log},
@@ -38,9 +36,9 @@ constexpr size_t kMaxWholeBytes = size_t{128} << 20;
 constexpr size_t kMaxTotalBytes = size_t{512} << 20;
 
 // The whole file up to `most_bytes`, else its head and its tail.
-std::optional<format::Error> read_ends(const std::string& path, std::string& text, int64_t& modified_ns,
-                                       size_t most_bytes = kHeadBytes + kTailBytes) {
-    const Result<format::OpenFile> file = format::OpenFile::open(path);
+std::optional<Error> read_ends(const std::string& path, std::string& text, int64_t& modified_ns,
+                               size_t most_bytes = kHeadBytes + kTailBytes) {
+    const Result<OpenFile> file = OpenFile::open(path);
     if (!file) {
         return file.error();
     }

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "formats/fr/fr_dump.h"
-#include "formats/ring_clock.h"
 #include "text_pool.h"
 
 namespace titan::format::fr {

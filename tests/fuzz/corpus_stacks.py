@@ -1,4 +1,4 @@
-"""Images of stacks (formats/stacks_layout.h) with sound and untrue contents."""
+"""Images of stacks (formats/layout/stacks_layout.h) with sound and untrue contents."""
 import struct
 
 HEADER_BYTES, TABLES = 184, 8

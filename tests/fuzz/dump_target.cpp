@@ -2,14 +2,14 @@
 #include "analysis.h"
 #include "condense.h"
 #include "decode_process.h"
-#include "formats/dump_reader.h"
+#include "formats/container/dump_reader.h"
 
 using namespace titan;
 
 std::string fuzz::read(std::span<const unsigned char> file) {
-    static format::ImageBuffer& memory = *new format::ImageBuffer;
+    static ImageBuffer& memory = *new ImageBuffer;
     const std::string path = path_with(file);
-    (void)format::read_ring_header(*format::OpenFile::open(path));
+    (void)format::read_ring_header(*OpenFile::open(path));
     (void)format::read_dump_meta(std::as_bytes(file));
     const auto opened = analyzer::open_source(path, memory);
     if (!opened) {

@@ -315,7 +315,7 @@ def synthetic(build, scratch):
 def versions():
     """As analysis.cpp puts them, from the headers."""
     def number(header, name):
-        text = (ROOT / "formats/include/formats" / header).read_text(encoding="utf-8")
+        text = (ROOT / "formats/include/formats/layout" / header).read_text(encoding="utf-8")
         return text.split(f" {name} = ")[1].split(";")[0]
     return ", ".join(f"{name} {number(header, f'k{name.title()}Major')}.{number(header, f'k{name.title()}Minor')}"
                      for name, header in

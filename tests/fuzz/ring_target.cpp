@@ -1,7 +1,7 @@
 // Any bytes as a ring: every reader of RingImage, then the analysis.
 #include "analysis.h"
 #include "decode_process.h"
-#include "formats/ring_image.h"
+#include "formats/ring/ring_image.h"
 
 using namespace titan;
 

@@ -1,5 +1,5 @@
 """libtitantrace.so is a guest in strangers' processes: it needs libc alone, and shows only the names it stands in front
-of (the rows of interpose/*.def), titan_* and ncclProfiler_*."""
+of (the rows of interpose/tables/*.def), titan_* and ncclProfiler_*."""
 import pathlib
 import re
 import shutil
@@ -42,7 +42,7 @@ def rows(tree):
 
 def row_symbols(tree):
     """The functions of nccl.def, one per row: each must be exported, or callers would get past us."""
-    path = tree.root / "interpose" / "nccl.def"
+    path = tree.root / "interpose" / "tables" / "nccl.def"
     if not path.exists():
         return set()
     text = blank_comments_and_strings(tree.text(path))
@@ -71,8 +71,8 @@ def check(tree):
 def library_sample(source, *flags, table="X(1, ncclResult_t, ncclAllReduce, (int a), (a))\n"):
     def make(directory, options):
         place = pathlib.Path(directory)
-        (place / "interpose").mkdir()
-        (place / "interpose" / "nccl.def").write_text(table)
+        (place / "interpose" / "tables").mkdir(parents=True)
+        (place / "interpose" / "tables" / "nccl.def").write_text(table)
         (place / "a.cpp").write_text(source)
         subprocess.run(["g++", "-shared", "-fPIC", "-o", str(place / "lib.so"), str(place / "a.cpp"), *flags],
                        check=True)

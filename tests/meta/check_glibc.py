@@ -27,7 +27,7 @@ def check(tree):
     if re.search("lib[at]san", needed):
         print("sanitized build: it runs where it was built, nothing to check")
         return []
-    return [f"needs {name} of glibc {version}: see interpose/glibc_floor.cpp"
+    return [f"needs {name} of glibc {version}: see interpose/start/glibc_floor.cpp"
             for name, version in newer(tree.options.readelf, library)]
 
 

@@ -20,7 +20,7 @@ LAYERS = re.compile(r"(^|/)(base|interpose|tracer)/")
 OUTSIDE = re.compile(r"outside|(^|/)base/host/")  # for programs, not in the guest
 # What an object may refer to all the same.
 ALLOWED = {
-    "nvtx.cpp.o": {"calloc"},  # a program's new domain or string, which it keeps: where NVTX itself allocates
+    "plugin_nvtx.cpp.o": {"calloc"},  # a program's new domain or string, which it keeps: where NVTX itself allocates
 }
 
 

@@ -7,10 +7,10 @@ rooms, which may neither block nor allocate, only layout headers, atomics and in
 frames, which does neither. tests/simgpu is a stand-in for NVIDIA's libraries and must not know the tracer: only the
 layouts of NCCL's profiler interface.
 
-Inside the analyzer and inside the tracer the directories are a ladder, lowest first in analyzer/meson.build (cli on
-top) and tracer/meson.build (outside on top): a file includes from its own rung and from those below. The build gives
-each rung only those include directories; here the whole graph is read, so that a rung that moves in the list, or a
-header that two rungs have, is seen, too.
+Inside analyzer, tracer and interpose the directories are a ladder, lowest first in its meson.build (in the analyzer
+cli is on top of it, in the tracer outside), and inside formats by the list below: a file includes from its own rung and
+from those below. The build gives each rung only those include directories (but in formats, where all rooms share one);
+here the whole graph is read, so that a rung that moves in the list, or a header that two rungs have, is seen, too.
 """
 import re
 
@@ -31,7 +31,7 @@ ALLOWED_GPU = {"interpose", "tests/simgpu"}
 THIRD_PARTY = {  # prefix or header -> the layers that may use it
     "fmt/": {"base/host", "tracer", "analyzer", "formats", "tools"},
     "CLI/": {"base/host"},
-    "nlohmann/": {"analyzer", "formats", "tools"},
+    "nlohmann/": {"base/host"},
     "zstd": {"formats"},
     "libunwind": {"tracer"},
     "elfutils/": {"analyzer"},
@@ -46,7 +46,7 @@ BASE_SYSTEM = re.compile(r"^([a-z_/0-9]+\.h|algorithm|atomic|array|bit|concepts|
 HOT_ROOMS = {"hot", "recording"}
 HOT_SYSTEM = re.compile(r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|limits|type_traits|utility|"
                         r"stdint\.h|stddef\.h|string\.h|time\.h|ctime|sched\.h|x86intrin\.h|immintrin\.h)$")
-HOT_OWN = re.compile(r"^(formats/[a-z_]+\.(h|def)|tracer/[a-z_]+\.h|titantrace\.h|"
+HOT_OWN = re.compile(r"^(formats/layout/[a-z_]+\.h|tracer/[a-z_]+\.h|titantrace\.h|"
                      r"base/(atomic_field|clock|hash|memory|text)\.h|code_place\.h|frames\.h|"
                      r"config\.h|identity\.h|ring_file\.h|session\.h|thread_state\.h|"
                      r"communicators\.h|nccl_result\.h|graph_calls\.h|lifecycle\.h|record_create\.h)$")
@@ -54,7 +54,14 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
 RUNG = re.compile(r"^  \['([a-z_]+)',", re.M)
-LADDERS = {"analyzer": ([], ["cli"]), "tracer": (["include"], ["outside"])}  # below and above what the build lists
+# What is below and above the rungs that the build lists.
+LADDERS = {"analyzer": ([], ["cli"]), "tracer": (["include"], ["outside"]), "interpose": ([], []),
+           "formats": (["layout"], ["container", "ring", "fr"])}
+
+
+def rung_of(tree, room, path):
+    parts = path.relative_to(tree.root / room).parts
+    return parts[2] if parts[:2] == ("include", "formats") else parts[0]
 
 
 def check_ladder(tree, room):
@@ -66,15 +73,15 @@ def check_ladder(tree, room):
     problems = []
     files = [path for path in tree.files(room, suffixes=CPP_SUFFIXES) if rungs and path.parent.name != "pch"]
     for path in files:
-        rung = path.relative_to(tree.root / room).parts[0]
+        rung = rung_of(tree, room, path)
         if rung not in rungs:
             problems.append(f"{tree.name(path)}: {room}/{rung} is no rung of the ladder in {room}/meson.build")
         elif rung not in below and path.suffix != ".cpp" and homes.setdefault(path.name, rung) != rung:
             problems.append(f"{tree.name(path)}: {homes[path.name]} has a header of that name")
     for path in files:
-        rung = path.relative_to(tree.root / room).parts[0]
+        rung = rung_of(tree, room, path)
         for match in INCLUDE.finditer(tree.text(path)):
-            directory, _, name = match.group(2).rpartition("/")
+            directory, _, name = match.group(2).removeprefix("formats/").rpartition("/")
             home = homes.get(name, rung) if directory == "" or directory in rungs else rung
             if match.group(1) == '"' and rung in rungs and rungs.index(home) > rungs.index(rung):
                 line = tree.text(path).count("\n", 0, match.start()) + 1
@@ -120,7 +127,7 @@ def judge(layer, allowed, own, own_directories, analyzer_names, quote, header):
     first = header.split("/")[0]
     if ".." in header.split("/"):
         return "../ walks around the include directories that the build allows"
-    if layer == "tests/simgpu" and first == "interpose" and header.endswith("/plugin_abi.h"):
+    if layer == "tests/simgpu" and header == "interpose/plugin/plugin_abi.h":
         return None
     if "/" in header and first in (*LAYERS, "host"):
         return None if first in allowed else f"{layer} may not include {first}"
@@ -142,13 +149,14 @@ def judge(layer, allowed, own, own_directories, analyzer_names, quote, header):
 
 
 BAD = {
-    "the ground floor looks up": ("base may not include formats", {"base/a.cpp": '#include "formats/ring_layout.h"\n'}),
+    "the ground floor looks up": ("base may not include formats",
+                                  {"base/a.cpp": '#include "formats/layout/ring_layout.h"\n'}),
     "the ground floor allocates": ("base is in the guest", {"base/include/base/a.h": "#include <string>\n"}),
     "the guest uses what is for programs": ("tracer may not include host",
                                             {"tracer/a.cpp": '#include "host/words.h"\n'}),
     "the ground floor uses what is for programs": ("base may not include host",
                                                    {"base/a.cpp": '#include "host/words.h"\n'}),
-    "words look up": ("base/host may not include formats", {"base/host/a.cpp": '#include "formats/result.h"\n'}),
+    "words look up": ("base/host may not include formats", {"base/host/a.cpp": '#include "formats/layout/enums.h"\n'}),
     "the ground floor knows vendors": ("knows no CUDA", {"base/a.cpp": "#include <cuda.h>\n"}),
     "upwards": ("formats may not include tracer", {"formats/a.cpp": "#include <tracer/session/session.h>\n"}),
     "sideways": ("analyzer may not include tracer", {"analyzer/cli/a.cpp": '#  include "tracer/session/session.h"\n'}),
@@ -187,6 +195,14 @@ BAD |= {
     "what interpose sees looks up": ("process is above include",
                                      {**TRACER, "tracer/include/tracer/a.h": '#include "config.h"\n'}),
     "beside the tracer's ladder": ("no rung", {**TRACER, "tracer/elsewhere/a.cpp": "\n"}),
+    "up the ladder of the wrappers":
+    ("wrappers is above tables",
+     {"interpose/meson.build": "interpose_ladder = [\n  ['tables', files()],\n  ['wrappers', files()],\n]\n",
+      "interpose/tables/api.h": '#include "wrapper.h"\n', "interpose/wrappers/wrapper.h": "\n"}),
+    "up the ladder of the formats":
+    ("container is above layout", {"formats/meson.build": "\n",
+                                   "formats/include/formats/layout/a.h": '#include "formats/container/b.h"\n',
+                                   "formats/include/formats/container/b.h": "\n"}),
     "two headers of one name": ("has a header of that name", {**LADDER, "analyzer/match/run.h": "\n"}),
 }
 GOOD = {
@@ -197,8 +213,11 @@ GOOD = {
     "down the tracer's ladder": {**TRACER, "tracer/outside/a.cpp": '#include "job.h"\n#include "tracer/record.h"\n'},
     "the ground floor": {"formats/a.h": '#include "base/hash.h"\n',
                          "base/include/base/hash.h": "#include <cstdint>\n#include <sys/mman.h>\n"},
-    "downwards": {"interpose/a.cpp": "#include <nccl.h>\n#include <tracer/session/session.h>\n#include <cstdint>\n"},
-    "the profiler's layouts": {"tests/simgpu/a.cpp": '#include "interpose/plugin_abi.h"\n#include <sys/mman.h>\n'},
+    "downwards": {"interpose/meson.build": "interpose_ladder = [\n  ['start', files()],\n]\n",
+                  "interpose/start/a.cpp":
+                  "#include <nccl.h>\n#include <tracer/session/session.h>\n#include <cstdint>\n"},
+    "the profiler's layouts": {"tests/simgpu/a.cpp":
+                               '#include "interpose/plugin/plugin_abi.h"\n#include <sys/mman.h>\n'},
 }
 
 if __name__ == "__main__":

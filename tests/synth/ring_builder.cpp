@@ -6,8 +6,8 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "formats/dump_builder.h"
-#include "formats/json_value.h"
+#include "formats/container/dump_builder.h"
+#include "host/json_value.h"
 
 namespace titan::synth {
 
@@ -220,16 +220,16 @@ CudaCallEntry& RingBuilder::add_cuda_call(std::string_view name) {
 LaunchMarks& RingBuilder::marks(uint64_t launch) { return *slot<LaunchMarks>(kLaunches, launch - 1); }
 
 std::string dump_meta(uint64_t now_ticks, std::string_view reason, bool process_alive, uint64_t dump_number) {
-    const format::Json meta{{"schema", 1},
-                            {"dump", dump_number},
-                            {"reason", reason},
-                            {"detail", "synthetic"},
-                            {"requested_by_rank", -1},
-                            {"realtime_ns", kEpochRealtimeNs + (now_ticks - kEpochTicks)},
-                            {"ticks", now_ticks},
-                            {"saved_by_rank", -1},
-                            {"process_alive", process_alive},
-                            {"environment", format::Json::object()}};
+    const Json meta{{"schema", 1},
+                    {"dump", dump_number},
+                    {"reason", reason},
+                    {"detail", "synthetic"},
+                    {"requested_by_rank", -1},
+                    {"realtime_ns", kEpochRealtimeNs + (now_ticks - kEpochTicks)},
+                    {"ticks", now_ticks},
+                    {"saved_by_rank", -1},
+                    {"process_alive", process_alive},
+                    {"environment", Json::object()}};
     return meta.dump();
 }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 
 namespace titan::synth {
 

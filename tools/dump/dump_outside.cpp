@@ -10,8 +10,8 @@
 #include <map>
 #include <span>
 
-#include "formats/ring_image.h"
-#include "formats/stacks_image.h"
+#include "formats/ring/ring_image.h"
+#include "formats/ring/stacks_image.h"
 #include "host/words.h"
 #include "node/as_user.h"
 #include "node/proc.h"
@@ -20,8 +20,6 @@
 namespace titan::tools {
 namespace {
 
-using format::Error;
-using format::Result;
 using format::RingHeader;
 
 constexpr uint32_t kKeepWhereUnknown = 3;

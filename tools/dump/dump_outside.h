@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "formats/result.h"
+#include "host/result.h"
 #include "node/processes.h"
 
 namespace titan::tools {
@@ -15,8 +15,8 @@ struct OutsideResult {
 };
 
 // `why`: "is stopped", for people and for the dump. `directory`: instead of the process' own; empty: its own.
-format::Result<OutsideResult> dump_from_outside(const NodeProcess& process, const std::string& why,
-                                                const std::string& directory);
+Result<OutsideResult> dump_from_outside(const NodeProcess& process, const std::string& why,
+                                        const std::string& directory);
 
 // The newest dump of that process where it writes them; empty: none.
 std::string newest_dump_of(const NodeProcess& process);

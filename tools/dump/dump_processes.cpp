@@ -12,7 +12,7 @@
 #include "dump/other_nodes.h"
 #include "dump/progress.h"
 #include "dump/request_dump.h"
-#include "formats/ring_process.h"
+#include "formats/ring/ring_process.h"
 #include "host/output.h"
 #include "host/words.h"
 
@@ -20,7 +20,6 @@ namespace titan::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using format::Result;
 
 constexpr std::chrono::milliseconds kPause{20};
 constexpr int kPausesPerLook = 10;  // at /proc, and at the dumps of other nodes

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <chrono>
 
-#include "formats/ring_image.h"
+#include "formats/ring/ring_image.h"
 #include "host/words.h"
 #include "node/as_user.h"
 #include "node/proc.h"

@@ -3,16 +3,14 @@
 #include <unistd.h>
 
 #include "dump/dump_processes.h"
-#include "formats/json_value.h"
-#include "formats/ring_image.h"
+#include "formats/ring/ring_image.h"
+#include "host/json_value.h"
 #include "host/listing.h"
 #include "host/words.h"
 #include "node/proc.h"
 
 namespace titan::tools {
 namespace {
-
-using format::Json;
 
 const char* how_text(How how) {
     switch (how) {

@@ -8,16 +8,14 @@
 #include <set>
 #include <utility>
 
-#include "formats/job_image.h"
-#include "formats/ring_image.h"
+#include "formats/ring/job_image.h"
+#include "formats/ring/ring_image.h"
 #include "host/words.h"
 
 namespace titan::tools {
 namespace {
 
-using format::Error;
 using format::JobSegment;
-using format::Result;
 using format::RingHeader;
 
 uint32_t random_number() {

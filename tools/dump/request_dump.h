@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/result.h"
+#include "host/result.h"
 #include "node/owned_file.h"
 #include "node/processes.h"
 
@@ -15,7 +15,7 @@ namespace titan::tools {
 class Question {
   public:
     // Error: it cannot be asked, and why.
-    static format::Result<Question> ask(const NodeProcess& process, bool other_nodes);
+    static Result<Question> ask(const NodeProcess& process, bool other_nodes);
 
     bool is_answered() const;
     // Of the answer; empty: the process could not write it, or its path is too long to be told.

@@ -18,13 +18,11 @@
 namespace titan::tools {
 namespace {
 
-using format::Error;
-
 std::string because(int error_number) { return std::strerror(error_number); }
 
 }  // namespace
 
-format::Result<OwnedFile> OwnedFile::open(const PrivateDir& directory, const std::string& name, For purpose) {
+Result<OwnedFile> OwnedFile::open(const PrivateDir& directory, const std::string& name, For purpose) {
     const AsUser as_owner(directory.owner);
     const Fd dir(::open(directory.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat status {};

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/fd.h"
-#include "formats/result.h"
 #include "host/node_rings.h"
+#include "host/result.h"
 
 namespace titan::tools {
 
@@ -22,7 +22,7 @@ class OwnedFile {
   public:
     enum class For { kReading, kAsking };  // asking writes single words
 
-    static format::Result<OwnedFile> open(const PrivateDir& directory, const std::string& name, For purpose);
+    static Result<OwnedFile> open(const PrivateDir& directory, const std::string& name, For purpose);
     uint64_t size_bytes() const { return size_bytes_; }
     // As many bytes as there are, up to `size_bytes`.
     size_t read_at(uint64_t offset_bytes, void* into, size_t size_bytes) const;

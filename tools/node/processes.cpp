@@ -9,8 +9,8 @@
 #include <map>
 #include <tuple>
 
-#include "formats/ring_image.h"
-#include "formats/ring_process.h"
+#include "formats/ring/ring_image.h"
+#include "formats/ring/ring_process.h"
 #include "host/words.h"
 #include "node/proc.h"
 
@@ -18,8 +18,6 @@ namespace titan::tools {
 namespace {
 
 namespace files = std::filesystem;
-using format::Error;
-using format::Result;
 using format::RingHeader;
 
 // Of this user; root sees all users'.
@@ -163,7 +161,7 @@ void leave_out_earlier(std::vector<NodeProcess>& processes) {
     });
 }
 
-format::Result<NodeProcess> find_process(int32_t pid, const std::string& ring_directory) {
+Result<NodeProcess> find_process(int32_t pid, const std::string& ring_directory) {
     const ProcView view = look_at(pid);
     if (view.exists && !view.ring_path.empty()) {
         if (auto process = at_mapped_path(pid, view)) {

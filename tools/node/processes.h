@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "formats/result.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 #include "host/presence.h"
+#include "host/result.h"
 #include "node/owned_file.h"
 
 namespace titan::tools {
@@ -35,7 +35,7 @@ struct NodeProcesses {
 NodeProcesses find_processes(const std::string& ring_directory);
 
 // The process of that pid, also where its rings lie elsewhere. The error says what to do instead.
-format::Result<NodeProcess> find_process(int32_t pid, const std::string& ring_directory);
+Result<NodeProcess> find_process(int32_t pid, const std::string& ring_directory);
 
 // Drops what earlier jobs of the same name left (dead before the newest of their attempt began), and dead processes
 // whose rank runs again.

@@ -1,12 +1,10 @@
 
-#include "formats/json_value.h"
+#include "host/json_value.h"
 #include "run.h"
 #include "top/view.h"
 
 namespace titan::tools {
 namespace {
-
-using format::Json;
 
 Json rank_json(const RankRow& row) {
     Json json{{"rank", row.rank},          {"pid", row.pid},

@@ -55,7 +55,7 @@ bool use_bold() {
 
 // Pages one below the other.
 int run_plain(const TopOptions& options, uint64_t count) {
-    format::ImageBuffer memory;
+    ImageBuffer memory;
     bool any = false;
     auto next = std::chrono::steady_clock::now();
     for (uint64_t page = 0; count == 0 || page < count; ++page) {
@@ -79,7 +79,7 @@ int run_plain(const TopOptions& options, uint64_t count) {
 }
 
 int run_on_terminal(const TopOptions& options, uint64_t count) {
-    format::ImageBuffer memory;
+    ImageBuffer memory;
     Terminal terminal;
     const auto interval =
         std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(options.interval_s));

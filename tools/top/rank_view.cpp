@@ -6,16 +6,14 @@
 #include <vector>
 
 #include "decode_process.h"
-#include "formats/ring_image.h"
+#include "formats/ring/ring_image.h"
 #include "rings.h"
 
 namespace titan::tools {
 namespace {
 
-using format::Error;
 using format::RegionDescriptor;
 using format::RegionKind;
-using format::Result;
 using format::RingHeader;
 
 constexpr int64_t kRateWindowNs = 10'000'000'000;
@@ -23,7 +21,7 @@ constexpr int64_t kRateWindowNs = 10'000'000'000;
 // Reads pieces of the file to their places in an image that is zero elsewhere.
 class Reader {
   public:
-    Reader(const OwnedFile& file, format::ImageBuffer& memory) : file_(file), memory_(memory) {}
+    Reader(const OwnedFile& file, ImageBuffer& memory) : file_(file), memory_(memory) {}
 
     bool piece(uint64_t offset_bytes, uint64_t size_bytes) {
         const uint64_t end_bytes = memory_.bytes().size();
@@ -56,7 +54,7 @@ class Reader {
 
   private:
     const OwnedFile& file_;
-    format::ImageBuffer& memory_;
+    ImageBuffer& memory_;
     size_t read_bytes_ = 0;
 };
 
@@ -76,7 +74,7 @@ bool read_region(Reader& reader, const RegionDescriptor& region, uint64_t head, 
 }
 
 // Regions that are not read are taken out of the header of the image.
-Result<size_t> read_newest(const OwnedFile& file, format::ImageBuffer& memory) {
+Result<size_t> read_newest(const OwnedFile& file, ImageBuffer& memory) {
     Reader reader(file, memory);
     if (file.size_bytes() < sizeof(RingHeader) || file.size_bytes() > kMaxRingBytes ||
         !memory.reset(file.size_bytes()) || !reader.piece(0, sizeof(RingHeader))) {
@@ -154,7 +152,7 @@ analyzer::Liveness liveness_of(const NodeProcess& process) {
 
 }  // namespace
 
-Result<RankView> look_at_ring(const NodeProcess& process, format::ImageBuffer& memory) {
+Result<RankView> look_at_ring(const NodeProcess& process, ImageBuffer& memory) {
     const Result<OwnedFile> file = OwnedFile::open(process.directory, process.ring_name, OwnedFile::For::kReading);
     if (!file) {
         return file.error();

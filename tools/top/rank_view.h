@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "formats/image_buffer.h"
-#include "formats/result.h"
+#include "host/image_buffer.h"
+#include "host/result.h"
 #include "node/processes.h"
 #include "run.h"
 
@@ -22,6 +22,6 @@ struct RankView {
 };
 
 // `memory` is scratch, for one ring after the other.
-format::Result<RankView> look_at_ring(const NodeProcess& process, format::ImageBuffer& memory);
+Result<RankView> look_at_ring(const NodeProcess& process, ImageBuffer& memory);
 
 }  // namespace titan::tools

@@ -224,7 +224,7 @@ JobView view_of_job(std::vector<std::pair<NodeProcess, RankView>>& seen) {
 
 }  // namespace
 
-NodeView look_at_node(const ViewOptions& options, format::ImageBuffer& memory) {
+NodeView look_at_node(const ViewOptions& options, ImageBuffer& memory) {
     NodeView view;
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
@@ -243,7 +243,7 @@ NodeView look_at_node(const ViewOptions& options, format::ImageBuffer& memory) {
                                        [](const NodeProcess& process) { return !process.is_gone(); });
         std::vector<std::pair<NodeProcess, RankView>> seen;
         for (const NodeProcess& process : lives || options.dead_jobs ? processes : std::vector<NodeProcess>()) {
-            format::Result<RankView> rank = look_at_ring(process, memory);
+            Result<RankView> rank = look_at_ring(process, memory);
             if (rank) {
                 view.read_bytes += rank->read_bytes;
                 seen.emplace_back(process, std::move(*rank));

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/image_buffer.h"
+#include "host/image_buffer.h"
 #include "node/processes.h"
 
 namespace titan::tools {
@@ -61,7 +61,7 @@ struct ViewOptions {
     bool dead_jobs = false;  // also jobs of which nobody lives
 };
 
-NodeView look_at_node(const ViewOptions& options, format::ImageBuffer& memory);
+NodeView look_at_node(const ViewOptions& options, ImageBuffer& memory);
 
 // For people, at most that many columns and lines (0: any number).
 std::string view_text(const NodeView& view, size_t columns, size_t lines, bool bold);

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "base/hash.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 #include "recording.h"
 #include "tracer/record.h"
 

@@ -6,7 +6,7 @@ namespace titan::tracer {
 
 namespace {
 
-// NCCL's own layout up to the last field that we read. interpose/nccl_wrappers.cpp asserts it against nccl.h.
+// NCCL's own layout up to the last field that we read. interpose/wrappers/nccl_wrappers.cpp asserts it against nccl.h.
 struct ConfigPrefix {
     size_t size;
     unsigned magic;

@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "communicators.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 #include "gpu_contexts.h"
 #include "recording.h"
 #include "tracer/record.h"

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 #include "graphs_table.h"
 #include "graphs_templates.h"
 #include "recording.h"

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 
 namespace titan::tracer {
 

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "formats/dump_writer.h"
+#include "formats/container/dump_writer.h"
 
 namespace titan::tracer {
 

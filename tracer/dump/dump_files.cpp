@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "formats/dump_layout.h"
+#include "formats/layout/dump_layout.h"
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1

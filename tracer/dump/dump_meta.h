@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/text.h"
-#include "formats/enums.h"
+#include "formats/layout/enums.h"
 #include "processors.h"
 
 namespace titan::tracer {

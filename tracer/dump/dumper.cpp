@@ -19,7 +19,7 @@
 #include "dump_content.h"
 #include "dump_files.h"
 #include "dump_meta.h"
-#include "formats/dump_writer.h"
+#include "formats/container/dump_writer.h"
 #include "log.h"
 #include "outside_request.h"
 #include "signals.h"

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/enums.h"
+#include "formats/layout/enums.h"
 #include "job.h"
 #include "session.h"
 

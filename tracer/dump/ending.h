@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 
 namespace titan::tracer {
 

@@ -1,4 +1,4 @@
-// The segment that all ranks of one job on one node share (formats/job_layout.h), as one of them uses it.
+// The segment that all ranks of one job on one node share (formats/layout/job_layout.h), as one of them uses it.
 //
 // Through it one rank's dump becomes everybody's, the dead are noticed, and one process per node speaks for the node.
 // It is only ever a mapping: no descriptor is kept, all waiting is on futexes. Other processes of this user may change
@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include "config.h"
-#include "formats/enums.h"
-#include "formats/job_layout.h"
+#include "formats/layout/enums.h"
+#include "formats/layout/job_layout.h"
 #include "identity.h"
 #include "ring_file.h"
 

@@ -15,7 +15,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "dump_files.h"
-#include "formats/dump_layout.h"
+#include "formats/layout/dump_layout.h"
 #include "log.h"
 #include "own_thread.h"
 #include "session.h"

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "formats/enums.h"
+#include "formats/layout/enums.h"
 
 namespace titan::tracer {
 

@@ -1,7 +1,7 @@
 // A copy of the ring while others write to it. signal-safe, no allocation.
 #pragma once
 
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 
 namespace titan::tracer {
 

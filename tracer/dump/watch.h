@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "formats/enums.h"
+#include "formats/layout/enums.h"
 #include "job.h"
 
 namespace titan::tracer {

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "dump_content.h"
 #include "dump_files.h"
-#include "formats/dump_writer.h"
+#include "formats/container/dump_writer.h"
 #include "tracer/outside.h"
 
 namespace titan::tracer {

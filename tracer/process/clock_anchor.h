@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 
 namespace titan::tracer {
 

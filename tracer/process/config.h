@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/call_sites_layout.h"
-#include "formats/enums.h"
+#include "formats/layout/call_sites_layout.h"
+#include "formats/layout/enums.h"
 
 namespace titan::tracer {
 

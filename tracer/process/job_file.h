@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "base/private_dir.h"
-#include "formats/job_layout.h"
+#include "formats/layout/job_layout.h"
 #include "identity.h"
 
 namespace titan::tracer {

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/text.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 
 namespace titan::tracer {
 

@@ -15,7 +15,7 @@
 #include "base/page.h"
 #include "base/text.h"
 #include "clock_anchor.h"
-#include "formats/call_sites_layout.h"
+#include "formats/layout/call_sites_layout.h"
 #include "log.h"
 
 namespace titan::tracer {

@@ -7,7 +7,7 @@
 
 #include "base/private_dir.h"
 #include "config.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 #include "identity.h"
 
 namespace titan::tracer {

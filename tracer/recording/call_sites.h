@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/call_sites_layout.h"
-#include "formats/stacks_layout.h"
+#include "formats/layout/call_sites_layout.h"
+#include "formats/layout/stacks_layout.h"
 #include "frames.h"
 #include "string_table.h"
 #include "unwind_rules.h"

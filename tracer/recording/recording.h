@@ -8,7 +8,7 @@
 #include "base/atomic_field.h"
 #include "call_sites.h"
 #include "config.h"
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 #include "identity.h"
 #include "kernel_names.h"
 #include "ring.h"

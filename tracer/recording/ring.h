@@ -18,7 +18,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 
 namespace titan::tracer {
 

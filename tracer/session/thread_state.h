@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 #include "session.h"
 
 namespace titan::tracer {

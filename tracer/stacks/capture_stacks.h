@@ -1,4 +1,4 @@
-// Where every thread of this process stands, as an image of formats/stacks_layout.h. For the watch thread; after
+// Where every thread of this process stands, as an image of formats/layout/stacks_layout.h. For the watch thread; after
 // prepare_stacks() without the heap, the dynamic linker's lock or anything else that a stuck thread may hold.
 #pragma once
 

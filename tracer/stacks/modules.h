@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/stacks_layout.h"
+#include "formats/layout/stacks_layout.h"
 
 namespace titan::tracer {
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "formats/dump_layout.h"
+#include "formats/layout/dump_layout.h"
 
 namespace titan::tracer {
 namespace {

@@ -1,4 +1,5 @@
-// Builds the image of formats/stacks_layout.h in memory that is given: tables of fixed capacity, filled from the front.
+// Builds the image of formats/layout/stacks_layout.h in memory that is given: tables of fixed capacity, filled from the
+// front.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,7 @@
 #include <span>
 
 #include "base/proc_thread.h"
-#include "formats/stacks_layout.h"
+#include "formats/layout/stacks_layout.h"
 #include "modules.h"
 
 namespace titan::tracer {

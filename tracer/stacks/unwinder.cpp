@@ -13,7 +13,7 @@
 
 #include "base/own_memory.h"
 #include "call_frame_info.h"
-#include "formats/stacks_layout.h"
+#include "formats/layout/stacks_layout.h"
 #include "lost_frame.h"
 
 namespace titan::tracer {

@@ -11,6 +11,9 @@
 
 namespace titan {
 
+// In the year 2116. No reader lets a later moment through, nor one before 1970, so that no difference of two overflows.
+inline constexpr int64_t kLatestNs = int64_t{1} << 62;
+
 namespace detail {
 [[gnu::visibility("hidden")]] extern constinit bool clock_is_tsc;
 }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "comm.h"
-#include "interpose/plugin_abi.h"
+#include "interpose/plugin/plugin_abi.h"
 
 namespace simgpu {
 

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <string>
 
-#include "interpose/plugin_abi.h"
+#include "interpose/plugin/plugin_abi.h"
 #include "node.h"
 #include "simnccl.h"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "diagnose.h"
-#include "formats/file_bytes.h"
+#include "host/file_bytes.h"
 #include "load_run.h"
 #include "played.h"
 #include "show.h"
@@ -21,7 +21,7 @@ namespace files = std::filesystem;
 namespace {
 
 std::vector<std::byte> content_of(const files::path& path) {
-    const auto file = titan::format::OpenFile::open(path.string());
+    const auto file = titan::OpenFile::open(path.string());
     REQUIRE(file);
     return *file->read_all();
 }

@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "diagnose.h"
-#include "formats/digest_file.h"
-#include "formats/dump_reader.h"
+#include "formats/container/digest_file.h"
+#include "formats/container/dump_reader.h"
 #include "load_run.h"
 #include "played.h"
 #include "read_digest.h"
@@ -51,7 +51,7 @@ DigestResult digest(const std::string& dumps, const std::string& into) {
 }
 
 std::vector<std::byte> bytes_of(const std::string& path) {
-    const auto file = titan::format::OpenFile::open(path);
+    const auto file = titan::OpenFile::open(path);
     REQUIRE(file);
     return *file->read_all();
 }
@@ -218,7 +218,7 @@ TEST_CASE("no prefix and no changed byte of a packed process is taken for more t
 TEST_CASE("the head of a dump tells its host") {
     Place place;
     job_with_a_sleeper(4, 1).write(place.dumps());
-    const auto file = titan::format::OpenFile::open(place.dumps() + "/synth/0/rank00003.0.titan");
+    const auto file = titan::OpenFile::open(place.dumps() + "/synth/0/rank00003.0.titan");
     REQUIRE(file);
     const auto header = titan::format::read_ring_header(*file);
     REQUIRE(header);

@@ -1,11 +1,11 @@
-#include "formats/dump_reader.h"
+#include "formats/container/dump_reader.h"
 
 #include <doctest/doctest.h>
 #include <zstd.h>
 
 #include <cstring>
 
-#include "formats/ring_image.h"
+#include "formats/ring/ring_image.h"
 #include "ring_builder.h"
 
 using namespace titan;

@@ -6,6 +6,7 @@
 #include "formats/fr/fr_dump.h"
 #include "formats/fr/read.h"
 
+using titan::Result;
 using namespace titan::format;
 
 namespace {

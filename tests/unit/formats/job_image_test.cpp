@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "formats/job_image.h"
+#include "formats/ring/job_image.h"
 
 using namespace titan::format;
 

@@ -1,4 +1,4 @@
-#include "formats/json_value.h"
+#include "host/json_value.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-using titan::format::Json;
+using titan::Json;
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "formats/ring_image.h"
+#include "formats/ring/ring_image.h"
 
 #include <doctest/doctest.h>
 

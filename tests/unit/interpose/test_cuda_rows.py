@@ -1,8 +1,9 @@
-"""interpose/cuda_*.def against NVIDIA's headers and library: nothing that works for, waits for or orders the device is
-missing, and the headers of older toolkits still compile."""
+"""interpose/tables/cuda_*.def against NVIDIA's headers and library: nothing that works for, waits for or orders the
+device is missing, and the headers of older toolkits still compile."""
 import argparse
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -70,7 +71,7 @@ def preprocess(text, *flags):
 def rows(api):
     text = (f'#define TITAN_ROW(name, ...) TITAN_IS_ROW name\n#define TITAN_TABLE "{api}.def"\n'
             '#include "every_row.h"\n')
-    return set(re.findall(r"TITAN_IS_ROW (\w+)", preprocess(text, f"-I{options.root}/interpose")))
+    return set(re.findall(r"TITAN_IS_ROW (\w+)", preprocess(text, f"-I{options.root}/interpose/tables")))
 
 
 def declared(api):
@@ -86,25 +87,28 @@ def missing(names, known):
             not any(re.fullmatch(pattern, name) for pattern in NOT_WRAPPED)}
 
 
-def compile_wrappers(api, *includes, source=None):
+def includes_of(interpose):
+    """What the rooms of `interpose` include, which may be a copy of it."""
     root = options.root
+    rooms = [room for room in interpose.iterdir() if room.is_dir()]
+    return [f"-I{path}" for path in (*rooms, root / "tracer/include", root / "base/include", root / "formats/include")]
+
+
+def compile_wrappers(api, *includes, source=None):
+    interpose = options.root / "interpose"
     system = [flag for include in (*includes, options.toolkit_include) for flag in ("-isystem", include)]
     return run([options.compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
-                f"-I{root}/interpose", f"-I{root}/tracer/include", f"-I{root}/formats/include", *system,
-                root / "interpose" / (source or f"{api}_wrappers.cpp")])
+                *includes_of(interpose), *system, interpose / (source or f"wrappers/{api}_wrappers.cpp")])
 
 
 def compile_preload_with(rows):
     """The whole of interpose/ with that many more rows of the driver."""
-    root = options.root
     with tempfile.TemporaryDirectory() as place:
-        for path in (root / "interpose").iterdir():
-            pathlib.Path(place, path.name).write_bytes(path.read_bytes())
-        with open(pathlib.Path(place, "cuda_driver.def"), "a", encoding="utf-8") as table:
+        interpose = pathlib.Path(shutil.copytree(options.root / "interpose", pathlib.Path(place, "interpose")))
+        with open(interpose / "tables/cuda_driver.def", "a", encoding="utf-8") as table:
             table.writelines(f"COUNT(cuOneMore{i}, cuOneMore{i}, 2000, (void), ())\n" for i in range(rows))
-        return run([options.compiler, "-std=c++20", "-fsyntax-only", f"-I{place}", f"-I{root}/tracer/include",
-                    f"-I{root}/base/include", f"-I{root}/formats/include", "-isystem", options.toolkit_include,
-                    pathlib.Path(place, "preload.cpp")])
+        return run([options.compiler, "-std=c++20", "-fsyntax-only", *includes_of(interpose),
+                    "-isystem", options.toolkit_include, interpose / "start/preload.cpp"])
 
 
 def older_headers(version, place):

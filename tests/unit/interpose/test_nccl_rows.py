@@ -1,4 +1,4 @@
-"""interpose/nccl.def against NVIDIA's nccl.h: nothing that communicates is missing, and an older nccl.h still
+"""interpose/tables/nccl.def against NVIDIA's nccl.h: nothing that communicates is missing, and an older nccl.h still
 compiles."""
 import argparse
 import pathlib
@@ -23,7 +23,7 @@ LATER_TYPES = {"ncclSimInfo_t": 22203, "ncclWindow_t": 22703, "ncclWaitSignalDes
 
 def rows():
     """{name: since} of the table."""
-    text = (options.root / "interpose" / "nccl.def").read_text()
+    text = (options.root / "interpose" / "tables" / "nccl.def").read_text()
     text = re.sub(r"//[^\n]*", "", text)
     return {name: int(since) for since, name in re.findall(r"^[A-Z_]+\(\d+, (\d+), (nccl\w+),", text, re.M)}
 
@@ -53,10 +53,11 @@ def older_header(version):
 
 def compile_wrappers(include):
     root = options.root
+    rooms = [room for room in (root / "interpose").iterdir() if room.is_dir()]
     command = [options.compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
-               f"-I{root}/interpose", f"-I{root}/tracer/include", f"-I{root}/formats/include",
+               *(f"-I{path}" for path in (*rooms, root / "tracer/include", root / "formats/include")),
                "-isystem", str(include), "-isystem", str(options.toolkit_include),
-               str(root / "interpose" / "nccl_wrappers.cpp")]
+               str(root / "interpose" / "wrappers" / "nccl_wrappers.cpp")]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -64,7 +65,7 @@ class Rows(unittest.TestCase):
     def test_every_function_of_the_header_is_wrapped_or_excluded_for_a_reason(self):
         missing = {name for name in declared() - set(rows())
                    if not any(re.fullmatch(pattern, name) for pattern in NOT_WRAPPED)}
-        self.assertFalse(missing, "in nccl.h, in no row of interpose/nccl.def and without a reason here")
+        self.assertFalse(missing, "in nccl.h, in no row of nccl.def and without a reason here")
 
     def test_the_header_was_read(self):
         self.assertLessEqual({"ncclAllReduce", "ncclCommInitRank", "ncclGroupEnd", "ncclCommSplit"}, declared())

@@ -1,4 +1,5 @@
-"""interpose/plugin_abi.h against NCCL's own headers: a descriptor is as large, and its fields lie where NCCL puts them.
+"""interpose/plugin/plugin_abi.h against NCCL's own headers: a descriptor is as large, and its fields lie where NCCL
+puts them.
 
     test_plugin_abi.py --root DIR --nccl-source DIR [--nccl-source DIR ...]
 
@@ -77,8 +78,9 @@ class Layouts(unittest.TestCase):
             path = pathlib.Path(place) / "abi.cpp"
             path.write_text(f'{PRELUDE}\n#include "{header}"\n#include "plugin_abi.h"\n'
                             + "".join(f"static_assert({check});\n" for check in checks))
-            command = ["g++", "-std=c++20", "-fsyntax-only", "-Wno-invalid-offsetof", f"-I{options.root / 'interpose'}",
-                       f"-I{header.parent}", f"-I{place}", str(path)]
+            includes = (options.root / "interpose" / "plugin", header.parent, place)
+            command = ["g++", "-std=c++20", "-fsyntax-only", "-Wno-invalid-offsetof",
+                       *(f"-I{include}" for include in includes), str(path)]
             (pathlib.Path(place) / "os.h").write_text("")
             return subprocess.run(command, capture_output=True, text=True)
 

@@ -13,10 +13,10 @@ options = argparse.Namespace()
 
 # `table` with `right` replaced by `wrong` is compiled by `source`, a file beside it or text; `says`: why it cannot be.
 Case = collections.namedtuple("Case", "table right wrong source says")
-ENUMS = ("formats/include/formats/enums.h", '#include "formats/enums.h"')
+ENUMS = ("formats/include/formats/layout/enums.h", '#include "formats/layout/enums.h"')
 FINDINGS = ("analyzer/model/findings.def", '#include "finding.h"')
 CONFIG = ("tracer/process/config.def", "config.cpp")
-NCCL = ("interpose/nccl.def", "api_names.cpp")
+NCCL = ("interpose/tables/nccl.def", "api_names.cpp")
 
 
 def case(table_and_source, right, wrong, says):

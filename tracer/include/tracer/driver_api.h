@@ -1,5 +1,6 @@
 // The few CUDA driver functions that the tracer itself calls, found at run time, never linked. Types are the driver's
-// own with handles as addresses and enumerations as int; interpose/driver_api.cpp checks them against cuda.h.
+// own with handles as addresses and enumerations as int; interpose/resolve/find_driver_api.cpp checks them against
+// cuda.h.
 #pragma once
 
 #include <cstddef>

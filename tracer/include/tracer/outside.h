@@ -16,7 +16,7 @@ namespace titan::tracer {
 
 struct OutsideDump {
     std::span<const char> image;   // of its ring
-    std::span<const char> stacks;  // formats/stacks_layout.h, empty: none
+    std::span<const char> stacks;  // formats/layout/stacks_layout.h, empty: none
     std::string detail;            // for people
     uint64_t realtime_ns = 0;      // the moment
     uint64_t ticks = 0;            // the same on the ring's clock

@@ -1,4 +1,4 @@
-// What NCCL's profiler plugin interface tells, whatever its version: interpose/plugin.cpp translates into these.
+// What NCCL's profiler plugin interface tells, whatever its version: interpose/plugin/plugin.cpp translates into these.
 //
 // The interface sees every NCCL copy, also one that is statically linked or loaded so that no wrapper stands in front
 // of it. A call that a wrapper has recorded is not recorded again: it is only given its channels. A call that no
@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/enums.h"
+#include "formats/layout/enums.h"
 
 namespace titan::tracer {
 

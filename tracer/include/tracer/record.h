@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/enums.h"
+#include "formats/layout/enums.h"
 
 namespace titan::format {
 struct CollectiveEntry;

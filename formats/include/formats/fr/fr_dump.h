@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "formats/fr/tree.h"
-#include "formats/result.h"
+#include "host/result.h"
 
 namespace titan::format::fr {
 

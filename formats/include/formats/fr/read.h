@@ -8,7 +8,7 @@
 #include <span>
 
 #include "formats/fr/tree.h"
-#include "formats/result.h"
+#include "host/result.h"
 
 namespace titan::format::fr {
 

@@ -1,7 +1,7 @@
 // CUPTI mode against a tiny libcupti: what is enabled, what becomes of its callbacks, and that a profiler goes first.
-#include "interpose/api.h"  // before cuda.h, which renames some functions by macro
+#include "api.h"  // before cuda.h, which renames some functions by macro
 //
-#include "interpose/cupti_mode.h"
+#include "cupti_mode.h"
 
 #include <cupti.h>
 #include <dlfcn.h>

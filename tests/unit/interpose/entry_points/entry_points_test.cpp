@@ -1,6 +1,6 @@
 // Which wrapper cuGetProcAddress and its relatives hand out for the function that a driver gave. What is right is in
 // cudaTypedefs.h (a form's version is part of its type's name) and in cuda.h (a program's word for its newest form).
-#include "interpose/entry_points.h"
+#include "entry_points.h"
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -10,8 +10,8 @@
 #include <iterator>
 #include <string>
 
-#include "interpose/api.h"
-#include "interpose/thunks.h"
+#include "api.h"
+#include "thunks.h"
 
 using namespace titan::interpose;
 

@@ -15,7 +15,7 @@
 #include <sstream>
 #include <thread>
 
-#include "formats/dump_layout.h"
+#include "formats/layout/dump_layout.h"
 #include "log.h"
 
 namespace titan::test {

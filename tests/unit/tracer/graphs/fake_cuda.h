@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "formats/ring_layout.h"
+#include "formats/layout/ring_layout.h"
 #include "tracer/record.h"
 
 namespace titan::test {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "call_sites.h"
-#include "formats/call_sites_image.h"
+#include "formats/ring/call_sites_image.h"
 
 using namespace titan;
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "fixture.h"
-#include "formats/ring_image.h"
+#include "formats/ring/ring_image.h"
 #define TITAN_IN_TRACER
 #include "titantrace.h"
 

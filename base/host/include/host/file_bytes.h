@@ -1,0 +1,51 @@
+// A whole file as bytes. Rings are read with pread and not mapped: a mapping of a file that is cut under us ends in
+// SIGBUS, and reading through a mapping of tmpfs makes the kernel allocate the pages that were never written.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "host/image_buffer.h"
+#include "host/result.h"
+
+namespace titan {
+
+inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
+
+enum class Links { kFollow, kRefuse };
+
+class OpenFile {
+  public:
+    static Result<OpenFile> open(const std::string& path, Links links = Links::kFollow);
+    OpenFile(OpenFile&& other) noexcept;
+    OpenFile& operator=(OpenFile&&) = delete;
+    ~OpenFile();
+
+    uint64_t size_bytes() const { return size_bytes_; }
+    int64_t modified_ns() const { return modified_ns_; }
+    uint32_t owner() const { return owner_; }
+    // As many bytes as there are, up to `size_bytes`.
+    size_t read_at(uint64_t offset_bytes, void* into, size_t size_bytes) const;
+    Result<std::vector<std::byte>> read_all() const;
+    // Reads into the zero-filled image, leaving holes of sparse files as zero pages.
+    bool read_into(ImageBuffer& image) const;
+
+  private:
+    OpenFile(int descriptor, const struct stat& status);
+
+    int descriptor_ = -1;
+    uint64_t size_bytes_ = 0;
+    int64_t modified_ns_ = 0;
+    uint32_t owner_ = 0;
+};
+
+// Writes a file that only its owner may read (0600), complete under a temporary name first, so that nobody reads half
+// of it. Replaces a file of that name, and never follows a link. Nothing is left behind on an error.
+std::optional<Error> write_private_file(const std::string& path, std::span<const std::byte> bytes);
+
+}  // namespace titan

@@ -1,0 +1,92 @@
+// JSON that we write, and small JSON of others: a value whose members keep the order in which they came. One file
+// includes the library that parses, and formats numbers and text (json_value.cpp): its header costs each file that
+// includes it some seconds of compiling.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <ranges>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace titan {
+
+class Json;
+
+template <typename T>
+concept JsonText = std::convertible_to<const T&, std::string_view>;
+template <typename T>
+concept JsonList = std::ranges::input_range<const T> && !JsonText<T> && !std::same_as<T, Json> &&
+                   std::constructible_from<Json, std::ranges::range_value_t<const T>>;
+
+class Json {
+  public:
+    Json(std::nullptr_t = nullptr) {}
+    Json(bool value) : kind_(Kind::kBoolean), bits_(value ? 1 : 0) {}
+    template <std::integral T>
+    Json(T value)
+        : kind_(std::signed_integral<T> ? Kind::kSigned : Kind::kUnsigned), bits_(static_cast<uint64_t>(value)) {}
+    Json(double value) : kind_(Kind::kReal), real_(value) {}
+    template <JsonText T>
+    Json(const T& value) : kind_(Kind::kText), text_(std::string_view(value)) {}
+    template <JsonList T>
+    Json(const T& list) : kind_(Kind::kArray) {
+        for (const auto& item : list) {
+            push_back(Json(item));
+        }
+    }
+    // An object where each is a list of a text and something, else a list.
+    Json(std::initializer_list<Json> items);
+
+    // Of whatever bytes. What is nested deeper than `depth` levels is null. Nothing: it is no JSON.
+    static std::optional<Json> parse(std::string_view text, size_t depth = 16);
+
+    static Json array() { return Json(Kind::kArray); }
+    static Json object() { return Json(Kind::kObject); }
+
+    // Of an object, which null becomes; null where it was not there.
+    Json& operator[](std::string_view key);
+    void push_back(Json item);
+    bool empty() const { return items_.empty(); }  // of an object or a list
+
+    bool is_object() const { return kind_ == Kind::kObject; }
+    // The newest member of that name; null where it is no object or has none.
+    const Json& at(std::string_view key) const;
+    const std::vector<Json>& items() const { return items_; }       // of an object or a list
+    const std::vector<std::string>& keys() const { return keys_; }  // of an object, one of each item
+    // Nothing where it is something else, or does not fit.
+    std::optional<std::string_view> text() const;
+    std::optional<int64_t> integer() const;
+    std::optional<uint64_t> natural() const;
+    std::optional<double> number() const;
+    std::optional<bool> boolean() const;
+
+    // To an object, without looking whether it has that member; to a list.
+    Json& add_member(std::string key, Json value);
+    Json& add_item(Json value);
+
+    // In one line, or with members and items in lines of their own, `indent` further in each. Bytes that are no UTF-8
+    // become U+FFFD.
+    std::string dump(int indent = -1) const;
+
+  private:
+    enum class Kind : uint8_t { kNull, kBoolean, kSigned, kUnsigned, kReal, kText, kArray, kObject };
+    explicit Json(Kind kind) : kind_(kind) {}
+
+    void write(std::string& out, int indent, int depth) const;
+    void write_items(std::string& out, int indent, int depth) const;
+
+    Kind kind_ = Kind::kNull;
+    union {
+        uint64_t bits_ = 0;
+        double real_;
+    };
+    std::string text_;
+    std::vector<std::string> keys_;  // of an object, one of each item
+    std::vector<Json> items_;
+};
+
+}  // namespace titan

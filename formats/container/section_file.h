@@ -1,0 +1,66 @@
+// What dumps and digests have in common: a file header, then sections of one zstd frame each, then an end section.
+// Sizes in a file are claims; each is checked before a byte is written.
+#pragma once
+
+#include <zstd.h>
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/layout/dump_layout.h"
+#include "host/result.h"
+
+namespace titan::format {
+
+struct FileKind {
+    const char* name;
+    uint64_t magic;
+    uint16_t major;  // a newer major is refused
+    uint16_t minor;
+    uint32_t max_sections;
+};
+
+struct Section {
+    SectionHeader header{};
+    std::span<const std::byte> stored;
+    uint32_t number = 0;  // from 1, for people
+};
+
+struct SectionList {
+    std::vector<Section> sections;
+    std::vector<std::string> problems;
+};
+
+struct FreeContext {
+    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+};
+using Context = std::unique_ptr<ZSTD_DCtx, FreeContext>;
+
+template <typename T>
+T copy_from(std::span<const std::byte> bytes) {
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof(T));
+    return value;
+}
+
+uint64_t checksum(std::span<const std::byte> bytes);
+
+// The size of the header, or why this is no file of this kind that we can read.
+Result<size_t> check_file_header(std::span<const std::byte> file, const FileKind& kind);
+
+// Walks the section headers; stops at the first that cannot be trusted, because the next one's place depends on it.
+SectionList list_sections(std::span<const std::byte> file, size_t offset, const FileKind& kind);
+
+// Why what a section claims cannot be, or an empty string.
+std::string implausible(const Section& section, uint64_t limit_bytes);
+
+// Unpacks the section's raw_bytes; says why not, or nothing.
+std::string unpack(ZSTD_DCtx* context, const Section& section, std::byte* into);
+
+std::string in_section(uint32_t number, const std::string& what);
+
+}  // namespace titan::format

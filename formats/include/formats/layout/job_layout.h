@@ -1,0 +1,75 @@
+// The segment that all ranks of one job on one node share: `<ring
+// dir>/titantrace-<uid>/<run>.<attempt>.v<version>-<bytes>.job`.
+//
+// It lives as long as the job and is no format to keep. Version and size are in its name, so that two versions of
+// titantrace on one node never meet in one file: who has a segment mapped dies by SIGBUS when another makes it shorter.
+// Other processes of this user may change any byte at any time, so positions are copied and checked before use. Ranks
+// map it; tools read copies (job_image.h) and write single words at their offsets.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "formats/layout/enums.h"
+
+namespace titan::format {
+
+inline constexpr unsigned kJobVersion = 2;
+inline constexpr uint64_t kJobMagic = 0x32424F4A41544954;  // "TITAJOB2"
+inline constexpr uint32_t kMaxJobProcesses = 480;
+inline constexpr uint32_t kJobRequests = 8;
+
+enum class JobState : uint32_t {
+    kFree = 0,
+    kRunning = 1,
+    kExited = 2,      // in order
+    kCrashed = 3,     // by a fatal signal, with a dump of its own
+    kDead = 4,        // gone without a word
+    kReplaced = 5,    // its rank registered again
+    kAskedToEnd = 6,  // by a signal, or left with a failure after one; how it stood is in its ring
+};
+
+struct JobRequest {
+    DumpReason reason;
+    int32_t rank;
+    int32_t pid;  // of the requester on this node, 0 when it came from another node
+    uint64_t realtime_ns;
+    char detail[160];
+};
+
+struct JobProcess {
+    std::atomic<JobState> state;
+    int32_t pid;
+    int32_t rank;
+    std::atomic<uint32_t> claim;  // pid of the process that writes the dead one's dump
+    uint64_t start_ticks;
+    uint64_t pid_namespace;
+    char ring_path[224];  // empty: in private memory, or too long to tell
+};
+static_assert(sizeof(JobProcess) == 256);
+
+// Same protocol as a ring's slot: odd while it is written.
+struct JobRequestSlot {
+    std::atomic<uint64_t> sequence;
+    JobRequest request;
+};
+
+struct JobSegment {
+    std::atomic<uint64_t> magic;  // written last
+    uint64_t bytes;
+    std::atomic<uint32_t> wake;  // futex that the watch threads of all ranks sleep on; any change wakes them
+    std::atomic<uint32_t> dumps_written;
+    std::atomic<uint64_t> generation;
+    std::atomic<uint64_t> newest_remote_id;
+    std::atomic<uint64_t> lease;  // holder's place + 1 in the upper 16 bits, below them its last sign of life in ms
+    std::atomic<uint64_t> asked_others_ms;
+    std::atomic<uint64_t> last_life_realtime_ns;
+    std::atomic<uint32_t> process_count;
+    uint32_t reserved;
+    JobRequestSlot requests[kJobRequests];
+    JobProcess processes[kMaxJobProcesses];
+};
+static_assert(sizeof(JobSegment) <= 128 << 10);
+
+}  // namespace titan::format
