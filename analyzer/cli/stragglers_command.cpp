@@ -1,5 +1,6 @@
 // titan-analyze stragglers: who is late, and what it costs.
-#include "stragglers.h"
+#include "analyze_timing.h"
+#include "timing.h"
 
 #include <memory>
 

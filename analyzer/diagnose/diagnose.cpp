@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "analyze_timing.h"
 #include "cannot_tell.h"
 #include "finders.h"
 #include "halted.h"
@@ -14,8 +15,9 @@
 #include "layout.h"
 #include "rank_state.h"
 #include "steps.h"
-#include "stragglers.h"
-#include "witnessed.h"
+#include "timing.h"
+#include "timing_findings.h"
+#include "witnessed_ends.h"
 #include "witnesses_alone.h"
 
 namespace titan::analyzer {

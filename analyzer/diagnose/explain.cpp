@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "came_and_left.h"
 #include "ends.h"
 #include "host/words.h"
 #include "hosts.h"
@@ -15,7 +16,7 @@
 #include "run_text.h"
 #include "skipped_call.h"
 #include "uncertainty.h"
-#include "witnessed.h"
+#include "witnessed_ends.h"
 
 namespace titan::analyzer {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "came_and_left.h"
 #include "captures.h"
 #include "explain.h"
 #include "host/words.h"

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "came_and_left.h"
 #include "explain.h"
 #include "host/words.h"
 

@@ -12,7 +12,7 @@
 #include "host/words.h"
 #include "host_threads.h"
 #include "uncertainty.h"
-#include "witnessed.h"
+#include "witnessed_ends.h"
 
 namespace titan::analyzer {
 namespace {

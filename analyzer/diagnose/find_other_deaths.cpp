@@ -6,7 +6,7 @@
 
 #include "rank_state.h"
 #include "uncertainty.h"
-#include "witnessed.h"
+#include "witnessed_ends.h"
 
 namespace titan::analyzer {
 namespace {

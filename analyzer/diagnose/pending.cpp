@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "came_and_left.h"
 #include "causes.h"
 #include "explain.h"
 #include "host/words.h"

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "came_and_left.h"
 #include "causes.h"
 #include "explain.h"
 #include "host_threads.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "came_and_left.h"
 #include "causes.h"
 #include "explain.h"
 #include "host/words.h"

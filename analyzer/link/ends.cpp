@@ -7,11 +7,12 @@
 #include <map>
 #include <set>
 
+#include "came_and_left.h"
 #include "causes.h"
 #include "host/words.h"
 #include "host_threads.h"
 #include "wait_graph.h"
-#include "witnessed.h"
+#include "witnessed_ends.h"
 
 namespace titan::analyzer {
 namespace {

@@ -14,7 +14,9 @@
 #include "host/words.h"
 #include "link_run.h"
 #include "load_files.h"
-#include "witnessed.h"
+#include "nccl_ranks.h"
+#include "of_this_run.h"
+#include "unread.h"
 
 namespace titan::analyzer {
 namespace {

@@ -7,6 +7,7 @@
 #include "host/json_value.h"
 #include "host/words.h"
 #include "json_schema.h"
+#include "patterns.h"
 #include "run_text.h"
 
 namespace titan::analyzer {

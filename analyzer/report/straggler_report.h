@@ -5,7 +5,7 @@
 
 #include "document.h"
 #include "run.h"
-#include "stragglers.h"
+#include "timing.h"
 
 namespace titan::analyzer {
 

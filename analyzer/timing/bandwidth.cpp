@@ -1,5 +1,7 @@
 // Collectives that are slow themselves, whoever comes late: the time that the last one to come spends in them, by size
 // class, against communicators that look alike and against their own past.
+#include "bandwidth.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -7,8 +9,9 @@
 #include <set>
 #include <tuple>
 
+#include "collective_instances.h"
 #include "robust.h"
-#include "stragglers.h"
+#include "timing.h"
 
 namespace titan::analyzer {
 namespace {

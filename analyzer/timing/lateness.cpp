@@ -2,13 +2,17 @@
 // time since the instance before exceeds theirs: time inside other collectives is somebody else's. Of another
 // recorder's files, where only durations are exact, both are told from them: who is late waits less, in this
 // communicator and in all.
+#include "lateness.h"
+
 #include <algorithm>
 #include <map>
 #include <unordered_map>
 
 #include "align_clocks.h"
+#include "collective_instances.h"
 #include "robust.h"
-#include "stragglers.h"
+#include "same_work.h"
+#include "timing.h"
 
 namespace titan::analyzer {
 namespace {
@@ -375,17 +379,6 @@ class Lateness {
 
 void measure_lateness(const Run& run, Timing& timing, const std::vector<bool>& excluded) {
     Lateness(run, excluded, timing).measure();
-}
-
-Timing analyze_timing(const Run& run) {
-    Timing timing;
-    timing.clocks = align_clocks(run);
-    measure_lateness(run, timing);
-    classify(timing);
-    find_contradictions(run, timing);
-    find_slow_parts(run, timing);
-    find_slow_collectives(run, timing);
-    return timing;
 }
 
 }  // namespace titan::analyzer

@@ -1,9 +1,11 @@
 // Persistent, periodic, irregular or once: what a series of costs looks like, and whether chance could have made it.
+#include "patterns.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "robust.h"
-#include "stragglers.h"
+#include "timing.h"
 
 namespace titan::analyzer {
 namespace {

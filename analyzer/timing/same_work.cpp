@@ -1,11 +1,12 @@
 // Which ranks do the same work: those whose communicators look alike. Ranks of different pipeline stages differ in who
 // sends.
+#include "same_work.h"
+
 #include <algorithm>
 #include <map>
 #include <string>
 
 #include "call_order.h"
-#include "stragglers.h"
 
 namespace titan::analyzer {
 

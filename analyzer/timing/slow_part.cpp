@@ -1,4 +1,6 @@
 // Which part of its step is slow: how its host spends the steps it is late in, against ranks that do the same work.
+#include "slow_part.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +9,8 @@
 
 #include "host/words.h"
 #include "robust.h"
-#include "stragglers.h"
+#include "same_work.h"
+#include "timing.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,10 +1,14 @@
 // A straggler is one whichever other rank or host is left out: what hangs on a single file may be chance.
+#include "stability.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "stragglers.h"
+#include "lateness.h"
+#include "patterns.h"
+#include "timing.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,4 +1,6 @@
 // Lateness and slow collectives as findings.
+#include "timing_findings.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,7 @@
 #include "host/words.h"
 #include "overcommitted_hosts.h"
 #include "run_text.h"
-#include "stragglers.h"
+#include "timing.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,4 +1,6 @@
 // Members that a node of the wait-for graph has as waiting or absent, told by more than their own calls.
+#include "came_and_left.h"
+
 #include <algorithm>
 
 #include "call_order.h"

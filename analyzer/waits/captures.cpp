@@ -1,4 +1,5 @@
 #include "captures.h"
+#include "came_and_left.h"
 
 namespace titan::analyzer {
 namespace {

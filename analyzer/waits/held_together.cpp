@@ -1,5 +1,7 @@
 // The calls of one NCCL group, or of one graph launch, end together: who waits for one of them waits for those that
 // lack somebody, too.
+#include "held_together.h"
+
 #include <algorithm>
 #include <map>
 #include <set>

@@ -175,6 +175,11 @@ Ahead QueueReader::anywhere() const {
 
 bool is_legacy_stream(uint64_t stream) { return stream <= kLegacyHandle; }
 
+bool waits_by_default_stream(const Process& process) {
+    return std::any_of(process.work.begin(), process.work.end(),
+                       [](const StreamWork& piece) { return is_legacy_stream(piece.stream); });
+}
+
 std::string work_text(const Process& process, const StreamWork& work) {
     const std::string& name = process.text(work.name);
     const std::string& call = process.text(work.call);

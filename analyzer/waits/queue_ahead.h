@@ -49,6 +49,8 @@ class QueueReader {
 };
 
 bool is_legacy_stream(uint64_t stream);
+// Work on the legacy default stream waits for the other streams, and they for it; such waits are not recorded.
+bool waits_by_default_stream(const Process& process);
 // "kernel spin_forever", "copy of 4,096 bytes (cudaMemcpyAsync)".
 std::string work_text(const Process& process, const StreamWork& work);
 // The same with the whole name, the stream and the age.

@@ -5,11 +5,12 @@
 #include <set>
 #include <tuple>
 
+#include "came_and_left.h"
 #include "can_end.h"
 #include "captures.h"
-#include "host_calls.h"
+#include "held_together.h"
+#include "host_holds.h"
 #include "host_threads.h"
-#include "host_wait.h"
 #include "skipped_call.h"
 #include "stream_order.h"
 
@@ -20,19 +21,18 @@ using NodeKey = std::tuple<WaitKind, uint32_t, uint64_t, int, int, OpKind>;
 
 class GraphBuilder {
   public:
-    explicit GraphBuilder(const Run& run) : run_(run) {}
+    explicit GraphBuilder(const Run& run) : run_(run), holds_(run, placed_) {}
 
     WaitGraph build(const std::vector<Mismatch>& mismatches) {
         std::vector<std::vector<Progress>> progress = progress_of_all(run_, mismatches);
-        graph_.orders.reserve(run_.processes.size());
-        queues_.reserve(run_.processes.size());
+        placed_.orders.reserve(run_.processes.size());
+        placed_.queues.reserve(run_.processes.size());
         for (size_t i = 0; i < run_.processes.size(); ++i) {
-            graph_.orders.push_back(order_streams(run_.processes[i], std::move(progress[i])));
-            queues_.emplace_back(run_.processes[i], graph_.orders.back());
+            placed_.orders.push_back(order_streams(run_.processes[i], std::move(progress[i])));
+            placed_.queues.emplace_back(run_.processes[i], placed_.orders.back());
         }
-        node_of_entry_.resize(run_.processes.size());
-        holds_.resize(run_.processes.size());
-        holds_known_.resize(run_.processes.size(), false);
+        placed_.node_of_entry.resize(run_.processes.size());
+        placed_.creations.resize(run_.processes.size());
         for (uint32_t process = 0; process < run_.processes.size(); ++process) {
             add_heads(process);
             add_creations(process);
@@ -46,9 +46,10 @@ class GraphBuilder {
             switch (graph_.nodes[node].kind) {
                 case WaitKind::kCollective: look_at_collective(node); break;
                 case WaitKind::kPointToPoint: look_at_pair(node); break;
-                case WaitKind::kCreation: look_at_creation(node); break;
+                case WaitKind::kCreation: look_at_creation(graph_.nodes[node]); break;
             }
         }
+        graph_.orders = std::move(placed_.orders);
         look_at_whole_groups(run_, graph_);
         let_go_of_those_not_held(run_, graph_);
         add_edges();
@@ -79,7 +80,7 @@ class GraphBuilder {
                 moved.insert(entry.stream);
             }
         }
-        for (const StreamHead& head : graph_.orders[process].heads) {
+        for (const StreamHead& head : placed_.orders[process].heads) {
             for (const uint32_t index : head.entries) {
                 const Entry& entry = owner.entries[index];
                 if (entry.row == kNoIndex || entry.sequence == kNoSequence ||
@@ -106,7 +107,7 @@ class GraphBuilder {
                 const bool in_line =
                     owner.overwritten != 0 && owner.gpu_progress && !reached && !moved.contains(entry.stream);
                 target.waiting.push_back({{process, entry.row}, &entry, since_ns, end_ns - since_ns, in_line});
-                node_of_entry_[process][index] = node;
+                placed_.node_of_entry[process][index] = node;
             }
         }
     }
@@ -117,16 +118,16 @@ class GraphBuilder {
         if (has_lost_unfinished_calls(owner)) {
             return;  // what they hang in is not known, so what is ahead of the others is no evidence
         }
-        for (const auto& [index, node] : node_of_entry_[process]) {
+        for (const auto& [index, node] : placed_.node_of_entry[process]) {
             const Entry& entry = owner.entries[index];
             if (entry.device == DeviceState::kStarted || entry.device == DeviceState::kGraphStarted ||
                 entry.state == CallState::kEntered) {
                 continue;
             }
-            Blocked blocked{{process, entry.row}, &entry, queues_[process].ahead_of(index), false, {}};
+            Blocked blocked{{process, entry.row}, &entry, placed_.queues[process].ahead_of(index), false, {}};
             std::set<uint32_t> nodes;
             for (const uint32_t call : blocked.ahead.calls) {
-                insert_nodes_before(process, call, nodes);
+                placed_.insert_nodes_before(process, call, nodes);
             }
             nodes.erase(node);
             blocked.held_by.assign(nodes.begin(), nodes.end());
@@ -134,16 +135,6 @@ class GraphBuilder {
             if (blocked.reported || !blocked.held_by.empty()) {
                 graph_.nodes[node].blocked.push_back(std::move(blocked));
             }
-        }
-    }
-
-    // The call itself where it is at the head of its stream, else what it queues behind.
-    void insert_nodes_before(uint32_t process, uint32_t call, std::set<uint32_t>& nodes) {
-        if (const auto node = node_of_entry_[process].find(call); node != node_of_entry_[process].end()) {
-            nodes.insert(node->second);
-        } else if (const auto head = graph_.orders[process].behind.find(call);
-                   head != graph_.orders[process].behind.end()) {
-            insert_head(process, head->second, nodes);
         }
     }
 
@@ -161,126 +152,7 @@ class GraphBuilder {
                 const uint32_t node = creation_node(member);
                 graph_.nodes[node].waiting.push_back(
                     {{process, row}, nullptr, member.created_ns, owner.now_ns - member.created_ns});
-                creations_[process].push_back(node);
-            }
-        }
-    }
-
-    // What the host of a process is held in: nodes, none when it runs the program's own code.
-    const std::vector<uint32_t>& host_holds(uint32_t process) {
-        if (!holds_known_[process]) {
-            holds_known_[process] = true;
-            std::set<uint32_t> nodes;
-            for (const ThreadState* thread : issuing_threads(run_.processes[process])) {
-                hold_thread(process, *thread, nodes);
-            }
-            // Where nothing tells what the host does, an unfinished call is what it most likely waits for. A host that
-            // aborted a communicator waited until then.
-            if (is_host_unseen(run_.processes[process]) || (nodes.empty() && has_aborted(run_.processes[process]))) {
-                for (const auto& [index, node] : node_of_entry_[process]) {
-                    nodes.insert(node);
-                }
-            }
-            holds_[process].assign(nodes.begin(), nodes.end());
-        }
-        return holds_[process];
-    }
-
-    // The same for one member. A process that drives several ranks has a thread for each: that of its last call.
-    std::vector<uint32_t> member_holds(MemberRef ref) {
-        const Process& owner = run_.process(ref);
-        const auto drives_another = [&](const Member& member) {
-            return member.global_rank != run_.member(ref).global_rank;
-        };
-        const auto last = std::find_if(owner.entries.rbegin(), owner.entries.rend(),
-                                       [&](const Entry& entry) { return entry.row == ref.row; });
-        if (last == owner.entries.rend() || std::none_of(owner.members.begin(), owner.members.end(), drives_another)) {
-            return host_holds(ref.process);
-        }
-        std::set<uint32_t> nodes;
-        for (const ThreadState* thread : issuing_threads(owner)) {
-            if (thread->thread == last->thread) {
-                hold_thread(ref.process, *thread, nodes);
-            }
-        }
-        return {nodes.begin(), nodes.end()};
-    }
-
-    void hold_thread(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
-        const Process& owner = run_.processes[process];
-        if (thread.call == 0 || owner.is_gone()) {
-            return;
-        }
-        const HostCall call(owner.text(thread.call));
-        if (call.is_nccl()) {
-            hold_in_nccl(process, thread, call, nodes);
-        } else if (call.waits_for_gpu()) {
-            if (!hold_by_streams(process, thread, nodes)) {
-                hold_in_sync(process, thread, call, nodes);
-            }
-        } else if (call.launches()) {
-            hold_by_streams(process, thread, nodes);
-        }
-    }
-
-    // By what is recorded of the stream or event: the calls that it waits for. True where that settles it.
-    bool hold_by_streams(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) {
-        const Process& owner = run_.processes[process];
-        const Ahead ahead = awaited_by(owner, thread, queues_[process]);
-        for (const uint32_t call : ahead.calls) {
-            insert_nodes_before(process, call, nodes);
-        }
-        int64_t oldest_ns = thread.entered_ns;
-        for (const auto& [index, node] : node_of_entry_[process]) {
-            oldest_ns = std::min(oldest_ns, owner.entries[index].entered_ns);
-        }
-        // With all waits recorded, work of its own that no call is ahead of is what it waits for.
-        const bool only_work = ahead.calls.empty() && !ahead.work.empty();
-        return !ahead.calls.empty() ||
-               (only_work && owner.streams_seen.waits_since(oldest_ns) && !waits_by_default_stream(owner));
-    }
-
-    void hold_in_nccl(uint32_t process, const ThreadState& thread, HostCall call, std::set<uint32_t>& nodes) {
-        const Process& owner = run_.processes[process];
-        const Entry* entry = thread.ticket == 0 ? nullptr : owner.entry_of_ticket(thread.ticket - 1);
-        for (const auto& [index, node] : node_of_entry_[process]) {
-            const Entry& pending = owner.entries[index];
-            const bool in_group = thread.group != 0 && pending.group == static_cast<uint32_t>(thread.group) &&
-                                  pending.thread == thread.thread;
-            if (&pending == entry || in_group) {
-                nodes.insert(node);
-            }
-        }
-        const bool creating =
-            entry != nullptr ? is_creation(entry->kind) : call.creates_communicators() || thread.group != 0;
-        if (creating) {
-            nodes.insert(creations_[process].begin(), creations_[process].end());
-        }
-    }
-
-    void hold_in_sync(uint32_t process, const ThreadState& thread, HostCall call, std::set<uint32_t>& nodes) {
-        // Only a stream's own wait can be told apart; an event or the device may stand for any stream.
-        const bool one_stream = call.of_stream() && thread.object != 0;
-        const Process& owner = run_.processes[process];
-        const bool seen = std::any_of(owner.entries.begin(), owner.entries.end(),
-                                      [&](const Entry& entry) { return entry.stream == thread.object; });
-        for (const auto& [index, node] : node_of_entry_[process]) {
-            if (!one_stream || !seen || owner.entries[index].stream == thread.object) {
-                nodes.insert(node);
-            }
-        }
-        // What queues on that stream behind the head of another one (same communicator, other stream).
-        for (const auto& [index, head] : graph_.orders[process].behind) {
-            if (!one_stream || owner.entries[index].stream == thread.object) {
-                insert_head(process, head, nodes);
-            }
-        }
-    }
-
-    void insert_head(uint32_t process, uint32_t head, std::set<uint32_t>& nodes) {
-        for (const uint32_t index : graph_.orders[process].heads[head].entries) {
-            if (const auto node = node_of_entry_[process].find(index); node != node_of_entry_[process].end()) {
-                nodes.insert(node->second);
+                placed_.creations[process].push_back(node);
             }
         }
     }
@@ -298,14 +170,14 @@ class GraphBuilder {
             absence.reason = AbsenceReason::kUnknown;
             return absence;
         }
-        absence.held_by = member == nullptr ? host_holds(ref.process) : member_holds(ref);
+        absence.held_by = member == nullptr ? holds_.of_process(ref.process) : holds_.of_member(ref);
         const bool closed = member != nullptr && (member->closed_ns != 0 || member->state == CommState::kDestroyed ||
                                                   member->state == CommState::kAborted);
         if (closed && (absence.held_by.empty() || !has_aborted(process))) {
             absence.reason = AbsenceReason::kClosed;
         } else {
             if (member != nullptr) {
-                absence.skip = find_skipped_call(run_, graph_.orders, ref, node);
+                absence.skip = find_skipped_call(run_, placed_.orders, ref, node);
                 if (absence.skip.verdict == SkipVerdict::kNo) {
                     absence.skip.verdict = ahead_in_messages(run_, ref, node);
                 }
@@ -325,17 +197,17 @@ class GraphBuilder {
         const Member& member = run_.member(ref);
         const auto index = static_cast<uint32_t>(&entry - run_.process(ref).entries.data());
         Absence absence{ref, member.rank, member.global_rank, AbsenceReason::kQueued, {}, false};
-        const StreamOrder& order = graph_.orders[ref.process];
+        const StreamOrder& order = placed_.orders[ref.process];
         if (entry.state == CallState::kFailed) {
             absence.reason = AbsenceReason::kFailed;
             node.absent.push_back(absence);
         } else if (order.progress[index] == Progress::kUnlaunched) {
             absence.reason = AbsenceReason::kGrouped;
-            absence.held_by = host_holds(ref.process);
+            absence.held_by = holds_.of_process(ref.process);
             node.absent.push_back(absence);
         } else if (const auto head = order.behind.find(index); head != order.behind.end()) {
             std::set<uint32_t> nodes;
-            insert_head(ref.process, head->second, nodes);
+            placed_.insert_head(ref.process, head->second, nodes);
             absence.held_by.assign(nodes.begin(), nodes.end());
             note_earlier_skip(run_, node, entry, absence);
             if (ends_early(run_.process(ref), node)) {
@@ -469,14 +341,11 @@ class GraphBuilder {
 
     uint32_t node_of(uint32_t process, const Entry& entry) const {
         const auto index = static_cast<uint32_t>(&entry - run_.processes[process].entries.data());
-        const auto found = node_of_entry_[process].find(index);
-        return found == node_of_entry_[process].end() ? UINT32_MAX : found->second;
+        const auto found = placed_.node_of_entry[process].find(index);
+        return found == placed_.node_of_entry[process].end() ? UINT32_MAX : found->second;
     }
 
-    void look_at_creation(uint32_t index) {
-        WaitNode& node = graph_.nodes[index];
-        node.sequence == kNoSequence ? look_at_init(node) : look_at_split(node);
-    }
+    void look_at_creation(WaitNode& node) { node.sequence == kNoSequence ? look_at_init(node) : look_at_split(node); }
 
     // ncclCommInitRank and its kin: every rank of the new communicator must come.
     void look_at_init(WaitNode& node) {
@@ -543,16 +412,12 @@ class GraphBuilder {
         }
     }
 
-    static bool waits_by_default_stream(const Process& process) {
-        return std::any_of(process.work.begin(), process.work.end(),
-                           [](const StreamWork& piece) { return is_legacy_stream(piece.stream); });
-    }
-
     void add_program_order() {
         graph_.may_follow.resize(graph_.nodes.size());
         graph_.together.resize(graph_.nodes.size());
         for (uint32_t process = 0; process < run_.processes.size(); ++process) {
-            std::map<uint32_t, uint32_t> in_order(node_of_entry_[process].begin(), node_of_entry_[process].end());
+            std::map<uint32_t, uint32_t> in_order(placed_.node_of_entry[process].begin(),
+                                                  placed_.node_of_entry[process].end());
             const std::vector<Entry>& entries = run_.processes[process].entries;
             // Where the waits between streams are recorded, they are edges. The legacy default stream waits unrecorded.
             const StreamCoverage& streams_seen = run_.processes[process].streams_seen;
@@ -580,12 +445,9 @@ class GraphBuilder {
 
     const Run& run_;
     WaitGraph graph_;
-    std::vector<QueueReader> queues_;  // by process
+    PlacedCalls placed_;
+    HostHolds holds_;
     std::map<NodeKey, uint32_t> index_;
-    std::vector<std::unordered_map<uint32_t, uint32_t>> node_of_entry_;  // process -> entry -> node
-    std::unordered_map<uint32_t, std::vector<uint32_t>> creations_;      // process -> nodes
-    std::vector<std::vector<uint32_t>> holds_;
-    std::vector<bool> holds_known_;
     std::set<uint32_t> p2p_indexed_;
     std::map<std::tuple<uint32_t, uint32_t, OpKind, int, uint64_t>, const Entry*> p2p_;
 };

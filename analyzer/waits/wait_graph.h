@@ -121,27 +121,6 @@ struct WaitGraph {
 // `mismatches`: calls that cannot have ended because members disagree, where nobody watched the GPU.
 WaitGraph build_wait_graph(const Run& run, const std::vector<Mismatch>& mismatches = {});
 
-// The first of those who wait in a call; null in a creation.
-const Waiter* first_call(const WaitNode& node);
-int64_t longest_wait_ns(const WaitNode& node);
-// When the newest record of those who wait ends.
-int64_t latest_end_ns(const WaitNode& node);
-// A Flight Recorder file that was written long before the others', when the wait had hardly begun, is no witness of it:
-// its rank may have raised an exception, written the file and left.
-bool ends_early(const Process& process, const WaitNode& node);
-// Takes such files out of those who wait.
-void set_early_records_aside(const Run& run, WaitGraph& graph);
-// Nothing tells what the host of a Flight Recorder process does: that it waits in its unfinished call is a guess. Where
-// another member went on from that very call, unfinished, to the one that is missing, it is no reason to be missing.
-void let_go_of_those_not_held(const Run& run, WaitGraph& graph);
-// What is held by one call of a group is held by those of its calls that lack somebody, too: they end together.
-// And where one member alone waits in an exchange, because all others went on without it, it is the odd one.
-void look_at_whole_groups(const Run& run, WaitGraph& graph);
-// More members went on without the call than wait in it: the few may have made one too many.
-void doubt_the_many(WaitNode& node);
-// Did this member of the parent come to a split (or shrink, or grow) of it?
-bool entered_split(const Run& run, const WaitNode& node, MemberRef parent);
-
 // Nodes that are reached from `start` over edges and may_follow, itself included.
 std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start);
 

@@ -1,8 +1,10 @@
 // NCCL speaks of ranks of its communicators and of pids on nodes that it tells by address. Which ranks of the job are
 // those?
+#include "nccl_ranks.h"
+
 #include <algorithm>
 
-#include "witnessed.h"
+#include "of_this_run.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,11 +1,13 @@
 // Which statements are of this run: logs of earlier jobs lie beside the dumps, too.
+#include "of_this_run.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "witnessed.h"
+#include "nccl_ranks.h"
 
 namespace titan::analyzer {
 namespace {

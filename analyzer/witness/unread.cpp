@@ -1,7 +1,7 @@
 // Files that a reader knows and cannot use are named, and why.
-#include <algorithm>
+#include "unread.h"
 
-#include "witnessed.h"
+#include <algorithm>
 
 namespace titan::analyzer {
 

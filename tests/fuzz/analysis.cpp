@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "analyze_timing.h"
 #include "decode_process.h"
 #include "diagnose.h"
 #include "finding.h"

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "analyze_timing.h"
 #include "load_run.h"
 #include "overcommitted_hosts.h"
 #include "temporary_directory.h"
+#include "timing_findings.h"
 #include "timing_job.h"
 #include "write_digests.h"
 

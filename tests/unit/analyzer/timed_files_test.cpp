@@ -1,8 +1,10 @@
 // Stragglers in timed Flight Recorder files: who waits least.
 #include <doctest/doctest.h>
 
-#include "stragglers.h"
+#include "analyze_timing.h"
 #include "timed_files.h"
+#include "timing.h"
+#include "timing_findings.h"
 
 namespace {
 

@@ -4,7 +4,6 @@
 #include "decode_process.h"
 #include "finding.h"
 #include "link_run.h"
-#include "stragglers.h"
 #include "timed_job.h"
 
 namespace titan::test {

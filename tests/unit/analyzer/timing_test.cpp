@@ -5,7 +5,11 @@
 #include <cmath>
 
 #include "align_clocks.h"
+#include "analyze_timing.h"
+#include "bandwidth.h"
+#include "patterns.h"
 #include "timing_draw.h"
+#include "timing_findings.h"
 
 namespace {
 

@@ -7,9 +7,9 @@
 
 #include "diagnose.h"
 #include "host_threads.h"
+#include "of_this_run.h"
 #include "played.h"
 #include "thread_position.h"
-#include "witnessed.h"
 #include "witnesses.h"
 
 using namespace titan;

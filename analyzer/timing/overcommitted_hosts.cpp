@@ -1,10 +1,11 @@
+#include "overcommitted_hosts.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
 #include "host/words.h"
-#include "overcommitted_hosts.h"
 
 namespace titan::analyzer {
 namespace {

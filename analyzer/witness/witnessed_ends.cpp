@@ -1,4 +1,6 @@
 // What witnesses know of the ends of ranks.
+#include "witnessed_ends.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 
 #include "host/words.h"
 #include "witness.h"
-#include "witnessed.h"
 
 namespace titan::analyzer {
 namespace {

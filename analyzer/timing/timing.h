@@ -1,5 +1,5 @@
-// Who is late, what it costs, since when and why: from instances of collectives. And collectives that are slow
-// themselves.
+// Which ranks are late, what that costs, since when and why, as values; and collectives that are slow themselves.
+// analyze_timing.h fills them.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,11 @@
 #include <vector>
 
 #include "clocks.h"
-#include "collective_instances.h"
-#include "finding.h"
 #include "run.h"
 
 namespace titan::analyzer {
 
 enum class LatePattern : uint8_t { kNone, kPersistent, kPeriodic, kIrregular, kOneOff };
-const char* name_of(LatePattern pattern);
 
 // The times of the steps (or of sampled calls, where the program marks no steps) that something was seen in.
 struct TimeAxis {
@@ -37,17 +34,6 @@ struct LateShape {
     double cost_ns = 0;     // of them together
     double typical_ns = 0;  // the median of them
 };
-
-struct ShapeLimits {
-    double least_ns = 0;   // costs below are nothing
-    double length_ns = 0;  // of a key
-    double long_ns = 0;    // TimeAxis::long_ns
-    double seen_ns = 0;
-    double base_rate = 0.02;  // how often others are late
-    double trials = 1;        // series that are looked at: chance has as many chances
-};
-// Costs by key. Pure.
-LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits);
 
 // One rank's lateness.
 struct RankTiming {
@@ -96,26 +82,5 @@ struct Timing {
     std::vector<RankTiming> ranks;  // by rank
     std::vector<SlowCollective> slow;
 };
-
-Timing analyze_timing(const Run& run);
-
-// lateness.cpp: fills axes and ranks, but for shapes and parts. `excluded`: by process, as if its file were lost.
-void measure_lateness(const Run& run, Timing& timing, const std::vector<bool>& excluded = {});
-// patterns.cpp
-void classify(Timing& timing);
-// stability.cpp: for ranks with a pattern, whether they keep it without any one other rank or host.
-void find_contradictions(const Run& run, Timing& timing);
-// slow_part.cpp: for ranks with a pattern.
-void find_slow_parts(const Run& run, Timing& timing);
-// bandwidth.cpp
-void find_slow_collectives(const Run& run, Timing& timing);
-
-// Ranks with the same number do the same work, as far as the communicators tell. By process.
-std::vector<uint32_t> roles_of(const Run& run);
-// Of bytes that cross the bus per byte that nccl-tests count for the operation, and those bytes.
-double bus_bytes(OpKind kind, uint64_t bytes, int members);
-
-// timing_findings.cpp: appended; a hang stays the head.
-void add_timing_findings(const Run& run, const Timing& timing, std::vector<Finding>& findings);
 
 }  // namespace titan::analyzer

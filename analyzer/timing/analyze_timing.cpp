@@ -1,0 +1,23 @@
+#include "analyze_timing.h"
+
+#include "align_clocks.h"
+#include "bandwidth.h"
+#include "lateness.h"
+#include "patterns.h"
+#include "slow_part.h"
+#include "stability.h"
+
+namespace titan::analyzer {
+
+Timing analyze_timing(const Run& run) {
+    Timing timing;
+    timing.clocks = align_clocks(run);
+    measure_lateness(run, timing);
+    classify(timing);
+    find_contradictions(run, timing);
+    find_slow_parts(run, timing);
+    find_slow_collectives(run, timing);
+    return timing;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,26 @@
+// What a series of costs looks like: persistent, periodic, irregular, or chance.
+#pragma once
+
+#include <vector>
+
+#include "timing.h"
+
+namespace titan::analyzer {
+
+const char* name_of(LatePattern pattern);
+
+struct ShapeLimits {
+    double least_ns = 0;   // costs below are nothing
+    double length_ns = 0;  // of a key
+    double long_ns = 0;    // TimeAxis::long_ns
+    double seen_ns = 0;
+    double base_rate = 0.02;  // how often others are late
+    double trials = 1;        // series that are looked at: chance has as many chances
+};
+// Costs by key. Pure.
+LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits);
+
+// The shape of each rank's costs.
+void classify(Timing& timing);
+
+}  // namespace titan::analyzer
