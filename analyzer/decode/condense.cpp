@@ -31,6 +31,7 @@ class Keeper {
         std::unordered_map<uint64_t, size_t> of_member;  // those that ran, and the others
         std::unordered_map<uint64_t, size_t> of_stream;
         std::map<std::tuple<uint32_t, OpKind, int32_t>, size_t> of_pair;
+        std::unordered_map<uint64_t, size_t> finished_on_stream;
         size_t captured = 0;
         size_t failed = 0;
         size_t replayed = 0;
@@ -40,6 +41,7 @@ class Keeper {
             const bool ran = entry.sequence != kNoSequence && format::is_collective(entry.kind);
             keep |= of_member[uint64_t{entry.row} << 1 | (ran ? 1 : 0)]++ < limits_.newest_of_member;
             keep |= of_stream[entry.stream]++ < limits_.newest_of_stream;
+            keep |= entry.state == CallState::kFinished && finished_on_stream[entry.stream]++ == 0;
             keep |= is_pair_call(entry.kind) && of_pair[{entry.row, entry.kind, entry.peer}]++ < limits_.newest_of_pair;
             keep |= entry.captured && captured++ < limits_.captured;
             keep |= entry.state == CallState::kFailed && failed++ < limits_.failed;

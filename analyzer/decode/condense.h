@@ -11,8 +11,8 @@ struct CondenseLimits {
     size_t newest = 256;           // calls of the process
     size_t newest_of_member = 16;  // of each communicator
     size_t newest_of_pair = 4;     // of each communicator, peer and direction
-    size_t newest_of_stream = 2;
-    size_t unfinished = 8192;          // half of them the oldest, half the newest
+    size_t newest_of_stream = 2;   // and the newest one that finished: only then can the next one have begun to wait
+    size_t unfinished = 8192;      // half of them the oldest, half the newest
     size_t unwatched_of_member = 512;  // handed to the GPU, and nobody saw whether they are done
     size_t captured = 1024;
     size_t failed = 64;

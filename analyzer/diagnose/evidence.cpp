@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "came_and_left.h"
 #include "causes.h"
 #include "explain.h"
 #include "host/words.h"
@@ -37,6 +38,7 @@ Finding Evidence::finding_at(FindingKind kind, uint32_t index) const {
     finding.sequence = node.kind == WaitKind::kCreation ? kNoSequence : node.sequence;
     finding.op = op_text(node.waiting.front().entry != nullptr ? node.waiting.front().entry->kind : node.op);
     finding.since_ns = since(index);
+    finding.waited_ns = longest_wait_ns(node);
     return finding;
 }
 

@@ -90,6 +90,7 @@ struct Finding {
     bool skipped = false;      // the culprit went past the call: it is not where the program wants it
     std::vector<int> waiting;  // in the very call that the culprit has not made
     int64_t since_ns = 0;      // when the first of the victims began to wait
+    int64_t waited_ns = 0;     // longest wait there, by the waiter's own clock, 0 unknown
 
     // A reason for doubt, told by what would settle it. Without one the finding is as sure as before.
     void doubt(bool doubtful, const Sentence& what_would_settle_it) {

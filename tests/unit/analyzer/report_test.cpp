@@ -61,6 +61,15 @@ TEST_CASE("the JSON has the fields that others rely on") {
     CHECK(finding["op"] == "all_gather");
     CHECK(finding["evidence"].size() >= 2);
     CHECK(finding["rank_state"].contains("3"));
+    // When the GPU of the first of the others had come to the call: its stream was busy until then.
+    int64_t first_ns = INT64_MAX;
+    for (const auto& process : played.run.processes) {
+        const auto& entries = process.entries;
+        const int64_t came_ns = std::max(entries.back().entered_ns, entries[entries.size() - 2].finished_ns);
+        first_ns = process.rank == 3 ? first_ns : std::min(first_ns, came_ns);
+    }
+    CHECK(finding["since_ns"].get<int64_t>() == first_ns);
+    CHECK(finding["waited_ns"].get<int64_t>() > 10'000'000'000);
     REQUIRE(finding["culprits"].size() == 1);
     const json& culprit = finding["culprits"][0];
     CHECK(culprit["rank"] == 3);
