@@ -15,6 +15,7 @@
 #include "discover.h"
 #include "formats/container/dump_reader.h"
 #include "formats/layout/dump_layout.h"
+#include "formats/layout/dump_name.h"
 #include "host/words.h"
 #include "rings.h"
 
@@ -114,7 +115,7 @@ class Cleaner {
         }
         for (const Candidate& file : group.files) {
             // Others name their files so, too: checkpoints, for one.
-            if (file.path.ends_with(".titan") && format::is_dump(file.path)) {
+            if (format::is_dump_name(file.path) && format::is_dump(file.path)) {
                 dumps_.push_back({file.path, file.size_bytes});
                 if (!group.attempt.empty()) {
                     attempts_.insert(file.directory);

@@ -7,6 +7,7 @@
 #include "formats/fr/read.h"
 #include "formats/layout/digest_layout.h"
 #include "formats/layout/dump_layout.h"
+#include "formats/layout/dump_name.h"
 #include "formats/layout/ring_layout.h"
 #include "host/file_bytes.h"
 #include "record_archive.h"
@@ -34,7 +35,7 @@ Content content_of(std::span<const std::byte> first, std::string_view name) {
     if (magic == format::kDigestMagic || name.ends_with(".digest")) {
         return Content::kDigest;
     }
-    if (magic == format::kDumpMagic || magic == format::kRingMagic || name.ends_with(".titan") ||
+    if (magic == format::kDumpMagic || magic == format::kRingMagic || format::is_dump_name(name) ||
         name.ends_with(".ring")) {
         return Content::kDump;
     }

@@ -9,6 +9,7 @@
 
 #include "content.h"
 #include "formats/layout/digest_layout.h"
+#include "formats/layout/dump_name.h"
 #include "formats/layout/ring_layout.h"
 #include "host/file_bytes.h"
 #include "host/words.h"
@@ -74,7 +75,7 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     candidate.is_digest = name.ends_with(".digest");
     candidate.size_bytes = static_cast<uint64_t>(status.st_size);
     candidate.modified_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
-    const bool foreign = !candidate.is_ring && !candidate.is_digest && !name.ends_with(".titan");
+    const bool foreign = !candidate.is_ring && !candidate.is_digest && !format::is_dump_name(name);
     candidate.is_archive = foreign && is_archive_name(name) && (named || holds_records(candidate.path));
     candidate.is_flight_recorder = foreign && !candidate.is_archive && is_flight_recorder(candidate.path);
     const bool unknown = foreign && !candidate.is_flight_recorder && !candidate.is_archive;

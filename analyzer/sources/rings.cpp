@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "formats/container/dump_builder.h"
 #include "formats/container/dump_reader.h"
+#include "formats/layout/dump_name.h"
 #include "host/file_bytes.h"
 #include "host/json_value.h"
 #include "host/words.h"
@@ -68,7 +69,7 @@ bool is_saved(const std::string& path, const format::RingHeader& ring) {
 bool is_saved_in(const std::string& directory, const format::RingHeader& ring) {
     std::error_code failed;
     for (const auto& item : files::directory_iterator(directory, failed)) {
-        if (item.path().extension() == ".titan" && is_saved(item.path().string(), ring)) {
+        if (format::is_dump_name(item.path().native()) && is_saved(item.path().string(), ring)) {
             return true;
         }
     }
@@ -76,9 +77,9 @@ bool is_saved_in(const std::string& directory, const format::RingHeader& ring) {
 }
 
 std::string free_name(const std::string& directory, const NodeRing& ring) {
-    const std::string stem = ring.rank >= 0 ? fmt::format("rank{:05}", ring.rank) : fmt::format("pid{}", ring.pid);
-    for (int number = 0;; ++number) {
-        std::string path = fmt::format("{}/{}.{}.titan", directory, stem, number);
+    const format::DumpStem stem(ring.rank, ring.pid);
+    for (uint64_t number = 0;; ++number) {
+        std::string path = fmt::format("{}/{}", directory, format::DumpName(stem, number).text);
         if (!files::exists(files::symlink_status(path))) {
             return path;
         }

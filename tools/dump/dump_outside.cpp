@@ -10,6 +10,7 @@
 #include <map>
 #include <span>
 
+#include "formats/layout/dump_name.h"
 #include "formats/ring/ring_image.h"
 #include "formats/ring/stacks_image.h"
 #include "host/words.h"
@@ -205,16 +206,15 @@ Result<OutsideResult> dump_from_outside(const NodeProcess& process, const std::s
 std::string newest_dump_of(const NodeProcess& process) {
     namespace files = std::filesystem;
     const AsUser as_owner(process.directory.owner);
-    const std::string stem = process.header.rank >= 0 ? fmt::format("rank{:05}.", process.header.rank)
-                                                      : fmt::format("pid{}.", process.header.pid);
+    const format::DumpStem stem(process.header.rank, process.header.pid);
     const files::path directory = files::path(format::fixed_text(process.header.dump_directory)) /
                                   safe_file_name(process.run()) / std::to_string(process.header.attempt);
     std::string newest;
     files::file_time_type newest_time;
     std::error_code failed;
     for (files::directory_iterator item(directory, failed), end; !failed && item != end; item.increment(failed)) {
-        const std::string name = item->path().filename().string();
-        if (!name.starts_with(stem) || !name.ends_with(".titan")) {
+        uint64_t number = 0;
+        if (!format::dump_number(item->path().filename().c_str(), stem, number)) {
             continue;
         }
         std::error_code gone;

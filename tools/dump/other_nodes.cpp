@@ -1,9 +1,9 @@
 #include "dump/other_nodes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 
+#include "formats/layout/dump_name.h"
 #include "formats/ring/ring_image.h"
 #include "host/words.h"
 #include "node/as_user.h"
@@ -16,17 +16,6 @@ namespace files = std::filesystem;
 
 // A tracer asks other nodes at most this often, so what they wrote since is as new as it gets.
 constexpr std::chrono::seconds kPauseOfAsking{5};
-
-// rank00003.12.titan -> 3, -1 for any other name.
-int32_t rank_of_dump(std::string_view name) {
-    constexpr std::string_view kBegin = "rank";
-    int32_t rank = -1;
-    if (!name.starts_with(kBegin) || !name.ends_with(".titan")) {
-        return -1;
-    }
-    const auto [end, failed] = std::from_chars(name.data() + kBegin.size(), name.data() + name.size(), rank);
-    return failed == std::errc() && *end == '.' ? rank : -1;
-}
 
 bool records_some_ranks_only(const NodeProcess& process) {
     const std::vector<std::string> environment = environment_of(process.header.pid);
@@ -70,7 +59,7 @@ OtherNodes::Dumps OtherNodes::dumps() const {
     for (files::recursive_directory_iterator item(directory_, failed), end; !failed && item != end;
          item.increment(failed)) {
         std::error_code ignored;
-        if (rank_of_dump(item->path().filename().string()) >= 0) {
+        if (format::rank_of_dump_name(item->path().filename().c_str()) >= 0) {
             found[item->path().string()] = item->last_write_time(ignored);
         }
     }
@@ -80,7 +69,7 @@ OtherNodes::Dumps OtherNodes::dumps() const {
 void OtherNodes::look() {
     for (const auto& [path, written] : dumps()) {
         const auto known = before_.find(path);
-        const int32_t whose = rank_of_dump(files::path(path).filename().string());
+        const int32_t whose = format::rank_of_dump_name(files::path(path).filename().c_str());
         const auto rank = std::lower_bound(missing_.begin(), missing_.end(), whose);
         const bool is_new = known == before_.end() || known->second != written || written > newest_old_;
         if (is_new && rank != missing_.end() && *rank == whose) {

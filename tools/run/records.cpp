@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/process.h"
+#include "formats/layout/dump_name.h"
 #include "host/node_rings.h"
 #include "host/words.h"
 #include "run/patience.h"
@@ -112,7 +113,7 @@ Records::NewDumps Records::new_dumps() const {
         }
         const files::path attempt = line->substr(line->find(' ') + 1);
         size_t count = 0;
-        each_entry_of(attempt, [&](const files::path& file) { count += file.extension() == ".titan" ? 1 : 0; });
+        each_entry_of(attempt, [&](const files::path& file) { count += format::is_dump_name(file.native()) ? 1 : 0; });
         if (count != 0) {
             return {attempt.parent_path().filename(), count};
         }

@@ -44,17 +44,6 @@ void leave_readme(int run_dir) {
     }
 }
 
-// "rank00003.12.titan" with the stem "rank00003" gives 12.
-bool dump_number(const char* name, const char* stem, uint64_t& number) {
-    size_t stem_length = strlen(stem);
-    if (!starts_with(name, stem) || name[stem_length] != '.') {
-        return false;
-    }
-    const char* digits = name + stem_length + 1;
-    size_t length = strcspn(digits, ".");
-    return parse_u64(digits, length, number) && number < UINT32_MAX && same_text(digits + length, ".titan");
-}
-
 }  // namespace
 
 Fd open_run_dir(int base, const char* run) {
@@ -102,12 +91,8 @@ bool DumpFile::open_at(Fd base, const char* base_path, const DumpOwner& owner) {
         return false;
     }
     format_text(directory_, sizeof(directory_), "%s/%s/%s", base_path, owner.run, attempt);
-    if (owner.rank >= 0) {
-        format_text(stem_, sizeof(stem_), "rank%05d", owner.rank);
-    } else {
-        format_text(stem_, sizeof(stem_), "pid%d", owner.pid);
-    }
-    format_text(temporary_, sizeof(temporary_), ".%s.titan.%d.tmp", stem_, getpid());
+    stem_ = format::DumpStem(owner.rank, owner.pid);
+    format_text(temporary_, sizeof(temporary_), ".%s.titan.%d.tmp", stem_.text, getpid());
     file_ = create_in(dir_.get(), temporary_);
     if (!file_.valid() && errno == EEXIST) {
         unlinkat(dir_.get(), temporary_, 0);  // left by a process of this pid that died while writing
@@ -140,7 +125,7 @@ uint64_t DumpFile::next_number() {
     uint64_t next = 0;
     each_entry(dir_.get(), [&](const char* name) {
         uint64_t number = 0;
-        if (dump_number(name, stem_, number) && number >= next) {
+        if (format::dump_number(name, stem_, number) && number >= next) {
             next = number + 1;
         }
         return true;
@@ -158,11 +143,10 @@ bool DumpFile::commit(uint64_t first_number, uint32_t keep, const EvidenceNumber
     }
     number_ = first_number;
     for (int clash = 0; clash < kMaxNumberClashes; ++clash, ++number_) {
-        char name[64];
-        format_text(name, sizeof(name), "%s.%lu.titan", stem_, number_);
-        if (rename_to(name)) {
+        const format::DumpName name(stem_, number_);
+        if (rename_to(name.text)) {
             temporary_[0] = '\0';
-            format_text(path_, sizeof(path_), "%s/%s", directory_, name);
+            format_text(path_, sizeof(path_), "%s/%s", directory_, name.text);
             remove_older(keep, evidence);
             return true;
         }
@@ -193,11 +177,7 @@ bool DumpFile::rename_to(const char* name) {
     return claimed.valid() && renameat(dir_.get(), temporary_, dir_.get(), name) == 0;
 }
 
-bool DumpFile::remove(uint64_t number) {
-    char name[64];
-    format_text(name, sizeof(name), "%s.%lu.titan", stem_, number);
-    return unlinkat(dir_.get(), name, 0) == 0;
-}
+bool DumpFile::remove(uint64_t number) { return unlinkat(dir_.get(), format::DumpName(stem_, number).text, 0) == 0; }
 
 void DumpFile::remove_older(uint32_t keep, const EvidenceNumbers& evidence) {
     for (uint64_t behind = keep; behind < keep + kMaxRemovals && behind <= number_; ++behind) {

@@ -8,10 +8,11 @@
 
 #include "base/private_dir.h"
 #include "config.h"
+#include "formats/layout/dump_name.h"
 
 namespace titan::tracer {
 
-// Whose dump: the last three name the file, "rank00003.7.titan", or "pid1234.0.titan" for a process without a rank.
+// Whose dump.
 struct DumpOwner {
     const char* run;
     int32_t attempt;
@@ -73,7 +74,7 @@ class DumpFile {
 
     Fd dir_;
     Fd file_;
-    char stem_[32] = {};       // "rank00003"
+    format::DumpStem stem_;
     char temporary_[64] = {};  // empty: nothing to remove
     char directory_[PATH_MAX] = {};
     char path_[PATH_MAX] = {};

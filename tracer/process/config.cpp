@@ -304,14 +304,4 @@ bool rank_selected(const Config& config, int rank) {
     return selected;
 }
 
-const ConfigVariable* config_variables(size_t& count) {
-    static constexpr ConfigVariable kVariables[] = {
-#define TITAN_CONFIG_ROW(variable, default_text, parser, field, help) {#variable, default_text, help},
-#include "config.def"
-#undef TITAN_CONFIG_ROW
-    };
-    count = sizeof(kVariables) / sizeof(kVariables[0]);
-    return kVariables;
-}
-
 }  // namespace titan::tracer

@@ -58,11 +58,4 @@ void load_config(Config& config);
 // Does this rank record? An unknown rank (-1) does: better a ring too many than the guilty one missing.
 bool rank_selected(const Config& config, int rank);
 
-struct ConfigVariable {
-    const char* name;
-    const char* default_text;
-    const char* help;
-};
-const ConfigVariable* config_variables(size_t& count);
-
 }  // namespace titan::tracer

@@ -342,13 +342,6 @@ bool create_ring_file(const Config& config, const Identity& identity, RingFile& 
            create_anonymous(config, identity, ring_file);
 }
 
-void remove_ring_file(RingFile& ring_file) {
-    if (ring_file.persistent) {
-        unlink(ring_file.path);
-        ring_file.persistent = false;
-    }
-}
-
 char* region_bytes(format::RingHeader& header, RegionKind kind, const format::RegionDescriptor** descriptor,
                    format::RegionCursor** cursor) {
     for (uint32_t i = 0; i < header.region_count && i < format::kMaxRegions; ++i) {

@@ -27,9 +27,6 @@ struct RingFile {
 // is fully allocated: touching the mapping never raises SIGBUS on a full file system.
 bool create_ring_file(const Config& config, const Identity& identity, RingFile& ring_file);
 
-// Removes the file (the mapping stays): after a clean end nobody needs it.
-void remove_ring_file(RingFile& ring_file);
-
 // Start of the region's bytes, or null for a kind that this ring lacks.
 char* region_bytes(format::RingHeader& header, format::RegionKind kind, const format::RegionDescriptor** descriptor,
                    format::RegionCursor** cursor = nullptr);
