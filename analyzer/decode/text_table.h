@@ -8,13 +8,15 @@
 
 #include "formats/ring/ring_image.h"
 #include "host/words.h"
+#include "made_texts.h"
 
 namespace titan::analyzer {
 
 // Not thread-safe; `image` and `texts` must outlive it.
 class TextTable {
   public:
-    TextTable(const format::RingImage& image, std::vector<std::string>& texts) : image_(image), texts_(texts) {
+    TextTable(const format::RingImage& image, std::vector<std::string>& texts)
+        : image_(image), texts_(texts), made_(texts) {
         texts_.emplace_back();
     }
     uint32_t use(uint32_t id) {
@@ -33,22 +35,13 @@ class TextTable {
     }
 
     // A text that is made here, and printable.
-    uint32_t add(const std::string& text) {
-        if (text.empty()) {
-            return 0;
-        }
-        const auto [found, inserted] = made_.try_emplace(text, static_cast<uint32_t>(texts_.size()));
-        if (inserted) {
-            texts_.push_back(text);
-        }
-        return found->second;
-    }
+    uint32_t add(const std::string& text) { return made_.add(text); }
 
   private:
     const format::RingImage& image_;
     std::vector<std::string>& texts_;
     std::unordered_map<uint32_t, uint32_t> numbers_;
-    std::unordered_map<std::string, uint32_t> made_;
+    MadeTexts made_;
 };
 
 }  // namespace titan::analyzer

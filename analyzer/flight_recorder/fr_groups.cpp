@@ -8,6 +8,7 @@
 
 #include "fr_moment.h"
 #include "host/words.h"
+#include "made_texts.h"
 
 namespace titan::analyzer {
 namespace {
@@ -98,11 +99,7 @@ void add_unused_memberships(Run& run, const std::unordered_map<uint64_t, std::ve
             Member member = pattern.first;
             member.rank = static_cast<int32_t>(i);
             member.p2p_counted = process.overwritten == 0;
-            const auto text = std::find(process.texts.begin(), process.texts.end(), pattern.second);
-            member.name = static_cast<uint32_t>(text - process.texts.begin());
-            if (text == process.texts.end()) {
-                process.texts.push_back(pattern.second);
-            }
+            member.name = MadeTexts(process.texts).add(pattern.second);
             process.members.push_back(std::move(member));
         }
     }

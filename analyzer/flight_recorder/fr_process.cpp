@@ -10,6 +10,7 @@
 #include "fr_names.h"
 #include "host/words.h"
 #include "index_calls.h"
+#include "made_texts.h"
 #include "sum_durations.h"
 
 namespace titan::analyzer {
@@ -106,17 +107,6 @@ class ProcessMaker {
         bool known = false;
     };
 
-    uint32_t use_text(const std::string& text) {
-        if (text.empty()) {
-            return 0;
-        }
-        const auto [found, inserted] = text_ids_.try_emplace(text, static_cast<uint32_t>(process_.texts.size()));
-        if (inserted) {
-            process_.texts.push_back(text);
-        }
-        return found->second;
-    }
-
     uint32_t add_member(uint32_t name, uint32_t desc, const std::vector<int32_t>* ranks) {
         const auto [found, inserted] = rows_.try_emplace(name, static_cast<uint32_t>(process_.members.size()));
         if (!inserted) {
@@ -143,7 +133,7 @@ class ProcessMaker {
             member.identity_guessed = true;
         }
         member.id = identity.value();
-        member.name = use_text(group_text(dump_.text(name), dump_.text(desc)));
+        member.name = made_texts_.add(group_text(dump_.text(name), dump_.text(desc)));
         member.state = CommState::kLive;
         member.origin = OpKind::kCommInit;
         process_.members.push_back(std::move(member));
@@ -409,7 +399,7 @@ class ProcessMaker {
         first.count = count;
         first.agreed = agreed.folded();
         shape.back() = ' ';
-        first.shape = use_text(printable(shape.substr(0, shape.size() - 1)));
+        first.shape = made_texts_.add(printable(shape.substr(0, shape.size() - 1)));
     }
 
     void drop_folded() {
@@ -497,7 +487,7 @@ class ProcessMaker {
         }
         const auto [found, inserted] = sites_.try_emplace(hash.value(), 0);
         if (inserted) {
-            found->second = use_text(call_way(dump_, raw));
+            found->second = made_texts_.add(call_way(dump_, raw));
         }
         return found->second;
     }
@@ -516,7 +506,7 @@ class ProcessMaker {
         }
         const auto [found, inserted] = shapes_.try_emplace(hash.value(), 0);
         if (inserted) {
-            found->second = use_text(shapes_text(dump_, raw));
+            found->second = made_texts_.add(shapes_text(dump_, raw));
         }
         return found->second;
     }
@@ -526,7 +516,7 @@ class ProcessMaker {
     Process process_;
     std::unordered_map<uint32_t, uint32_t> rows_;  // group's name -> member
     std::vector<std::optional<CallName>> names_;   // by text
-    std::unordered_map<std::string, uint32_t> text_ids_;
+    MadeTexts made_texts_{process_.texts};
     std::unordered_map<uint64_t, uint32_t> sites_;
     std::unordered_map<uint64_t, uint32_t> shapes_;
     std::map<std::tuple<uint32_t, int, bool>, uint64_t> p2p_counts_;

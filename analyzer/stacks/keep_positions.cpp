@@ -3,6 +3,8 @@
 
 #include "thread_position.h"
 
+#include "made_texts.h"
+
 namespace titan::analyzer {
 namespace {
 
@@ -21,13 +23,8 @@ void keep_positions(const Process& dumped, Process& later) {
     if (!later.positions.empty() || dumped.step != later.step) {
         return;
     }
-    const auto text_of = [&](uint32_t text) -> uint32_t {
-        if (dumped.text(text).empty()) {
-            return 0;
-        }
-        later.texts.push_back(dumped.text(text));
-        return static_cast<uint32_t>(later.texts.size() - 1);
-    };
+    MadeTexts texts(later.texts);
+    const auto text_of = [&](uint32_t text) { return texts.add(dumped.text(text)); };
     for (const ThreadPosition& position : dumped.positions) {
         if (has_moved(later, position.thread, dumped.now_ns)) {
             continue;

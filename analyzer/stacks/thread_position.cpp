@@ -5,6 +5,7 @@
 #include <map>
 
 #include "host_threads.h"
+#include "made_texts.h"
 
 namespace titan::analyzer {
 namespace {
@@ -16,26 +17,26 @@ constexpr size_t kOuterFrames = 31;
 
 class Keeper {
   public:
-    explicit Keeper(Process& process) : process_(process) {}
+    explicit Keeper(Process& process) : texts_(process.texts) {}
 
     ThreadPosition keep(const ThreadStack& thread) {
         ThreadPosition position;
         position.thread = thread.tid;
-        position.name = text(thread.name);
+        position.name = texts_.add(thread.name);
         const std::vector<std::string>& frames = thread.merged.frames;
         if (frames.empty()) {
-            position.why_none = text(no_stack_text(thread));
+            position.why_none = texts_.add(no_stack_text(thread));
         }
         const size_t left_out =
             frames.size() > kInnerFrames + 1 + kOuterFrames ? frames.size() - kInnerFrames - kOuterFrames : 0;
         for (size_t i = 0; i < frames.size(); ++i) {
             if (left_out != 0 && i == kInnerFrames) {
-                position.frames.push_back(text("(frames left out)"));
+                position.frames.push_back(texts_.add("(frames left out)"));
                 position.libraries.push_back(0);
                 i += left_out;
             }
-            position.frames.push_back(text(frames[i]));
-            position.libraries.push_back(text(thread.merged.libraries[i]));
+            position.frames.push_back(texts_.add(frames[i]));
+            position.libraries.push_back(texts_.add(thread.merged.libraries[i]));
         }
         const auto kept = [&](uint32_t index) { return left_out != 0 && index >= kInnerFrames ? kNoIndex : index; };
         position.python = kept(thread.merged.python);
@@ -45,16 +46,7 @@ class Keeper {
     }
 
   private:
-    uint32_t text(const std::string& text) {
-        const auto [known, inserted] = known_.try_emplace(text, static_cast<uint32_t>(process_.texts.size()));
-        if (inserted) {
-            process_.texts.push_back(text);
-        }
-        return text.empty() ? 0 : known->second;
-    }
-
-    Process& process_;
-    std::map<std::string, uint32_t> known_;
+    MadeTexts texts_;
 };
 
 int32_t most_informative_thread(const Process& process) {
