@@ -53,7 +53,7 @@ bool parse(char* line, size_t length_bytes, Mapping& mapping) {
     }
     skip_word(at, end);
     skip_word(at, end);
-    line[length_bytes] = '\0';  // where the newline was
+    line[length_bytes] = '\0';  // replaces the newline
     mapping.path = at;
     return true;
 }

@@ -116,7 +116,7 @@ bool waits_since(pid_t tid, const ProcThread& seen) {
     const Thread place{kThisProcess, tid};
     ProcThread now{};
     char status[kStatusBytes];
-    // In this order: a thread that ran when it was seen has left a processor by the time that it is found waiting.
+    // The order matters: a thread that ran when it was seen has left a processor by the time that it is found waiting.
     read_system_call(place, now);
     return now.instruction == seen.instruction && now.stack_pointer == seen.stack_pointer && now.instruction != 0 &&
            seen.switches != 0 && read_of_thread(place, "status", status, sizeof(status)) != 0 &&

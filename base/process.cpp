@@ -35,7 +35,7 @@ size_t read_small_file(int dir_fd, const char* path, char* out, size_t capacity_
 
 namespace {
 
-// Of "boottime SECONDS NANOSECONDS", where the seconds may be negative: then it wraps, as the difference does again.
+// Parses "boottime SECONDS NANOSECONDS". Negative seconds wrap around, and the later difference wraps back.
 uint64_t offset_ticks(const char* text) {
     const char* seconds = proc_field(text, "\nboottime");
     if (seconds == nullptr) {
@@ -57,8 +57,8 @@ uint64_t offset_ticks(const char* text) {
 constinit std::atomic<uint64_t> known{0};
 constinit std::atomic<pid_t> known_for{0};
 
-// What the reader's time namespace adds to the times since boot that it is shown, in clock ticks. Only a process of one
-// thread enters another, so what was read once holds for a process that has more.
+// The clock ticks that the reader's time namespace adds to times since boot. Only a process with a single thread can
+// enter another namespace, so the cached value stays valid for a process with more threads.
 uint64_t shown_later_ticks() {
     const pid_t self = getpid();
     if (known_for.load(std::memory_order_acquire) == self) {

@@ -24,7 +24,7 @@ constexpr SignalName kNames[] = {
     TITAN_SIGNAL(WINCH),
 };
 #undef TITAN_SIGNAL
-constexpr size_t kPrefix = 3;  // of "SIG"
+constexpr size_t kPrefix = 3;  // length of "SIG"
 
 }  // namespace
 

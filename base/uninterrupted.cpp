@@ -14,7 +14,7 @@ constexpr uint64_t bit(int number) { return uint64_t{1} << (number - 1); }
 
 constexpr uint64_t kFaults = bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) | bit(SIGTRAP) | bit(SIGSYS);
 
-// By system call: libc's function leaves its own signals out, and one of them cancels threads.
+// Uses the system call: libc's function leaves out its own signals, and one of them cancels threads.
 void set_mask(int how, const uint64_t* signals, uint64_t* before) {
     const int saved_errno = errno;
     syscall(SYS_rt_sigprocmask, how, signals, before, sizeof(*signals));

@@ -1,6 +1,6 @@
-// What libfmt.so holds, compiled here once from fmt's headers: the tools must run on nodes that have no libfmt, and fmt
-// as a header-only library is compiled again into every object that formats a number, for three seconds each. The
-// instantiations are those that fmt's headers declare as extern.
+// The contents of libfmt.so, compiled here once from fmt's headers. The tools must run on nodes without libfmt, and
+// header-only fmt would be compiled again in every object that formats a number, for three seconds each. fmt's headers
+// declare these instantiations as extern.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -11,7 +11,8 @@
 
 namespace titan {
 
-// In the year 2116. No reader lets a later moment through, nor one before 1970, so that no difference of two overflows.
+// A moment in the year 2116. Readers reject later times and times before 1970, so that the difference of two never
+// overflows.
 inline constexpr int64_t kLatestNs = int64_t{1} << 62;
 
 namespace detail {

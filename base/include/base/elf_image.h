@@ -13,12 +13,12 @@ struct Segment {
     uint64_t bytes = 0;
 };
 
-// What the program headers say.
+// Facts from the program headers.
 struct ElfHeaders {
     static constexpr size_t kReadOnly = 8, kNotes = 8;
 
     uint64_t bias = 0;
-    uint64_t end = 0;      // behind the last loaded segment
+    uint64_t end = 0;      // first address after the last loaded segment
     uint64_t dynamic = 0;  // address, 0 none
     Segment eh_frame_hdr;
     Segment read_only[kReadOnly];  // loaded and not writable: code and constants
@@ -38,7 +38,7 @@ struct ElfImage {
 // False: none lies there, or it has no dynamic section with a hash table.
 bool open_image(const Memory& memory, uint64_t base, ElfImage& image);
 
-// How many symbols the table has, as its hash table tells; 0 when that is damaged.
+// The number of symbols, as the hash table gives it; 0 if that is damaged.
 uint64_t symbol_count(const Memory& memory, const ElfImage& image);
 
 // The address of a defined symbol, 0 when the image exports none of that name.

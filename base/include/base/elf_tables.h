@@ -20,7 +20,7 @@ struct ElfTables {
     uint64_t symbols = 0, strings = 0, strings_bytes = 0;
     uint64_t gnu_hash = 0, sysv_hash = 0;
     uint64_t versions = 0;  // one per symbol; 0 where nothing has a version
-    uint64_t soname = 0;    // in strings, 0 none
+    uint64_t soname = 0;    // offset into the strings, 0 none
 };
 
 // A name with its hash, for one that is looked up in many objects.
@@ -82,7 +82,7 @@ bool read_dynamic(const Reader& reader, uint64_t dynamic, uint64_t bias, ElfTabl
     return false;
 }
 
-// What an image exports.
+// Looks up exported symbols of an image.
 template <typename Reader>
 class ElfSymbols {
   public:
@@ -98,7 +98,7 @@ class ElfSymbols {
         return found ? tables_.bias + symbol.st_value : 0;
     }
 
-    // How many symbols the table has, as its hash table tells; 0 when that is damaged.
+    // The number of symbols, as the hash table gives it; 0 if that is damaged.
     uint64_t count() const {
         SysvHead head;
         if (tables_.sysv_hash != 0 && reader_.get(tables_.sysv_hash, head)) {

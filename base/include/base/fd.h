@@ -29,7 +29,7 @@ class Fd {
     int number_ = -1;
 };
 
-// As many bytes as there are, up to `size_bytes`.
+// Reads up to `size_bytes`; returns how many bytes there were.
 size_t read_at(int fd, uint64_t offset_bytes, void* into, size_t size_bytes);
 
 }  // namespace titan

@@ -14,7 +14,7 @@ constexpr uint64_t mix_hash(uint64_t hash, uint64_t word) {
     return hash ^ (hash >> 32);
 }
 
-// Of our files, too (formats/FORMAT.md).
+// Our files use this hash, too (formats/FORMAT.md).
 template <typename Byte>
 constexpr uint64_t fnv1a64(const Byte* bytes, size_t size_bytes) {
     static_assert(sizeof(Byte) == 1);

@@ -16,7 +16,7 @@ namespace titan {
 struct LoadedObject {
     uintptr_t bias;
     const ElfW(Dyn) * dynamic;
-    uintptr_t begin;  // of the segment that holds the address in question
+    uintptr_t begin;  // start of the segment that holds `address`
     uintptr_t bytes;
 
     explicit operator bool() const { return dynamic != nullptr; }
@@ -27,12 +27,12 @@ struct LoadedObject {
 template <typename Visit>
 void each_object(const void* address, Visit visit);
 
-// What an object itself defines.
+// Looks up functions that an object itself defines.
 class ObjectSymbols {
   public:
     explicit ObjectSymbols(const LoadedObject& object);
 
-    // In its default version; null when it does not define it.
+    // The default version of that function; null if the object does not define it.
     void* function(const SymbolName& name) const;
     // The name of the exported function that begins there, null when there is none. Stays as long as the object.
     const char* name_of(const void* function) const;
@@ -55,8 +55,8 @@ inline constexpr const char* kOurSoname = "libtitantrace.so";
 // Does this library hold it?
 bool is_ours(const void* address);
 
-// What dlsym(RTLD_NEXT, name) finds for this library, of what was loaded with the program, copies of us left out;
-// before any constructor has run, too. Takes no lock at all.
+// The function that dlsym(RTLD_NEXT, name) would find for this library, among objects loaded with the program and
+// without copies of us. Works before any constructor has run, and takes no lock.
 void* function_behind_us(const char* name);
 // We were preloaded or linked, not opened later. signal-safe.
 bool is_in_front_of_libc();

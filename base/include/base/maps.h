@@ -13,7 +13,7 @@ struct Mapping {
     uint64_t end = 0;
     uint64_t file_offset = 0;
     bool readable = false;
-    const char* path = "";  // as the kernel escapes it; valid until the next mapping is asked for
+    const char* path = "";  // escaped as the kernel does; valid until the next mapping is asked for
 };
 
 class MapsReader {

@@ -37,7 +37,7 @@ struct Memory {
         return length_bytes <= sizeof(there) && read(address, there, length_bytes) &&
                std::memcmp(there, text, length_bytes) == 0;
     }
-    // Where the bytes can be looked at: in `room`, or nullptr.
+    // Copies the bytes into `room` and returns it, or nullptr if they cannot be read.
     const char* view(uint64_t address, char* room, size_t bytes) const {
         return read(address, room, bytes) ? room : nullptr;
     }
@@ -62,8 +62,8 @@ T field(const char* bytes, size_t offset) {
     return value;
 }
 
-// Of this process: by process_vm_readv, or where `file` is given from that descriptor of /proc/self/mem. The bytes that
-// could be read from the start of the range.
+// Reads memory of this process by process_vm_readv, or, if `file` is given, from that descriptor of /proc/self/mem.
+// Returns the number of bytes that could be read from the start of the range.
 size_t read_own(int32_t file, uint64_t address, void* into, size_t bytes);
 
 // process_vm_readv where it is allowed, else /proc/PID/mem, which needs a descriptor until close_memory. 0, or the

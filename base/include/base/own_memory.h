@@ -1,6 +1,6 @@
 // Memory of this process that may not be there: read through the kernel, which answers where a load would fault.
 //
-// By process_vm_readv; where that is denied (seccomp filters of containers do) from /proc/self/mem, which needs a
+// Uses process_vm_readv; where that is denied, as by seccomp filters of containers, /proc/self/mem, which needs a
 // descriptor.
 #pragma once
 

@@ -35,7 +35,7 @@ inline constexpr const char* kPrivateDirPrefix = "titantrace-";
 struct PrivateDirName {
     char text[32];
 };
-PrivateDirName private_dir_name();  // of this user
+PrivateDirName private_dir_name();  // the current user's
 PrivateDirName private_dir_name(uid_t owner);
 
 // Anyone may create names in /dev/shm and /tmp: only a directory of this user, which nobody else can enter, may be
@@ -48,8 +48,8 @@ inline bool is_private_dir(const struct stat& status, uid_t owner) {
 // directories of other users and ones that others can enter.
 Fd open_private_dir(int parent, const char* name);
 
-// As above for a directory that others may read: made with mode 0777 less the umask, must not be a link. `made`: by
-// this call.
+// As above, for a directory that others may read: created with mode 0777 less the umask, and never a link. `made` says
+// whether this call created it.
 Fd open_plain_dir(int parent, const char* name, bool* made = nullptr);
 
 // Makes every missing directory of an absolute path (0777 less the umask) and opens the last. Links are

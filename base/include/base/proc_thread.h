@@ -1,4 +1,4 @@
-// What /proc tells about one thread, of this process or of another. No allocation.
+// Reads what /proc tells about one thread, of this process or another. No allocation.
 #pragma once
 
 #include <sys/types.h>
@@ -15,9 +15,9 @@ struct ProcThread {
     char wait_channel[48];     // empty: unknown
     int64_t system_call;       // -1 none, -2 unknown
     uint64_t arguments[6];
-    uint64_t instruction;    // where it goes on when its wait is over; 0: it runs, or the system does not tell
+    uint64_t instruction;    // where it continues after its wait; 0: it runs, or the system does not tell
     uint64_t stack_pointer;  // there
-    uint64_t switches;       // how often it left a processor
+    uint64_t switches;       // number of times that it left a processor
     uint64_t cpu_ns;
 };
 

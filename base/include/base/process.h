@@ -1,4 +1,5 @@
-// What /proc tells about processes: pids are reused, so a process is a pid and the moment it started. signal-safe.
+// Reads what /proc tells about processes. Pids are reused, so a process is identified by its pid and start time.
+// signal-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -30,13 +31,13 @@ uint64_t pid_namespace_inode();
 // The effective user. The owner of /proc/PID would be root where the process may not be dumped. False: there is none.
 bool read_process_user(pid_t pid, uid_t& user);
 
-// Of this machine since it was started; empty where it cannot be read.
+// The id of this boot of the machine; empty if it cannot be read.
 struct BootId {
     char text[40];
 };
 BootId read_boot_id();
 
-// What follows "Key:" and blanks in a text of /proc; null where there is no such line.
+// The value after "Key:" and blanks in a text of /proc; null if there is no such line.
 const char* proc_field(const char* text, const char* key);
 
 // Reads a small file whole, as a NUL-terminated text without the final newline; returns its size, 0 when it cannot.

@@ -58,7 +58,7 @@ inline bool is_off(const char* text) {
     return parse_switch(text, value) && !value;
 }
 
-// What errno means, for the few values that file systems give us; strerror takes locks and allocates.
+// The meaning of errno, for the few values that file systems return; strerror takes locks and allocates.
 const char* error_text(int error_number);
 
 }  // namespace titan

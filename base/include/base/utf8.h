@@ -15,7 +15,7 @@ struct Utf8Bytes {
     char bytes[4];
     size_t count;
 };
-// Of a code point up to U+10FFFF, surrogates included.
+// Encodes a code point up to U+10FFFF, surrogates included.
 constexpr Utf8Bytes utf8_of(uint32_t code) {
     const uint32_t more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
     constexpr uint8_t kLead[] = {0x00, 0xC0, 0xE0, 0xF0};

@@ -6,7 +6,8 @@
 
 namespace titan {
 
-// Of a pipe without a reader, of a file at its limit of size, of a terminal that stops background jobs.
+// Suppresses the signals of a write to a pipe without a reader, to a file at its size limit, or to a terminal that
+// stops background jobs.
 class WithoutWriteSignals {
   public:
     WithoutWriteSignals();

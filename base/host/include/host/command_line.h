@@ -22,7 +22,7 @@ class CommandOption {
     explicit CommandOption(CLI::Option* option) : option_(option) {}
 
     CommandOption required();
-    CommandOption show_default();  // in --help
+    CommandOption show_default();  // shows the default in --help
     CommandOption not_negative();  // a number from 0 on
     CommandOption positive();      // a number above 0
     CommandOption between(double least, double most);
@@ -32,7 +32,7 @@ class CommandOption {
     CLI::Option* option_;
 };
 
-// What is wrong with the arguments, in words.
+// The message says what is wrong with the arguments.
 struct CommandLineError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -56,9 +56,9 @@ class CommandLine {
 
     // Nothing: go on. A status to exit with: --help or --version was asked for, and printed. Throws CommandLineError.
     std::optional<int> parse(int argc, char** argv);
-    // Whether parse() met this command.
+    // True if parse() found this command.
     bool chosen() const;
-    // Whether parse() met this option.
+    // True if parse() found this option.
     bool given(const std::string& name) const;
 
     std::string name() const;
@@ -73,7 +73,7 @@ class CommandLine {
     std::vector<std::unique_ptr<CommandLine>> commands_;
 };
 
-// "--ring-dir" of all programs (node_rings.h).
+// Declares "--ring-dir", which all programs have (node_rings.h).
 CommandOption add_ring_directory_option(CommandLine& app, std::string& directory);
 
 }  // namespace titan

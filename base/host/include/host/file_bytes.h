@@ -29,7 +29,7 @@ class OpenFile {
     uint64_t size_bytes() const { return size_bytes_; }
     int64_t modified_ns() const { return modified_ns_; }
     uint32_t owner() const { return owner_; }
-    // As many bytes as there are, up to `size_bytes`.
+    // Reads up to `size_bytes`; returns how many bytes there were.
     size_t read_at(uint64_t offset_bytes, void* into, size_t size_bytes) const;
     Result<std::vector<std::byte>> read_all() const;
     // Reads into the zero-filled image, leaving holes of sparse files as zero pages.

@@ -41,22 +41,22 @@ class Json {
     // An object where each is a list of a text and something, else a list.
     Json(std::initializer_list<Json> items);
 
-    // Of whatever bytes. What is nested deeper than `depth` levels is null. Nothing: it is no JSON.
+    // Parses any bytes. Values nested deeper than `depth` become null. Returns nothing if the text is not JSON.
     static std::optional<Json> parse(std::string_view text, size_t depth = 16);
 
     static Json array() { return Json(Kind::kArray); }
     static Json object() { return Json(Kind::kObject); }
 
-    // Of an object, which null becomes; null where it was not there.
+    // The member of that name; added as null if missing. A null value becomes an object.
     Json& operator[](std::string_view key);
     void push_back(Json item);
-    bool empty() const { return items_.empty(); }  // of an object or a list
+    bool empty() const { return items_.empty(); }  // object or list
 
     bool is_object() const { return kind_ == Kind::kObject; }
     // The newest member of that name; null where it is no object or has none.
     const Json& at(std::string_view key) const;
-    const std::vector<Json>& items() const { return items_; }       // of an object or a list
-    const std::vector<std::string>& keys() const { return keys_; }  // of an object, one of each item
+    const std::vector<Json>& items() const { return items_; }       // object or list
+    const std::vector<std::string>& keys() const { return keys_; }  // object: one key for each item
     // Nothing where it is something else, or does not fit.
     std::optional<std::string_view> text() const;
     std::optional<int64_t> integer() const;
@@ -64,12 +64,12 @@ class Json {
     std::optional<double> number() const;
     std::optional<bool> boolean() const;
 
-    // To an object, without looking whether it has that member; to a list.
+    // add_member: appends to an object without looking for a member of that name. add: appends to a list.
     Json& add_member(std::string key, Json value);
     Json& add_item(Json value);
 
-    // In one line, or with members and items in lines of their own, `indent` further in each. Bytes that are no UTF-8
-    // become U+FFFD.
+    // Writes one line, or one line for each member and item, indented by `indent` per level. Invalid UTF-8 becomes
+    // U+FFFD.
     std::string dump(int indent = -1) const;
 
   private:
@@ -85,7 +85,7 @@ class Json {
         double real_;
     };
     std::string text_;
-    std::vector<std::string> keys_;  // of an object, one of each item
+    std::vector<std::string> keys_;  // object: one for each item
     std::vector<Json> items_;
 };
 

@@ -10,21 +10,21 @@
 namespace titan {
 
 struct ListColumn {
-    std::string title;  // where no column has one, there is no line of titles
-    size_t width;       // at least
+    std::string title;  // no column has one: no line of titles
+    size_t width;       // minimum
     bool right = false;
 };
 
 class Listing {
   public:
     using Write = std::function<void(const std::string&)>;
-    // Most 0: all.
+    // `most` = 0: all rows.
     Listing(std::vector<ListColumn> columns, size_t most, const Write& write)
         : columns_(std::move(columns)), most_(most), write_(write) {}
 
-    // As many cells as columns.
+    // Expects one cell for each column.
     void add(std::vector<std::string> cells);
-    // What was added since the last time, under the titles where nothing was written before.
+    // Writes the rows added since the last time; the first time, below the titles.
     void write_rows();
     size_t rows() const { return written_; }
 

@@ -1,4 +1,4 @@
-// Which rings lie on this node, and whose they are.
+// Finds the rings on this node and their owners.
 #pragma once
 
 #include <sys/types.h>
@@ -10,12 +10,12 @@
 
 namespace titan {
 
-// Where rings may lie: in `chosen` and nowhere else, or where that is empty in TITANTRACE_RING_DIR or /dev/shm, and in
-// /tmp, where tracers go that find no room there.
+// Directories to search for rings: only `chosen` if it is set. Otherwise TITANTRACE_RING_DIR or /dev/shm, and /tmp,
+// which tracers fall back to when there is no room.
 using RingDirectories = std::vector<std::string>;
 RingDirectories ring_directories(const std::string& chosen);
 
-// "/dev/shm/titantrace-1000" and whose it is.
+// A path such as "/dev/shm/titantrace-1000", and its owner.
 struct PrivateDir {
     std::string path;
     uid_t owner = 0;
@@ -24,20 +24,20 @@ struct PrivateDir {
 enum class Users { kThis, kAllForRoot };  // only root sees more than its own
 std::vector<PrivateDir> private_directories(const RingDirectories& directories, Users users);
 
-// Of that user alone (base/private_dir.h), and no link.
+// True for a directory that only that user can write (base/private_dir.h) and that is no link.
 bool is_trusted(const PrivateDir& directory);
 
-// Of all that is named like a ring there, in order.
+// Names in the directory that look like rings, sorted.
 std::vector<std::string> ring_names(const PrivateDir& directory);
 
-// Of the name "PID-START[-N].ring"; none where it is another.
+// The process that the name "PID-START[-N].ring" stands for; nothing for other names.
 struct RingOwner {
     pid_t pid = 0;
     uint64_t start_ticks = 0;
 };
 std::optional<RingOwner> owner_of_ring(const std::string& ring_name);
 
-// Of a ring without contents: whether its process lives, and is making it at this moment.
+// Explains a ring without contents: does its process live, and is it creating the ring right now?
 std::string unfinished_ring_text(const std::string& ring_name);
 
 }  // namespace titan

@@ -10,21 +10,22 @@
 
 namespace titan {
 
-// To standard error. No exception, no signal and no stop of this process comes of it, whatever becomes of the text.
+// Writes to standard error. Never throws, and neither a signal nor a stop of this process results, even if the write
+// fails.
 void say_text(std::string_view text);
 template <typename... T>
 void say(fmt::format_string<T...> format, T&&... arguments) {
     say_text(fmt::format(format, std::forward<T>(arguments)...));
 }
 
-// To standard output; false where it could not be written.
+// Writes to standard output; false if that failed.
 bool print_text(const std::string& text);
 template <typename... T>
 bool print(fmt::format_string<T...> format, T&&... arguments) {
     return print_text(fmt::format(format, std::forward<T>(arguments)...));
 }
 
-// Of descriptors 0 to 2 those that are closed cannot be used, and no file that we open gets their numbers. A program
+// Fills closed descriptors among 0 to 2 with unusable ones, so that no file that we open gets their numbers. A program
 // that we exec finds them closed.
 void keep_standard_descriptors();
 

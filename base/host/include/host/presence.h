@@ -12,11 +12,11 @@ namespace titan {
 
 enum class Presence {
     kRunning,
-    kStopped,    // by SIGSTOP, a debugger or the freezer: it cannot answer
+    kStopped,    // stopped by SIGSTOP, a debugger or the freezer: it cannot answer
     kZombie,     // dead; its parent has not looked yet
     kGone,       // dead
-    kElsewhere,  // in another container, whose pids mean nothing here; its heart beats
-    kUnknown,    // of another machine or an earlier boot
+    kElsewhere,  // in another container, whose pids mean nothing here, but its heart beats
+    kUnknown,    // on another machine, or before a reboot
 };
 
 constexpr bool is_gone(Presence presence) { return presence == Presence::kZombie || presence == Presence::kGone; }
@@ -34,19 +34,19 @@ struct ProcessIdentity {
 // Now. `silent_ns`: since it last showed a sign of life, for one in another container.
 Presence presence_of(const ProcessIdentity& process, int64_t silent_ns);
 
-// What keeps a process that lives from running.
+// Reasons why a living process does not run.
 enum class Halt : uint8_t { kNone, kStopped, kTraced, kFrozen };
 
-// For people.
+// A text for people.
 std::string halt_text(Halt halt);
-// As files have it: "stopped", "traced", "frozen"; empty, or any other word: none.
+// The word used in files: "stopped", "traced", "frozen". Any other word, or none, is kNone.
 std::string_view halt_name(Halt halt);
 Halt halt_named(std::string_view name);
-// By the state of its main thread and the kernel's function that it waits in.
+// Judges by the state of the main thread and the kernel function in which it waits.
 Halt halt_of(char state, std::string_view wait_channel);
-Halt halt_of_process(pid_t pid);  // of our namespace
-// By its /proc/PID/cgroup and the control groups below `root`: kernels from 6.1 on show a frozen process as what it was
-// before.
+Halt halt_of_process(pid_t pid);  // pid in our namespace
+// Judges by the text of /proc/PID/cgroup and the control groups below `root`: since Linux 6.1 a frozen process shows
+// the state that it had before.
 bool is_frozen(std::string_view groups, const std::string& root);
 
 }  // namespace titan

@@ -1,4 +1,4 @@
-// What all our programs do around their command line.
+// Setup and error handling that all our programs share around their command line.
 #pragma once
 
 #include <exception>

@@ -1,4 +1,4 @@
-// Who a user number is.
+// Looks up the name of a user id.
 #pragma once
 
 #include <sys/types.h>

@@ -13,11 +13,11 @@ void sort_unique(std::vector<int>& ranks);
 std::string rank_ranges(std::vector<int> ranks);
 // "rank 3", "ranks 0-2,5", "no rank".
 std::string ranks_text(const std::vector<int>& ranks);
-// "rank 3", or "8 ranks" for verbs: true when a plural verb follows.
+// A subject for a verb, "rank 3" or "8 ranks"; `true` when the verb must be plural.
 bool is_plural(const std::vector<int>& ranks);
 // "350 ms", "4.1 s", "2 min 05 s", "3 h 10 min".
 std::string duration_text(int64_t nanoseconds);
-// The same with what duration_text leaves out below 10 ms: "3.2 ms", "40 us".
+// As duration_text, but also exact below 10 ms: "3.2 ms", "40 us".
 std::string fine_duration_text(double nanoseconds);
 // Time of day here, "14:20:34.506146"; "-" where it is not known.
 std::string clock_text(int64_t realtime_ns);
@@ -29,9 +29,9 @@ std::string printable(std::string_view text);
 struct NumbersByValue {
     bool operator()(const std::string& a, const std::string& b) const;
 };
-// How many there are, not bytes: names may be in any language.
+// The number of characters, not bytes: names may be in any language.
 size_t characters(std::string_view text);
-// As one word of a shell's command line.
+// Quotes the text as one word of a shell command line.
 std::string shell_quoted(const std::string& word);
 // Letters, digits, '-', '_' and '.': a name that leads out of no directory.
 std::string safe_file_name(const std::string& name);
