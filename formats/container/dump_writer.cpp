@@ -1,4 +1,4 @@
-#define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_initStaticCCtx: a compressor that never allocates
+#define ZSTD_STATIC_LINKING_ONLY  // needed for ZSTD_initStaticCCtx: a compressor that never allocates
 #include "formats/container/dump_writer.h"
 
 #include <string.h>

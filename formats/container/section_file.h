@@ -1,5 +1,5 @@
-// What dumps and digests have in common: a file header, then sections of one zstd frame each, then an end section.
-// Sizes in a file are claims; each is checked before a byte is written.
+// The common structure of dumps and digests: a file header, sections of one zstd frame each, and an end section. Sizes
+// in a file are claims; each is checked before a byte is written.
 #pragma once
 
 #include <zstd.h>
@@ -27,7 +27,7 @@ struct FileKind {
 struct Section {
     SectionHeader header{};
     std::span<const std::byte> stored;
-    uint32_t number = 0;  // from 1, for people
+    uint32_t number = 0;  // counts from 1, for people
 };
 
 struct SectionList {
@@ -55,7 +55,7 @@ Result<size_t> check_file_header(std::span<const std::byte> file, const FileKind
 // Walks the section headers; stops at the first that cannot be trusted, because the next one's place depends on it.
 SectionList list_sections(std::span<const std::byte> file, size_t offset, const FileKind& kind);
 
-// Why what a section claims cannot be, or an empty string.
+// The reason why the section's claims cannot be true, or an empty string.
 std::string implausible(const Section& section, uint64_t limit_bytes);
 
 // Unpacks the section's raw_bytes; says why not, or nothing.

@@ -1,4 +1,4 @@
-// What converting a tree into plain values is made of: typed reads whose failure says where it happened.
+// Typed reads that convert a tree into plain values; a failure says where it happened.
 #pragma once
 
 #include <fmt/format.h>

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxRanks = 1 << 20;
 constexpr size_t kMaxFrames = 4096;
 constexpr uint32_t kNotSeen = UINT32_MAX;
-constexpr size_t kEntryCost = 16;  // in visits: an entry is larger than what it was made of
+constexpr size_t kEntryCost = 16;  // visits per entry: an entry takes more memory than its source
 
 enum class Key : uint8_t {
 #define X(key, conversion) key,

@@ -37,7 +37,7 @@ class SharedTexts {
     std::vector<Value> places_;
 };
 
-// What serves file after file of a thread; what a huge file took is given back.
+// State of one thread, reused from file to file; memory taken for a huge file is given back.
 struct Scratch {
     static constexpr size_t kMostKept = size_t{16} << 20;
 
@@ -45,8 +45,8 @@ struct Scratch {
     std::vector<char> padded;
     std::vector<Value> stack;
 
-    // As the only item of a list: then a text or a number alone is read like all else. Behind it is the room that the
-    // parser wants, which reads beyond the end.
+    // Wraps the text in a list, so that a text or number alone is read like everything else. The padding is for the
+    // parser, which reads beyond the end.
     void take(std::string_view text) {
         if (padded.size() > kMostKept) {
             *this = Scratch();
@@ -112,7 +112,7 @@ class Reader {
         return failed == simdjson::SUCCESS;
     }
 
-    // `before`: the text that stood in its place before, null where there is no such place.
+    // `before`: the text at the same place in the previous dict, null if there is none.
     bool read(json::value& from, Value& into, Value* before = nullptr) {
         json::json_type type{};
         if (!check(from.type().get(type))) {
@@ -165,8 +165,8 @@ class Reader {
         return close(into, begin);
     }
 
-    // Entries have the same keys in the same order, and often the same words: what is as in the dict before is known by
-    // its bytes.
+    // Entries have the same keys in the same order, and often the same words: a text equal to the one at the same place
+    // in the previous dict is recognized by its bytes.
     bool read_key(json::field& field, Value& before, Value& into) {
         if (is_same(field.key().raw(), before)) {
             into = before;
@@ -273,7 +273,7 @@ class Reader {
         Value key;
         Value text;
     };
-    std::array<std::vector<Pair>, Tree::kMaxDepth + 2> before_;  // of the newest dict of each depth
+    std::array<std::vector<Pair>, Tree::kMaxDepth + 2> before_;  // the newest dict at each depth
     size_t depth_ = 0;
     std::optional<Error> error_;
 };

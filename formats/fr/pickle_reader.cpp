@@ -376,7 +376,7 @@ class Machine {
 
     std::string_view bytes_;
     Tree& tree_;
-    size_t at_ = 0;    // of the opcode
+    size_t at_ = 0;    // offset of the opcode
     size_t next_ = 0;  // byte
     bool stopped_ = false;
     std::vector<Value> stack_;

@@ -27,7 +27,7 @@ Value wide_integer() {
     return value;
 }
 
-// What stands for one letter after a backslash; 0 for letters that stand for nothing.
+// The character that a letter after a backslash stands for; 0 if it stands for none.
 char plain_escape(char letter) {
     switch (letter) {
         case 'n': return '\n';

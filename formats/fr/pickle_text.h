@@ -12,7 +12,7 @@ namespace titan::format::fr {
 
 // "12", "12L", "-3": kInt, or kWideInt beyond 64 bits.
 std::optional<Value> parse_integer(std::string_view line);
-// Like the above, and "00" and "01" are booleans.
+// As above; "00" and "01" are booleans.
 std::optional<Value> parse_integer_or_bool(std::string_view line);
 std::optional<Value> parse_float(std::string_view line);
 // 'abc', "abc", with backslash escapes.

@@ -95,7 +95,7 @@ Value Tree::add_container(Kind kind) {
     return made;
 }
 
-// To the end of the arena, with room for as much again.
+// Moves the container to the end of the arena, with room to double.
 bool Tree::move_to_end(Container& container, size_t wanted) {
     const size_t capacity = std::max(wanted, size_t{container.capacity} * 2);
     const size_t begin = values_.size();

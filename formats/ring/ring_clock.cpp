@@ -11,7 +11,7 @@ namespace {
 constexpr double kLimitNs = static_cast<double>(kLatestNs);
 // Anchors closer than this say less about the rate than the estimate that the tracer made at its start.
 constexpr uint64_t kMinAnchorDistanceNs = 100'000'000;
-// What the estimate may be wrong by. Anchors that tell more were parted by a sleep of the machine, in which only the
+// Largest error of the estimate. If the anchors differ from it by more, the machine slept between them, and only the
 // ticks went on.
 constexpr double kMaxRateError = 0.05;
 constexpr double kMinNsPerTick = 1e-3;

@@ -36,7 +36,7 @@ Result<std::string> read_dump_meta(std::span<const std::byte> file);
 // so.
 Result<RingHeader> read_ring_header(const OpenFile& file);
 
-// By its content, whatever its name.
+// Judges by the content, not by the name.
 bool is_dump(const std::string& path);
 
 }  // namespace titan::format

@@ -19,7 +19,7 @@ inline constexpr int kDumpCompressionLevel = 3;
 // Takes all bytes or returns false; after false the writer gives up.
 using DumpSink = bool (*)(void* context, const void* bytes, size_t size_bytes);
 
-// What DumpWriter needs to work in, aligned to 8.
+// Size of the workspace that DumpWriter needs, aligned to 8.
 size_t dump_workspace_bytes();
 
 class DumpWriter {

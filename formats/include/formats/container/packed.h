@@ -100,7 +100,7 @@ class Unpacker {
         text.assign(reinterpret_cast<const char*>(rest_.data()), length);
         rest_ = rest_.subspan(length);
     }
-    // How many elements follow, each of at least that many bytes.
+    // The number of elements that follow, each at least `least_bytes_each` long.
     size_t count(size_t, size_t least_bytes_each) {
         const uint64_t claimed = take();
         if (claimed > rest_.size() / least_bytes_each) {

@@ -22,7 +22,7 @@ inline constexpr int64_t kUnknownNumber = INT64_MIN;
 // Texts are numbers of Dump::texts; 0 is the empty text.
 struct Tensor {
     uint32_t dtype = 0;
-    uint32_t dims_begin = 0;  // in Dump::dims
+    uint32_t dims_begin = 0;  // index into Dump::dims
     uint32_t dims_count = 0;
     uint64_t elements = 0;  // product of the dims, at most INT64_MAX
 };
@@ -47,9 +47,9 @@ struct Entry {
     uint32_t group_desc = 0;
     uint32_t name = 0;    // text: "nccl:all_reduce", "nccl:send 1->2"
     uint32_t thread = 0;  // text
-    Range inputs;         // in Dump::tensors
+    Range inputs;         // range of Dump::tensors
     Range outputs;
-    Range stack;  // in Dump::stacks, innermost first
+    Range stack;  // range of Dump::stacks, innermost first
     State state = State::kUnknown;
     bool retired = false;  // the watchdog looks at it no more
     bool is_p2p = false;

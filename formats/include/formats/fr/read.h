@@ -12,14 +12,14 @@
 
 namespace titan::format::fr {
 
-// By content, never by name: a pickle of protocol 2 or later begins with 0x80, JSON with a brace.
+// Decided by content, never by name: a pickle of protocol 2 or later begins with 0x80, JSON with a brace.
 enum class Encoding { kUnknown, kPickle, kJson };
 Encoding guess_encoding(std::span<const std::byte> first_bytes);
 
 // Fill the tree, which is cleared first. On an error its content means nothing.
 std::optional<Error> read_pickle(std::span<const std::byte> bytes, Tree& tree);
 std::optional<Error> read_json(std::span<const std::byte> bytes, Tree& tree);
-// By its first bytes.
+// Chooses the reader by the first bytes.
 std::optional<Error> read(std::span<const std::byte> bytes, Tree& tree);
 
 }  // namespace titan::format::fr

@@ -47,20 +47,20 @@ class Tree {
     static constexpr size_t kMaxValues = size_t{1} << 27;
 
     const Value& root() const { return root_; }
-    // Of a dict: key, value, key, value. Empty for what is no container.
+    // The items of a container; of a dict: key, value, key, value. Empty for other values.
     std::span<const Value> items(const Value& container) const;
     std::string_view text(const Value& value) const;  // empty for what is no text
     // The last value of that key, null where there is none or `dict` is no dict.
     const Value* find(const Value& dict, std::string_view key) const;
     size_t container_count() const { return containers_.size(); }
 
-    // For readers. A const char* is the reason why it was refused, null if it was done.
+    // The functions below are for readers. A returned const char* is the reason for a refusal, null on success.
     void clear();
     void set_root(const Value& value) { root_ = value; }
     Value add_container(Kind kind);
     const char* append(const Value& container, std::span<const Value> values);
     const char* keep_text(std::string_view text, Kind kind, Value& into);  // copies
-    static Value text_in_place(std::string_view text, Kind kind);          // at most 4 GiB
+    static Value text_in_place(std::string_view text, Kind kind);          // limit 4 GiB
 
   private:
     struct Container {
@@ -68,7 +68,7 @@ class Tree {
         uint32_t count;
         uint32_t capacity;
         uint8_t height;  // 0: holds no container
-        bool placed;     // in another container: it may not change any more
+        bool placed;     // part of another container: must not change any more
     };
 
     bool move_to_end(Container& container, size_t wanted);

@@ -28,7 +28,7 @@ enum CallSiteKinds : uint32_t {
 };
 
 struct CallSiteTableDescriptor {
-    uint64_t offset_bytes;  // from the start of the region
+    uint64_t offset_bytes;  // counted from the start of the region
     uint32_t stride_bytes;
     uint32_t count;  // room
 };
@@ -104,7 +104,7 @@ inline constexpr CallSiteTableSize kCallSiteTableSizes[] = {
     {CallSiteTable::kModules, sizeof(StackModule), kCallModuleRows},
 };
 
-// Of the whole region.
+// Size of the whole region.
 constexpr uint64_t call_sites_bytes() {
     uint64_t bytes = sizeof(CallSitesHeader);
     for (const CallSiteTableSize& size : kCallSiteTableSizes) {

@@ -18,7 +18,7 @@ using DigestHeader = DumpHeader;
 
 enum class DigestSection : uint32_t {
     kEnd = 0,
-    kProblems = 1,  // what could not be read when it was made: count, then texts
+    kProblems = 1,  // what could not be read when the digest was made: count, then texts
     kGroups = 3,    // ranks of PyTorch's process groups: count, then id and list of each
     kProcess = 2,   // one process: fields, each a tag, a length and that many bytes
 };

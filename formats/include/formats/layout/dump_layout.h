@@ -16,7 +16,7 @@ inline constexpr uint64_t kDumpMagic = 0x504D444E41544954;  // "TITANDMP"
 inline constexpr uint16_t kDumpMajor = 1;
 inline constexpr uint16_t kDumpMinor = 0;
 
-// What lies in the directory of a run, beside those of its attempts.
+// The README in the directory of a run, beside the directories of its attempts.
 inline constexpr const char* kReadmeName = "README";
 inline constexpr const char* kDumpRequestName = "dump-request";
 

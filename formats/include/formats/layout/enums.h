@@ -11,7 +11,7 @@
 
 namespace titan::format {
 
-// What a row of the collectives ring is about. CLASS says which fields of the entry have a meaning (see FORMAT.md):
+// The operation of a row of the collectives ring. CLASS says which fields of the entry have a meaning (see FORMAT.md):
 //   collective  counted by the communicator's sequence number
 //   rooted      a collective with a root in `peer`
 //   p2p         counted per (communicator, peer, direction)
@@ -83,7 +83,7 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(5, kPremulSum, "premul_sum") \
     X(255, kNoReduction, "none")
 
-// How far a call got. A state never goes back. X(number, identifier, "name", "for people")
+// Progress of a call; it never goes back. X(number, identifier, "name", "for people")
 #define TITAN_CALL_STATES(X)                                                   \
     X(0, kNone, "none", "nothing recorded")                                    \
     X(1, kEntered, "entered", "inside the NCCL call")                          \
@@ -110,21 +110,21 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(9, kValueWrite, "value_write")     \
     X(10, kMemory, "stream_ordered_memory")
 
-// How the progress of collectives on the device is observed. X(number, identifier, "name of the setting")
+// Methods of observing the progress of collectives on the device. X(number, identifier, "name of the setting")
 #define TITAN_GPU_PROGRESS_METHODS(X) \
     X(0, kOff, "off")                 \
     X(1, kEvents, "events")           \
     X(2, kTiming, "timing")           \
     X(3, kWrites, "writes")
 
-// What a channel of NCCL does for one collective, as NCCL's profiler plugin interface tells. X(number, identifier,
-// "name")
+// The part of a collective that one NCCL channel does, as NCCL's profiler plugin interface reports it. X(number,
+// identifier, "name")
 #define TITAN_CHANNEL_ROLES(X)     \
     X(1, kKernelChannel, "kernel") \
     X(2, kProxySend, "send")       \
     X(3, kProxyRecv, "recv")
 
-// Where it stands. X(number, identifier, "name", "for people")
+// State of that part. X(number, identifier, "name", "for people")
 #define TITAN_CHANNEL_STATES(X)                                 \
     X(0, kNotStarted, "not_started", "not started")             \
     X(1, kRunning, "running", "running")                        \
@@ -152,7 +152,7 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(5, kMetric, "metric")        \
     X(6, kLabel, "label")
 
-// Why a dump was written. X(number, identifier, "name")
+// Reasons to write a dump. X(number, identifier, "name")
 #define TITAN_DUMP_REASONS(X)     \
     X(1, kSignal, "signal")       \
     X(2, kTimeout, "timeout")     \
@@ -172,7 +172,8 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(2, kExited, "exited")     \
     X(3, kCrashed, "crashed")
 
-// What was lost, counted in the ring header. X(number, identifier, "name", "sentence for the user, with the remedy")
+// Records that were lost, counted in the ring header. X(number, identifier, "name", "sentence for the user, with the
+// remedy")
 #define TITAN_LOSSES(X)                                                                                               \
     X(0, kLateUpdates, "late_updates",                                                                                \
       "completions of calls whose entry had already been overwritten; raise TITANTRACE_COLLECTIVES")                  \

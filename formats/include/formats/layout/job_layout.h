@@ -23,17 +23,17 @@ inline constexpr uint32_t kJobRequests = 8;
 enum class JobState : uint32_t {
     kFree = 0,
     kRunning = 1,
-    kExited = 2,      // in order
-    kCrashed = 3,     // by a fatal signal, with a dump of its own
+    kExited = 2,      // left in order
+    kCrashed = 3,     // killed by a fatal signal, with a dump of its own
     kDead = 4,        // gone without a word
     kReplaced = 5,    // its rank registered again
-    kAskedToEnd = 6,  // by a signal, or left with a failure after one; how it stood is in its ring
+    kAskedToEnd = 6,  // ended by a signal, or failed after one; its ring shows its last state
 };
 
 struct JobRequest {
     DumpReason reason;
     int32_t rank;
-    int32_t pid;  // of the requester on this node, 0 when it came from another node
+    int32_t pid;  // pid of the requester on this node, 0 if it came from another node
     uint64_t realtime_ns;
     char detail[160];
 };

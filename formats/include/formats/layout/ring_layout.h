@@ -45,7 +45,7 @@ enum class RegionKind : uint32_t {
     kCallSites = 12,     // bytes: call_sites_layout.h; only where they are asked for
 };
 
-inline constexpr uint32_t kRegionKinds = 13;  // above every kind
+inline constexpr uint32_t kRegionKinds = 13;  // one more than the highest kind
 
 // Rings follow the slot protocol below.
 constexpr bool is_ring(RegionKind kind) {
@@ -55,8 +55,8 @@ constexpr bool is_ring(RegionKind kind) {
 
 struct RegionDescriptor {
     RegionKind kind;
-    uint32_t stride_bytes;  // 1 for a heap
-    uint64_t offset_bytes;  // from the start of the file
+    uint32_t stride_bytes;  // heap: 1
+    uint64_t offset_bytes;  // offset from the start of the file
     uint64_t count;         // slots, rows, or bytes
     uint64_t reserved;
 };
@@ -91,7 +91,7 @@ struct RingHeader {
     uint64_t file_bytes;
     char writer[32];  // "titantrace 0.1.0"
 
-    // Who. Strings are NUL-terminated and cut to fit.
+    // Identity. Strings are NUL-terminated and cut to fit.
     int32_t pid;
     int32_t uid;
     uint64_t pid_start_ticks;  // field 22 of /proc/PID/stat: tells a reused pid
@@ -105,9 +105,9 @@ struct RingHeader {
     char run[128];
     char executable[128];
 
-    // When.
+    // Times.
     ClockSource clock_source;
-    uint32_t fatal_thread;      // of kCrashed: kernel id of the thread that got the signal, 0 unknown
+    uint32_t fatal_thread;      // kCrashed: kernel id of the thread that got the signal, 0 unknown
     uint64_t ticks_per_second;  // estimate at start; the two anchors are better when they lie apart
     ClockAnchor first_anchor;
     ClockAnchor last_anchor;
@@ -115,7 +115,7 @@ struct RingHeader {
 
     // State of the process.
     ProcessState state;
-    int32_t fatal_signal;  // of kCrashed
+    int32_t fatal_signal;  // only for kCrashed
     int64_t step;          // newest titan_step(), kNoStep before the first
     uint64_t step_ticks;
     uint64_t dumps_written;
@@ -125,7 +125,7 @@ struct RingHeader {
     int32_t driver_version;          // cuDriverGetVersion(), 0 unknown
     uint32_t gpu_progress_sample;    // every n-th launch is observed; 0 and 1: every one
     uint64_t groups;                 // NCCL groups opened so far
-    uint64_t losses[kMaxLosses];     // by format::Loss
+    uint64_t losses[kMaxLosses];     // indexed by format::Loss
 
     RegionDescriptor regions[kMaxRegions];
 
@@ -139,10 +139,10 @@ struct RingHeader {
     char dump_directory[768];  // TITANTRACE_DIR, absolute; empty when too long
     char last_dump[896];  // (later) path of the newest dump; empty: it could not be written, or the path is too long
     // (later) How the program was told to end, and how it left by itself.
-    uint64_t end_ticks;        // of end_signal
+    uint64_t end_ticks;        // time of end_signal
     int32_t end_signal;        // SIGTERM or SIGINT, as it came first; 0 none came
     int32_t end_sender;        // pid of who sent it, 0 the kernel (a terminal's Ctrl-C)
-    uint64_t exit_ticks;       // of kExited, 0 unknown
+    uint64_t exit_ticks;       // time of kExited, 0 unknown
     int32_t exit_status_next;  // exit status + 1, 0 unknown
     uint32_t reserved32;
     char reserved_tail[344];            // pads the cursors to the end of the page
@@ -248,9 +248,9 @@ struct StreamWorkEntry {
 };
 static_assert(sizeof(StreamWorkEntry) == 64);
 
-// What the device itself reports about one launch (one NCCL call, one group on one stream, one graph launch): the
-// stream writes the launch's number + 1 when it gets to the launch and when it is through. A row that holds another
-// number says nothing about this launch. Method `writes` only.
+// The device's own report of one launch (one NCCL call, one group on one stream, one graph launch): the stream writes
+// the launch's number + 1 when it reaches the launch and when it has finished it. A row that holds another number says
+// nothing about this launch. Method `writes` only.
 struct LaunchMarks {
     uint64_t started;
     uint64_t finished;
@@ -301,7 +301,7 @@ struct CommunicatorRecord {
     CommState state;            // (later)
     uint8_t flags;              // CommunicatorFlags
     uint64_t id;                // global: equal on all members
-    uint64_t parent_id;         // of split, shrink and grow; 0 none
+    uint64_t parent_id;         // split, shrink and grow; 0 none
     uint64_t alias_id;          // grow: id that the new ranks know it by, where this process knows it; 0 none
     uint64_t pointer;           // (later) ncclComm_t, 0 until NCCL has handed it out. Reused by NCCL over time
     uint64_t next_sequence;     // (later) collectives issued so far
@@ -309,7 +309,7 @@ struct CommunicatorRecord {
     uint64_t created_ticks;     // creation call entered
     uint64_t ready_ticks;       // (later) known to be usable, 0 = not yet
     uint64_t closed_ticks;      // (later) destroy or abort entered, 0 = not yet
-    uint64_t p2p_offset_bytes;  // in the p2p heap: uint64_t sent[size], received[size]; kNoSequence none
+    uint64_t p2p_offset_bytes;  // offset into the p2p heap: uint64_t sent[size], received[size]; kNoSequence none
     int32_t size;               // (later) members, -1 unknown
     int32_t rank;               // (later) communicator rank of this member, -1 unknown
     int32_t device;             // (later) -1 unknown
@@ -330,7 +330,7 @@ static_assert(sizeof(CommunicatorRecord) == 192);
 struct ThreadRecord {
     uint32_t thread;         // kernel thread id, 0 = free row
     uint32_t call;           // string id of the function it is inside, 0 = in the program's own code
-    uint64_t entered_ticks;  // of that call
+    uint64_t entered_ticks;  // start of that call
     uint64_t object;         // communicator id, stream or event of that call
     uint64_t ticket;         // entry of that call in its ring + 1, 0 none
     uint64_t group;          // open or ending group, 0 none
@@ -349,7 +349,7 @@ static_assert(sizeof(ThreadRecord) == 192);
 
 struct StringRecord {
     uint64_t hash;          // 0 = free row
-    uint32_t offset_bytes;  // in the heap
+    uint32_t offset_bytes;  // offset into the heap
     uint32_t length_bytes;  // written last + 1: 0 = not published yet
 };
 static_assert(sizeof(StringRecord) == 16);

@@ -20,7 +20,7 @@ inline constexpr uint32_t kStackTables = 8;  // room for more
 struct StackTableDescriptor {
     uint64_t offset_bytes;
     uint32_t stride_bytes;
-    uint32_t count;  // in use
+    uint32_t count;  // number in use
 };
 
 struct StacksHeader {
@@ -39,9 +39,9 @@ struct StacksHeader {
 };
 static_assert(sizeof(StacksHeader) == 184);
 
-// What became of asking a thread for its stack.
+// Result of asking a thread for its stack.
 enum class StackOutcome : uint8_t {
-    kUnwound = 0,       // to its end
+    kUnwound = 0,       // complete
     kCut = 1,           // the frames that are there are right, more would follow
     kNoAnswer = 2,      // it ran, and took no signal in time
     kBlocksSignal = 3,  // it ran, and its signal mask keeps everything out
@@ -53,7 +53,7 @@ struct StackThread {
     int32_t tid;
     uint32_t name;  // text
     StackOutcome outcome;
-    char state;  // of /proc: R, S, D, T, ...
+    char state;  // as in /proc: R, S, D, T, ...
     uint16_t reserved16;
     uint32_t wait_channel;  // text: kernel function that it waits in, 0 unknown
     int64_t system_call;    // number, -1 none (it runs), -2 unknown
@@ -81,14 +81,14 @@ struct StackPython {
     uint32_t function;  // text, qualified where Python knows that
     int32_t line;       // 0 unknown
     uint32_t is_entry;  // 1: outermost of one run of the interpreter's C function
-    uint32_t native;    // of an entry: number of that run's frame among the thread's native frames, + 1; 0 unknown
+    uint32_t native;    // entry frame: index of that run's frame among the thread's native frames, + 1; 0 unknown
     uint32_t reserved;
 };
 static_assert(sizeof(StackPython) == 24);
 
 // The exported function that a frame's address lies in, for readers that do not have the file.
 struct StackName {
-    uint64_t address;  // of the frame
+    uint64_t address;  // the frame's address
     uint32_t name;     // text, as the linker knows it
     uint32_t reserved;
 };

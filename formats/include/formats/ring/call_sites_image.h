@@ -34,7 +34,7 @@ class CallSitesImage {
         bool native_cut = false;
         bool python_cut = false;
     };
-    // Of the number that an entry carries; nothing for 0, and for a stack that was not finished.
+    // The stack with the number that an entry holds; nothing for 0 or an unfinished stack.
     std::optional<Stack> stack(uint32_t number) const;
     // Finished stacks that are there.
     std::vector<CallStackRecord> stacks() const;

@@ -20,7 +20,7 @@ struct JobMember {
     int32_t rank = -1;
     uint32_t claim = 0;  // pid of whoever wrote this one's dump, 0 nobody
     uint64_t start_ticks = 0;
-    size_t claim_offset_bytes = 0;  // in the segment
+    size_t claim_offset_bytes = 0;  // offset in the segment
 };
 
 // The name of the segment of that run and attempt, as tracers of this version make it.

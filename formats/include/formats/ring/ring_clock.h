@@ -1,4 +1,4 @@
-// From the ticks of a ring to nanoseconds, by its two anchors. Every number may be hostile: nothing here overflows,
+// Converts ticks of a ring to nanoseconds by its two anchors. Every number may be hostile: nothing here overflows,
 // divides by zero or runs backwards.
 #pragma once
 

@@ -107,7 +107,7 @@ class RingImage {
 
     const Region* region(RegionKind kind) const;
     static constexpr uint64_t kAbsent = UINT64_MAX;
-    // Where the counters of a member lie, `size` of sends and then `size` of receives; kAbsent where they do not fit.
+    // Offset of a member's counters, `size` of sends and then `size` of receives; kAbsent if they do not fit.
     uint64_t p2p_table(const CommunicatorRecord& record) const;
 
     template <typename T>
@@ -125,7 +125,7 @@ class RingImage {
     std::span<const std::byte> bytes_;
     RingHeader header_{};
     RingClock clock_;
-    std::array<Region, kRegionKinds> regions_{};  // by RegionKind
+    std::array<Region, kRegionKinds> regions_{};  // indexed by RegionKind
 };
 
 // Text of a fixed char field that need not be terminated.
