@@ -26,7 +26,7 @@ constexpr int kDomains = 3;
 constexpr int kEnter = 0;
 constexpr int kCuptiSuccess = 0;
 constexpr int kAlreadySubscribed = 39;
-constexpr uint32_t kCallbackIds = 2048;  // of a domain; CUDA 13 has about 800
+constexpr uint32_t kCallbackIds = 2048;  // per domain; CUDA 13 has about 800
 constexpr uint16_t kNoRow = UINT16_MAX;
 
 struct CallbackData {
@@ -65,7 +65,7 @@ struct Cupti {
 // The row of each callback; written before the callback is enabled.
 constinit uint16_t rows_by_id[kDomains][kCallbackIds]{};
 
-// What the calling thread is inside: calls that CUDA makes to itself come in between, and are not recorded.
+// The recorded call of this thread. CUDA calls that run inside it are not recorded.
 struct Open {
     const CuptiRow* row;
     uint32_t correlation_id;
@@ -166,7 +166,8 @@ void* open_cupti() {
         const char* directory;
         const char* below;
     };
-    // Beside the runtime, in a toolkit, in the packages of PyPI, under CUDA_HOME; then wherever the linker looks.
+    // Searched in this order: beside the runtime, in a toolkit, in the packages of PyPI, under CUDA_HOME, then wherever
+    // the linker looks.
     const Place places[] = {{runtime, "/"},
                             {runtime, "/../extras/CUPTI/lib64/"},
                             {runtime, "/../../cuda_cupti/lib/"},
@@ -191,7 +192,7 @@ bool fill(void* library, Cupti& cupti) {
            find("cuptiGetCallbackName", cupti.get_callback_name);
 }
 
-// Why CUPTI cannot be had, or null: then it is ours.
+// Takes CUPTI for us; returns null, or the reason why it is not available.
 const char* take_cupti() {
     if (getenv("CUDA_INJECTION64_PATH") != nullptr) {
         return "a profiler is injected (CUDA_INJECTION64_PATH)";

@@ -5,7 +5,7 @@
 // A row's words name its parameters: so each row becomes a pair of functions of just these parameters, and what else
 // they need is the callback's (CuptiCallback).
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-parameter"  // of the rows: each of the two uses some
+#pragma GCC diagnostic ignored "-Wunused-parameter"  // enter and leave each use only some of them
 
 #define TITAN_CUPTI_PAIR(name, params, ENTER, LEAVE)                   \
     struct At_##name {                                                 \

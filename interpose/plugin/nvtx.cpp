@@ -15,7 +15,7 @@
 #include "plugin_env.h"
 #include "tracer/ranges.h"
 
-// What NVTX's headers declare as incomplete types, and we hand out pointers to.
+// Types that NVTX's headers leave incomplete; we hand out pointers to them.
 struct nvtxDomainRegistration_st {
     bool ignored;
     char name[1];
@@ -28,7 +28,7 @@ namespace titan::interpose {
 
 namespace {
 
-constexpr size_t kTextBytes = 241;  // as much as the tracer keeps of a name
+constexpr size_t kTextBytes = 241;  // the tracer keeps as much of a name
 constexpr uint32_t kMaxRegistrations = 1 << 16;
 constexpr const char* kUnnamed = "range";
 
@@ -108,7 +108,8 @@ struct Name {
     }
 };
 
-// In the order of NVTX's tables. A domain of NCCL's own names calls that are recorded anyway.
+// The functions below are in the order of NVTX's tables. NCCL's own domain is left out: it names calls that are
+// recorded anyway.
 void NVTX_API mark_ex(const nvtxEventAttributes_t* event) { tracer::range_mark(Name().of(nullptr, event)); }
 void NVTX_API mark_a(const char* text) { tracer::range_mark(Name().in_domain(nullptr, text)); }
 void NVTX_API mark_w(const wchar_t* text) { tracer::range_mark(Name().of(text)); }

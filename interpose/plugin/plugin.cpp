@@ -21,8 +21,8 @@ constexpr int kCalls = kColl | kP2p;
 constexpr int kApiCalls = kCalls | kGroupApi | kCollApi | kP2pApi;
 constexpr int kProxies = kProxyOp | kProxyStep;
 
-// What differs between the versions: the layouts, and which events there are to ask for.
-//   X(version, table of functions, init, calls, progress)
+// Differences between the versions: the layouts, and which events can be requested. X(version, table of functions,
+// init, calls, progress)
 #define TITAN_PLUGIN_VERSIONS(X)                             \
     X(1, PluginV1, init_v1, kCalls, kProxies)                \
     X(2, PluginV2, init_v1, kCalls, kProxies)                \
@@ -87,7 +87,7 @@ PluginHandle start_proxy(PluginHandle parent, const ProxyOp& body) {
                                          .is_send = body.isSend != 0});
 }
 
-// Before v4 without a time.
+// Versions before v4 report no device time.
 uint64_t device_ns(const KernelChV3&) { return 0; }
 uint64_t device_ns(const KernelChV4& body) { return body.pTimer; }
 

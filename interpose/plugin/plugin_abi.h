@@ -243,7 +243,7 @@ struct DescrOfApi {
 using DescrV5 = DescrOfApi<CollV5>;
 using DescrV6 = DescrOfApi<CeColl>;
 
-union StateArgsV1 {  // to v3
+union StateArgsV1 {  // v1 to v3
     struct {
         size_t transSize;
         int steps;
@@ -252,7 +252,7 @@ union StateArgsV1 {  // to v3
         int appendedProxyOps;
     } proxyCtrl;
 };
-union StateArgsV4 {  // on
+union StateArgsV4 {  // v4 and later
     struct {
         size_t transSize;
     } proxyStep;
@@ -274,7 +274,7 @@ using InitV4 = int(void** context, int* mask, const char* name, uint64_t hash, i
 using InitV5 = int(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank,
                    Logger logger);
 
-// What we read of each, where NCCL puts it.
+// Checks that the fields that we read lie where NCCL puts them.
 static_assert(offsetof(DescrV1, parentObj) == 8 && offsetof(DescrV1, rank) == 16 && offsetof(DescrV1, coll) == 24);
 static_assert(offsetof(DescrV6, parentObj) == 8 && offsetof(DescrV6, rank) == 16 && offsetof(DescrV6, coll) == 24);
 static_assert(offsetof(CollV1, func) == 24 && offsetof(CollV1, sendBuff) == 32 && offsetof(CollV1, root) == 56 &&

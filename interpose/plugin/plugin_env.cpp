@@ -38,7 +38,7 @@ bool names_us(const char* plugin) {
 }  // namespace
 
 void offer_plugins() {
-    // Without the preload we were loaded into a process that may have threads: its environment is not ours to change.
+    // If we were not preloaded, the process may have threads already, and its environment is not ours to change.
     const bool preloaded = getauxval(AT_SECURE) == 0 && getenv("LD_PRELOAD") != nullptr && is_in_front_of_libc();
     if (!preloaded || is_switched_off("TITANTRACE")) {
         return;

@@ -1,10 +1,10 @@
-// Whether NCCL and NVTX come to us: both look for a library's name in the environment of the process.
+// Makes NCCL and NVTX load this library: both look for a library's name in the environment of the process.
 #pragma once
 
 namespace titan::interpose {
 
-// In the constructor: only reads and sets environment variables, and only when the preload brought us here. What the
-// user has set stays.
+// Called in the constructor. Only reads and sets environment variables, and only if we were preloaded. The user's own
+// settings stay.
 void offer_plugins();
 
 // NVTX opened us by a variable of its environment. A program that is not preloaded has only inherited that, unless it

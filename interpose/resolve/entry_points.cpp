@@ -14,7 +14,7 @@ namespace titan::interpose {
 
 namespace {
 
-constexpr int kNewestKnownCuda = 13000;  // whose cudaTypedefs.h the table was written from
+constexpr int kNewestKnownCuda = 13000;  // the table was written from this version's cudaTypedefs.h
 
 struct Form {
     const char* base;

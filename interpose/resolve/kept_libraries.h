@@ -7,7 +7,7 @@
 
 namespace titan::interpose {
 
-// What is loaded now came with the program and stays. From the constructor.
+// Notes the libraries that are loaded now: they came with the program and stay. Called in the constructor.
 void note_loaded_at_start();
 // Does the object with this place in each_object's order belong to it?
 bool is_loaded_at_start(size_t in_order);

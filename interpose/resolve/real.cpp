@@ -44,8 +44,8 @@ void* function_or_profiling_name(const ObjectSymbols& symbols, const SymbolName&
     return profiling != nullptr ? profiling : found;
 }
 
-// ---- Where the loader must be asked: more than one library has the function, and which is meant hangs on scopes that
-// only it knows. It takes its lock, and clears the thread's dlerror.
+// ---- With the loader, which we must ask if several libraries have the function: which one is meant depends on scopes
+// that only the loader knows. It takes its lock, and clears the thread's dlerror.
 
 // `name` as seen from the object loaded from `path`: in itself, then in what it depends on. Never ours.
 void* find_in_scope_of(const char* path, const char* name) {
@@ -76,8 +76,8 @@ void* ask_loader(const void* return_address, const char* name) {
     return known != nullptr ? known : real;
 }
 
-// ---- Without the loader. All names of a table are looked up at once: so that later calls, an abort above all, find
-// theirs whatever the loader is busy with.
+// ---- Without the loader. All names of a table are looked up at once, so that later calls, an abort above all, find
+// their function even while the loader's lock is held.
 
 struct Ids {
     size_t first;
@@ -95,7 +95,7 @@ constexpr size_t kMostRows = number_of(Api::kDriverEnd) - number_of(Api::kDriver
 static_assert(number_of(Api::kRuntimeEnd) - number_of(Api::kRuntimeBegin) <= kMostRows);
 static_assert(number_of(Api::kNcclEnd) <= kMostRows);
 
-// Who defines a name.
+// The objects that define a name.
 struct Definitions {
     void* in_program;  // the first behind us of what was loaded with the program: always meant
     void* later;       // the first that was opened later

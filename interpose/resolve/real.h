@@ -1,4 +1,4 @@
-// From a call of our wrapper to the function that the caller would have reached without us.
+// Finds, for a call of our wrapper, the function that the caller would have reached without us.
 //
 // The answer depends on the caller: one process may hold several NCCL copies, each with its own users. It is what the
 // dynamic linker would have found. An object's first call finds all functions of the table, and remembers them by the
@@ -23,7 +23,7 @@ struct Caller {
     void* real;
 };
 
-// By API: who called last, nobody at first.
+// Last caller of each API; null before the first call.
 [[gnu::visibility("hidden")]] extern std::array<std::atomic<const Caller*>, kApiIds> last_callers;
 
 // Looks up and remembers; null when no loaded library has the function (not remembered: one may be loaded later).

@@ -25,12 +25,13 @@ void* real_behind(Api api) {
 
 // Wrappers of one row, by thunk; [0] is never handed out and stays null.
 using ThunkSet = void* const[kThunks];
-extern const ThunkSet* const nccl_thunks;     // by id - 1
-extern const ThunkSet* const runtime_thunks;  // by id - kRuntimeBegin - 1
-extern const ThunkSet* const driver_thunks;   // by id - kDriverBegin - 1
+extern const ThunkSet* const nccl_thunks;     // index: id - 1
+extern const ThunkSet* const runtime_thunks;  // index: id - kRuntimeBegin - 1
+extern const ThunkSet* const driver_thunks;   // index: id - kDriverBegin - 1
 
-// What the caller gets instead of `real`: a wrapper with a thunk of its own for it, or `real` itself when all thunks
-// are taken or it is a function of this library already. One real function always gets the same answer. cold.
+// The pointer that the caller gets instead of `real`: a wrapper with a thunk of its own for it, or `real` itself if all
+// thunks are taken or it already is a function of this library. The same real function always gives the same answer.
+// cold.
 void* bind_thunk(Api api, void* real);
 
 }  // namespace titan::interpose

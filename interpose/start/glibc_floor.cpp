@@ -22,14 +22,14 @@
 #define TITAN_OLDEST_AFFINITY TITAN_OLDEST
 #else
 #define TITAN_OLDEST "GLIBC_2.2.5"
-#define TITAN_OLDEST_AFFINITY "GLIBC_2.3.4"  // before that without a size
+#define TITAN_OLDEST_AFFINITY "GLIBC_2.3.4"  // the version before that takes no size
 #endif
 
 namespace {
 
 using titan::LoadedObject;
 
-// Of a library that the program has opened since it started.
+// Finds a function in a library that the program opened after its start.
 void* opened_later(const char* name) {
     void* found = nullptr;
     titan::each_object(nullptr, [&](const LoadedObject& object, size_t) {
@@ -76,9 +76,10 @@ NEWER ssize_t getrandom(void* bytes, size_t count, unsigned flags) {
     return syscall(SYS_getrandom, bytes, count, flags);
 }
 NEWER int pthread_sigmask(int how, const sigset_t* mask, sigset_t* before) {
-    return sigprocmask(how, mask, before) == 0 ? 0 : errno;  // of the calling thread; it was in libc from the beginning
+    return sigprocmask(how, mask, before) == 0 ? 0 : errno;  // sets the calling thread's mask; in libc from the
+                                                             // beginning
 }
-// Of a command that takes nothing.
+// Only for commands without an argument.
 NEWER int fcntl64(int file, int command, ...) { return static_cast<int>(syscall(SYS_fcntl, file, command, 0)); }
 // struct stat64 is the kernel's on both architectures.
 NEWER int fstatat64(int directory, const char* path, struct stat64* status, int flags) {

@@ -1,5 +1,5 @@
-// Into the process and out of it. The constructor does next to nothing: most processes that inherit the preload never
-// touch NCCL, and must not notice us.
+// Entry into the process, and its exit. The constructor does next to nothing: most processes that inherit the preload
+// never touch NCCL, and must not notice us.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ namespace {
 // The hot path takes a function's name from a table of this size without looking.
 static_assert(kApiIds <= tracer::kMaxApis, "a row more than there is room for: raise kMaxApis in tracer/record.h");
 
-// What waits for the first session, because most processes have none.
+// Work put off until the first session, because most processes have none.
 void start_ways_in(bool cupti) {
     find_exec_functions();
     report_plugins_of_others();
@@ -42,8 +42,8 @@ bool is_behind_another_copy() {
     return first && !is_ours(first.dynamic);
 }
 
-// What stands behind us, so that another tool's ways out stay in the chain. Found before they are needed: who leaves at
-// once (a watchdog, a child of vfork) may do so because a thread hangs in dlopen, with the loader's lock held.
+// The next definition of each exit function, so that other preloads keep working. Found before they are needed: a
+// process may exit at once (a watchdog, a child of vfork) because a thread hangs in dlopen with the loader's lock held.
 using WayOut = std::atomic<void*>;
 constinit WayOut real_exit{nullptr};
 constinit WayOut real_Exit{nullptr};
@@ -75,7 +75,7 @@ __attribute__((destructor)) void leave_process() { tracer::on_process_exit(-1); 
     if (auto* const real = reinterpret_cast<void (*)(int)>(way_out.load(std::memory_order_relaxed)); real != nullptr) {
         real(status);
     }
-    for (;;) {  // before our constructor
+    for (;;) {  // reached before our constructor
         syscall(SYS_exit_group, status);
     }
 }

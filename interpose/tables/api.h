@@ -26,7 +26,7 @@ enum class Api : uint16_t {
 
 constexpr size_t number_of(Api api) { return static_cast<size_t>(api); }
 
-inline constexpr size_t kApiIds = number_of(Api::kDriverEnd);  // above every id
+inline constexpr size_t kApiIds = number_of(Api::kDriverEnd);  // one more than the highest id
 
 static_assert(Api::kNcclEnd < Api::kRuntimeBegin && Api::kRuntimeEnd < Api::kDriverBegin);
 

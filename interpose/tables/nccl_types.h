@@ -20,7 +20,7 @@ struct ncclCollConfig;
 using ncclCollConfig_t = ncclCollConfig;
 #endif
 
-// Of the device API (2.28), whose header we do not need.
+// Types of the device API (2.28), whose header we do not need.
 struct ncclDevComm;
 struct ncclDevCommRequirements;
 using ncclDevComm_t = ncclDevComm;

@@ -1,4 +1,4 @@
-// What a CUDA wrapper does, one macro per class of rows (cuda_runtime.def). Included once per vendor header, because
+// The body of a CUDA wrapper, one macro per class of rows (cuda_runtime.def). Included once per vendor header, because
 // cuda.h and cuda_runtime_api.h must not meet nccl.h's C++ templates. Beside what wrapper.h asks for, the includer
 // defines TITAN_SUCCESS and TITAN_FUNCTION_KIND (what the function that it launches is to CUDA).
 #pragma once
@@ -52,7 +52,7 @@ const void* graph_or_null(bool success, const Handle* graph) {
     }                                                                              \
     const int result = static_cast<int>(real args);                                \
     return static_cast<TITAN_RESULT>(LEAVE_UNNAMED);
-// Who asked for a pointer is mostly the runtime: its call of the driver, inside a recorded one, needs no stack frame.
+// Callers that asked for a pointer are mostly the runtime: its driver calls inside a recorded call need no stack frame.
 #define TITAN_LAUNCH(name, params, args, ENTER, LEAVE_UNNAMED)                                          \
     extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                      \
     extern "C" TITAN_RESULT exported_##name params {                                                    \

@@ -20,7 +20,7 @@
 #include "thunks.h"
 
 extern "C" {
-// What the stubs do: jump to `go_on`, or return `result` when it is null.
+// Result for the stubs: jump to `go_on`, or return `result` if that is null.
 struct TitanLookup {
     void* go_on;
     void* result;

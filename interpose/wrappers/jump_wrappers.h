@@ -2,7 +2,7 @@
 
 namespace titan::interpose {
 
-// By the constructor: the real functions, and how to read a jmp_buf.
+// Called in the constructor: finds the real functions and learns how to read a jmp_buf.
 void find_jump_functions();
 
 }  // namespace titan::interpose
