@@ -45,7 +45,7 @@ void change_graphs(Change change) {
 }  // namespace
 
 uint32_t ask_capture(Session& session, const void* stream) {
-    // To ask about the legacy stream while another one is captured is an error, and it is never captured itself.
+    // The legacy stream is never captured itself, and asking about it while another stream is captured is an error.
     int status = kCaptureStatusNone;
     Graphs::Capture capture{};
     if (is_legacy(stream) || !ask_driver(session, stream, status, capture)) {

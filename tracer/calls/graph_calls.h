@@ -1,12 +1,12 @@
-// What calls do to captures and graphs.
+// Effects of calls on captures and graphs.
 #pragma once
 
 #include "session.h"
 
 namespace titan::tracer {
 
-// Of the entries [first_ticket, last_ticket], those of `group` that were captured go into their captures: all under one
-// lock, so that groups of two threads do not mix in one list. cold.
+// Adds the captured entries of `group` among [first_ticket, last_ticket] to their captures, under one lock, so that
+// groups of two threads do not mix in one list. cold.
 [[gnu::cold]] void remember_captured(Session& session, uint64_t first_ticket, uint64_t last_ticket, uint64_t group);
 
 // The launch of `exec` on `stream` was captured: its calls are part of the capture. cold.

@@ -15,7 +15,7 @@ constexpr bool ends_communicator(format::OpKind kind) {
 // when there are too many communicators, and for a call that ends one, which waits for nobody.
 [[gnu::cold]] Communicator* learn_communicator(Session& session, const void* handle, format::OpKind kind, uint64_t now);
 
-// Before the real call: after a destroy NCCL may hand the same address out again at once.
+// note_lifecycle_entered comes before the real call: after a destroy, NCCL may reuse the address at once.
 [[gnu::cold]] void note_lifecycle_entered(Session& session, Communicator& communicator, format::OpKind kind,
                                           uint64_t now);
 [[gnu::cold]] void note_lifecycle_left(Communicator& communicator, format::OpKind kind, int result);

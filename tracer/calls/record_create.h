@@ -1,4 +1,4 @@
-// What follows when a communicator has been made. cold.
+// Records a communicator after its creation. cold.
 #pragma once
 
 #include "thread_state.h"

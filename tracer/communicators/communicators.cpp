@@ -167,10 +167,10 @@ Communicator* Communicators::free_row() {
 
 namespace {
 
-// Who closes it holds no lock.
+// Takes an atomic load: the thread that closes a communicator holds no lock.
 bool is_closed(format::CommunicatorRecord& record) { return load_field(record.closed_ticks) != 0; }
 
-// Where a communicator's counters lie in the heap; empty where it has none.
+// Location of a communicator's counters in the heap; empty if it has none.
 struct P2pBlock {
     uint64_t begin;
     uint64_t end;

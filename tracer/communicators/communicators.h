@@ -1,4 +1,4 @@
-// Which communicators this process is a member of: from NCCL's handle to an identity that all members agree on.
+// The communicators of this process: maps NCCL's handle to an identity that all members agree on.
 //
 // find() is hot and lock-free; everything else is cold and expects the caller to hold a ColdLock, except where noted.
 // What takes one itself and does not get it loses what it wanted to note.
@@ -21,11 +21,11 @@ struct Communicator {
     // p2p counters by peer: sent[size], received[size]. Null before the first send or receive, and where the heap is
     // full.
     std::atomic<uint64_t*> p2p;
-    uint32_t p2p_refused_at;  // how many had ever been closed when the heap was full, plus one
+    uint32_t p2p_refused_at;  // communicators ever closed when the heap was full, plus one
     const CommQueries* queries;
     std::atomic<bool> incomplete;  // size or rank must still be asked of NCCL
     uint16_t call_flags;           // format::CollectiveFlags of every call on it
-    // As the device's marks told at that look (GpuProgress::unfinished): since when calls of it were unfinished.
+    // Start of the oldest unfinished calls, as the device's marks showed at that look (GpuProgress::unfinished).
     std::atomic<uint32_t> unfinished_look;
     std::atomic<uint64_t> unfinished_since_ticks;
     std::atomic<void**> pending_result;  // where NCCL will store the handle, null once it is known
@@ -78,7 +78,7 @@ class Communicators {
 
     Communicator& at(uint32_t index) { return rows_[index]; }
 
-    // As readers of the ring see them. any-thread.
+    // Visits the records that readers of the ring see. any-thread.
     template <typename Visit>
     void each_record(Visit visit) const {
         const uint64_t used = std::atomic_ref(cursor_->head).load(std::memory_order_acquire);

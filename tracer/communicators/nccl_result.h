@@ -4,7 +4,7 @@
 namespace titan::tracer {
 
 inline constexpr int kSuccess = 0;
-inline constexpr int kInProgress = 7;  // of a non-blocking communicator: to be continued
+inline constexpr int kInProgress = 7;  // returned for a non-blocking communicator: not finished yet
 
 constexpr bool is_error(int result) { return result != kSuccess && result != kInProgress; }
 

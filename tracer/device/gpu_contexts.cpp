@@ -116,7 +116,8 @@ ContextRow* GpuContexts::reserve_row(void* context) {
     ContextRow* free = nullptr;
     const uint32_t count = count_.load(std::memory_order_relaxed);
     for (uint32_t i = 0; i < count; ++i) {
-        const void* const registering = rows_[i]->registering;  // before the context, as add() stores them
+        const void* const registering = rows_[i]->registering;  // read before the context, because add() stores them in
+                                                                // this order
         const void* const owner = rows_[i]->context;
         if (registering == context || owner == context) {
             return nullptr;
@@ -159,7 +160,7 @@ bool GpuContexts::has_ended(const EndingContexts& ending, const void* context, i
            driver_->primary_ctx_get_state(device, &flags, &active) != kCudaSuccess || active == 0;
 }
 
-// Without a lock, as it asks the driver: what one thread ends no other one uses.
+// Takes no lock, because it asks the driver. A context that one thread ends is not used by another.
 //
 // The device's other contexts are forgotten with its primary one: which is which is not known, and forgetting one costs
 // only its pooled events.

@@ -1,5 +1,5 @@
-// What the observation of the device keeps per CUDA context: pooled events, the launch marks' address there, and the
-// anchor that turns event times into ticks.
+// State per CUDA context for observing the device: pooled events, the address of the launch marks, and the anchor that
+// converts event times to ticks.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct ContextRow {
     std::atomic<uint32_t> tenancy;   // another one with each context, 0 while free
     int device;                      // -1 unknown
     char* marks;                     // the launch marks as mapped for this row, for good; null: not yet
-    uint64_t marks_address;          // of them on the device, 0 none
+    uint64_t marks_address;          // their address on the device, 0 none
     BoundedQueue<void*, 2 * kQueuedLaunches> events;
     EventAnchor anchor;
 };

@@ -17,8 +17,8 @@ using format::GpuProgressMethod;
 constexpr uint64_t kBusyPauseNs = 2'000'000;
 constexpr uint64_t kIdlePauseNs = 20'000'000;
 constexpr uint64_t kLastLookNs = 100'000'000;
-// How long an abort waits for calls that have only just begun: the end of a healthy job may overtake its last call. One
-// that is older than that hangs.
+// How long an abort waits for calls that have only just begun: at the end of a healthy job it may come before the last
+// call has finished. A call that is older hangs.
 constexpr uint64_t kEndingGraceNs = 100'000'000;
 constexpr uint64_t kHangingNs = 1'000'000'000;
 constexpr uint64_t kAnswerNs = 1'000'000'000;
@@ -47,7 +47,7 @@ void note_finished(Communicators& communicators, format::CollectiveEntry& entry)
 }  // namespace
 
 void GpuProgress::run() {
-    // For good: this thread's queries must never invalidate a capture that another thread has under way.
+    // Stays set: queries of this thread must never invalidate a capture of another thread.
     int mode = kCaptureModeRelaxed;
     recording_->driver.exchange_capture_mode(&mode);
     while (!stopping_.load(std::memory_order_acquire)) {
@@ -65,7 +65,7 @@ void GpuProgress::run() {
 }
 
 void GpuProgress::stop() {
-    constexpr int kMaxRounds = 50;  // of 2 ms: a thread that hangs in the driver must not keep the process
+    constexpr int kMaxRounds = 50;  // 2 ms each: a thread that hangs in the driver must not keep the process
     look_now(kLastLookNs);
     active_.store(false, std::memory_order_release);
     stopping_.store(true, std::memory_order_release);

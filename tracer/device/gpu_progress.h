@@ -1,5 +1,5 @@
-// How we learn how far a collective got on the device: a pair of marks on the stream around each launch, and a thread
-// of our own that reads them. A launch is one NCCL call, one NCCL group on one stream, or one graph launch.
+// Observes the progress of collectives on the device: a pair of marks on the stream around each launch, and a thread of
+// our own that reads them. A launch is one NCCL call, one NCCL group on one stream, or one graph launch.
 //
 // Methods (TITANTRACE_GPU_PROGRESS, see docs/architecture/device.md for the choice):
 //   writes   the stream itself writes the launch's number into the ring (LaunchMarks): nobody asks the driver anything,
@@ -109,7 +109,7 @@ class GpuProgress {
     std::atomic<bool> stopped_;
     std::atomic<uint32_t> asked_;   // looks; the thread sleeps on it
     std::atomic<uint32_t> looked_;  // up to which number they are done
-    std::atomic<uint32_t> holds_;   // that are not released yet
+    std::atomic<uint32_t> holds_;   // not released yet
     std::atomic<bool> silent_;      // the thread did not answer the last time
     std::atomic<uint64_t> launches_;
     std::atomic<uint64_t> oldest_ticket_plus_one_;

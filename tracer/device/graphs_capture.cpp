@@ -102,7 +102,7 @@ void Graphs::begin_capture(const void* stream, const void* into, const Capture& 
     add_stream(key, *open);
 }
 
-// By the driver's id; where one side has none, by the stream, and at last as the only one that it can be.
+// Matches by the driver's id; if either side has none, by the stream, or else as the only capture without an id.
 Graphs::OpenCapture* Graphs::find_capture(uintptr_t stream, const Capture& wanted) {
     OpenCapture* nameless = nullptr;
     uint32_t nameless_count = 0;
@@ -231,7 +231,7 @@ void Graphs::end_capture(Recording& recording, const void* stream, const void* g
     }
     if (before == &body_ && calls != nullptr) {
         count_loss(recording,
-                   format::Loss::kGraphsUntracked);  // how often a body runs, if at all, only the device knows
+                   format::Loss::kGraphsUntracked);  // only the device knows how often a body runs, if at all
     } else if (before != &body_ && calls != nullptr) {
         CapturedCalls* list = shared(before);
         append(recording, list, *calls, 0);

@@ -1,4 +1,4 @@
-// Which captures are under way, and which collectives each graph and each executable graph holds.
+// Tracks the open captures, and the collectives in each graph and each executable graph.
 //
 // Memory is bounded: kMaxCaptures captures at a time, about 7000 graphs and as many executable graphs *with
 // collectives*, and the arena of CapturedLists. What finds no room is counted (Loss::kGraphsUntracked) and its launches
@@ -31,7 +31,7 @@ class Graphs {
 
     // The rest expects a ColdLock.
     //
-    // What the driver says about a capture; id 0 and graph null where it cannot.
+    // The driver's answer about a capture; id 0 and graph null if it has none.
     struct Capture {
         uint64_t id;
         const void* graph;
@@ -59,12 +59,12 @@ class Graphs {
     struct OpenCapture {
         bool used;
         bool begin_seen;
-        uint32_t number;      // 0 before its first collective
+        uint32_t number;      // 0 until its first collective
         uint64_t id;          // the driver's, 0 unknown
         uintptr_t origin;     // key of the stream that it was begun on, 0 unknown
-        const void* graph;    // that it goes into, null unknown
+        const void* graph;    // the graph being built, null unknown
         const void* into;     // begun with an existing graph
-        uint64_t last_group;  // of the process
+        uint64_t last_group;  // newest group of the process
         CapturedCalls* calls;
     };
     struct CapturedStream {

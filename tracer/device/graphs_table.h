@@ -1,4 +1,4 @@
-// From a CUDA handle to what we know of it. find() is hot and lock-free, any-thread; changes expect a ColdLock.
+// Maps a CUDA handle to what we know of it. find() is hot and lock-free, any-thread; changes expect a ColdLock.
 //
 // A handle has two buckets of eight slots to lie in, so a miss costs the same whatever came and went before, and there
 // is nothing to clean up: jobs make and destroy graphs for as long as they run.
@@ -85,7 +85,7 @@ class HandleTable {
                  static_cast<uint32_t>(hash >> (64 - 2 * kBucketBits)) % kBuckets}};
     }
 
-    // In the emptier one of its buckets, so that both are rarely full before nearly all are.
+    // Chooses the emptier of the two buckets, so that both are rarely full before nearly all are.
     Slot* free_slot(const void* handle) {
         Slot* best = nullptr;
         uint32_t most_free = 0;

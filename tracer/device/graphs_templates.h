@@ -1,4 +1,4 @@
-// What CUDA graphs hold of NCCL's calls: lists that graphs and executable graphs share.
+// Templates of the NCCL calls in CUDA graphs: lists that graphs and executable graphs share.
 //
 // A list that several share never changes: who appends to it gets a copy. Everything here expects a ColdLock, except
 // that an executable graph's list is read without one: its memory is never unmapped and its capacity never changes, so
@@ -22,7 +22,7 @@ struct CapturedCall {
     uint64_t node;         // child graph node that it came with, 0 none, kUnknownNode
     uint32_t group;        // n-th NCCL group of the list from 1, 0 outside groups
     uint16_t group_index;  // its largest value where it is more
-    uint16_t stack;        // as of the entry: call sites have no more rows than that
+    uint16_t stack;        // as in the entry; call sites have no more rows than fit
     uint32_t capture;      // number of the capture
     int32_t peer;
     uint16_t communicator;  // row, kNoCommunicator unknown

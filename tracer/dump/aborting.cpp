@@ -11,7 +11,7 @@
 namespace titan::tracer {
 namespace {
 
-constexpr size_t kMostFrames = 8;  // of libc between the signal and abort()
+constexpr size_t kMostFrames = 8;  // libc's frames between the signal and abort()
 
 constinit Module libc{};
 constinit uint64_t abort_begin = 0;

@@ -1,5 +1,5 @@
-// Whether a SIGABRT comes from abort(), which ends the process when the program's handler has returned, or from
-// raise(), which the program may survive. Both are sent by the thread to itself.
+// Tells a SIGABRT of abort(), which ends the process once the program's handler has returned, from one of raise(),
+// which the program may survive. In both cases the thread sends it to itself.
 #pragma once
 
 #include <signal.h>
@@ -9,8 +9,8 @@ namespace titan::tracer {
 // cold. Before the first question.
 void find_abort();
 
-// By the frames that the signal interrupted, which must stand. False where memory may not be read by system call.
-// signal-safe.
+// Decides by the frames that the signal interrupted; they must not have been left. False if memory may not be read by
+// system call. signal-safe.
 bool is_sent_by_abort(const siginfo_t* info, const void* context);
 
 }  // namespace titan::tracer

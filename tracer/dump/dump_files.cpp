@@ -34,8 +34,8 @@ Fd create_in(int dir, const char* name) {
     return Fd(openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
 }
 
-// For whoever finds these files. Only the process that makes the directory writes it: the others ask nothing of the
-// file system.
+// A README for people who find these files. Only the process that creates the directory writes it, so that the others
+// need not ask the file system.
 void leave_readme(int run_dir) {
     const Fd file = create_in(run_dir, format::kReadmeName);
     constexpr ssize_t kBytes = sizeof(kReadme) - 1;

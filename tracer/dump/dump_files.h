@@ -1,4 +1,4 @@
-// Where a dump goes and how its file comes to its name: never half written, never over another, the last N kept. cold.
+// The directory and the name of a dump file: never half written, never over another, the last N kept. cold.
 #pragma once
 
 #include <limits.h>
@@ -46,18 +46,18 @@ class DumpFile {
     DumpFile(const DumpFile&) = delete;
     DumpFile& operator=(const DumpFile&) = delete;
 
-    // Below `base` (an absolute path of the user's). False, with errno.
+    // Opens a file below `base`, the user's absolute path. False, with errno.
     bool open_in(const char* base, const DumpOwner& owner);
-    // Below a private directory of `temporary`: the way out when the first is full or read-only.
+    // Opens a file in a private directory below `temporary`, for when the first directory is full or read-only.
     bool open_fallback(const char* temporary, const DumpOwner& owner);
 
     bool write(const void* bytes, size_t size_bytes);
-    int error_number() const { return error_number_; }  // of the write that failed
+    int error_number() const { return error_number_; }  // errno of the failed write
 
     // Gives the file its final name, with the first free number from `first_number` on, and removes this owner's files
     // that are more than `keep` numbers older and not among `evidence`. False, with errno.
     bool commit(uint64_t first_number, uint32_t keep, const EvidenceNumbers& evidence);
-    // After commit: this owner's file with that number goes.
+    // Removes this owner's file with that number. Only after commit.
     bool remove(uint64_t number);
 
     // The number after the highest that this owner has in the directory. Lists it, and it holds names of all ranks: for
@@ -65,7 +65,7 @@ class DumpFile {
     uint64_t next_number();
 
     uint64_t number() const { return number_; }
-    const char* path() const { return path_; }  // after commit
+    const char* path() const { return path_; }  // valid after commit
 
   private:
     bool open_at(Fd base, const char* base_path, const DumpOwner& owner);

@@ -20,11 +20,11 @@ struct DumpMeta {
     int32_t requested_by_rank;
     uint64_t realtime_ns;
     uint64_t ticks;
-    int32_t saved_by_rank;  // of a dump in a gone process's name; -1 its own
+    int32_t saved_by_rank;  // rank that dumped for a process that is gone; -1 the process itself
     bool process_alive;
     const char* environment;  // JSON object, "{}" where it is not known
     ProcessorUse processors{};
-    const char* halt = "";  // what keeps the process from running, "": nothing
+    const char* halt = "";  // reason why the process does not run, "" none
 };
 
 // Bytes of JSON written to `out`.

@@ -38,11 +38,11 @@ struct DumpMemory {
     size_t workspace_bytes;
     char* meta;
     char* environment;
-    std::span<const char> stacks;  // of the snapshot
+    std::span<const char> stacks;  // stacks of the snapshot
     uint64_t snapshot_realtime_ns;
     uint64_t snapshot_ticks;
     uint64_t next_number;
-    EvidenceNumbers evidence;  // of this process's own dumps
+    EvidenceNumbers evidence;  // dumps of this process
     char temporary[PATH_MAX];  // TMPDIR
 };
 constinit DumpMemory memory{};
@@ -73,14 +73,14 @@ void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner
              detail, why);
 }
 
-// From which number on a file is free, as far as is known without listing the directory, which holds names of all
-// ranks; and the numbers that stay.
+// The first number that is free as far as we know without listing the directory, which holds files of all ranks; and
+// the numbers of dumps to keep.
 struct Numbers {
     uint64_t first;
     const EvidenceNumbers& evidence;
 };
 
-// In the directory for dumps, or else in the fallback: the file that was written, null where neither could be.
+// Writes to the dump directory, or else to the fallback. Returns the file that was written, null if neither could be.
 DumpFile* write_somewhere(const Config& config, DumpContent& content, const DumpOwner& owner, const Numbers& numbers,
                           DumpFile& file, DumpFile& fallback) {
     const DumpRoom room{memory.workspace, memory.workspace_bytes, memory.meta};

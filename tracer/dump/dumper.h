@@ -13,13 +13,13 @@
 
 namespace titan::tracer {
 
-// Why and for whom. `detail` is one sentence for people.
+// Reason and requester of a dump. `detail` is one sentence for people.
 struct DumpOrder {
     format::DumpReason reason;
     int32_t requested_by_rank;
     const char* detail;
-    bool is_evidence;  // of a hang, a crash or an end, on whichever rank
-    bool keeps_rings;  // of this node, when all have ended in order
+    bool is_evidence;  // shows a hang, a crash or an end, on whichever rank
+    bool keeps_rings;  // rings of this node stay after all have ended in order
 };
 
 // Maps the memory and remembers the environment, which is not safe to walk once the program runs on.

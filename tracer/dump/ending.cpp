@@ -54,7 +54,7 @@ void note_quick_exit(int status) { quick_exit_status.store(status, std::memory_o
 
 void note_exit(format::RingHeader& header, int status) {
     if (status >= 0) {
-        header.exit_status_next = (status & 0xff) + 1;  // what a parent gets to see
+        header.exit_status_next = (status & 0xff) + 1;  // the part that a parent sees
     }
     header.exit_ticks = now_ticks();
 }

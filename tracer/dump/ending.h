@@ -1,5 +1,5 @@
-// How the process ends, written into the ring's header: the signal that asked it to, and the status that it left with.
-// Who ended first, and who was only ended by a launcher that cleans up, is told by this.
+// Records in the ring's header how the process ends: the signal that asked it to, and its exit status. They tell the
+// rank that ended first from those that a launcher ended while cleaning up.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ void note_end_signal(format::RingHeader& header, int number, int32_t sender);
 // Such a request came within the last minute: the process ends because of it.
 bool is_asked_to_end(const format::RingHeader& header);
 
-// Of a program that calls exit() or quick_exit(); _exit() hands its status over itself. Once per process.
+// Learns the status of a program that calls exit() or quick_exit(); _exit() passes its status itself. Once per process.
 void watch_exit_status();
 void note_exit(format::RingHeader& header, int status);
 // The program left by itself, with a status other than 0.

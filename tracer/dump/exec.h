@@ -5,8 +5,8 @@
 
 namespace titan::tracer {
 
-// Of a process that lives: its memory is another program's, although its end was not told. Looks only at one that is
-// silent. cold.
+// True if a process lives, but its memory belongs to another program now: it called exec without telling us. Looks only
+// at silent processes. cold.
 bool was_replaced(const JobProcess& process);
 
 }  // namespace titan::tracer

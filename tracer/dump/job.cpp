@@ -89,7 +89,7 @@ JobProcess* free_place(JobSegment& segment) {
             oldest = &process;
         }
     }
-    // Who left in order had nothing to say; a job that goes on for weeks must not keep its ring.
+    // A process that left in order has nothing more to show, and a job that runs for weeks must not keep its ring.
     if (oldest != nullptr && oldest->state.load(std::memory_order_relaxed) == JobState::kExited) {
         remove_ring_at(oldest->ring_path);
     }
@@ -129,7 +129,7 @@ bool enter_process(JobSegment& segment, const Identity& identity, const RingFile
     return true;
 }
 
-// Of those that are counted(process, state).
+// Counts the processes for which counted(process, state) is true.
 template <typename Counted>
 uint32_t count_places(Counted counted) {
     const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);

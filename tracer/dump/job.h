@@ -47,7 +47,7 @@ inline constexpr uint64_t kNoRemoteRequest = 1;
 bool first_to_ask_others();
 inline constexpr uint64_t kAskOthersPauseMs = 5000;
 
-uint32_t ranks_here();  // that ever joined on this node, at least 1
+uint32_t ranks_here();  // ranks that ever joined on this node, at least 1
 
 // The rings of this node stay when all have ended in order.
 void note_dump_written();
@@ -74,10 +74,11 @@ void note_last_dump();
 // still be news to others.
 void note_dump_at_end();
 
-// After a clean end: when all processes of the job on this node left in order and none dumped, rings and segment go.
+// Called after a clean end: once all processes of the job on this node have left in order and none has dumped, removes
+// rings and segment.
 void leave_job();
 
-// For tests: as if this process had never joined.
+// For tests: forgets that this process ever joined.
 void forget_job();
 
 }  // namespace titan::tracer

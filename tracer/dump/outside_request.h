@@ -11,7 +11,7 @@
 
 namespace titan::tracer {
 
-// From now on requests are answered; what lies there is none.
+// Starts answering requests; whatever is in the header already does not count as one.
 void start_answering(format::RingHeader& header);
 
 // True once per request: the word changed.

@@ -25,7 +25,7 @@ bool start_remote(Session& session);
 // Tells the other nodes, soon. Only the newest untold request counts. signal-safe.
 void ask_other_nodes(const JobRequest& request);
 
-// Whether this process does the looking; the watch thread renews this each second.
+// Makes this process the one that looks for remote requests, or not; the watch thread calls it each second.
 void set_remote_polling(bool polling);
 
 // The file's text, both ways; parse refuses whatever write cannot have made.

@@ -25,10 +25,10 @@ struct RequestPlace {
 constexpr DumpReason kByGravity[] = {DumpReason::kCrash,   DumpReason::kAbort,  DumpReason::kTimeout,
                                      DumpReason::kEnd,     DumpReason::kSignal, DumpReason::kApi,
                                      DumpReason::kRequest, DumpReason::kExit,   DumpReason::kPeer};
-constinit RequestPlace places[16]{};  // by number of the reason
+constinit RequestPlace places[16]{};  // indexed by reason
 constinit std::atomic<uint32_t> asked{0};
 constinit std::atomic<uint32_t> copied{0};
-constinit std::atomic<uint64_t> silent_at_plus_one{0};  // where `copied` stood when somebody had waited for it in vain
+constinit std::atomic<uint64_t> silent_at_plus_one{0};  // value of `copied` when somebody had waited for it in vain
 constinit std::atomic<uint32_t> completed{0};
 constinit std::atomic<uint32_t> written{0};  // completed with a file to show for it
 
@@ -106,7 +106,7 @@ void mark_late(uint32_t covered) {
     mark_complete(covered, written.load(std::memory_order_relaxed) == completed.load(std::memory_order_relaxed));
 }
 
-// Whoever aborts ten communicators waits once for a thread that does not answer.
+// If the thread does not answer, a process that aborts ten communicators waits only once.
 bool await_snapshot(uint64_t timeout_ns) {
     const uint64_t at_plus_one = uint64_t{copied.load(std::memory_order_acquire)} + 1;
     const bool is_silent = silent_at_plus_one.load(std::memory_order_relaxed) == at_plus_one;

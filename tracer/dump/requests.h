@@ -1,7 +1,7 @@
 // The requests for a dump that wait inside this process: one place per reason, filled from signal handlers.
 //
-// Who asks takes a number; the watch thread publishes up to which number it has copied the ring and finished the dump,
-// on words that waiters sleep on. signal-safe, any-thread.
+// Each requester takes a number. The watch thread publishes the highest number for which it has copied the ring and
+// finished the dump, in words that waiters sleep on. signal-safe, any-thread.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace titan::tracer {
 
 struct PendingDump {
     format::DumpReason reason;  // the gravest of those that wait
-    int32_t rank;               // that asked, -1 this one
-    format::DumpReason cause;   // of a peer: its reason
+    int32_t rank;               // rank that asked, -1 this one
+    format::DumpReason cause;   // reason of the peer's dump
     char detail[192];
 };
 
@@ -27,7 +27,7 @@ enum class Requests { kNone, kTaken, kLate };
 Requests take_requests(PendingDump& pending, uint32_t& covered);
 void mark_snapshot(uint32_t covered);
 void mark_complete(uint32_t covered, bool has_file);
-void mark_late(uint32_t covered);  // as complete, as those taken last
+void mark_late(uint32_t covered);  // like mark_complete, with the same result as those taken last
 
 // Returns at once where somebody has waited in vain before and nothing was copied since.
 bool await_snapshot(uint64_t timeout_ns);

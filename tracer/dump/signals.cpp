@@ -74,7 +74,7 @@ const char* name_or_signal(int number) {
     return name != nullptr ? name : "signal";
 }
 
-// Whatever the flags say: the kernel looks at the address alone.
+// Ignores the flags: the kernel looks at the address alone.
 bool has_handler(const struct sigaction& action) {
     return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
 }
@@ -141,7 +141,7 @@ bool is_ours(const struct sigaction& action) {
     return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == handle;
 }
 
-// What is ignored interrupts no system call, and stays ignored in programs that this one executes: handlers do not.
+// Unlike a handler, an ignored signal interrupts no system call, and stays ignored in programs that this one executes.
 bool is_ignored(const struct sigaction& program) { return program.sa_handler == SIG_IGN; }
 
 void report_ignored(int number, const struct sigaction& program) {
@@ -202,7 +202,7 @@ void call_program(Delivered& signal, const struct sigaction& program) {
     } else {
         program.sa_handler(signal.number);
     }
-    signal.error = errno;  // what the handler made of it
+    signal.error = errno;  // as the handler left it
 }
 
 void dump_crash(int number, const siginfo_t* info) {

@@ -39,7 +39,7 @@ constexpr uint64_t kShortestTickNs = 50'000'000;
 constexpr uint64_t kJoinNs = 5'000'000'000;
 constexpr uint64_t kJoinOnPurposeNs = 2'000'000'000;
 constexpr uint64_t kExitWaitNs = 5'000'000'000;
-constexpr uint64_t kLookNs = 20'000'000;  // for the entries to tell what the device's marks do; a driver may hang
+constexpr uint64_t kLookNs = 20'000'000;  // to bring the entries up to the device's marks; a driver may hang
 
 // A program that handles the dump signal itself may have a use of its own for it, as a wake-up: nobody asks for dumps
 // so often, and for so long.
@@ -47,7 +47,7 @@ constexpr uint64_t kBetweenSignalsNs = 10'000'000'000;
 constexpr uint64_t kSignalsOverNs = 60'000'000'000;
 constexpr uint32_t kSignalDumps = 3;
 struct SignalHistory {
-    uint64_t last_ns;  // that a signal came, 0 none yet
+    uint64_t last_ns;  // time of the last signal, 0 none yet
     uint32_t dumps;    // since there was none for a minute
 };
 
@@ -55,7 +55,7 @@ struct SignalHistory {
 // where it stood still before: nothing was called, or something did not finish, for this part of the timeout.
 constexpr uint64_t kStandstillParts = 30;
 constexpr uint64_t kStandstillNs = 10'000'000'000;
-// Who was told to end counts as dead when the others are not told to, in this time.
+// A process that was told to end counts as dead if no other is told to end within this time.
 constexpr uint64_t kAskedTogetherNs = 5'000'000'000;
 
 // A dump that is copied and not yet written: this node's turn has not come.
@@ -109,7 +109,7 @@ bool is_programs_own_signal() {
     return false;
 }
 
-// What no dump for another reason may push out.
+// Dumps that rotation never deletes to make room for others.
 bool is_evidence(DumpReason reason) {
     return reason == DumpReason::kCrash || reason == DumpReason::kAbort || reason == DumpReason::kTimeout ||
            reason == DumpReason::kEnd;
@@ -123,8 +123,8 @@ bool crashed_itself(const Session& session) {
            format::ProcessState::kCrashed;
 }
 
-// What a dump for this reason has in common with the last one. A call that hangs hung already at a dump that is younger
-// than the timeout; in an older one it cannot be seen.
+// A dump for this reason that comes this soon after the last one joins it. A hang that is reported now was already
+// visible in a dump younger than the timeout, but not in an older one.
 uint64_t join_ns(const Session& session, DumpReason reason) {
     if (on_purpose(reason)) {
         return kJoinOnPurposeNs;
@@ -185,10 +185,10 @@ bool is_worth_a_dump(const Session& session) {
            has_anyone_died();
 }
 
-// Who else is to dump, too.
+// Processes that must dump, too.
 enum class Notify { kNobody, kOtherNodes, kAll };
 
-// Whoever ends one rank by a signal ends the others, too; of a failure the others must learn.
+// Whoever ends one rank by a signal ends the others, too; but others must be told of a failure.
 Notify whom_to_notify(const Session& session, DumpReason reason) {
     const bool own_affair = reason == DumpReason::kPeer || reason == DumpReason::kExit ||
                             (reason == DumpReason::kEnd && is_asked_to_end(*session.ring_file.header));
@@ -309,7 +309,7 @@ Answer answer_to(const Session& session, PendingDump& pending) {
     if (pending.reason != DumpReason::kEnd || is_worth_a_dump(session)) {
         return Answer::kDump;
     }
-    pending.reason = pending.cause = DumpReason::kExit;  // that may be asked for, too
+    pending.reason = pending.cause = DumpReason::kExit;  // the user may ask for dumps at exit, too
     const bool exited = std::atomic_ref(session.ring_file.header->state).load() == format::ProcessState::kExited;
     return exited && (session.config.dump_on & dump_bit(DumpReason::kExit)) != 0 ? Answer::kDump : Answer::kNothing;
 }

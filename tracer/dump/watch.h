@@ -12,7 +12,7 @@ namespace titan::tracer {
 
 struct Session;
 
-// What the rooms above have the thread do at each tick; true where they want it again in kSoonNs.
+// Work that the rooms above have the thread do at each tick; returns true to be called again in kSoonNs.
 using TickWork = bool (*)(Session& session, uint64_t now_ns);
 inline constexpr uint64_t kSoonNs = 250'000'000;
 
@@ -22,7 +22,7 @@ bool start_watch(TickWork work);
 // Asks for a dump, if TITANTRACE_DUMP_ON lists the reason; titan_dump() and peers are always heard. One request per
 // reason waits at a time, later ones join it; of several reasons the gravest names the dump. any-thread, signal-safe.
 void request_dump(format::DumpReason reason, const char* detail);
-void request_peer_dump(const JobRequest& request);  // of another rank, for a process without a job segment
+void request_peer_dump(const JobRequest& request);  // from another rank, for a process without a job segment
 
 // Waits until the requests made before are answered: by a finished dump, or by a copy of the ring in memory. False on
 // timeout, at once on the watch thread itself. any-thread, signal-safe.

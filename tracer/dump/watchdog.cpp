@@ -51,7 +51,7 @@ bool find_stuck(Session& session, WatchdogState& state, char* detail, size_t cap
     const uint64_t now = now_ticks();
     // A dump that was made because of a hang shows everything that hung then; the next call that hangs is news.
     auto stuck_ns = [&](uint64_t entered_ticks) {
-        // Before the session: from a thread that is shown another counter than ours.
+        // A call from before the session comes from a thread that is shown another counter than ours.
         return entered_ticks < header.first_anchor.ticks || entered_ticks >= now ||
                        entered_ticks <= state.documented_ticks
                    ? uint64_t{0}

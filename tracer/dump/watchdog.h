@@ -10,9 +10,9 @@
 namespace titan::tracer {
 
 struct WatchdogState {
-    uint64_t reported_ticket_plus_one;     // of the collective that was reported last
-    uint64_t documented_ticks;             // what was entered before this moment is in a dump as stuck already
-    uint64_t reported_entered_ticks[512];  // by row of the threads table
+    uint64_t reported_ticket_plus_one;     // collective that was reported last
+    uint64_t documented_ticks;             // a dump shows calls entered before this moment as stuck already
+    uint64_t reported_entered_ticks[512];  // indexed by row of the threads table
 };
 
 // True with a sentence when something is stuck that was not reported yet. Each stuck call is reported once.

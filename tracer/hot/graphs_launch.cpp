@@ -50,7 +50,7 @@ uint64_t next_sequence(Session& session, Communicator* communicator, const Captu
     return take_other_sequence(session, *communicator, captured.kind, traits_of(captured.kind), captured.peer);
 }
 
-// What all entries of one launch have in common.
+// Values that all entries of one launch share.
 struct Replay {
     uint64_t stream;
     uint64_t first_group;
@@ -104,7 +104,7 @@ Place place_in(const Communicator* communicator) {
     entry.result = -1;
     entry.color = 0;
     entry.launch = replay.launch;
-    memset(&entry.replay, 0, sizeof(entry) - offsetof(CollectiveEntry, replay));  // to the end, as in any entry
+    memset(&entry.replay, 0, sizeof(entry) - offsetof(CollectiveEntry, replay));  // clears the rest, as in any entry
     entry.replay = replay.number;
     entry.graph = captured.capture;
 }
@@ -116,7 +116,7 @@ uint64_t expand(Session& session, const CapturedCalls& list, uint32_t count, con
     const uint64_t first = ring.claim_many(count);
     const CapturedCall* const calls = list.calls();
     uint32_t i = 0;
-    // Of a graph with more calls than the ring has slots, the last ones stay; the others count all the same.
+    // If a graph has more calls than the ring has slots, only the last ones get entries; the others still count.
     for (; count - i > ring.slots(); ++i) {
         next_sequence(session, communicator_of(session, calls[i]), calls[i]);
     }

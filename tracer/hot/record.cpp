@@ -31,7 +31,7 @@ Communicator* communicator_of(Session& session, const CallArgs& args, uint64_t n
     return communicator != nullptr ? communicator : learn_communicator(session, args.comm, args.kind, now);
 }
 
-// Whose call it is. A captured one takes no number: it does not run now.
+// Fills in the communicator. A captured call takes no number: it does not run now.
 void fill_communicator(CollectiveEntry& entry, Session& session, Communicator& communicator, const CallArgs& args,
                        uint8_t traits, bool captured) {
     const format::CommunicatorRecord& record = *communicator.record;
@@ -115,7 +115,7 @@ void fill_uncommon(const Call& call, Thread& thread, CollectiveEntry& entry, uin
     entry.result = -1;
     entry.color = 0;
     memset(&entry.launch, 0,
-           sizeof(entry) - offsetof(CollectiveEntry, launch));  // to the end: nothing of it is known yet
+           sizeof(entry) - offsetof(CollectiveEntry, launch));  // clears the rest: nothing is known yet
     if (((call.traits & (kObserved | kCapturedCall)) | thread.group_depth) != 0) {
         fill_uncommon(call, thread, entry, capture);
     }
@@ -137,7 +137,7 @@ void set_state_on_return(CollectiveEntry& entry, const Call& call, int result) {
     }
 }
 
-// In a group, captured, observed on the device, or about the communicator's own life.
+// Returns from calls in a group, captured, observed on the device, or about the communicator's own life.
 [[gnu::noinline]] void leave_uncommon(Thread& thread, CollectiveEntry& entry, Call& call, int result, uint64_t now) {
     Session& session = *thread.session;
     if ((call.traits & kLifecycle) != 0 && call.communicator != nullptr) {
@@ -162,8 +162,7 @@ void set_state_on_return(CollectiveEntry& entry, const Call& call, int result) {
     }
 }
 
-// On a device whose progress is observed, or while something is being captured: the mark before the launch, or the
-// number of the capture.
+// Puts the mark before the launch if the device is observed, or returns the number of the capture if there is one.
 [[gnu::noinline]] uint32_t begin_on_device(Call& call, Session& session, const CallArgs& args, bool grouped) {
     const uint32_t capture = args.observe ? capture_of(session, args.stream) : kNotCaptured;
     if (capture != kNotCaptured) {
@@ -195,7 +194,7 @@ void set_state_on_return(CollectiveEntry& entry, const Call& call, int result) {
 }  // namespace
 
 bool enter_call(Call& call, uint16_t api, const CallArgs& args, uint8_t traits) {
-    // Whoever ends a communicator that nobody has recorded has nothing to start a session for.
+    // Ending a communicator that nobody has recorded is no reason to start a session.
     Thread* const thread = outermost_thread((traits & kLifecycle) != 0 ? MayStart::kNever : MayStart::kAlways);
     if (thread == nullptr) {
         return false;

@@ -22,8 +22,8 @@ bool leave_cuda_call(Session& session, const Thread& thread, uint64_t ticket, ui
     return true;
 }
 
-// Whether they were launched before, nobody knows: they count as handed to the device, and what the device shows of
-// them says more.
+// Nobody knows whether these calls were launched before. They count as handed to the device, and the device's marks
+// show more.
 void leave_collectives(Session& session, const Thread& thread, uint64_t first, uint64_t now) {
     for (uint64_t ticket = first; ticket < session.collectives.head(); ++ticket) {
         format::CollectiveEntry* const entry = session.collectives.find(ticket);

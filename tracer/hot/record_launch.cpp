@@ -28,7 +28,7 @@ void for_each_launched(Session& session, const Launch& launch, const LaunchedCal
 
 void end_launch(Session& session, const Launch& launch, const LaunchedCalls& calls, CallState from, int result,
                 uint64_t now) {
-    // In progress: the launch has yet to come, from another thread; a mark made now would be ahead of it.
+    // kInProgress: another thread will launch it later, so that a mark made now would come too early.
     const bool watch = result == kSuccess && launch.number_plus_one != 0;
     const CallState next = is_error(result) ? CallState::kFailed : watch ? CallState::kPending : CallState::kEnqueued;
     for_each_launched(session, launch, calls, from, [&](CollectiveEntry& entry) {

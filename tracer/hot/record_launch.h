@@ -1,5 +1,5 @@
-// What launching does to the entries of the collectives that are launched: one call, a group's calls on one stream, or
-// the calls of a graph. hot.
+// Effects of a launch on the entries of its collectives: one call, a group's calls on one stream, or the calls of a
+// graph. hot.
 #pragma once
 
 #include "session.h"

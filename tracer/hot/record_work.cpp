@@ -74,8 +74,8 @@ uint64_t write_entry(Session& session, const Work& work, uint64_t now) {
     return ticket;
 }
 
-// As mark_outside, but not the thread's newest finished call: launches come by the thousand, and their own ring has
-// them.
+// As mark_outside, but without naming the thread's newest finished call: launches come by the thousand, and have a ring
+// of their own.
 void mark_launched(Thread& thread) {
     format::ThreadRecord& record = *thread.record;
     std::atomic_ref(record.entered_ticks).store(0, std::memory_order_release);
@@ -139,7 +139,7 @@ template <bool kIsKernel>
         return enter_unusual<kIsKernel>(stream, object, api, amount, kind);
     }
     go_inside_here(*thread);
-    // What is known first, the clock last: it takes two registers.
+    // Fill the known fields first; reading the clock needs two registers.
     const uint64_t ticket = session->stream_work.claim();
     format::StreamWorkEntry& entry = session->stream_work.begin(ticket);
     fill(entry, {api_name, name, thread->tid, stream, object, amount, kind, 0});

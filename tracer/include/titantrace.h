@@ -21,9 +21,9 @@
 extern "C" {
 #endif
 
-/* In the tracer these are the functions. Elsewhere `titan_x` is an inline function that calls the tracer's, which is a
- * weak symbol: null when no tracer is in the process. Where a compiler does not inline it (-O0), the function has a
- * symbol of its own: were that titan_x, too, it would call itself. */
+/* The tracer itself defines these functions. Elsewhere `titan_x` is an inline function that calls the tracer's, a weak
+ * symbol that is null when no tracer is in the process. If the compiler does not inline it (-O0), it gets a symbol of
+ * another name, because a function with the symbol titan_x would call itself. */
 #if defined(TITAN_IN_TRACER)
 #define TITAN_DECLARE(type, name, params) __attribute__((visibility("default"))) type name params;
 #define TITAN_MARKER(name, params, call) TITAN_DECLARE(void, name, params)

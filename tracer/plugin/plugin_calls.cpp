@@ -17,7 +17,7 @@ using format::OpKind;
 constexpr uint64_t kSearchEntries = 512;
 constexpr int kGroupDepthOfOneCall = 1;
 
-// What the calling thread has open that no wrapper stands in front of.
+// Open calls of the calling thread that no wrapper sees.
 struct OpenCalls {
     Thread* thread;  // the one that `call` and `end` belong to
     uint64_t groups;
@@ -157,7 +157,7 @@ CollectiveEntry* mark_from_plugin(Session& session, uint64_t ticket) {
     return entry;
 }
 
-// For versions that tell of a call only when it is launched: where it runs is not told, so nothing is put on a stream.
+// For NCCL versions that report a call only when it is launched: they do not name the stream, so no mark is put on it.
 CollectiveEntry* record_launched(Thread& thread, PluginContext& context, const PluginCall& call, uint64_t& ticket) {
     Session& session = *thread.session;
     if (own_communicator(session, context, call) == nullptr) {

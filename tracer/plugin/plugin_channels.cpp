@@ -1,4 +1,5 @@
-// What NCCL's proxy threads tell of single channels: a channel's kernel, and the steps that a proxy makes for it. hot.
+// Reports of NCCL's proxy threads about single channels: a channel's kernel, and the steps that a proxy makes for it.
+// hot.
 #include "plugin_channels.h"
 
 #include "base/clock.h"
@@ -17,10 +18,10 @@ using format::CollectiveEntry;
 // Steps of one proxy that NCCL has under way at a time (NCCL_STEPS).
 constexpr uint32_t kStepsInFlight = 8;
 constexpr unsigned kStepBits = 8;
-constexpr uint32_t kFollowed = 4096;  // at least as many as there are slots for channels
+constexpr uint32_t kFollowed = 4096;  // no fewer than slots for channels
 
-// What a proxy's oldest unfinished step waits for is what the proxy waits for; the steps behind it wait for their turn.
-// Written by the proxy's own thread.
+// A proxy waits for whatever its oldest unfinished step waits for; later steps wait for their turn. Written by the
+// proxy's own thread.
 struct Steps {
     std::atomic<uint64_t> states;  // one byte per step under way: ChannelState
     std::atomic<uint32_t> oldest;
@@ -169,7 +170,7 @@ void stop_step(Session& session, uint64_t value) {
     show_oldest(*channel, steps);
 }
 
-// Before v4 a proxy told how many steps were through, and its steps were told only on request.
+// Versions before v4 reported how many steps a proxy had finished, and single steps only on request.
 void proxy_state(Session& session, uint64_t ticket, int state, uint64_t value) {
     if (state != kProxySendDone && state != kProxyRecvDone) {
         return;

@@ -1,11 +1,11 @@
-// Between plugin_calls.cpp and plugin_channels.cpp, which takes the states and the ends of all kinds of events.
+// Shared by plugin_calls.cpp and plugin_channels.cpp, which handles the states and the ends of all kinds of events.
 #pragma once
 
 #include "tracer/plugin.h"
 
 namespace titan::tracer {
 
-// Of ncclProfilerEventState_t; its numbers have stayed since the first version.
+// Values of ncclProfilerEventState_t; they have not changed since the first version.
 inline constexpr int kProxySendDone = 3;
 inline constexpr int kProxyRecvDone = 7;
 inline constexpr int kStepSendGpuWait = 8;

@@ -11,7 +11,7 @@ namespace {
 
 using format::CommState;
 
-constexpr uint32_t kContexts = 1024;  // as many as there are rows for communicators
+constexpr uint32_t kContexts = 1024;  // one for each row for communicators
 constexpr unsigned kIndexBits = 10;
 static_assert(kContexts == 1u << kIndexBits);
 
@@ -118,7 +118,7 @@ bool may_be_a_known_one(Session& session, const PluginContext& context) {
 PluginContext* take_context(Session& session, const PluginComm& facts) {
     for (PluginContext& context : contexts) {
         if (in_use(context, session)) {
-            continue;  // in use by a session that a forked child inherited: free
+            continue;  // a session that a forked child inherited does not count
         }
         context.session.store(&session, std::memory_order_relaxed);
         context.communicator.store(nullptr, std::memory_order_relaxed);

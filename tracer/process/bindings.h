@@ -1,4 +1,4 @@
-// What only interpose/ can do for us, through the functions that the library's constructor set. cold.
+// Functions that only interpose/ can provide; the library's constructor sets them. cold.
 #pragma once
 
 #include "tracer/record.h"

@@ -1,4 +1,4 @@
-// What readers of a ring convert ticks by.
+// Anchors by which readers of a ring convert ticks.
 #pragma once
 
 #include "base/clock.h"

@@ -6,10 +6,10 @@ namespace titan::tracer {
 
 // A lock for the cold side: communicators that come and go, captures, graphs.
 //
-// Who holds it calls nothing that may block (the driver, NCCL, the loader, files; tests/guest/test_blocked_driver.py)
-// and is not interrupted, so others wait microseconds. Should the holder be stopped all the same (by a debugger), or be
-// the same thread (in the handler of a fault), then whoever waits goes without: `if (!lock)`, and what it wanted to
-// record is lost. A forked child finds it free.
+// The holder calls nothing that may block (the driver, NCCL, the loader, files; tests/guest/test_blocked_driver.py) and
+// is not interrupted, so others wait microseconds. If the holder is stopped all the same (by a debugger), or is the
+// same thread (in the handler of a fault), waiting threads go on without the lock: `if (!lock)`, and lose what they
+// wanted to record. A forked child finds it free.
 class [[nodiscard]] ColdLock {
   public:
     enum class Wait { kShort, kNone };

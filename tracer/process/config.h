@@ -15,7 +15,7 @@ using RankList = char[256];
 
 enum class CudaMode : uint8_t { kInterpose, kCupti, kOff };
 struct StackSetting {
-    bool dump;           // of all threads, when a dump is made
+    bool dump;           // stacks of all threads, with each dump
     uint8_t call_sites;  // format::CallSiteKinds of each NCCL call
 };
 enum class NcclPluginMode : uint8_t { kAuto, kProgress, kOff };
@@ -35,7 +35,7 @@ struct Config {
     int dump_signal;          // 0 off
     uint32_t dump_on;         // bits by dump_bit()
     uint32_t keep;            // dumps per rank, at least 1
-    uint32_t rings_mib;       // that rings of dead processes may take
+    uint32_t rings_mib;       // limit for rings of dead processes
     uint32_t rings_days;
     uint32_t collectives;  // ring slots, powers of two
     uint32_t cuda_calls;

@@ -1,4 +1,4 @@
-// What a forked child must find empty.
+// State that must be empty in a forked child.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ struct ForkPage {
     std::atomic<uintptr_t> starter_frame;
     std::atomic<uint32_t> cold_lock;
     std::atomic<const void*> cold_lock_holder;  // the thread, by the address of its nesting
-    std::atomic<uint32_t> signal_lock;          // of the table in signals.cpp
+    std::atomic<uint32_t> signal_lock;          // lock of the table in signals.cpp
 };
 [[gnu::visibility("hidden")]] extern constinit std::atomic<ForkPage*> fork_page;
 

@@ -46,7 +46,7 @@ constexpr RunName kRunNames[] = {
     {"OMPI_MCA_ess_base_jobid", "mpi-", nullptr},
     {"PMI_JOBID", "mpi-", nullptr},
     {"JOBSET_NAME", "", nullptr},
-    {"JOB_NAME", "", "MASTER_PORT"},  // of many things that are no jobs, too, and the same for all of them
+    {"JOB_NAME", "", "MASTER_PORT"},  // also set by things that are no jobs, and the same for all of them
 };
 
 bool environment_number(const char* variable, int32_t& value) {

@@ -1,4 +1,5 @@
-// Who this process is: rank, run and attempt as its launcher told it, and what tells it apart from every other process.
+// Identity of this process: rank, run and attempt as its launcher gave them, and what tells it apart from every other
+// process.
 #pragma once
 
 #include <cstdint>

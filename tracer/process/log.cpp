@@ -18,7 +18,7 @@ namespace titan::tracer {
 namespace {
 
 constexpr uint32_t kRememberedWarnings = 64;
-constexpr size_t kLineBytes = 1024;  // below PIPE_BUF: one write is one line
+constexpr size_t kLineBytes = 1024;  // less than PIPE_BUF: one write is one line
 
 struct FileIdentity {
     dev_t device;

@@ -18,10 +18,10 @@ void set_log_rank(int32_t rank);  // names the speaker from now on; -1 unknown
 
 __attribute__((format(printf, 1, 2))) void log_line(const char* pattern, ...);
 
-// As log_line, but the same text comes out once in the life of the process.
+// As log_line, but prints the same text only once per process.
 __attribute__((format(printf, 1, 2))) void warn_once(const char* pattern, ...);
 
-// What was said is forgotten: a forked child speaks for itself.
+// Forgets which warnings were printed: a forked child prints its own.
 void forget_logged();
 
 }  // namespace titan::tracer

@@ -18,7 +18,8 @@ namespace {
 // Calls into the driver happen on these stacks.
 constexpr size_t kStackBytes = 1 << 20;
 
-// As soon as a thread runs, it takes leave of what the program may change (below); its creator waits that long.
+// Limit for the start of a thread: its creator waits until it has detached itself from state that the program may
+// change (below).
 constexpr uint64_t kLongestStartNs = 100'000'000;
 
 // Start arguments live here, not on the heap; a slot is free again once its thread has copied it.
@@ -30,10 +31,10 @@ struct Start {
 };
 constinit Start starts[4]{};
 
-// As the kernel has it, of 8,192 processors.
+// A processor mask in the kernel's layout, for 8,192 processors.
 struct Processors {
     uint64_t mask[128];
-    long bytes;  // in use, 0 unknown
+    long bytes;  // bytes in use, 0 unknown
 };
 constinit Processors of_launch{};
 
@@ -52,7 +53,8 @@ int count(const Processors& processors) {
     return sum;
 }
 
-// What it has inherited from this thread and is not to have. What the system refuses stays.
+// Resets attributes inherited from this thread that our threads must not have. Those that the system refuses to change
+// stay.
 void free_from_caller(pthread_t thread) {
     const int policy = sched_getscheduler(0);
     if (policy == SCHED_FIFO || policy == SCHED_RR) {
@@ -73,9 +75,9 @@ void* run(void* opaque) {
     void (*const body)(void*) = slot->body;
     void* const argument = slot->argument;
     prctl(PR_SET_NAME, name);
-    // What the program does to itself later is not for us: a chroot would lead our dumps elsewhere, and who shares a
-    // root directory with us cannot enter another mount namespace. And a program that forbids the counter answers for
-    // its own threads, with signals that ours block.
+    // Later changes of the program must not affect our threads: a chroot would lead our dumps elsewhere, and a thread
+    // that shares its root directory with us cannot enter another mount namespace. If the program forbids the time
+    // stamp counter, it handles the faults of its own threads only; ours block the signal.
     unshare(CLONE_FS);
 #if defined(__x86_64__)
     prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);

@@ -9,7 +9,7 @@ namespace titan::tracer {
 // cold. `name` has at most 15 characters. False when the process may have no more threads.
 bool start_own_thread(const char* name, void (*body)(void*), void* argument);
 
-// Whether the calling thread is one of them. hot.
+// True if the calling thread is one of them. hot.
 bool is_own_thread();
 
 // When the library is loaded: the launcher's choice of processors, before any thread narrows its own.

@@ -13,7 +13,7 @@ namespace titan::tracer {
 namespace {
 
 constexpr size_t kMostThreads = 64;
-constexpr size_t kMostGroups = 16;  // above each other
+constexpr size_t kMostGroups = 16;  // nesting depth
 constexpr size_t kPathBytes = 512;
 
 // The digits at `at`, which is moved past them; false where there are none.
@@ -50,7 +50,7 @@ void read_load(ProcessorUse& use) {
 }
 
 uint32_t allowed_processors(pid_t pid) {
-    uint64_t mask[128];  // of 8,192 processors
+    uint64_t mask[128];  // room for 8,192 processors
     const long bytes = syscall(SYS_sched_getaffinity, pid, sizeof(mask), mask);
     uint32_t count = 0;
     for (long i = 0; i < bytes / static_cast<long>(sizeof(mask[0])); ++i) {

@@ -1,5 +1,5 @@
-// Whether a process gets the processors that it asks for, as the system tells: some twenty small files, read for a dump
-// alone. signal-safe.
+// Reads from the system whether a process gets the processors that it asks for: some twenty small files, only when it
+// dumps. signal-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -13,20 +13,20 @@
 namespace titan::tracer {
 
 struct ProcessorUse {
-    uint32_t online;      // of the host, 0 unknown
-    uint32_t allowed;     // that the process may run on, 0 unknown
+    uint32_t online;      // processors of the host, 0 unknown
+    uint32_t allowed;     // processors that the process may run on, 0 unknown
     uint32_t quota_cent;  // hundredths of a processor that its cgroups leave it, 0 no limit known
     bool has_load;
     uint32_t load_cent[3];  // load averages of the host over 1, 5 and 15 minutes, in hundredths
-    uint32_t threads;       // whose times are in the sums below: the main thread and those that call NCCL
-    uint64_t run_ns;        // on a processor, since each thread began
+    uint32_t threads;       // number of threads in the sums below: the main thread and those that call NCCL
+    uint64_t run_ns;        // time on a processor, since each thread began
     uint64_t run_delay_ns;  // ready to run, and without a processor
 };
 
 // `pid` 0: this process. `threads`: rows of the ring's table.
 ProcessorUse read_processors(pid_t pid, std::span<const format::ThreadRecord> threads);
 
-// Of one cgroup file system: the least quota of the group and those above it; 0 none. `path` is the group's, "/a/b".
+// The smallest quota of a group and its ancestors in one cgroup file system; 0 none. `path` is the group's, "/a/b".
 uint32_t least_quota_cent(const char* mount, const char* path);
 
 // ,"processors":{...}; nothing where nothing is known.

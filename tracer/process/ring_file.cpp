@@ -151,7 +151,7 @@ void fill_header(format::RingHeader& header, const Layout& layout, const Config&
     write_anchor(header.first_anchor);
     write_anchor(header.last_anchor);
     header.heartbeat_ticks = now_ticks();
-    // Whoever sees the magic sees all of the above; analyzers look into rings while they are being made.
+    // A reader that sees the magic sees everything above; analyzers look into rings while they are being made.
     std::atomic_ref(header.magic).store(format::kRingMagic, std::memory_order_release);
 }
 

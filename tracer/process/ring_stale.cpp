@@ -18,13 +18,14 @@ namespace titan::tracer {
 namespace {
 
 constexpr size_t kMaxRings = 1024;
-// Whatever the limits say: NCCL and data loaders need a container's 64 MiB of /dev/shm more.
+// At most a quarter of the file system, whatever the limits say: NCCL and data loaders need a container's 64 MiB of
+// /dev/shm more.
 constexpr uint64_t kShareOfFileSystem = 4;
 constexpr uint64_t kMostDays = 36'500;
 constexpr uint64_t kDayNs = 24ull * 3600 * 1'000'000'000;
 constexpr uint64_t kToldTogetherSeconds = 60;
 
-// What a dead ring tells of its process.
+// The end of a process, as its ring shows it.
 enum class End : uint8_t { kInOrder, kToldTo, kDeath };
 
 struct StaleRing {
@@ -36,17 +37,17 @@ struct StaleRing {
     bool is_dead;
     End end;
     bool has_dumped;
-    bool superseded;  // of an earlier attempt of our run, or our own rank's
+    bool superseded;  // from an earlier attempt of our run, or our own rank's
 };
 
-// Which rings go first where there is no room for all: those of no attempt with a death, then those in the middle of a
-// restart loop.
+// The order in which rings go if there is no room for all: first those of attempts without a death, then those from the
+// middle of a restart loop.
 enum class Worth : uint8_t { kLeftover, kNoDeath, kMiddle, kFirstOrNewest };
 
 struct StaleRings {
     StaleRing rings[kMaxRings];
     size_t count;
-    uint64_t removed;  // that told something
+    uint64_t removed;  // removed rings that had something to tell
     uint64_t removed_bytes;
 };
 
@@ -75,8 +76,8 @@ End end_of(const format::RingHeader& header) {
     return exited && header.exit_status_next <= 1 ? End::kInOrder : told ? End::kToldTo : End::kDeath;
 }
 
-// Whether the process that wrote this ring is gone for certain. One before a reboot, on a shared disk or of another
-// container's pids is, when it has been silent for long.
+// True if the process that wrote this ring is certainly gone. A process before a reboot, on a shared disk or with
+// another container's pids counts as gone once it has been silent for long.
 bool is_gone(const format::RingHeader& header, const Identity& identity, uint64_t silent_ns) {
     const bool comparable = strncmp(header.boot_id, identity.boot_id, sizeof(header.boot_id)) == 0 &&
                             header.pid_namespace == identity.pid_namespace;
@@ -144,7 +145,7 @@ Worth worth_of(const StaleRings& stale, const StaleRing& ring) {
 
 void remove_ring(int dir_fd, StaleRings& stale, size_t index, bool tells) {
     const StaleRing& ring = stale.rings[index];
-    // Of the ranks that start together one removes it.
+    // Ranks that start together may all try: only the one that removes the file counts it.
     if (unlinkat(dir_fd, ring.name, 0) == 0 && tells) {
         ++stale.removed;
         stale.removed_bytes += ring.bytes;
@@ -152,7 +153,7 @@ void remove_ring(int dir_fd, StaleRings& stale, size_t index, bool tells) {
     stale.rings[index] = stale.rings[--stale.count];
 }
 
-// What jobs left that ended well, where their last process could not remove its ring any more.
+// Removes rings of jobs that ended well, but whose last process could not remove them.
 void remove_leftovers(int dir_fd, StaleRings& stale) {
     bool leftover[kMaxRings];
     for (size_t i = 0; i < stale.count; ++i) {

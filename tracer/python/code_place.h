@@ -1,4 +1,4 @@
-// From a code object and a place in it to words: file, qualified name, line.
+// Describes a place in a code object in words: file, qualified name, line.
 //
 // Async-signal-safe, bounded in time and in what it reads; the caller gives the room for text. The code object may be
 // gone by now (a walk made long ago, another thread running on): then the answer says so. Control characters are the
@@ -12,7 +12,7 @@ namespace titan::tracer::python {
 struct Place {
     int32_t line = 0;  // 0: the code has none here, or its table cannot be read
     int32_t first_line = 0;
-    uint32_t file_bytes = 0;  // without the NUL behind it
+    uint32_t file_bytes = 0;  // not counting the NUL
     uint32_t name_bytes = 0;
     bool file_cut = false;  // longer than its room; cut between characters, at its end
     bool name_cut = false;

@@ -1,10 +1,10 @@
 // The Python frames of one thread, innermost first: code objects and places in them, no text. describe() makes text of
 // them.
 //
-// With DirectMemory there is no system call, for a thread that walks its own frames in a call that it made. A signal
-// handler walks with Memory: it may interrupt the interpreter while the pointers of a new frame are not set.
-// Async-signal-safe, bounded by the room for frames; frames that change meanwhile cut the walk short, never astray:
-// each must run a code object.
+// DirectMemory needs no system call: it is for a thread that walks its own frames in a call that it made. A signal
+// handler walks with Memory, because it may interrupt the interpreter while the pointers of a new frame are not set.
+// Async-signal-safe, bounded by the room for frames. Frames that change meanwhile end the walk early, but never lead it
+// astray: each must run a code object.
 #pragma once
 
 #include "runtime.h"
@@ -14,11 +14,11 @@ namespace titan::tracer::python {
 constexpr int32_t kUnknownOffset = INT32_MIN;
 
 struct Frame {
-    // With is_entry, from 3.12 on: an address within the stack frame of the C function that runs this frame and those
-    // inside it up to the next entry, so that native frames need no names to be matched. Else 0.
+    // If is_entry, and from 3.12 on: an address within the stack frame of the C function that runs this frame and those
+    // inside it up to the next entry, so that native frames are matched without their names. Else 0.
     uint64_t native_mark = 0;
     uint64_t code = 0;                // the code object's address
-    int32_t offset = kUnknownOffset;  // of the current instruction, in bytes
+    int32_t offset = kUnknownOffset;  // offset of the current instruction, in bytes
     // The outermost frame of one native run of the interpreter's C function (_PyEval_EvalFrameDefault; from 3.14
     // on it may hand over to others by tail calls, whose names no table tells): between native frames, a stack goes on
     // after this one.
@@ -30,7 +30,7 @@ struct Frame {
 enum class Cut : uint8_t {
     kNone,
     kRoom,  // there are more frames
-    kTorn,  // what lay there was no frame: the thread ran on, or memory is damaged
+    kTorn,  // not a frame: the thread ran on, or memory is damaged
 };
 
 struct Walk {
@@ -41,7 +41,7 @@ struct Walk {
 
 namespace detail {
 
-// What a frame says, with the differences between versions taken out.
+// A frame's content, the same for all versions.
 struct RawFrame {
     uint64_t previous, code;
     int32_t offset;

@@ -29,7 +29,7 @@ uint32_t furthest(std::initializer_list<uint32_t> ends) {
     return most;
 }
 
-// What a walk reads of each structure, and the limits that make its reads safe.
+// Completes the layout: sizes that a walk reads of each structure, and the limits that make its reads safe.
 bool complete(uint32_t minor, Layout& layout) {
     layout.frames = minor == 9    ? FrameStyle::kByteIndex
                     : minor == 10 ? FrameStyle::kUnitIndex
@@ -99,9 +99,9 @@ bool layout_of_debug_offsets(uint32_t minor, const uint64_t (&words)[kDebugWords
     if (!sane) {
         return false;
     }
-    // What they do not tell follows from what they do: a compact string's head is the full one without its last
-    // pointer, and the first traceable instruction lies before co_extra, which lies before the code (or the list of
-    // its copies).
+    // Fields that the offsets do not name are derived from others: a compact string's head is the full one without its
+    // last pointer, and the first traceable instruction lies before co_extra, which lies before the code (or the list
+    // of its copies).
     layout.has_bytecode_copies = free_threaded && layout.code_copies != 0;
     layout.text_compact_bytes -= 8;
     layout.text_kind_shift = free_threaded && minor >= 14 ? 8 : 2;

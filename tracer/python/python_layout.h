@@ -1,4 +1,4 @@
-// Where the fields of one CPython's structures lie, and what else differs between versions.
+// Offsets of the fields in one CPython's structures, and other differences between versions.
 //
 // Thread-safety: pure functions, async-signal-safe. Sources: see layouts.def and debug_offsets.def.
 #pragma once
@@ -11,7 +11,7 @@ namespace titan::tracer::python {
 // Columns of a code object's table of lines.
 enum class LineTable : uint8_t { kLnotab, kRanges, kLocations };
 
-// How a frame tells where it stands, and where one run of the interpreter's C function ends.
+// How a frame stores its position, and where one run of the interpreter's C function ends.
 enum class FrameStyle : uint8_t {
     kByteIndex,   // 3.9: index in bytes; one native run per frame
     kUnitIndex,   // 3.10: index in 2-byte units; one native run per frame
@@ -22,7 +22,7 @@ enum class FrameStyle : uint8_t {
 struct Layout {
 #define TITAN_PYTHON_OFFSET(field, ...) uint32_t field;
 #include "layouts.def"
-    uint32_t frame_bytes;   // from a frame's start, all that a walk reads
+    uint32_t frame_bytes;   // bytes of a frame that a walk reads, from its start
     uint32_t code_bytes;    // likewise of a code object
     uint32_t thread_bytes;  // likewise of a thread state
     FrameStyle frames;
@@ -34,13 +34,13 @@ struct Layout {
     bool has_base_frame;       // the outermost placeholder stands for the thread, not for a native run
 };
 
-// What a view of any of these structures needs at most: larger ones are not believed.
+// Largest view of any of these structures; larger ones are rejected.
 constexpr size_t kMaxViewBytes = 512;
 constexpr size_t kDebugWords = 96;
 
 // False: this version's structures are not known here.
 bool layout_of_version(uint32_t minor, Layout& layout);
-// From the words at the start of _PyRuntime. False: not known, or not believable.
+// Takes the words at the start of _PyRuntime. False: not known, or not plausible.
 bool layout_of_debug_offsets(uint32_t minor, const uint64_t (&words)[kDebugWords], bool free_threaded, Layout& layout);
 
 }  // namespace titan::tracer::python

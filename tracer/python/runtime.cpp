@@ -137,8 +137,9 @@ bool type_is_named(const Memory& memory, const Layout& layout, uint64_t type, co
            std::memcmp(there, name, bytes) == 0;
 }
 
-// Whether the structures are as this layout says: lists of threads that name their interpreter, and frames that run
-// code objects with a file's name. Others change them meanwhile, so one good thread is proof; bad ones alone are not.
+// Result of checking the structures against this layout: lists of threads that name their interpreter, and frames that
+// run code objects with a file's name. The program changes them meanwhile, so one good thread is proof, but bad ones
+// alone are not.
 enum class Verdict : uint8_t { kGood, kNotStarted, kBad };
 
 Verdict verify_once(const Memory& memory, const Runtime& runtime) {

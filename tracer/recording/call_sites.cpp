@@ -25,7 +25,7 @@ constexpr uint64_t kNativeSeed = 0x6E61746976657075;
 
 uint64_t not_zero(uint64_t hash) { return hash != 0 ? hash : 1; }
 
-// Of our own memory, for what the calling thread's frames keep alive.
+// Reads our own memory directly; for objects that the calling thread's frames keep alive.
 size_t read_own(const Memory&, uint64_t address, void* into, size_t bytes) {
     constexpr uint64_t kFirstPageBytes = 4096;
     constexpr uint64_t kUserSpaceEnd = uint64_t{1} << 47;
@@ -54,7 +54,7 @@ const char* end_of(const char* text, size_t length_bytes) {
         return text;
     }
     const char* end = text + length_bytes - kMaxStringBytes;
-    while ((*end & 0xC0) == 0x80) {  // in the middle of a character
+    while ((*end & 0xC0) == 0x80) {  // inside a character
         ++end;
     }
     return end;

@@ -1,4 +1,4 @@
-// From where a call was made: the frames of the calling thread, as the number of a stack that the ring keeps once.
+// Call sites: the frames of the calling thread, as the number of a stack that the ring keeps once.
 //
 // hot, any-thread: gathering frames and finding their stack is loads and one add, no lock, allocation or system call. A
 // stack that is seen for the first time is written into the ring by the thread that made the call, while its own frames
@@ -17,19 +17,19 @@
 
 namespace titan::tracer {
 
-inline constexpr uint32_t kMaxCallFrames = 64;  // of each kind, innermost
+inline constexpr uint32_t kMaxCallFrames = 64;  // innermost frames of each kind
 
 // How a thread finds its own Python frames. Filled in once, then read only.
 struct CallPython {
     python::Runtime runtime;
     void* (*this_thread_state)();
-    int (*is_initialized)();  // 0 as soon as CPython begins to take its threads apart
+    int (*is_initialized)();  // 0 once CPython begins to take its threads apart
 };
 
-// What a thread needs to find its native frames.
+// Data for a thread to find its native frames.
 struct CallNative {
     UnwindRules rules;
-    std::atomic<uint16_t> generation;  // of the list of modules
+    std::atomic<uint16_t> generation;  // generation of the list of modules
     AddressRange own;                  // the tracer's own code
     // Cold: makes a rule for that address, or says that there is none. False: no room for it.
     bool (*learn)(uint64_t address);
@@ -45,13 +45,13 @@ class CallSites {
     // The number for CollectiveEntry::stack; 0 when nothing is known, or there was no room (counted).
     uint32_t capture(AddressRange thread_stack);
 
-    // From now on Python frames are among them; `python` stays. cold.
+    // Turns Python frames on; `python` stays. cold.
     void set_python(const CallPython* python) { python_.store(python, std::memory_order_release); }
     bool has_python() const { return python_.load(std::memory_order_relaxed) != nullptr; }
     // Words for the reader: which Python, or why there is none. cold.
     void say_python(const char* text);
 
-    // From now on native frames are among them; `native` stays. cold.
+    // Turns native frames on; `native` stays. cold.
     void set_native(const CallNative* native) { native_.store(native, std::memory_order_release); }
     void say_native(const char* text);
     // False: the table of modules is full. cold, one thread at a time.

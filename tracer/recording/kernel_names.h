@@ -1,4 +1,4 @@
-// Which name a kernel's handle has, for handles seen before. hot: no lock, allocation or system call. any-thread.
+// Names of kernel handles seen before. hot: no lock, allocation or system call. any-thread.
 //
 // Direct-mapped; one word per kernel, so that a reader never sees half of an entry: the handle's hash with the name's
 // string id in its lower bits, by exclusive or. A collision forgets the older kernel, whose name is then asked for

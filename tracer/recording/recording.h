@@ -1,5 +1,5 @@
-// What is written of one process: the mapped ring, its typed parts, and what names in it stand for. Who writes, and
-// when, lies above (session.h).
+// The record of one process: the mapped ring, its typed parts, and the names that it refers to. The writers lie above
+// (session.h).
 #pragma once
 
 #include <atomic>

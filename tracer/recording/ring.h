@@ -44,10 +44,10 @@ class Ring {
     uint64_t slots() const { return mask_ + 1; }
     Slot& at(uint64_t index) { return slots_[index]; }
 
-    // Between begin and publish the slot belongs to the caller.
+    // The slot belongs to the caller between begin and publish.
     Slot& begin(uint64_t ticket) {
         Slot& slot = slots_[ticket & mask_];
-        // Whoever wrote the slot a lap ago has published it: our writes come after those.
+        // The thread that wrote the slot a lap ago has published it: our writes come after its own.
         (void)std::atomic_ref(slot.slot_sequence).load(std::memory_order_acquire);
         std::atomic_ref(slot.slot_sequence).store(2 * ticket + 1, std::memory_order_relaxed);
         std::atomic_thread_fence(std::memory_order_release);  // fields may not become visible before the odd mark

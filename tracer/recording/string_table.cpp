@@ -47,7 +47,8 @@ uint64_t hash_of(const char* text, size_t length) {
     return hash != 0 ? hash : 1;  // 0 marks a free row
 }
 
-// Where to look for a name, one after another. Steps of its own: names that meet once do not meet again.
+// The rows to look in for a name, one after another. The step depends on the name, too: two names that meet in one row
+// do not meet again.
 uint64_t probe_row(uint64_t hash, uint64_t probe, uint64_t mask) { return (hash + probe * (hash >> 32 | 1)) & mask; }
 
 }  // namespace

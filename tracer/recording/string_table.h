@@ -18,7 +18,7 @@ inline constexpr size_t kMaxStringBytes = 240;
 struct StringState {
     uint8_t for_good;
     uint8_t used;         // since the sweep last looked
-    uint16_t room_bytes;  // of the row's place in the heap, which the row keeps when it is freed
+    uint16_t room_bytes;  // size of the row's place in the heap, which the row keeps when it is freed
 };
 
 class StringTable {
@@ -46,7 +46,7 @@ class StringTable {
     // The bytes of a name that `length` tells, without an end; null where the id has none.
     const char* text_of(uint32_t id, size_t& length) const;
 
-    // For the sweep, which is one thread.
+    // For the sweep, which runs in one thread.
     uint64_t rows() const { return mask_ + 1; }
     uint64_t names_for_now() const;
     uint64_t limit_for_now() const { return rows() / 4 * 3; }

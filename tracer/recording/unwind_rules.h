@@ -1,5 +1,5 @@
-// How to get from a frame to its caller, by return address: what the unwind tables say about it, in eight bytes. A walk
-// over the calling thread's own stack is then a look-up and two loads a frame.
+// The way from a frame to its caller, by return address: what the unwind tables say, in eight bytes. A walk over the
+// calling thread's own stack then takes one look-up and two loads per frame.
 //
 // hot, any-thread: find and walk_native take no lock and make no system call. Rules come from the cold side, once per
 // address (stacks/call_frame_info.h).
@@ -28,8 +28,8 @@ struct UnwindRule {
     Kind kind = kNone;
     uint16_t frame_words = 0;
     int16_t saved_frame_pointer_words =
-        0;                     // from the frame address; kThroughFramePointer: from the frame pointer. 0 not saved
-    int16_t return_words = 0;  // from the frame address
+        0;                     // relative to the frame address; kThroughFramePointer: to the frame pointer. 0 not saved
+    int16_t return_words = 0;  // relative to the frame address
 };
 static_assert(sizeof(UnwindRule) == 8);
 

@@ -1,4 +1,4 @@
-// What the tracer keeps per thread: nesting, the open group, spans, and the row that tells others what it is inside.
+// The tracer's state per thread: nesting, the open group, spans, and the row that shows others what it is inside.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +36,14 @@ struct Thread : Nesting {
     Launch launches[kMaxGroupStreams];
 };
 
-// Of the calling thread: nobody's, which has no session, when it has recorded nothing. Never null, so that the hot path
-// need not look.
+// The calling thread's state. A thread that has recorded nothing has a shared one without a session, never null, so
+// that the hot path need not check.
 inline Thread* this_thread() { return static_cast<Thread*>(this_nesting); }
 
-// Who may start a session: NCCL's calls always, markers only in a rank's process, CUDA's calls never.
+// Calls that may start a session: NCCL's always, markers only in a rank's process, CUDA's never.
 enum class MayStart : uint8_t { kAlways, kRank, kNever };
 
-// How a session is started: start/ alone knows all that belongs to it. Each returns null where nothing is recorded.
+// Functions that start a session: only start/ knows all its parts. Each returns null if nothing is recorded.
 struct Starters {
     Session* (*always)();
     Session* (*of_rank)();

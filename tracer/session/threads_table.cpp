@@ -119,7 +119,7 @@ Thread* take_thread(Session& session) {
 
 void give_back_thread(Thread& thread) {
     if (thread.session == nullptr) {
-        return;  // of the process that we were forked from
+        return;  // it belongs to the process that we were forked from
     }
     forget_this_thread();
     State& state = static_cast<State&>(thread);

@@ -8,7 +8,7 @@ namespace titan::tracer {
 // Null when more threads record than the tracer has room for (counted as a loss).
 Thread* take_thread(Session& session);
 
-// Of the calling thread; also called when it ends.
+// Gives the calling thread's row back; also called when the thread ends.
 void give_back_thread(Thread& thread);
 
 // A new session needs its own states; the key whose destructor gives a thread's row back is made here.
@@ -16,7 +16,7 @@ bool start_threads_table(Session& session);
 
 void forget_this_thread();
 
-// In a forked child, where the kernel (before 4.14) could not do it.
+// Does in a forked child what kernels before 4.14 do not do.
 void wipe_threads_table();
 
 }  // namespace titan::tracer

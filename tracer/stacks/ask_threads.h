@@ -23,8 +23,8 @@ bool prepare_asking();
 // handler that the program does not have, or gone. Threads that did so are asked where they stand. Those of runtimes
 // that set it up without libc (Go) stand on stacks that have no room for handlers.
 struct StackSignals {
-    int alternative;  // on the alternative stack, where there is one
-    int plain;        // on the stack that the thread is on
+    int alternative;  // handler runs on the alternative stack, if there is one
+    int plain;        // handler runs on the thread's current stack
 };
 // False: there are none.
 bool take_stack_signals(StackSignals& signals);
@@ -37,11 +37,11 @@ struct Answer {
     CapturedThread thread;
     PythonWalk python;
 };
-// What a slot's thread answered, null if it did not. Afterwards the slot is free; an answer that comes later finds
-// nobody.
+// The answer of a slot's thread, null if it gave none. Afterwards the slot is free, and an answer that comes later is
+// dropped.
 const Answer* take_answer(size_t slot);
 
-// Like take_answer, of a thread that waits and is not asked: its stack is read from here.
+// Like take_answer, for a thread that waits and is not asked: its stack is read from here.
 Answer& room_for_waiting();
 
 void release_asking_memory();

@@ -70,7 +70,7 @@ class Cursor {
         return static_cast<int64_t>(value);
     }
 
-    // Of these forms alone; indirect ones are for personality routines, which nobody asks for here.
+    // Reads only these forms; indirect ones are for personality routines, which we do not need.
     uint64_t encoded(uint8_t encoding) {
         const uint8_t relative_to = encoding & kRelativeTo;
         const uint64_t from = relative_to == DW_EH_PE_pcrel ? at_ : 0;
@@ -405,7 +405,7 @@ UnwindRule rule_of(const State& state) {
     return rule;
 }
 
-// What the tables say about the function around an address, up to its instructions.
+// The tables' entry for the function around an address, up to its instructions.
 struct Entry {
     Cursor shared;
     Cursor function;

@@ -11,7 +11,7 @@ namespace titan::tracer {
 
 // kStop where the tables have nothing, or nothing that a rule can say.
 UnwindRule read_unwind_rule(const Module& module, uint64_t return_address);
-// Where the code begins that the tables describe together with that address; 0 unknown.
+// The start of the code that the tables describe together with that address; 0 unknown.
 uint64_t function_begin(const Module& module, uint64_t address);
 
 }  // namespace titan::tracer

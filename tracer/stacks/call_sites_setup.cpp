@@ -24,7 +24,7 @@ constexpr uint64_t kLongestPauseNs = 60'000'000'000;
 constexpr size_t kMaxModules = 4096;
 constexpr size_t kMapsBytes = 64 << 10;
 
-// How often something is looked for that was not there.
+// Pauses between searches for something that was not there.
 struct Pauses {
     uint64_t pause_ns = 0;
     uint64_t next_ns = 0;
@@ -103,7 +103,7 @@ bool same_module(const Module& a, const Module& b) {
            same_text(a.path, b.path);
 }
 
-// What the reader needs to know of modules that were not there before.
+// Tells the reader of the ring about modules that were not there before.
 bool keep_new_modules(CallSites& sites, const ModuleList& before, const ModuleList& now) {
     bool any = false;
     for (size_t i = 0; i < now.count; ++i) {
@@ -131,7 +131,7 @@ void list_native_modules(CallSites& sites) {
     }
 }
 
-// On the thread that met the address, once for each.
+// Runs in the thread that met the address, once for each address.
 bool learn_unwind_rule(uint64_t address) {
     Setup& of = *setup;
     Module module{};
@@ -147,7 +147,7 @@ bool learn_unwind_rule(uint64_t address) {
         }
     }
     if (module.begin != module.end) {
-        rule = read_unwind_rule(module, address);  // from the module's file: it may take long
+        rule = read_unwind_rule(module, address);  // reads the module's file: it may take long
     }
     const ColdLock lock;
     return lock && of.native.rules.set(address, rule);
@@ -173,7 +173,7 @@ void start_native(CallSites& sites) {
 }  // namespace
 
 void start_call_sites(CallSites& sites) {
-    setup = nullptr;  // of the process that we were forked from
+    setup = nullptr;  // it belongs to the process that we were forked from
     if (!sites.on() || (setup = map_private<Setup>()) == nullptr) {
         return;
     }

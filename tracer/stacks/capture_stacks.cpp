@@ -29,17 +29,17 @@ using format::StackOutcome;
 
 constexpr size_t kMapsBytes = 64 << 10;
 constexpr size_t kMaxFramesOfThread = 256;
-constexpr uint64_t kAnswerNs = 250'000'000;  // that a batch of threads gets
-constexpr uint64_t kAllNs = 500'000'000;     // that all of them get
-constexpr uint64_t kHurriedNs = 10'000'000;  // that it gets once that is over
-// After that the rest is left out: where thousands of threads fight for the processors, reading /proc alone takes
+constexpr uint64_t kAnswerNs = 250'000'000;  // for a batch of threads
+constexpr uint64_t kAllNs = 500'000'000;     // for all of them
+constexpr uint64_t kHurriedNs = 10'000'000;  // for a batch once that time is over
+// The rest is left out after this: where thousands of threads compete for the processors, reading /proc alone takes
 // seconds.
 constexpr uint64_t kEndNs = 2'000'000'000;
 // A thread that runs may wait at the next look. One that is asked ran each time: it hardly ever begins to wait just
 // then.
 constexpr int kLooks = 10;
 constexpr timespec kBetweenLooks{0, 1'000'000};
-constexpr uint64_t kNamingNs = 100'000'000;  // that looking for names of exported functions gets
+constexpr uint64_t kNamingNs = 100'000'000;  // for finding names of exported functions
 
 // Threads of a program often stand in the same lines.
 struct KnownPlace {
@@ -49,7 +49,7 @@ struct KnownPlace {
 };
 constexpr size_t kKnownPlaces = 4096;
 
-constexpr int64_t kUnknownCall = -2;  // of ProcThread
+constexpr int64_t kUnknownCall = -2;  // ProcThread's value for it
 
 bool blocks_signal(const ProcThread& proc, int number) { return (proc.blocked_signals >> (number - 1) & 1) != 0; }
 
@@ -325,7 +325,7 @@ bool prepare_stacks([[maybe_unused]] bool may_signal) {
     }
     stack_t alternative{};
     if (sigaltstack(nullptr, &alternative) == 0 && (alternative.ss_flags & SS_DISABLE) == 0) {
-        note_alternative_stack();  // over a fork
+        note_alternative_stack();  // it must survive a fork
     }
     return true;
 }

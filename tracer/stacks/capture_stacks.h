@@ -1,5 +1,6 @@
-// Where every thread of this process stands, as an image of formats/layout/stacks_layout.h. For the watch thread; after
-// prepare_stacks() without the heap, the dynamic linker's lock or anything else that a stuck thread may hold.
+// Captures the stacks of all threads of this process, as an image of formats/layout/stacks_layout.h. For the watch
+// thread; after prepare_stacks() without the heap, the dynamic linker's lock or anything else that a stuck thread may
+// hold.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Where a thread stood: its registers and the part of its stack above its stack pointer, copied while it was held or
+// A captured thread: its registers and the part of its stack above its stack pointer, copied while it was held or
 // waited.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace titan::tracer {
 inline constexpr size_t kStackCopyBytes = 256 << 10;
 
 #if defined(__x86_64__)
-inline constexpr size_t kRegisters = 17;  // as DWARF numbers them: 6 rbp, 7 rsp, 16 rip
+inline constexpr size_t kRegisters = 17;  // DWARF's numbers: 6 rbp, 7 rsp, 16 rip
 inline constexpr size_t kStackPointer = 7;
 inline constexpr size_t kFramePointer = 6;
 inline constexpr size_t kInstruction = 16;

@@ -14,7 +14,7 @@ namespace titan::tracer {
 // An address, and the exported function that was found for it.
 struct NamedAddress {
     uint64_t address;
-    uint64_t function;  // where it begins, 0 none
+    uint64_t function;  // its start, 0 none
     uint64_t name;      // address of its text
 };
 

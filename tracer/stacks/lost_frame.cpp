@@ -53,7 +53,7 @@ namespace {
 
 constexpr uint64_t kMaxFrameBytes = 64 << 10;
 constexpr uint64_t kMaxLikelyBytes = 1 << 10;
-constexpr uint64_t kAlignment = 16;  // of frame pointers, by the calling convention
+constexpr uint64_t kAlignment = 16;  // alignment of frame pointers in the calling convention
 
 uint64_t relative_to(uint64_t next, const unsigned char* displacement) {
     int32_t distance = 0;
@@ -61,7 +61,7 @@ uint64_t relative_to(uint64_t next, const unsigned char* displacement) {
     return next + static_cast<uint64_t>(int64_t{distance});
 }
 
-// Where a call goes whose return address that is, by its code; 0: to a register's content, or there is no call.
+// The target of the call before that return address; 0 if it calls through a register, or there is no call.
 uint64_t target_of_call(uint64_t return_address) {
     constexpr unsigned char kCall = 0xe8;
     constexpr unsigned char kThroughMemory[] = {0xff, 0x15};  // call *place(%rip)

@@ -16,10 +16,10 @@ struct CallerFrame {
     uint64_t frame_pointer;
 };
 
-// Of code without tables that keeps a frame pointer.
+// The rule for code without tables that keeps a frame pointer.
 inline constexpr UnwindRule kUsualRule{UnwindRule::kFromFramePointer, 2, -2, -1};
 bool needs_frame_pointer(UnwindRule rule);
-// From a frame to its caller, by a rule. False where the copy of the stack does not have it.
+// Steps from a frame to its caller by a rule. False if the copy of the stack does not reach that far.
 bool step_by_rule(const CapturedThread& thread, UnwindRule rule, const CallerFrame& from, CallerFrame& caller);
 
 // kProven: by a call whose code leads to the beginning of this very function. kLikely: by a call through a register,

@@ -45,7 +45,7 @@ void read_build_id(uint64_t notes, uint64_t size_bytes, Module& module) {
     }
 }
 
-// What its program headers say, which lie at the beginning of its first mapping.
+// Reads the program headers, which lie at the beginning of the module's first mapping.
 bool read_headers(Module& module) {
     ElfHeaders headers;
     if (!read_elf_headers(own_memory(), module.begin, headers)) {

@@ -20,7 +20,7 @@ struct Module {
     char path[208];  // its end, where it is longer
 };
 
-// As readers get it, but for its path.
+// The row that readers get, without its path.
 format::StackModule row_of(const Module& module);
 
 struct ModuleList {
@@ -33,8 +33,8 @@ struct ModuleList {
 
 // The sorted index of a module's unwind table. Its numbers count from `base`.
 struct UnwindRow {
-    int32_t begin;  // of the code
-    int32_t entry;  // of the frame description
+    int32_t begin;  // start of the code
+    int32_t entry;  // its frame description
 };
 struct UnwindIndex {
     uint64_t base = 0;  // .eh_frame_hdr

@@ -14,7 +14,7 @@ namespace titan::tracer {
 
 inline constexpr uint32_t kMaxPythonFrames = 192;
 
-// What a thread sees of itself.
+// A thread's walk over its own Python frames.
 struct PythonWalk {
     python::Walk walk;
     python::Frame frames[kMaxPythonFrames];

@@ -54,11 +54,11 @@ struct Library {
 };
 constinit Library library{};
 
-// Where handlers return to: what lies behind that frame was interrupted, it did not call. 0 unknown: then only names
+// The address that handlers return to: the frame behind it was interrupted, it did not call. 0 unknown: then only names
 // are less exact.
 constinit uint64_t signal_return = 0;
 
-// What the accessors look at.
+// Data that libunwind's accessors read.
 struct Context {
     const CapturedThread& thread;
     bool steady;
@@ -129,8 +129,8 @@ unw_accessors_t accessors() {
     return made;
 }
 
-// Without libunwind: by the rules that call sites are found by (hot/unwind_rules.h), and where code has no tables by
-// frame pointers. What a signal interrupted has no such rule: there the walk ends.
+// Walks without libunwind: by the rules that call sites use (recording/unwind_rules.h), and by frame pointers where
+// code has no tables. Frames that a signal interrupted have no such rule: the walk ends there.
 Unwound follow_rules(const CapturedThread& thread, const ModuleList& modules, uint64_t* addresses, uint64_t* tops,
                      size_t capacity) {
     CallerFrame here{thread.registers[kInstruction], thread.registers[kStackPointer], thread.registers[kFramePointer]};
@@ -219,7 +219,7 @@ class Walk {
     explicit Walk(Context& context) : context_(context) {}
 
     bool begin() { return library.init_remote(&cursor_, library.space, &context_) == 0; }
-    // Of the frame that it stands in: where its code goes on, 0 at the end.
+    // The address at which the current frame goes on; false at the end.
     bool get(unw_word_t& address, uint64_t& top) {
         unw_word_t stack_pointer = 0;
         top = library.get_reg(&cursor_, UNW_REG_SP, &stack_pointer) == 0 ? stack_pointer : 0;
@@ -229,7 +229,7 @@ class Walk {
         address += resumed_ ? 1 : 0;
         return true;
     }
-    // As unw_step: more than 0 where there is another frame, less where it is not found.
+    // As unw_step: positive if there is another frame, negative if it is not found.
     int step(unw_word_t address, uint64_t top) {
         const int more = library.step(&cursor_);
         resumed_ = false;

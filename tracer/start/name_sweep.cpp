@@ -5,7 +5,7 @@
 namespace titan::tracer {
 namespace {
 
-constexpr uint64_t kAgainNs = 10'000'000'000;  // where the last sweep found little to free
+constexpr uint64_t kAgainNs = 10'000'000'000;  // pause after a sweep that found little to free
 
 // The ids that records refer to.
 class References {

@@ -13,7 +13,7 @@ namespace titan::tracer {
 inline constexpr uint64_t kLooksApartNs = kSoonNs;
 struct NameSweep {
     uint64_t looked_ns;   // monotonic, 0 not yet
-    uint64_t names_left;  // after the last one
+    uint64_t names_left;  // names left after the last sweep
     bool half_done;       // the first look is done
     uint64_t unused[kStringRows / 64];
 };

@@ -49,7 +49,7 @@ ForkPage* make_fork_page() {
         return expected;
     }
     madvise(memory, page_bytes, MADV_WIPEONFORK);
-    pthread_atfork(nullptr, nullptr, wipe_in_child);  // for kernels before 4.14
+    pthread_atfork(nullptr, nullptr, wipe_in_child);  // needed for kernels before 4.14
     return static_cast<ForkPage*>(memory);
 }
 
@@ -150,7 +150,7 @@ Session* open_session() {
     return session;
 }
 
-// For good: nobody waits for this start any more. Should it end well all the same, then it is recorded from there on.
+// Gives up for good: nobody waits for this start any more. If it still succeeds, calls are recorded from then on.
 void give_up_start(ForkPage& page) {
     Phase phase = Phase::kStarting;
     page.phase.compare_exchange_strong(phase, Phase::kOff, std::memory_order_acq_rel);

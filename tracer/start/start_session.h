@@ -1,4 +1,4 @@
-// Who wakes the recorder. cold, any-thread.
+// Starts the recorder. cold, any-thread.
 #pragma once
 
 namespace titan::tracer {
@@ -8,7 +8,7 @@ struct Session;
 // The session, started if this process has none yet. Null when recording is off or could not start.
 Session* start_session();
 
-// As start_session, but only for a process that its environment says is a rank: markers alone do not make every helper
+// As start_session, but only in a process that its environment says is a rank: markers alone must not make every helper
 // process of a job a member of it.
 Session* start_session_of_rank();
 

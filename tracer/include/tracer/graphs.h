@@ -11,19 +11,19 @@
 
 namespace titan::tracer {
 
-// `into`: the graph that the capture was begun with (cudaStreamBeginCaptureToGraph).
+// `into`: the graph given at the begin of the capture (cudaStreamBeginCaptureToGraph), null if none.
 void note_capture_begun(const void* stream, const void* into = nullptr);
 void note_capture_ended(const void* stream, const void* graph);  // null graph: the capture was invalidated
 
 void note_graph_cloned(const void* clone, const void* original);
 void note_child_added(const void* graph, const void* node, const void* child);    // cudaGraphAddChildGraphNode
 void note_conditional_body(const void* body);                                     // each graph of a conditional node
-void note_node_destroyed(const void* node);                                       // before
+void note_node_destroyed(const void* node);                                       // before the real call
 void note_exec_child_set(const void* exec, const void* node, const void* child);  // ...ExecChildGraphNodeSetParams
 void note_graph_instantiated(const void* exec, const void* graph);
 void note_exec_updated(const void* exec, const void* graph);
-void note_graph_destroyed(const void* graph);  // before
-void note_exec_destroyed(const void* exec);    // before
+void note_graph_destroyed(const void* graph);  // before the real call
+void note_exec_destroyed(const void* exec);    // before the real call
 
 // Is the stream being captured, as far as we saw? hot, asks nobody: knows streams whose capture we saw begin and those
 // that a collective was captured on.

@@ -1,6 +1,5 @@
-// What a tool may do for a traced process that cannot do it itself, because it is stopped, stuck or gone: write the
-// dump of its ring, and read from outside where its threads stand. Not part of the guest: a library of its own, for
-// tools.
+// Work that a tool can do for a traced process that is stopped, stuck or gone: write the dump of its ring, and read its
+// threads' stacks from outside. Not part of the guest: a library of its own, for tools.
 //
 // Not thread-safe. No exceptions but std::bad_alloc.
 #pragma once
@@ -15,13 +14,13 @@
 namespace titan::tracer {
 
 struct OutsideDump {
-    std::span<const char> image;   // of its ring
+    std::span<const char> image;   // ring image
     std::span<const char> stacks;  // formats/layout/stacks_layout.h, empty: none
-    std::string detail;            // for people
+    std::string detail;            // text for people
     uint64_t realtime_ns = 0;      // the moment
     uint64_t ticks = 0;            // the same on the ring's clock
     bool process_alive = false;
-    std::string halt;                      // what keeps it from running (FORMAT.md), empty: nothing
+    std::string halt;                      // reason why it does not run (FORMAT.md), empty: none
     pid_t threads_of = 0;                  // process whose threads can still be asked about, 0 none
     std::vector<std::string> environment;  // its own, "NAME=VALUE"; empty: unknown
 
@@ -36,7 +35,7 @@ struct OutsideDump {
 // A file as the process itself would have written it: below `directory` (absolute; what is missing is made), under a
 // temporary name first, 0600. Empty with errno where that fails.
 std::string write_outside_dump(const OutsideDump& dump, const std::string& directory);
-// Where dumps go that have no other place: below TMPDIR or /tmp.
+// Writes to the fallback directory below TMPDIR or /tmp, for dumps that have no other place.
 std::string write_outside_dump_to_fallback(const OutsideDump& dump);
 
 // Threads of another process with what /proc tells of them and, where the system lets us read its memory, their Python

@@ -1,4 +1,5 @@
-// What NCCL's profiler plugin interface tells, whatever its version: interpose/plugin/plugin.cpp translates into these.
+// Events of NCCL's profiler plugin interface, the same for all versions: interpose/plugin/plugin.cpp translates into
+// these.
 //
 // The interface sees every NCCL copy, also one that is statically linked or loaded so that no wrapper stands in front
 // of it. A call that a wrapper has recorded is not recorded again: it is only given its channels. A call that no
@@ -18,7 +19,7 @@ namespace titan::tracer {
 
 using PluginHandle = uint64_t;
 
-// What a communicator's NCCL says of it at init; older versions say nothing.
+// A communicator as NCCL describes it at init; older versions say nothing.
 struct PluginComm {
     uint64_t hash = 0;  // equal on all members, 0 unknown
     const char* name = nullptr;
@@ -41,7 +42,7 @@ struct PluginCall {
     const void* stream = nullptr;
     bool captured = false;
     uint16_t channels = 0;
-    // Of the communicator, where each event tells it.
+    // The communicator, in versions where each event names it.
     uint64_t hash = 0;
     int rank = -1;
     const char* comm_name = nullptr;
@@ -49,7 +50,7 @@ struct PluginCall {
 
 struct PluginProxy {
     PluginHandle parent = 0;
-    int pid = 0;  // of the process that `parent` belongs to
+    int pid = 0;  // process that `parent` belongs to
     uint16_t channel = 0;
     int peer = -1;
     uint32_t steps = 0;

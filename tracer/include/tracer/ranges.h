@@ -9,9 +9,9 @@
 
 namespace titan::tracer {
 
-// How many ranges of this domain the thread had open before. `domain` is only compared.
+// Returns the number of ranges of this domain that the thread had open before. `domain` is only compared.
 int range_push(const void* domain, const char* name);
-// How many it still has, or -1 when it had none.
+// Returns the number of ranges that are still open, or -1 if none was.
 int range_pop(const void* domain);
 
 // Ranges that may begin and end on different threads: an event at each end. 0: dropped.

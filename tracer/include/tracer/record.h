@@ -1,4 +1,4 @@
-// What the wrappers (interpose/) may ask of the tracer: mark a call as begun, mark it as returned. Everything else is
+// The tracer's interface for the wrappers (interpose/): mark a call as begun, mark it as returned. Everything else is
 // private to the tracer.
 //
 // Pattern of every wrapper: `Call call; if (!enter_x(call, ...)) return real(...); result = real(...); leave_x(call,
@@ -33,7 +33,7 @@ struct ApiNames {
     size_t count;
 };
 
-// What one NCCL copy tells about a communicator. Each returns ncclResult_t.
+// Functions of one NCCL copy that describe a communicator. Each returns ncclResult_t.
 struct CommQueries {
     int (*size)(const void* comm, int* size);
     int (*rank)(const void* comm, int* rank);
@@ -73,12 +73,12 @@ struct CreateArgs {
     uint64_t nccl_hash = 0;  // NCCL's own hash of it
 };
 
-// What stands on a stream around one launch, so that the device's progress is seen. The tracer's own business.
+// Marks on a stream around one launch, to observe the device's progress. Only the tracer uses the fields.
 struct Launch {
     uint64_t number_plus_one;  // 0: not observed
     const void* stream;
     void* context;
-    uint32_t tenancy;   // of the context's row
+    uint32_t tenancy;   // tenancy of the context's row
     void* start_event;  // methods with events
     void* finish_event;
 };
@@ -111,13 +111,13 @@ struct Bindings {
 };
 void set_bindings(const Bindings& bindings);
 
-// What entering and leaving need to know of a kind of call: a constant of every wrapper, so it is found there.
+// Traits of a call that entering and leaving depend on: constants in every wrapper, so that the compiler can use them.
 enum CallTraits : uint8_t {
     kCounted = 1 << 0,   // takes the next sequence number of its communicator
     kOnDevice = 1 << 1,  // runs on a stream
     kLifecycle = 1 << 2,
-    kObserved = 1 << 3,      // of one call, not of its kind: its launch has a mark before it
-    kCapturedCall = 1 << 4,  // of one call: its stream is being captured into a graph
+    kObserved = 1 << 3,      // set per call: its launch has a mark before it
+    kCapturedCall = 1 << 4,  // set per call: its stream is being captured into a graph
 };
 constexpr uint8_t traits_of(format::OpKind kind) {
     const format::OpClass op_class = format::class_of(kind);
@@ -147,7 +147,7 @@ bool enter_mark(Call& call, uint16_t api, const void* object);
 void leave_mark(Call& call);
 bool enter_cuda(Call& call, uint16_t api, const void* object);
 void leave_cuda(Call& call, int result);
-// As enter_mark, for CUDA's calls, which never start a session.
+// As enter_mark, for CUDA calls, which never start a session.
 bool enter_cuda_mark(Call& call, uint16_t api, const void* object);
 
 // Do the interposed CUDA calls record? Not with TITANTRACE_CUDA=off, nor while CUPTI's callbacks do. The marks of
@@ -172,7 +172,7 @@ enum class WorkState : uint32_t { kNotRecorded = 0, kEntered, kUnnamed };
 // pointing at a shared empty state, so it is never null. initial-exec: the library is in the process from its start, so
 // the access is one instruction and never allocates.
 struct Nesting {
-    uintptr_t inside;  // where on the stack a recorded call is under way, 0 outside
+    uintptr_t inside;  // stack address in the recorded call's frame, 0 outside
 };
 extern constinit __attribute__((tls_model("initial-exec"), visibility("hidden"))) thread_local Nesting* this_nesting;
 inline bool is_nested() { return this_nesting->inside != 0; }

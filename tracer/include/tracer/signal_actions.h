@@ -1,6 +1,6 @@
-// What the wrappers of sigaction and its relatives ask of the tracer. signal-safe, any-thread.
+// The tracer's answers to sigaction and its relatives, for their wrappers. signal-safe, any-thread.
 //
-// For the signals that it owns the tracer keeps its own handler in the kernel and the program's action in a table: the
+// For signals that the tracer owns, the kernel holds the tracer's handler and a table holds the program's action: the
 // program reads back what it wrote, and its handler runs as if it were alone.
 #pragma once
 

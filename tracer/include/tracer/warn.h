@@ -6,7 +6,7 @@ namespace titan::tracer {
 // One line on stderr, at most once per process and text. cold, signal-safe.
 __attribute__((format(printf, 1, 2))) void warn_once(const char* pattern, ...);
 
-// What standard error is. Once, before the program can have changed it.
+// Notes which file standard error is. Called once, before the program can change it.
 void note_standard_error();
 
 }  // namespace titan::tracer
