@@ -124,7 +124,7 @@ class Cleaner {
         }
     }
 
-    // Who names a directory of dumps may not think of the node.
+    // A user who names a directory of dumps may not have the node's rings in mind.
     bool may_remove_rings() const {
         if (arguments_.common.paths.empty() || rings_.empty() || arguments_.yes || arguments_.dry_run) {
             return true;
@@ -146,7 +146,7 @@ class Cleaner {
         }
     }
 
-    // With what else we write into the directory of a run; what others put there keeps it.
+    // Also removes the other files that we write into the directory of a run; files of others keep the directory.
     static void remove_empty(const files::path& attempt) {
         std::error_code failed;
         files::remove(attempt, failed);

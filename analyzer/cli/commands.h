@@ -1,4 +1,4 @@
-// What all commands of titan-analyze share: exit statuses, the options that choose a run, errors, progress.
+// Parts that all commands of titan-analyze share: exit statuses, the options that choose a run, errors, progress.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ inline constexpr int kExitFindings = 1;
 inline constexpr int kExitUnusable = 2;
 inline constexpr int kExitInconclusive = 3;
 
-// Which records to look at.
+// Options that choose the records.
 struct CommonOptions {
     std::vector<std::string> paths;
     std::string run;
@@ -53,7 +53,7 @@ Command rings_command(CommandLine& app);
 Command collect_command(CommandLine& app);
 Command clean_command(CommandLine& app);
 
-// What a command line that cannot be understood probably means, as a sentence to follow the error; empty: no idea.
+// A guess at the intended command line, as a sentence to follow the error; empty if there is no idea.
 std::string what_was_meant(const CommandLine& app, const std::vector<std::string>& arguments);
 
 // One line that is drawn over, and only when somebody has been kept waiting. Empty where standard error is no terminal.
@@ -61,7 +61,7 @@ std::function<void(size_t done, size_t total)> progress_bar(std::string what);
 
 // Says what is wrong, for everybody who prints errors.
 int fail(const std::string& what);
-// Whoever asked for JSON gets errors as an object on standard output, too.
+// With JSON, errors also go to standard output, as an object.
 void report_errors_as_json(bool wanted);
 // Width and colour of the terminal on standard output; plain elsewhere.
 TextStyle terminal_style();

@@ -17,7 +17,7 @@
 namespace titan::analyzer {
 namespace {
 
-// With the records as they were named here, so that commands in the report can be pasted.
+// Names the records as on this command line, so that commands in the report can be pasted.
 TextStyle report_style(const CommonOptions& common) {
     TextStyle style = terminal_style();
     style.input.clear();
@@ -43,7 +43,7 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
                                             : kExitHealthy;
 }
 
-// "2026-11-22 08:27:56 +01:00": of this machine's zone, which is said.
+// "2026-11-22 08:27:56 +01:00": in this machine's time zone, which is shown.
 std::string date_text(int64_t realtime_ns) {
     const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
     tm parts{};

@@ -12,7 +12,7 @@ namespace titan::analyzer {
 // When the process first aborted a communicator that had an unfinished call; 0 when it never did.
 int64_t first_abort_ns(const Process& process);
 
-// Whether `dumped` shows the process of `later` before that abort.
+// True if `dumped` shows the process of `later` before that abort.
 bool is_before_abort(const Process& dumped, const Process& later);
 
 // The last time before `until_ns` at which the process made a call, or at which one of its calls returned or ended.

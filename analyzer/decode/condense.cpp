@@ -50,7 +50,7 @@ class Keeper {
         }
     }
 
-    // What is not known to be done, and what the program called right after it: that shows who went past.
+    // Keeps calls that are not known to be done, and the calls right after each: they show who went past it.
     void keep_unfinished() {
         const std::vector<Progress> progress = local_progress(process_);
         std::vector<size_t> open;

@@ -23,7 +23,7 @@ struct RawWork {
     bool done = false;
 };
 
-// How far each stream is known to be through, in ticks of the calls that handed its work over.
+// Progress of each stream: everything handed over before that tick is known to be done.
 class DoneStreams {
   public:
     void note(uint64_t stream, uint64_t ticks) {
@@ -93,7 +93,7 @@ bool has_several_devices(const Process& process) {
 // The host waited for the GPU and came back without an error.
 void note_synchronisations(const format::RingImage& image, const std::vector<RawWork>& work, bool several_devices,
                            DoneStreams& done) {
-    std::unordered_map<uint64_t, std::vector<uint32_t>> records;  // by event, in ring order
+    std::unordered_map<uint64_t, std::vector<uint32_t>> records;  // records of each event, in ring order
     for (uint32_t i = 0; i < work.size(); ++i) {
         if (work[i].entry.kind == WorkKind::kEventRecord) {
             records[work[i].entry.object].push_back(i);
@@ -126,7 +126,7 @@ void note_synchronisations(const format::RingImage& image, const std::vector<Raw
     });
 }
 
-// From the newest to the oldest: a wait that is done proves its record, which is older.
+// Goes from the newest to the oldest: a wait that is done proves that its record, which is older, is done.
 void find_done(std::vector<RawWork>& work, DoneStreams& done) {
     for (size_t i = work.size(); i-- > 0;) {
         const StreamWorkEntry& entry = work[i].entry;
@@ -147,7 +147,7 @@ void keep_unfinished(const std::vector<RawWork>& raw, const format::RingClock& c
     size_t to_skip = unfinished > kMaxWork ? unfinished - kMaxWork : 0;
     process.streams_seen.cut = to_skip != 0;
     std::vector<uint32_t> place(raw.size(), kNoIndex);
-    std::unordered_map<uint32_t, uint32_t> ended;  // by id of the ring
+    std::unordered_map<uint32_t, uint32_t> ended;  // key: id in the ring
     process.work.reserve(unfinished - to_skip);
     for (uint32_t i = 0; i < raw.size(); ++i) {
         const StreamWorkEntry& entry = raw[i].entry;
@@ -202,7 +202,7 @@ void finish_unwatched_calls(const format::RingImage& image, const DoneStreams& d
 
 DeviceState device_state(const CollectiveEntry& raw, const format::RingImage& image) {
     if ((raw.flags & format::kCaptured) != 0 || raw.state == CallState::kCaptured) {
-        return DeviceState::kUnknown;  // what ran is the launch of its graph
+        return DeviceState::kUnknown;  // the device ran the launch of its graph, not the call itself
     }
     const auto marks = image.launch_marks(raw.launch);
     const bool channels_done = raw.channels != 0 && raw.channels_finished >= raw.channels;

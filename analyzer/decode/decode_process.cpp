@@ -53,8 +53,7 @@ Entry decode_entry(const CollectiveEntry& raw, const format::RingClock& clock) {
     return entry;
 }
 
-// Without counters of its own a living communicator has sent and received nothing, unless a call found no room for
-// them.
+// A living communicator without counters has sent and received nothing, unless a call found no room for them.
 void decode_counters(const format::RingImage& image, const CommunicatorRecord& record, Member& member) {
     const bool none_uncounted = image.header().losses[static_cast<size_t>(format::Loss::kP2pUncounted)] == 0;
     const bool has_table = image.for_each_peer(record, [&](int32_t peer, uint64_t sent, uint64_t received) {

@@ -143,8 +143,7 @@ void choose_by_number(const Process& process, const Member& member, std::vector<
     }
 }
 
-// Where another recorder timed a call, how long it took is exact, and when it was is not: it is told from the host's
-// call on.
+// If another recorder timed the call, its duration is exact, but its moment is not: it is counted from the host's call.
 std::pair<int64_t, int64_t> device_times(const Process& process, const Entry& entry) {
     if (process.sees.moments) {
         return {entry.started_ns, entry.finished_ns};
@@ -196,13 +195,13 @@ void cover_device_times(const Process& process, Covered& covered) {
     }
 }
 
-// What the threads do that issue NCCL's calls; others (loaders, savers) hold no step up.
+// Activity of the threads that issue NCCL's calls; other threads (loaders, savers) do not delay a step.
 struct HostTime {
     std::unordered_set<uint32_t> threads;
     Covered sync, copy, memory, nccl;
     Covered blocked;  // all of them
     Covered any_call;
-    std::vector<int64_t> launches;  // in order
+    std::vector<int64_t> launches;  // sorted
     int64_t launches_since_ns = 0;  // all that were made since then are known
 };
 
@@ -253,7 +252,7 @@ HostTime read_host_time(const format::RingImage& image, const Process& process) 
 struct Stretch {
     int64_t begin_ns;
     int64_t end_ns;
-    uint32_t name;  // of the ring
+    uint32_t name;  // id in the ring
 };
 
 struct Marks {
@@ -261,7 +260,7 @@ struct Marks {
     std::vector<Stretch> stretches;
 };
 
-// What a thread is inside of, from its markers.
+// The open spans of a thread, from its markers.
 class SpanStack {
   public:
     void begin(int64_t now_ns, uint32_t name, std::vector<Stretch>& stretches) {

@@ -1,6 +1,5 @@
-// What a ring tells about time: when the process came to its collectives, and how its host spent each step. Pure
-// functions over a ring image; hostile values are clamped or left out. Bounded by the constants below whatever the ring
-// holds.
+// Reads times from a ring: when the process came to its collectives, and how its host spent each step. Pure functions
+// over a ring image; hostile values are clamped or left out. Bounded by the constants below whatever the ring holds.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +10,14 @@
 
 namespace titan::analyzer {
 
-// Of a process, newest ones.
+// Limits for each process; the newest are kept.
 inline constexpr size_t kMaxArrivals = 1024;
 inline constexpr size_t kMaxSteps = 256;
 inline constexpr size_t kMaxSpansOfStep = 8;
 
-// After the entries: fills Member::arrivals, Process::steps and step_spans. All members of a communicator choose the
-// same calls: of each step the first, the largest and the last; without steps every n-th, n a power of three.
+// Runs after the entries are decoded: fills Member::arrivals, Process::steps and step_spans. All members of a
+// communicator choose the same calls: of each step the first, the largest and the last; without steps every n-th, n a
+// power of three.
 void decode_timing(const format::RingImage& image, TextTable& texts, Process& process);
 // The first of them, from Process::entries alone: for records that have no ring.
 void sample_arrivals(Process& process);

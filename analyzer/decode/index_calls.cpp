@@ -121,8 +121,8 @@ int64_t typical_ns(const Process& process, const Member& member) {
     return typical_of(std::move(durations));
 }
 
-// How long the program ever went without a call. Where nobody watches the GPU, nothing else tells how long its steps
-// are.
+// The longest time that the program went without a call. If nobody watches the GPU, nothing else shows how long its
+// steps are.
 int64_t longest_pause_ns(const Process& process) {
     int64_t longest = 0;
     for (size_t i = 1; i < process.entries.size(); ++i) {

@@ -5,8 +5,8 @@
 
 namespace titan::analyzer {
 
-// For whoever makes a Process, once its entries and members are filled in: what each member has issued and which
-// entries are its calls, and the history, to which Entry::place points.
+// Completes a new Process whose entries and members are filled in: the calls that each member has issued and their
+// entries, and the history, to which Entry::place points.
 void index_calls(Process& process);
 
 // Member::calls of the entries that are there.

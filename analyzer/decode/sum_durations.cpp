@@ -1,4 +1,4 @@
-// How long another recorder's calls took is exact, when they were is not: so waits are told from sums of durations.
+// Another recorder's durations are exact, but its moments are not: waits are computed from sums of durations.
 #include <algorithm>
 
 #include "sum_durations.h"
@@ -10,7 +10,7 @@ bool timed(const Entry& entry) { return entry.started_ns != 0 && entry.finished_
 
 struct RowSums {
     int64_t held_ns = 0;
-    uint32_t group = 0;      // of the newest call
+    uint32_t group = 0;      // group of the newest call
     bool any_timed = false;  // Gloo times nothing: what is not there cannot be lacking
 };
 

@@ -1,4 +1,4 @@
-// How long calls took, summed up: who arrives last waits least.
+// Sums of call durations: the rank that arrives last waits least.
 #pragma once
 
 #include "run.h"

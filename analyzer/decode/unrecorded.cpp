@@ -14,7 +14,7 @@ namespace titan::analyzer {
 namespace {
 
 struct Library {
-    std::string_view file;  // how its file's name begins
+    std::string_view file;  // start of its file's name
     std::string_view name;
 };
 

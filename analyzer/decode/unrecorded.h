@@ -1,4 +1,5 @@
-// What moves data between GPUs beside NCCL's host calls: a hang in there shows only as a kernel that does not end.
+// Libraries that move data between GPUs without NCCL's host calls: a hang in them shows only as a kernel that does not
+// end.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace titan::analyzer {
 
-// From the list of modules, where the dump has stacks or the ring call sites, and from the calls on record.
+// Looks in the list of modules, if the dump has stacks or the ring has call sites, and in the recorded calls.
 std::vector<std::string> find_unrecorded(const OpenedSource& opened, const Process& process);
 
 }  // namespace titan::analyzer

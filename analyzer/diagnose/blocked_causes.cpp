@@ -18,8 +18,8 @@ bool waits_for_an_event(const Process& process, const StreamWork& work) {
     });
 }
 
-// That the stream did not come to the call is what the device reports; what blocks it is only as sure as the record of
-// what was handed over is whole.
+// The device itself reports that the stream did not reach the call. The blocker is only as sure as the record of the
+// work handed over is complete.
 void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked& blocked, const BlockedBy& by,
                    Finding& finding) {
     const Process& process = evidence.run.process(blocked.member);

@@ -9,11 +9,10 @@
 
 namespace titan::analyzer {
 
-// Of ranks that wait for each other, the one whose calls part from those of its role, or from its own past, is the
-// suspect.
+// Among ranks that wait for each other, suspects the one whose calls differ from those of its role, or from its own
+// past.
 bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Finding& finding) {
-    // Where streams are recorded more than the order of calls is known: what is certain there needs no tie to be
-    // broken.
+    // If streams are recorded, we know more than the order of calls: a certain finding needs no tie-break.
     const bool by_order_alone = std::all_of(finding.ranks.begin(), finding.ranks.end(), [&](int rank) {
         const Process* process = evidence.process_of_rank[rank];
         return process != nullptr && !process->sees.streams;

@@ -8,8 +8,8 @@
 
 namespace titan::analyzer {
 
-// Of ranks that wait for each other, the one whose calls part from those of its role, or from its own past, is the
-// suspect.
+// Among ranks that wait for each other, suspects the one whose calls differ from those of its role, or from its own
+// past.
 bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Finding& finding);
 
 }  // namespace titan::analyzer

@@ -1,4 +1,4 @@
-// Where there is too little to say that nothing is wrong, and too little to say what is.
+// Runs whose records are too few to tell what is wrong, or that nothing is.
 #include "cannot_tell.h"
 
 #include <fmt/format.h>
@@ -8,10 +8,10 @@
 namespace titan::analyzer {
 namespace {
 
-// Of most ranks nothing is known, and not because nobody wanted them recorded.
+// Nothing is known of most ranks, although they were to be recorded.
 bool mostly_missing(const Run& run) { return !run.partial_recording && run.missing_ranks.size() > run.ranks.size(); }
 
-// That a rank left no record is all that speaks against it.
+// The only evidence against these ranks is that they left no record.
 bool only_blames_the_missing(const Run& run, const Finding& finding) {
     return finding.confidence != Confidence::kCertain && !finding.ranks.empty() &&
            std::all_of(finding.ranks.begin(), finding.ranks.end(), [&](int rank) {

@@ -1,4 +1,4 @@
-// What stacks add to a finding: where the culprits stand, and where their way parts from that of the others.
+// Adds stacks to a finding: the positions of the culprits, and the frame where they part from the others.
 #include "steps.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kMaxStacks = 16;  // that one finding carries
+constexpr size_t kMaxStacks = 16;  // most stacks of one finding
 
 const ThreadPosition* main_thread(const Process& process) {
     const int32_t working = working_thread(process);
@@ -65,7 +65,7 @@ struct Parting {
     const StackNode* others = nullptr;  // the branch that most of them take
 };
 
-// Where the culprits leave the way that the others go on.
+// Finds the frame where the culprits' path leaves that of the others.
 std::optional<Parting> find_parting(const StackNode& root, const std::vector<int>& culprits) {
     const auto holds_all = [&](const StackNode& node) {
         return std::all_of(culprits.begin(), culprits.end(), [&](int rank) { return node.ranks.contains(rank); });
@@ -174,7 +174,7 @@ void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
     std::optional<StackNode> tree;
     for (Finding& finding : findings) {
         if (!finding.hangs) {
-            continue;  // where ranks stand now says nothing about what was slow or wrong then
+            continue;  // positions of now say nothing about what was slow or wrong then
         }
         std::set<std::string> places;
         for (const int rank : finding.ranks) {

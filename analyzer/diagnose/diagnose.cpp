@@ -1,4 +1,4 @@
-// From a run to its findings: causes named, victims folded, the head one first.
+// Turns a run into findings: names causes, folds in victims, and puts the head finding first.
 #include "diagnose.h"
 
 #include <algorithm>
@@ -28,7 +28,8 @@ constexpr Finder* kFinders[] = {
 #include "findings.def"
 };
 
-// Who skipped a call is where it should not be: that others do not come to it there is hardly their fault.
+// A rank that skipped a call waits where it should not be: if others do not come to it there, that is hardly their
+// fault.
 void doubt_waits_of_ranks_that_skipped(std::vector<Finding>& findings) {
     std::set<int> skippers;
     for (const Finding& finding : findings) {
@@ -52,8 +53,8 @@ bool leads_to_a_hang(const Finding& silent, const std::vector<Finding>& findings
     });
 }
 
-// What hangs before what does not. The earliest leads, but hosts do not agree on times to less than a second; then the
-// surest, then a death, which is no slow rank that may still come, then who hurts most.
+// Hangs come first, the earliest ahead; but the clocks of hosts agree only to about a second. Then comes the most
+// certain, then a death (a slow rank may still come), then the finding that hurts most.
 void put_head_first(std::vector<Finding>& findings) {
     constexpr int64_t kSameTimeNs = 1'000'000'000;
     int64_t earliest = INT64_MAX;
@@ -84,7 +85,7 @@ void add_timing(const Run& run, Diagnosis& diagnosis) {
 
 void add_places(const Run& run, std::vector<Finding>& findings) {
     for (Finding& finding : findings) {
-        if (finding.kind != FindingKind::kSlowCollective) {  // which is of several communicators, and names their ranks
+        if (finding.kind != FindingKind::kSlowCollective) {  // it concerns several communicators, and names their ranks
             add_members(run, finding.communicator, finding.summary);
         }
         add_places(run, finding.ranks, finding.summary);
@@ -106,7 +107,7 @@ StateTexts state_of(const Evidence& evidence, const Process& process) {
     return {rank_state(evidence.run, process, awaited), rank_state_without_times(evidence.run, process, awaited)};
 }
 
-// What each rank that is named does.
+// Adds the state of each rank that a finding names.
 void add_states(const Evidence& evidence, std::vector<Finding>& findings) {
     std::map<const Process*, StateTexts> states;
     for (Finding& finding : findings) {

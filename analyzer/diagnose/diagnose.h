@@ -1,4 +1,4 @@
-// From a run to its findings.
+// Turns a run into findings.
 #pragma once
 
 #include "finding.h"

@@ -1,4 +1,4 @@
-// What the finders of a diagnosis look at, and what they tell each other.
+// Shared input of the finders (Evidence) and their shared marks (Explained).
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ struct Evidence {
     const DiagnoseOptions options;
     const std::vector<Mismatch> mismatches;
     const WaitGraph graph;
-    const std::vector<Hang> hang_of;         // by node
-    const std::vector<uint32_t> components;  // by node
+    const std::vector<Hang> hang_of;         // index: node
+    const std::vector<uint32_t> components;  // index: node
     const RankIndex process_of_rank;
 
     bool hangs(uint32_t node) const { return hang_of[node] != Hang::kNone; }
@@ -62,13 +62,13 @@ struct Evidence {
     void add_victims(const std::vector<uint32_t>& nodes, Finding& finding) const;
 };
 
-// What the finders before have explained: a later one leaves it alone.
+// Marks what earlier finders have explained; later ones leave it alone.
 struct Explained {
     explicit Explained(const Evidence& evidence)
         : nodes(evidence.graph.nodes.size(), false), is_cause(evidence.graph.nodes.size(), false) {}
 
-    std::vector<bool> nodes;        // why they are waited in is told
-    std::vector<bool> is_cause;     // by node: of an absence or a cycle
+    std::vector<bool> nodes;        // true: the reason for its waits is told
+    std::vector<bool> is_cause;     // index: node; the cause of an absence or a cycle
     std::set<uint32_t> in_cycle;    // nodes
     std::set<uint32_t> skipped_in;  // components
 };

@@ -76,7 +76,7 @@ struct WaitingSide {
 
 std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
     std::vector<WaitingSide> sides;
-    std::vector<int> unseen;  // whose own entry is lost
+    std::vector<int> unseen;  // members whose own entry is lost
     for (const Waiter& waiter : node.waiting) {
         const Process& process = run.process(waiter.member);
         const int rank = run.member(waiter.member).global_rank;
@@ -147,7 +147,7 @@ Sentence replay_of(const Run& run, const WaitNode& node) {
 
 // "never called all_reduce #41 on dp:0", after the name of the ranks.
 Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& absence, size_t count) {
-    // Of a pair, its own half, not the one that the other waits in.
+    // For a pair, names the missing half, not the half that the other side waits in.
     const Sentence call = node.kind != WaitKind::kPointToPoint
                               ? node_fact(run, node)
                               : half_fact(run, node, absence.comm_rank == node.target ? OpKind::kRecv : OpKind::kSend);

@@ -23,7 +23,8 @@ std::vector<int> waiting_ranks(const Run& run, const WaitNode& node);
 // Known global ranks as ranges, the rest by their rank in the communicator.
 Sentence absent_fact(const std::vector<Absence>& absences);
 
-// What of the work ahead of a blocked call blocks it: the only piece, or the only one that no rank has run before.
+// The piece of the work ahead of a blocked call that blocks it: the only piece, or the only one that no rank has run
+// before.
 struct BlockedBy {
     const StreamWork* work = nullptr;  // null: one of several, or none is recorded
     bool by_comparison = false;
@@ -38,7 +39,7 @@ void explain_blocked(const Run& run, const WaitNode& node, const std::vector<con
 bool members_started(const WaitNode& node, size_t least);
 // The first whose arguments are overwritten, null when all are known.
 const Waiter* waiter_with_lost_arguments(const WaitNode& node);
-// How far the members are on the GPU, as evidence; empty where nobody knows. And what NCCL's channels do.
+// Adds the progress of the members on the GPU as evidence, if it is known, and the state of NCCL's channels.
 void add_device_evidence(const Run& run, const WaitNode& node, Finding& finding);
 
 void explain_absence(const Run& run, const Culprits& culprits, Finding& finding);
@@ -48,8 +49,8 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
 // "rank 3 launched it last as its replay 11 of graph 2, 3.1 s before its dump", for a member that lags behind in
 // replays.
 void add_replay_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding);
-// Where the calls of a rank left step with the others', judged by the step numbers of the calls. Empty when they did
-// not.
+// The place where a rank's calls fell out of step with the others', judged by the step numbers of the calls. Empty if
+// they did not.
 Sentence shift_by_step_text(const Run& run, uint32_t communicator, MemberRef suspect);
 
 }  // namespace titan::analyzer

@@ -5,7 +5,7 @@
 namespace titan::analyzer {
 namespace {
 
-// Who is missing in the edge's node, and held in the next one.
+// The rank that is missing in the edge's node, and held in the next one.
 int rank_of(const Run& run, const Edge& edge) {
     return edge.via.row == kNoIndex ? run.processes[edge.via.process].rank : run.member(edge.via).global_rank;
 }

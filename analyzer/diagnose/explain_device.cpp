@@ -48,7 +48,7 @@ bool has_started(const Waiter& waiter) {
            (waiter.entry->device == DeviceState::kStarted || waiter.entry->device == DeviceState::kGraphStarted);
 }
 
-// Where the work is, from the view of the call; `only`: one piece of it.
+// The place of the work, as seen from the call; `only`: one piece of it.
 const char* where_text(const Process& process, const Blocked& blocked, const StreamWork* only = nullptr) {
     const Ahead& ahead = blocked.ahead;
     const auto elsewhere = [&](const StreamWork& work) { return work.stream != blocked.entry->stream; };
@@ -139,7 +139,7 @@ std::string_view state_text(format::ChannelState state) {
     return "in an unknown state";
 }
 
-// What the kernel channels and the proxy's network steps of one member do.
+// Adds the state of one member's kernel channels and of its proxy's network steps.
 void add_channel_evidence(const Run& run, const Waiter& waiter, std::vector<std::string>& lines) {
     const Process& process = run.process(waiter.member);
     const auto index = static_cast<uint32_t>(waiter.entry - process.entries.data());

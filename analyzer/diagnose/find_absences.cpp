@@ -48,7 +48,7 @@ void note_dead_waiters(const Evidence& evidence, uint32_t index, Causes& causes)
     }
 }
 
-// What waits behind a mismatch needs no other cause; that a record is missing there is chance.
+// A wait behind a mismatch needs no other cause; a missing record there is chance.
 bool may_follow_a_mismatch(const Evidence& evidence, const Explained& explained, uint32_t index) {
     const std::vector<bool> behind = may_be_behind(evidence.graph, index);
     for (uint32_t node = 0; node < behind.size(); ++node) {
@@ -228,7 +228,7 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
     findings.push_back(std::move(finding));
 }
 
-// Whether the one left a call out or the other made one too many, neither votes nor earlier steps tell.
+// Neither votes nor earlier steps tell whether one rank skipped a call or the other made one too many.
 void name_both_sides(const Evidence& evidence, const std::vector<Absence>& absences, Finding& finding) {
     for (const Absence& absence : absences) {
         if (absence.skip.verdict != SkipVerdict::kUndecided) {
@@ -259,7 +259,7 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
     for (auto& [key, cause] : causes) {
         put_first_place_first(evidence, cause);
         uint32_t place = place_of(evidence, cause.nodes.front());
-        // Of ranks without any record nothing shows which of them came first: they are suspects together.
+        // Nothing shows which of several ranks without any record came first: they are suspects together.
         if (!cause.absence.member.known() && evidence.graph.nodes[place].kind == WaitKind::kCollective) {
             place = first_unknown.value_or(place);
             first_unknown = place;

@@ -100,7 +100,7 @@ void choose_in_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, c
             });
         });
     };
-    // What a rank never did before is told by a whole record alone.
+    // Only a complete record can show that a rank never did something before.
     const bool forgot_calls = std::any_of(all.begin(), all.end(), [&](int member) {
         return evidence.process_of_rank[member] != nullptr && evidence.process_of_rank[member]->overwritten != 0;
     });
@@ -132,7 +132,7 @@ bool is_one_too_many(const Evidence& evidence, MemberRef held, uint32_t holder) 
     });
 }
 
-// Who waits without having made the missing call at all may have left it out as well.
+// A rank that waits without having made the missing call at all may have skipped it as well.
 void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
     for (const Edge& edge : cycle) {
         for (const Absence& absence : evidence.graph.nodes[edge.from].absent) {
@@ -194,12 +194,12 @@ Precedent precedent_in(const Evidence& evidence, MemberRef held, uint32_t holder
             others_deviate |= of_this == Precedent::kDeviates;
         }
     }
-    // What others do there as well is the program, though it is not done in every step.
+    // If other ranks do the same there, it belongs to the program, although not to every step.
     return precedent == Precedent::kDeviates && others_deviate ? Precedent::kAsBefore : precedent;
 }
 
-// In a cycle every rank waits for another: the order of the few is called the wrong one, else the one that differs from
-// what that rank did before. Where neither tells, all are named.
+// In a cycle every rank waits for another. The order of the minority is called wrong; else the order that differs from
+// what that rank did before. If neither decides, all ranks are named.
 void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, bool only_p2p, Finding& finding) {
     std::vector<int> all;
     std::vector<int> fewest;

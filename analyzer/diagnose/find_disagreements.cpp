@@ -12,8 +12,8 @@
 namespace titan::analyzer {
 namespace {
 
-// Where nobody watches the GPU, an end is known only by a host that waited for the stream and came back. Was that seen
-// of a call before this one?
+// If nobody watches the GPU, only a host that waited for the stream and came back shows that a call ended. Was a call
+// before this one seen to end that way?
 bool ends_are_known(const Process& process, const Member& member, const StreamOrder& order, uint64_t sequence) {
     while (sequence-- > 0) {
         const Entry* entry = process.call_at(member, sequence);
@@ -33,7 +33,7 @@ std::vector<uint32_t> nodes_explained_by(const Evidence& evidence, const Mismatc
     for (uint32_t i = 0; i < evidence.graph.nodes.size(); ++i) {
         const WaitNode& node = evidence.graph.nodes[i];
         const bool there = node.kind == WaitKind::kCollective && node.communicator == mismatch.communicator;
-        // Where equal calls follow each other, the one that was left out is seen only at the next other one.
+        // If equal calls follow each other, a skipped one shows only at the next call that differs.
         const bool skipped_before = std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
             return absence.moved_on && std::find(mismatch.culprits.begin(), mismatch.culprits.end(), absence.member) !=
                                            mismatch.culprits.end();
@@ -72,7 +72,7 @@ void call_a_capture_by_its_name(const Evidence& evidence, const Mismatch& mismat
                arguments_text(*capture), capture->graph, duration_fact(process.now_ns - capture->entered_ns)));
 }
 
-// Where rings lost unfinished calls nobody is seen to wait in it: that nobody finished it must do.
+// If rings lost unfinished calls, no waiter is visible. Then we accept that nobody finished the call.
 bool is_not_survived(const Evidence& evidence, const Mismatch& mismatch) {
     bool lost = false;
     for (const auto* side : {&mismatch.culprits, &mismatch.others}) {

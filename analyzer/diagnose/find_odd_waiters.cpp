@@ -1,4 +1,5 @@
-// Who waits where all others went another way: it skipped a call before, or made one too many.
+// Finds ranks that wait in a call while all others went on without it: such a rank skipped a call before, or made one
+// too many.
 #include "finders.h"
 
 #include <algorithm>
@@ -31,7 +32,8 @@ bool is_met_by_messages(const Evidence& evidence, const WaitNode& node, MemberRe
 
 }  // namespace
 
-// Who waits where all others went another way: it skipped a call before, or made one too many.
+// Finds ranks that wait in a call while all others went on without it: such a rank skipped a call before, or made one
+// too many.
 void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     std::map<uint32_t, std::vector<std::pair<uint32_t, const Absence*>>>
         odd;  // waiter's process -> node, who is absent

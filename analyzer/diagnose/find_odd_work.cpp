@@ -1,5 +1,5 @@
-// Where nobody saw the GPU: what one rank alone handed to its stream ahead of the call that all wait in is a possible
-// cause.
+// A possible cause where nobody saw the GPU: work that one rank alone handed to its stream ahead of the call that all
+// wait in.
 #include "finders.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ const Waiter* only_odd_work(const Evidence& evidence, const WaitNode& node, std:
 
 }  // namespace
 
-// What one rank alone handed to its stream ahead of the call that all wait in is a possible cause.
+// Work that one rank alone handed to its stream ahead of the call that all wait in is a possible cause.
 void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     const bool unseen = std::any_of(evidence.graph.nodes.begin(), evidence.graph.nodes.end(),
                                     [](const WaitNode& node) { return node.device_unknown; });

@@ -14,7 +14,7 @@
 namespace titan::analyzer {
 namespace {
 
-// Who issued the first of two calls first, and who the second.
+// Ranks that issued the first of two calls first, and ranks that issued the second first.
 struct Orders {
     std::vector<MemberRef> first, second;
 };

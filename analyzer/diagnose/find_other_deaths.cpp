@@ -53,7 +53,7 @@ void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::
     const bool one_left = std::any_of(evidence.run.processes.begin(), evidence.run.processes.end(),
                                       [](const Process& process) { return process.is_gone() && !process.died(); });
     bool waited = false;
-    bool failed = false;  // by itself, which an error of another rank may bring about, too
+    bool failed = false;  // failed by itself; an error of another rank may cause that, too
     for (const Process& process : evidence.run.processes) {
         if (process.died() && !named.contains(process.rank)) {
             finding.ranks.push_back(process.rank);

@@ -1,4 +1,4 @@
-// What is left when everybody came: calls that do not finish.
+// The rest, where every member arrived: calls that do not finish.
 #include "finders.h"
 
 #include <algorithm>
@@ -16,13 +16,13 @@
 namespace titan::analyzer {
 namespace {
 
-// What a rank hangs in may be a call whose entry is lost; then the calls that are left only stand in line behind it.
+// The call in which a rank hangs may have lost its entry; then the calls with entries only wait behind it.
 bool may_hang_in_a_lost_call(const Evidence& evidence, const WaitNode& node) {
     const bool in_line = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         return waiter.in_line || has_lost_unfinished_calls(evidence.run.process(waiter.member));
     });
     const std::vector<MemberRef>& members = evidence.run.communicators[node.communicator].members;
-    // Of a pair neither half ends without the other: the one whose entry is lost has not ended, either.
+    // Neither half of a pair ends without the other: if the entry of one half is lost, it has not ended, either.
     const bool lost_half = node.lost && node.kind == WaitKind::kPointToPoint;
     return in_line || lost_half || (node.lost && std::any_of(members.begin(), members.end(), [&](MemberRef ref) {
                                         return has_lost_unfinished_calls(evidence.run.process(ref));
@@ -78,7 +78,7 @@ void add_stuck_in_lost_calls(const Evidence& evidence, std::vector<Finding>& fin
     findings.push_back(std::move(finding));
 }
 
-// That a call has not ended is told by nothing but hosts that wait for their GPUs.
+// Only hosts that wait for their GPUs show that the call has not ended.
 bool is_known_by_hosts_alone(const Evidence& evidence, const WaitNode& node) {
     return node.device_unknown && node.kind != WaitKind::kCreation &&
            std::all_of(node.waiting.begin(), node.waiting.end(),

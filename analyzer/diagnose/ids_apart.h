@@ -8,7 +8,7 @@
 
 namespace titan::analyzer {
 
-// Of one name and size, and nobody in two of them, nor two of them as one member.
+// True if these communicators have one name and size, no rank is in two of them, and no two ranks are the same member.
 bool may_be_one_communicator(const Evidence& evidence, const std::vector<uint32_t>& nodes);
 
 }  // namespace titan::analyzer

@@ -53,7 +53,7 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
 
 }  // namespace
 
-// Where nothing hangs: who waits for longer than usual because somebody has not come.
+// If nothing hangs: ranks that wait for longer than usual because somebody has not come.
 std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Finding>& findings) {
     std::vector<Pending> waits;
     if (std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.hangs; })) {

@@ -71,7 +71,7 @@ std::string gone(const Run& run, const Process& process) {
     }
 }
 
-// Of a process whose record holds nothing but calls.
+// Describes a process whose record holds nothing but calls.
 std::string by_calls(const Run& run, const Process& process, bool times) {
     const std::string last = last_call_text(run, process);
     if (last.empty()) {

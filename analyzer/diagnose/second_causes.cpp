@@ -14,7 +14,7 @@
 namespace titan::analyzer {
 namespace {
 
-// In program code, as far as all its threads tell that call NCCL.
+// True if the process runs the program's own code, as far as all threads that call NCCL show.
 bool is_idle(const Process& process) {
     const auto threads = issuing_threads(process);
     return !threads.empty() && !process.is_gone() && !is_host_unseen(process) && process.ending.halt == Halt::kNone &&

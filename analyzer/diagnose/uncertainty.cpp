@@ -118,8 +118,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     lost(format::Loss::kCommunicatorsUntracked);
     if (node.kind == WaitKind::kPointToPoint) {
         lost(format::Loss::kP2pUncounted);
-        // In an exchange each pair counts for itself: whether one left it out or the other made one too many, no vote
-        // tells.
+        // In an exchange each pair counts for itself: no vote decides whether one side skipped it or the other made one
+        // too many.
         const Entry* waiting = node.waiting.front().entry;
         const MemberRef waiter = node.waiting.front().member;
         finding.doubt(first.moved_on && waiting != nullptr &&
@@ -141,7 +141,7 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                   phrase("the program: that {} skipped the call is only inferred from the order of its earlier calls",
                          rank_fact(first.global_rank)));
     finding.doubt(!unknown.empty(), missing_members_text(unknown));
-    // Who needs another's unique id waits for it in the program, where nothing is recorded.
+    // A rank that needs another's unique id waits for it in the program, where nothing is recorded.
     finding.doubt(node.kind == WaitKind::kCreation && finding.ranks.size() > 1,
                   phrase("stacks of {}: one of them may wait for another outside NCCL, for example for a unique id",
                          ranks_fact(finding.ranks)));

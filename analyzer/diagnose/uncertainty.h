@@ -1,4 +1,4 @@
-// Why a finding is less than certain, told by what would settle it.
+// Reasons why a finding is less than certain, each put as what would settle it.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ void doubt_short_wait(const Run& run, const WaitNode& node, Finding& finding);
 void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding);
 // Waits whose length, and pairs whose numbers, the record leaves to be guessed.
 void doubt_guesses(const Run& run, const WaitNode& node, Finding& finding);
-// That this process ended before the others is a guess.
+// It is a guess that this process ended before the others.
 void doubt_end(const Process& process, Finding& finding);
 // Nothing tells which of the ranks in the cycle has the wrong order, or only its own past does.
 void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_prediction, Finding& finding);

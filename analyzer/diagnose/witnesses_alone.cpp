@@ -23,7 +23,7 @@ std::set<int> ranks_with(const Run& run, Holds&& holds) {
     return ranks;
 }
 
-// Of those who logged, all but one lost a peer: that one, or the one that never logged.
+// If all but one of the ranks that logged lost a peer: that one, or the one that never logged.
 std::set<int> left_by_others(const Run& run) {
     const std::set<int> losers = ranks_with(run, [](const Testimony& said) { return said.lost_a_peer; });
     std::set<int> rest;
@@ -38,7 +38,7 @@ std::set<int> left_by_others(const Run& run) {
 struct Suspects {
     std::set<int> ranks;
     std::string why;
-    bool acted = false;  // `why` has a verb
+    bool acted = false;  // `why` is a clause with a verb
     Confidence confidence = Confidence::kPossible;
 };
 

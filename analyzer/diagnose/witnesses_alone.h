@@ -1,4 +1,4 @@
-// Where there is no record at all, and witnesses alone speak: what they name is a finding, and never a certain one.
+// Diagnosis without any record, by witnesses alone: their findings are never certain.
 #pragma once
 
 #include "finding.h"
@@ -7,8 +7,7 @@ namespace titan::analyzer {
 
 Diagnosis diagnose_by_witnesses(const Run& run);
 
-// Where NCCL's RAS considers a rank dead that no finding names and no record shows alive, what hangs may hang because
-// of it.
+// NCCL's RAS may consider a rank dead that no finding names and no record shows alive: the hang may be due to it.
 void doubt_by_witnesses(const Run& run, std::vector<Finding>& findings);
 
 }  // namespace titan::analyzer

@@ -36,7 +36,8 @@ enum class Tag : uint64_t {
     kLosses = 21,
 };
 
-// How many losses the head has: as many as there were when it was made, and in the first digests. All stand in kLosses.
+// The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
+// holds all of them.
 inline constexpr size_t kLossesInHead = 12;
 inline constexpr size_t kLossesInFirstHead = 11;
 static_assert(kLossesInHead <= format::kLossCount);
@@ -193,7 +194,7 @@ void members(A& a, Process& p) {
     }
 }
 
-// What only PyTorch's dumps have.
+// Fields of PyTorch's dumps only.
 template <typename A>
 void flight_recorder(A& a, Process& p) {
     a.number(p.moment);
@@ -271,7 +272,7 @@ void runs(A& a, std::vector<Runs::Run>& list) {
     rising(a, list, &Runs::Run::value);
 }
 
-// Of an entry, what the history does not tell.
+// The parts of an entry that the history does not hold.
 template <typename A>
 void entries(A& a, Process& p) {
     sized(a, p.entries, 13);
@@ -349,7 +350,7 @@ void arrivals(A& a, Process& p) {
     }
 }
 
-// Of arrivals, which are read before.
+// More fields of the arrivals, which are read before.
 template <typename A>
 void held(A& a, Process& p) {
     for (Member& m : p.members) {

@@ -1,4 +1,4 @@
-// What a digest holds beside its processes, as bytes and back.
+// Packs and unpacks the sections of a digest other than its processes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace titan::analyzer {
 
 using DigestGroups = std::unordered_map<uint64_t, std::vector<int32_t>>;
 
-// Of files that could not be read; a bounded number.
+// Packs the messages about files that could not be read; a bounded number.
 std::vector<std::byte> pack_problems(std::vector<std::string> problems);
 void unpack_problems(std::span<const std::byte> bytes, std::vector<std::string>& problems);
 

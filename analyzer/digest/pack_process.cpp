@@ -1,4 +1,4 @@
-// What is read is checked so far that no index of it leads out of its list.
+// Input is checked so far that no index leads out of its list.
 #include "pack_process.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kFlightRecorder, [&](A& a) { digest::flight_recorder(a, p); });
 }
 
-// What the history says about a kept entry, which is not written twice.
+// Restores the fields of a kept entry that the history holds: they are not written twice.
 void complete_entries(Process& p) {
     for (Entry& entry : p.entries) {
         const CallSignature& signature = p.history[entry.place];
@@ -128,7 +128,7 @@ bool all(const std::vector<T>& list, Fits&& fits) {
     return std::all_of(list.begin(), list.end(), fits);
 }
 
-// Why an index of it leads nowhere; empty where all are sound.
+// The first index that leads nowhere, in words; empty if all are sound.
 std::string unsound(const Process& p) {
     const auto row = [&](uint32_t index) { return index == kNoIndex || index < p.members.size(); };
     const auto work = [&](uint32_t index) { return index == kNoIndex || index < p.work.size(); };
@@ -235,7 +235,7 @@ Result<Process> unpack_process(std::span<const std::byte> bytes) {
             return candidate.first == static_cast<uint64_t>(wanted);
         });
         if (field == found.end() || !why.empty()) {
-            return;  // of an older version
+            return;  // written by an older version
         }
         describe(field->second);
         if (!field->second.good()) {

@@ -10,7 +10,7 @@
 
 namespace titan::analyzer {
 
-// What a process is made of has one description (digest_fields.h) for both ways. It need not be condensed: PyTorch's
+// digest_fields.h describes the fields of a process once, for both ways. The process need not be condensed: PyTorch's
 // pairs whose beginning is lost are numbered by their full entries when all processes are there.
 std::vector<std::byte> pack_process(const Process& process);
 // Hostile bytes are an error. Texts are made safe to print.

@@ -29,7 +29,7 @@ namespace files = std::filesystem;
 using format::PickleWriter;
 
 constexpr std::string_view kVersion = "2.10";
-// What PyTorch calls an operation, and how many times the count its input and output hold: once, or once per member.
+// PyTorch's name of an operation, and the size of its input and output in counts: one, or one per member.
 struct OperationName {
     OpKind kind;
     std::string_view name;
@@ -65,7 +65,7 @@ std::string_view name_of_state(const Entry& entry) {
 
 bool is_p2p(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
 
-// As PyTorch means it: members are known by their global ranks, in ascending order.
+// A process group in PyTorch's sense: members are known by their global ranks, in ascending order.
 struct ProcessGroup {
     std::string name;
     std::string description;
@@ -124,7 +124,7 @@ class Exporter {
         return group;
     }
 
-    // Of the collectives: the records of all members hold them from here.
+    // The first collective from which on the records of all members hold the calls.
     uint64_t first_sequence_of(const Communicator& communicator) const {
         uint64_t first = 0;
         for (const MemberRef ref : communicator.members) {
@@ -147,7 +147,7 @@ class Exporter {
         return pair_number(member, entry.kind, entry.peer, entry.sequence);
     }
 
-    // Of the point-to-point calls: the records of both sides hold them from here.
+    // Notes for each pair the first point-to-point call that the records of both sides hold.
     void note_first_pairs(const Process& process) {
         std::map<std::pair<Pair, bool>, uint64_t> first;
         const auto note = [&](uint32_t row, OpKind kind, int peer, uint64_t sequence) {
@@ -170,7 +170,7 @@ class Exporter {
         }
     }
 
-    // By place in the full process, which holds the same entries in the same order.
+    // Stacks by place in the full process, which holds the same entries in the same order.
     void note_stacks(const ProcessRecords& records) {
         sites_ = &records.sites();
         stacks_.clear();
@@ -338,7 +338,7 @@ class Exporter {
             value_ns == 0 ? out.none() : out.integer(value_ns);
         };
         out.text("time_created_ns").integer(entry.entered_ns);
-        // What is unfinished was looked at when the dump was made.
+        // PyTorch looks at unfinished calls when it dumps.
         time("time_discovered_started_ns",
              entry.started_ns != 0 && entry.finished_ns == 0 ? loaded.now_ns : entry.started_ns);
         time("time_discovered_completed_ns", entry.finished_ns);
@@ -380,11 +380,11 @@ class Exporter {
     const FlightRecorderExport& options_;
     Symbols symbols_{Symbols::Search::kEverywhere};
     RecordReader reader_{run_, symbols_};
-    CallSites* sites_ = nullptr;                                   // of the process that is being written
+    CallSites* sites_ = nullptr;                                   // call sites of the process that is being written
     std::vector<uint32_t> stacks_;                                 // likewise
-    std::vector<ProcessGroup> groups_;                             // by communicator
+    std::vector<ProcessGroup> groups_;                             // index: communicator
     std::vector<uint64_t> first_sequence_;                         // likewise
-    std::map<std::pair<Pair, bool>, uint64_t> first_pair_number_;  // by direction
+    std::map<std::pair<Pair, bool>, uint64_t> first_pair_number_;  // key: pair and direction
     ExportResult result_;
     std::map<std::string, size_t> unknown_;
     size_t without_peer_ = 0;

@@ -14,14 +14,14 @@ namespace titan::analyzer {
 
 struct FlightRecorderExport {
     std::string into;                         // directory, made if it is not there; must be empty
-    std::string prefix = "nccl_trace_rank_";  // of the file names; the rank follows
+    std::string prefix = "nccl_trace_rank_";  // prefix of the file names; the rank follows
     std::function<void(size_t done, size_t total)> progress;
 };
 
 struct ExportResult {
     size_t files = 0;
     size_t calls = 0;
-    std::vector<std::string> notes;     // what Flight Recorder's format cannot hold, for people
+    std::vector<std::string> notes;     // facts that Flight Recorder's format cannot hold, for people
     std::vector<std::string> problems;  // ranks that could not be written
 };
 

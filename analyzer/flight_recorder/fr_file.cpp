@@ -111,7 +111,7 @@ std::string_view host_in_name(std::string_view name) {
         return {};
     }
     before.remove_prefix(begin + kRank.size());
-    before.remove_suffix(1);  // what separates it from the rank
+    before.remove_suffix(1);  // the separator before the rank
     const bool is_name =
         std::any_of(before.begin(), before.end(), [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; });
     return is_name ? before : std::string_view();

@@ -28,7 +28,7 @@ std::string_view host_in_name(std::string_view file_name);
 // Once more, the file or the member of an archive that a process was loaded from.
 Result<format::fr::Dump> read_flight_recorder(Source source, FlightRecorderScratch& scratch);
 Result<Process> load_flight_recorder(const std::string& path, FlightRecorderScratch& scratch, GroupRanks& groups);
-// What the scratch holds: of the file that the source names, or of the member of an archive.
+// Loads the bytes in the scratch: of the file that the source names, or of the member of an archive.
 Result<Process> load_flight_recorder_bytes(Source source, FlightRecorderScratch& scratch, GroupRanks& groups);
 
 }  // namespace titan::analyzer

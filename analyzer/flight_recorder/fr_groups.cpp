@@ -120,12 +120,12 @@ struct Side {
 };
 
 struct Alignment {
-    int64_t shift = 0;     // how many calls of the receiver come before the sender's first
+    int64_t shift = 0;     // number of the receiver's calls before the sender's first
     bool guessed = false;  // others fit as well
 };
 
-// What is finished on both sides is the same number of calls, give or take one that a side has not noticed; sizes
-// decide between the candidates.
+// Both sides have finished the same number of calls, give or take one that a side has not noticed; sizes decide between
+// the candidates.
 Alignment align(const Side& sends, const Side& receives) {
     constexpr int64_t kSlack = 2;
     const int64_t middle = static_cast<int64_t>(receives.finished()) - static_cast<int64_t>(sends.finished());

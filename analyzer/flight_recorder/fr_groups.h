@@ -1,4 +1,4 @@
-// What it takes all Flight Recorder dumps of a run to know.
+// Facts that need all Flight Recorder dumps of a run.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace titan::analyzer {
 
-// Who is in which group, as any of the files tells. Thread-safe.
+// Members of each group, as any of the files names them. Thread-safe.
 class GroupRanks {
   public:
     void add(uint64_t id, const std::vector<int32_t>& ranks);
@@ -21,8 +21,8 @@ class GroupRanks {
     std::unordered_map<uint64_t, std::vector<int32_t>> ranks_;
 };
 
-// What takes all processes: members of groups that they never used, groups whose ranks no file tells, and the numbers
-// of point-to-point calls whose beginning is lost. Before link().
+// Completes what needs all processes: members of groups that they never used, groups whose ranks no file names, and the
+// numbers of point-to-point calls whose beginning is lost. Before link().
 void complete_flight_recorder(Run& run, GroupRanks& groups);
 void warn_of_what_it_hides(Run& run);
 

@@ -13,8 +13,8 @@ namespace fr = format::fr;
 
 // A dump asks all calls that PyTorch still watches for their state, one after the other.
 constexpr int64_t kLongestDumpNs = 60'000'000'000;
-// From the timeout of a call to the file: the watchdog's rounds, its wait for the other ranks, its own heartbeat
-// monitor.
+// The longest time from a call's timeout to the file: the watchdog's rounds, its wait for the other ranks, its own
+// heartbeat monitor.
 constexpr int64_t kLatestDumpNs = 15 * 60'000'000'000LL;
 // A file that is so much younger than its dump is a copy.
 constexpr int64_t kCopiedNs = 2 * 60'000'000'000LL;
@@ -26,7 +26,7 @@ constexpr int64_t kApartNs = 60'000'000'000;
 int64_t moment_in_entries(const fr::Dump& dump) {
     int64_t earliest = INT64_MAX;
     int64_t latest = 0;
-    int64_t newest = 0;  // of what happened before
+    int64_t newest = 0;  // newest time of anything that happened before
     for (const fr::Entry& entry : dump.entries) {
         newest = std::max(newest, entry.time_created_ns);
         const int64_t found_ns = entry.state == fr::State::kCompleted ? entry.time_completed_ns
@@ -72,7 +72,7 @@ void guess_together(Run& run) {
     }
 }
 
-// Of one process: when its oldest call was made, and when the newest thing of it happened.
+// The times of one process: when its oldest call was made, and when its newest event happened.
 struct Span {
     size_t process = 0;
     int64_t oldest_ns = 0;
@@ -92,7 +92,7 @@ std::vector<Span> spans_of(const std::vector<Process>& processes) {
     return spans;
 }
 
-// How many of the first spans ended before nearly all of the others began.
+// The number of first spans that ended before nearly all of the others began.
 size_t count_stale(const std::vector<Span>& spans) {
     for (size_t count = spans.size(); count-- > 1;) {
         const int64_t ended_ns = spans[count - 1].newest_ns + kApartNs;
@@ -130,7 +130,7 @@ void set_moment(const fr::Dump& dump, Process& process) {
 
 void compare_moments(Run& run) {
     std::vector<int64_t> moments;
-    std::vector<int64_t> later;  // by how much files are younger than what is in them
+    std::vector<int64_t> later;  // how much younger each file is than its content
     for (const Process& process : run.processes) {
         if (process.source.is_flight_recorder && process.moment == Moment::kRecorded) {
             moments.push_back(process.now_ns);

@@ -27,7 +27,7 @@ std::string_view torch_name_of(Datatype datatype);
 
 // "train.py:212 in step": the innermost frame that is not PyTorch's own. Empty where there are no frames.
 std::string call_site(const format::fr::Dump& dump, const format::fr::Entry& entry);
-// That and up to two frames of the program around it: "train.py:9 in call, from train.py:157 in step".
+// The same with up to two callers in the program: "train.py:9 in call, from train.py:157 in step".
 std::string call_way(const format::fr::Dump& dump, const format::fr::Entry& entry);
 // "[[16]] -> [[2, 16]]"
 std::string shapes_text(const format::fr::Dump& dump, const format::fr::Entry& entry);

@@ -96,7 +96,7 @@ class ProcessMaker {
         int64_t collective = 0;  // numbers
         int64_t p2p = 0;
         bool is_p2p = false;
-        bool cut = false;             // what was before it of its group is overwritten
+        bool cut = false;             // earlier calls of its group are overwritten
         std::vector<uint32_t> calls;  // process_.entries
         std::vector<const fr::Entry*> raw;
     };
@@ -463,9 +463,9 @@ class ProcessMaker {
         }
     }
 
-    // With TORCH_INCLUDE_ONLY_ACTIVE, files hold what has not finished only: what is not there, and is older than what
-    // PyTorch calls its last completed collective, has finished. Not in a group that has sends and receives, which have
-    // their own numbers.
+    // With TORCH_INCLUDE_ONLY_ACTIVE, files hold only unfinished calls: a call that is not there, and is older than the
+    // last collective that PyTorch calls completed, has finished. This does not hold for a group with sends and
+    // receives, which have their own numbers.
     void set_finished(Member& member, uint32_t row) const {
         const auto of_row = [&](const Entry& entry) { return entry.row == row; };
         const auto first = std::find_if(process_.entries.begin(), process_.entries.end(), of_row);
@@ -515,14 +515,14 @@ class ProcessMaker {
     GroupRanks& groups_;
     Process process_;
     std::unordered_map<uint32_t, uint32_t> rows_;  // group's name -> member
-    std::vector<std::optional<CallName>> names_;   // by text
+    std::vector<std::optional<CallName>> names_;   // index: text
     MadeTexts made_texts_{process_.texts};
     std::unordered_map<uint64_t, uint32_t> sites_;
     std::unordered_map<uint64_t, uint32_t> shapes_;
     std::map<std::tuple<uint32_t, int, bool>, uint64_t> p2p_counts_;
-    std::vector<OpenGroup> open_;   // by row
-    std::vector<bool> seen_;        // by row
-    std::vector<Numbers> numbers_;  // by row
+    std::vector<OpenGroup> open_;   // index: row
+    std::vector<bool> seen_;        // index: row
+    std::vector<Numbers> numbers_;  // index: row
     std::vector<uint32_t> folded_;
     uint32_t groups_made_ = 0;
     bool timed_out_ = false;

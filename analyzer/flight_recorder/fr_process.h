@@ -3,9 +3,9 @@
 // point-to-point calls the n-th between two ranks is counted here (from 0), because p2p_seq_id counts each rank's own
 // calls.
 //
-// What they do not say stays unknown: what the host does, streams, reductions, roots, calls inside CUDA graphs, and
-// when the file was written (its modification time stands in). So a rank that has an unfinished call is taken to
-// be held in it, and claims about what was not recorded are made with less confidence.
+// These dumps do not show the host's activity, streams, reductions, roots, calls inside CUDA graphs, or when the file
+// was written (its modification time stands in). So a rank with an unfinished call is taken to be held in it, and
+// claims about what was not recorded are made with less confidence.
 #pragma once
 
 #include "formats/fr/fr_dump.h"

@@ -1,4 +1,4 @@
-// Where a rank ran that left no record.
+// The hosts of ranks that left no record.
 #pragma once
 
 #include <string>

@@ -111,7 +111,7 @@ std::string Layout::place_text(int rank) const {
     return place == nullptr ? std::string() : common_text({rank});
 }
 
-// What all of them share, of the axes that tell ranks apart.
+// The coordinates that all these ranks share, on axes that tell ranks apart.
 std::string Layout::common_text(const std::vector<int>& ranks) const {
     std::string text;
     const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };

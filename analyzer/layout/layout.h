@@ -1,6 +1,7 @@
-// Where a rank stands in the job's grid: which communicator is tensor, data, pipeline, ... parallel, and which place a
-// rank has there. Told by the program's labels, else by communicator names, else inferred from the communicators'
-// members and operations; where these leave a doubt, nothing is said. Pure and immutable: any thread may read.
+// The place of a rank in the job's grid: which communicator is tensor, data, pipeline, ... parallel, and the rank's
+// coordinate in each. Taken from the program's labels, else from communicator names, else inferred from the
+// communicators' members and operations; if these leave a doubt, nothing is said. Pure and immutable: any thread may
+// read.
 #pragma once
 
 #include <array>
@@ -63,11 +64,11 @@ enum class RoleSource : uint8_t { kNone, kName, kSameRanks, kInferred };
 struct CommunicatorRole {
     Role role = Role::kNoRole;
     RoleSource source = RoleSource::kNone;
-    std::string why;  // for people: "by its name", "inferred: ..."
+    std::string why;  // text for people: "by its name", "inferred: ..."
 };
 
 struct RankPlace {
-    std::array<int32_t, kRoleCount> at;  // by role, -1 unknown
+    std::array<int32_t, kRoleCount> at;  // index: role; -1 unknown
     std::string host;
     RankPlace() { at.fill(-1); }
     int32_t in(Role role) const { return at[static_cast<size_t>(role)]; }
@@ -76,7 +77,7 @@ struct RankPlace {
 // One axis of the grid.
 struct Dimension {
     Role role{};
-    int32_t size = 0;       // of its largest group
+    int32_t size = 0;       // size of its largest group
     bool regular = false;   // all groups are of that size
     bool complete = false;  // the place of every rank of the job is known
     bool inferred = false;
@@ -89,7 +90,7 @@ class Layout {
   public:
     // Index: Run::communicators.
     const std::vector<CommunicatorRole>& roles() const { return roles_; }
-    // In the order of kRoles, only those with a place.
+    // The dimensions that have a place, in the order of kRoles.
     const std::vector<Dimension>& dimensions() const { return dimensions_; }
     const std::map<int, RankPlace>& places() const { return places_; }
     const RankPlace* place_of(int rank) const;
@@ -114,8 +115,8 @@ class Layout {
 
 Layout layout_of(const Run& run);
 
-// By the names that PyTorch's device meshes, Megatron, torchtitan, DeepSpeed, vLLM and SGLang give their groups:
-// "tp:0", "mesh_dp_shard", "TENSOR_MODEL_PARALLEL_GROUP". kNoRole where a word of it is not understood.
+// Understands the names that PyTorch's device meshes, Megatron, torchtitan, DeepSpeed, vLLM and SGLang give their
+// groups: "tp:0", "mesh_dp_shard", "TENSOR_MODEL_PARALLEL_GROUP". kNoRole if a word of the name is unknown.
 Role role_of_name(std::string_view name);
 
 using titan::ranks_text;

@@ -8,13 +8,13 @@
 namespace titan::analyzer {
 
 struct Group {
-    std::vector<int>
-        ranks;              // by communicator rank, -1 unknown; empty where the size is unknown or the identity guessed
-    bool complete = false;  // all known
-    int stride = 0;         // between neighbours, where it is always the same
+    std::vector<int> ranks;  // index: communicator rank; -1 unknown; empty if the size is unknown or the identity
+                             // guessed
+    bool complete = false;   // all known
+    int stride = 0;          // distance of neighbours, if it is always the same
 };
 
-// By index of Run::communicators.
+// Index: that of Run::communicators.
 std::vector<Group> groups_of(const Run& run);
 std::vector<CommunicatorRole> roles_of(const Run& run, const std::vector<Group>& groups);
 

@@ -1,4 +1,4 @@
-// What a communicator is for, by its name.
+// Finds the role of a communicator by its name.
 #include <algorithm>
 #include <cctype>
 #include <set>

@@ -87,7 +87,7 @@ std::vector<Family> families_of(const Run& run, const std::vector<Group>& groups
     return families;
 }
 
-// What is reduced, but for the norms and flags that any group agrees on.
+// The counts that are reduced, without the norms and flags that any group agrees on.
 std::set<uint64_t> reduced_counts(const Family& family, OpKind kind) {
     constexpr uint64_t kFewElements = 64;
     const auto counts = family.counts.find(kind);

@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kHeartbeatNs = 1'500'000'000;
 // Machines do not fall silent together as their processes do, and their clocks differ.
 constexpr int64_t kOtherHostNs = 3'000'000'000;
-// From the moment a launcher begins to end processes until the first of them has noted it.
+// Time from the moment a launcher begins to end processes until the first of them has noted it.
 constexpr int64_t kNoteNs = 50'000'000;
 // Dumps of processes that are told to end are made within this time.
 constexpr int64_t kEndingNs = 1'000'000'000;
@@ -62,7 +62,7 @@ class EndJudge {
     void end(uint32_t index) {
         Process& one = process(index);
         one.liveness = Liveness::kEnded;
-        // What it waited for while the job was being ended is no hang.
+        // A wait while the job was being ended is no hang.
         if (one.ending.asked() && one.now_ns > one.ending.asked_ns + kEndingNs) {
             one.now_ns = one.ending.asked_ns;
         }
@@ -132,7 +132,7 @@ class EndJudge {
         }
     }
 
-    // What would hang, were nobody dead: that is older than any end.
+    // Finds what would hang if nobody were dead: it is older than any end.
     void find_hang() {
         std::map<uint32_t, Liveness> before;
         for (const uint32_t i : unasked_) {
@@ -239,7 +239,7 @@ class EndJudge {
         }
     }
 
-    // By the clock of its own host, where one of those that hung ran there.
+    // Compares by the clock of the process's own host, if one of the ranks that hung ran there.
     bool ended_with_the_hang(const Process& one) const {
         if (const auto own = hung_until_.find(one.host); own != hung_until_.end()) {
             return ended_ns(one) + kHeartbeatNs > own->second;
@@ -248,7 +248,7 @@ class EndJudge {
                            [&](const auto& other) { return ended_ns(one) + kOtherHostNs > other.second; });
     }
 
-    // Whoever shows life when the others were already being ended did not end first.
+    // A process that shows life when the others were already being ended did not end first.
     void end_those_after_the_first() {
         for (const uint32_t i : asked_) {
             if (const Ending& ending = process(i).ending; ending.asked()) {
@@ -449,8 +449,8 @@ class EndJudge {
     std::vector<Hang> hangs_;
     std::set<uint32_t> unasked_;                  // ended, and were not told to
     std::set<uint32_t> asked_;                    // Liveness::kEnded
-    std::map<std::string, int64_t> first_asked_;  // of each host
-    std::map<std::string, int64_t> hung_until_;   // of each host
+    std::map<std::string, int64_t> first_asked_;  // key: host
+    std::map<std::string, int64_t> hung_until_;   // key: host
     int witnessed_first_ = -1;
 };
 

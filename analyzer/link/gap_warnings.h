@@ -1,4 +1,4 @@
-// What could not be seen, as warnings: ranks without a record, entries that are lost.
+// Warnings about what could not be seen: ranks without a record, entries that are lost.
 #pragma once
 
 #include "run.h"

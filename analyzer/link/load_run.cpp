@@ -111,7 +111,7 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
     return kept;
 }
 
-// What it is called from here on: the highest of the attempts that its processes count.
+// Gives the run one attempt number: the highest among its processes.
 void join_attempts(Run& run) {
     run.attempt = run.processes.front().attempt;
     for (const Process& process : run.processes) {

@@ -1,4 +1,4 @@
-// From paths to a run: the first step of every command.
+// Loads a run from paths: the first step of every command.
 #pragma once
 
 #include "host/result.h"

@@ -1,4 +1,4 @@
-// Which directories, and which processes, are of the wanted run and attempt.
+// Chooses the directories and the processes that belong to the wanted run and attempt.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const Candidat
 // One start of one run, by what the records themselves say.
 std::vector<Process> choose_run(std::vector<Process> processes, const LoadOptions& options,
                                 std::vector<Warning>& warnings);
-// By the records; without any of this host, by the directories.
+// Judges by the records; by the directories if no record is of this host.
 std::optional<RunKey> key_of_run(const std::vector<Process>& processes, const std::vector<CandidateGroup>& groups);
 // A run of this node that ended, or goes on, after everything that was dumped.
 bool is_newer(const RingRun& run, const std::vector<CandidateGroup>& groups);

@@ -1,5 +1,5 @@
-// From paths to the processes of one run and attempt: files are found, grouped by run and attempt, read in parallel,
-// and chosen. What cannot be read becomes a warning; only "nothing usable at all" is an error.
+// Loads the processes of one run and attempt from paths: files are found, grouped by run and attempt, read in parallel,
+// and chosen. A file that cannot be read becomes a warning; only "nothing usable at all" is an error.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace titan::analyzer {
 // Processes of one run and attempt, before anything is known of how they belong together.
 struct LoadedProcesses {
     std::vector<Process> processes;
-    std::vector<std::string> problems;  // of files
+    std::vector<std::string> problems;  // unreadable files
     std::vector<Warning> warnings;
     std::vector<Testimony> testimony;
-    std::unordered_map<uint64_t, std::vector<int32_t>> group_ranks;  // of PyTorch's process groups, by id
+    std::unordered_map<uint64_t, std::vector<int32_t>> group_ranks;  // PyTorch's process groups, by id
 };
 // All that is wanted of one run and attempt, and which that is.
 struct LoadedRun {
@@ -32,7 +32,7 @@ struct LoadedRun {
 };
 
 Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks);
-// Why there is nothing to analyze.
+// Explains why there is nothing to analyze.
 Error nothing_usable(const LoadedRun& loaded);
 
 Result<LoadedProcesses> load_processes(const LoadOptions& options);

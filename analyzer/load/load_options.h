@@ -1,4 +1,4 @@
-// What is to be loaded.
+// Options that say what to load.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct LoadOptions {
     std::vector<std::string> paths;
     std::string run;                            // empty: the newest
     std::optional<int32_t> attempt;             // empty: the newest of the run
-    std::vector<std::string> ring_directories;  // of this node, for ranks without a dump; empty: do not look
+    std::vector<std::string> ring_directories;  // on this node, for ranks without a dump; empty: do not look
     bool witnesses_alone = false;  // no record at all will do where witnesses speak: a run without processes
     unsigned threads = 0;          // 0: one per core
     std::string only_host;         // records of this host alone; empty: of all

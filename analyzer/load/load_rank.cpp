@@ -22,7 +22,7 @@ struct RankFile {
     explicit RankFile(const Candidate& one) : candidate(one), file(one.path) {}
     Candidate candidate;
     SourceFile file;
-    std::optional<DumpMoment> moment{};  // where it was asked for
+    std::optional<DumpMoment> moment{};  // only if it was asked for
 };
 constexpr size_t kMostOpen = 8;
 
@@ -30,7 +30,7 @@ constexpr size_t kMostOpen = 8;
 // may have been set back between two dumps of a process: its ticks tell which is newer, and the time of the newest
 // stands for the process.
 void sort_newest_first(std::vector<RankFile>& rank_files, ImageBuffer& memory, std::vector<std::string>& problems) {
-    std::map<std::string, DumpMoment> newest;  // by process
+    std::map<std::string, DumpMoment> newest;  // key: process
     for (RankFile& one : rank_files) {
         const DumpMoment& moment = one.moment.emplace(one.file.moment());
         DumpMoment& known = newest[moment.process];

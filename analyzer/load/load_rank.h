@@ -1,4 +1,4 @@
-// Of the files of one rank, which may be several dumps of it, the one that counts.
+// Chooses the file of one rank that counts: there may be several dumps of it.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace titan::analyzer {
 
-// Whether what was opened is of that process.
+// True if the opened record is of that process.
 bool is_of(const OpenedSource& opened, const Process& process);
 
 // The newest usable dump of `files`, or the one from before its process aborted its communicators; of archives and

@@ -1,4 +1,4 @@
-// What one worker reads records with, one after the other: files of their own, digests, and members of archives.
+// State of one loader thread, reused from record to record: files of their own, digests, and members of archives.
 #pragma once
 
 #include <string>

@@ -74,7 +74,7 @@ Result<DigestResult> write_digests(const DigestOptions& options) {
         const Node node = options.file.empty() ? Node(process.run, process.attempt, name_of_node(process)) : Node();
         of_node[node].push_back(&process);
     }
-    // What could not be read has no node: it is told once.
+    // An unreadable file belongs to no node: it is reported once.
     std::vector<std::string> problems = loaded->problems;
     for (auto& [key, processes] : of_node) {
         const auto& [run, attempt, node] = key;

@@ -21,7 +21,7 @@ struct DigestResult {
     std::vector<std::string> written;
     size_t processes = 0;
     size_t bytes = 0;
-    std::vector<std::string> problems;  // of the input; they are in the digest, too
+    std::vector<std::string> problems;  // problems of the input; they are in the digest, too
 };
 // Error: nothing usable in the paths, or a digest cannot be written. Nothing of this host is no error: `written` is
 // empty.

@@ -18,7 +18,7 @@ enum class Made : uint8_t { kYes, kNotYet, kUnknown };
 
 struct Place {
     Made made = Made::kUnknown;
-    uint32_t at = 0;  // in the history
+    uint32_t at = 0;  // index in the history
 };
 
 bool is_near(uint64_t a, uint64_t b) { return std::max(a, b) - std::min(a, b) <= kSameWorkCalls; }
@@ -31,7 +31,7 @@ uint64_t most_issued(const Run& run, const Communicator& communicator) {
     return issued;
 }
 
-// Where a process made that call, or the like of it on a sibling.
+// Finds where a process made that call, or one like it on a sibling communicator.
 class CallFinder {
   public:
     CallFinder(const Run& run, CallPlace call) : call_(call) {
@@ -157,7 +157,7 @@ bool keeps_no_order(const Process& a, const Process& b, uint32_t first, uint32_t
     if (a_first == nullptr || b_first == nullptr || a_second == nullptr || b_second == nullptr) {
         return false;
     }
-    // From the newest back: once apart, one program that left a call out stays apart by as much.
+    // Goes back from the newest call: a program that skipped a call once stays apart by the same distance.
     std::optional<int64_t> apart;
     for (size_t i = a_first->size(); i-- > 0 && a_first->size() - i <= kCompared;) {
         const auto in_b = b_first->find(a_first->sequence(i));

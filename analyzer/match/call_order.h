@@ -1,5 +1,5 @@
-// In which order ranks made two collectives of different communicators: by vote of all ranks that make such calls, and
-// by what each rank used to do. Where two orders meet, the order of the few is the wrong one.
+// The order in which ranks made two collectives of different communicators: decided by a vote of all ranks that make
+// such calls, and by what each rank used to do. If two orders meet, the minority's is the wrong one.
 #pragma once
 
 #include <cstdint>

@@ -56,7 +56,7 @@ std::optional<size_t> predict(size_t position, Same&& same) {
 template <typename Same>
 bool has_followed_before(size_t position, Same&& same) {
     const size_t oldest = position > kMaxHistory ? position - kMaxHistory : 0;
-    std::array<size_t, kMaxContext + 1> seen{};   // by length of the stretch that is equal
+    std::array<size_t, kMaxContext + 1> seen{};   // index: length of the equal stretch
     std::array<bool, kMaxContext + 1> as_here{};  // followed by what is here
     for (size_t candidate = position; candidate-- > oldest + 1;) {
         size_t length = 0;

@@ -63,7 +63,7 @@ std::vector<Bloc> blocs_of(const std::vector<Caller>& callers) {
     return blocs;
 }
 
-// How far two stretches of calls agree: calls of `a` from `from_a` on against calls of `b` from `from_b` on.
+// The agreement of two stretches of calls: those of `a` from `from_a` on, and those of `b` from `from_b` on.
 struct Agreement {
     size_t compared = 0;
     size_t equal = 0;
@@ -169,7 +169,7 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     if (reference_step >= 0 && suspect_step > reference_step) {
         return {.shift = Shift::kSkipped, .by_prediction = true, .by_step = true};
     }
-    // Where the others have not issued their next call yet: would it be the one that the suspect makes now?
+    // If the others have not issued their next call yet: would it be the one that the suspect makes now?
     const bool by_prediction = skipped.compared == 0 && goes_on_as_expected(run, suspect, at, reference, at + 1);
     if (!skipped_fits && !by_prediction) {
         return {.shift = extra_fits ? Shift::kExtra : Shift::kNone};
@@ -178,7 +178,7 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     return {.shift = Shift::kSkipped, .by_prediction = by_prediction, .or_extra = extra_fits};
 }
 
-// Of equally large blocs, the one that siblings agree with, or that does what was always done there.
+// Chooses among equally large blocs the one that siblings agree with, or that did what it always did there.
 const Bloc* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, const std::vector<Bloc>& blocs,
                       size_t tied, std::string& how) {
     std::vector<size_t> votes(tied, 0);
@@ -236,7 +236,7 @@ std::string call_in_full(const Process& process, const Entry& entry) {
     return call_and_arguments(entry) + (shape.empty() ? "" : " " + shape) + site_text(process, entry);
 }
 
-// What differs, in the words of the kind: "sum", "root 0", "1,024 elements".
+// The value that differs, in words of the finding's kind: "sum", "root 0", "1,024 elements".
 std::string difference_text(FindingKind kind, const Entry& entry) {
     switch (kind) {
         case FindingKind::kRootMismatch: return fmt::format("root {}", entry.peer);
@@ -268,7 +268,7 @@ class CommunicatorMatcher {
   private:
     struct Cursor {
         MemberRef ref;
-        size_t next;    // in its past
+        size_t next;    // index in its past
         bool excluded;  // shifted: from there on it is compared no more
     };
 

@@ -21,7 +21,7 @@ struct Mismatch {
     bool skipped_or_extra = false;  // the culprits skipped a call or made one too many: both explain what is on record
     Confidence confidence = Confidence::kCertain;
     std::vector<MemberRef> culprits;
-    std::vector<MemberRef> others;  // who agree with each other
+    std::vector<MemberRef> others;  // members that agree with each other
     Sentence summary;
     std::vector<Sentence> evidence;
     uint64_t repeats = 0;  // later sequence numbers with the same difference
@@ -32,8 +32,8 @@ std::vector<Mismatch> find_mismatches(const Run& run);
 // The step of a member's collective, -1 unknown.
 int32_t step_at(const Process& process, const Member& member, uint64_t sequence);
 
-// Whether the entry is what the process did before in the same place, judged by its own history: frameworks repeat
-// their steps. Looks at communicator and operation only.
+// Compares the entry with what the process did before in the same place of its own history: frameworks repeat their
+// steps. Looks at communicator and operation only.
 enum class Precedent : uint8_t { kUnknown, kAsBefore, kDeviates };
 Precedent precedent_of(const Process& process, const Entry& entry);
 // The earlier call that stands where the process' next one will, by its own history. Null where that tells nothing.

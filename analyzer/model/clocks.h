@@ -30,12 +30,12 @@ struct HostClock {
 class Clocks {
   public:
     std::vector<HostClock> hosts;   // the reference first
-    std::vector<uint32_t> host_of;  // by process
+    std::vector<uint32_t> host_of;  // index: process
 
     // 0 stays 0. Any-thread.
     int64_t common_ns(uint32_t process, int64_t realtime_ns) const;
     bool aligned(uint32_t process) const { return hosts[host_of[process]].aligned; }
-    // Of a comparison with the reference; 0 for the reference itself.
+    // Error bound of the comparison with the reference; 0 for the reference itself.
     double bound_ns(uint32_t process) const;
     double largest_bound_ns() const;
     double largest_drift() const;  // absolute, of those that are known

@@ -1,4 +1,4 @@
-// What a diagnosis is made of. The kinds come from one table, findings.def.
+// Findings, the result of a diagnosis. The kinds come from one table, findings.def.
 #pragma once
 
 #include <array>
@@ -68,27 +68,27 @@ struct CycleStep {
 
 struct StackFrame {
     std::string text;
-    std::string library;  // that it came with; empty: the program's own
+    std::string library;  // library that it came with; empty: the program's own
 };
 
 struct Finding {
     FindingKind kind{};
     std::vector<int> ranks;    // culprits, global
-    std::vector<int> victims;  // who waits because of them
+    std::vector<int> victims;  // ranks that wait because of them
     uint32_t communicator = kNoIndex;
     uint64_t sequence = kNoSequence;
     std::string op;
     Confidence confidence = Confidence::kCertain;
     Sentence summary;
     std::vector<Sentence> evidence;
-    std::vector<Sentence> would_confirm;  // what would make it certain; empty where it is
+    std::vector<Sentence> would_confirm;  // evidence that would make it certain; empty if it is
     std::vector<CycleStep> cycle;         // the last waits for the first; empty where there is none
     std::map<int, std::string> rank_state;
     std::map<int, std::string> brief_state;         // the same without times, to fold ranks that do the same
-    std::map<int, std::vector<StackFrame>> stacks;  // where culprits stood, innermost frames first
+    std::map<int, std::vector<StackFrame>> stacks;  // positions of the culprits, innermost frames first
     bool hangs = true;                              // false: wrong, but nobody waits because of it
     bool skipped = false;      // the culprit went past the call: it is not where the program wants it
-    std::vector<int> waiting;  // in the very call that the culprit has not made
+    std::vector<int> waiting;  // ranks in the very call that the culprit has not made
     int64_t since_ns = 0;      // when the first of the victims began to wait
     int64_t waited_ns = 0;     // longest wait there, by the waiter's own clock, 0 unknown
 
@@ -103,10 +103,10 @@ struct Finding {
 
 // A wait that is longer than usual and no hang yet.
 struct Pending {
-    std::vector<int> ranks;    // who waits
-    std::vector<int> missing;  // for whom: those whose global ranks are known
+    std::vector<int> ranks;    // ranks that wait
+    std::vector<int> missing;  // ranks they wait for, as far as their global ranks are known
     uint32_t communicator = kNoIndex;
-    uint64_t sequence = kNoSequence;  // of a call, not of a creation
+    uint64_t sequence = kNoSequence;  // calls only, not creations
     std::string op;
     int64_t since_ns = 0;
     int64_t waited_ns = 0;
@@ -117,14 +117,13 @@ struct Pending {
 struct Diagnosis {
     std::vector<Finding> findings;  // the head one first
     std::vector<Pending> waiting;   // the longest first; only where no finding hangs
-    Clocks clocks;                  // of the hosts
+    Clocks clocks;                  // clocks of the hosts
     std::vector<Warning> warnings;
-    std::string
-        cannot_tell;  // why there is no verdict, neither a finding nor "nothing wrong"; empty where there is one
+    std::string cannot_tell;  // reason for no verdict, neither a finding nor "nothing wrong"; empty if there is one
 };
 
 struct DiagnoseOptions {
-    double hang_after_s = 0;  // 0: from how long this run usually waits
+    double hang_after_s = 0;  // 0: derived from how long this run usually waits
 };
 
 }  // namespace titan::analyzer

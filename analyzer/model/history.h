@@ -15,7 +15,7 @@
 
 namespace titan::analyzer {
 
-// What a call is, apart from when it was made. Equal calls of a process share one.
+// A call without its time. Equal calls of a process share one.
 struct CallSignature {
     uint64_t count = 0;
     uint32_t row = format::kNoIndex;  // index into Process::members
@@ -34,8 +34,8 @@ struct CallSignature {
     bool operator==(const CallSignature&) const = default;
 };
 
-// What the members of a communicator must agree on. Fields without a meaning for the operation hold "none" since
-// decoding.
+// Compares the arguments that members of a communicator must agree on. Fields without a meaning for the operation hold
+// "none" since decoding.
 inline bool same_arguments(const CallSignature& a, const CallSignature& b) {
     return a.kind == b.kind && a.datatype == b.datatype && a.reduction == b.reduction && a.peer == b.peer &&
            a.count == b.count && a.agreed == b.agreed;
@@ -65,7 +65,7 @@ class Runs {
         bool operator==(const Run&) const = default;
     };
     explicit Runs(int32_t none) : none_(none) {}
-    // By rising index.
+    // Call with rising indexes.
     void add(uint32_t index, int32_t value) {
         if (runs_.empty() ? value != none_ : runs_.back().value != value) {
             runs_.push_back({index, value});
@@ -85,9 +85,9 @@ struct History {
     static constexpr uint32_t kMarkDistance = 64;
 
     std::vector<CallSignature> signatures;
-    Column calls;                   // in the order of the program: index into signatures
-    Runs steps{-1};                 // by call
-    Runs replays{0};                // by call
+    Column calls;                   // in program order: index into signatures
+    Runs steps{-1};                 // index: call
+    Runs replays{0};                // index: call
     std::vector<int64_t> marks_ns;  // when every kMarkDistance-th call was entered
 
     uint32_t size() const { return static_cast<uint32_t>(calls.size()); }
@@ -119,7 +119,7 @@ class CallLog {
     std::vector<uint64_t> sequences_;  // only where they have gaps
     std::vector<uint32_t> places_;
     uint64_t first_block_ = 0;
-    std::vector<uint64_t> hashes_;  // of the blocks from first_block_ on; empty where there are gaps
+    std::vector<uint64_t> hashes_;  // of the blocks from first_block_ on; empty if there are gaps
 };
 
 }  // namespace titan::analyzer

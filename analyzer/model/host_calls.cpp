@@ -5,7 +5,7 @@ namespace {
 
 struct Row {
     std::string_view prefix;
-    std::string_view part;  // of the rest of the name
+    std::string_view part;  // part of the rest of the name
     HostCall::Trait trait;
 };
 

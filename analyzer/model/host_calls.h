@@ -1,4 +1,4 @@
-// What a thread may wait for inside a function of NCCL or CUDA. Records hold the names of functions; one table in
+// Reasons for a thread to wait inside a function of NCCL or CUDA. Records hold the names of functions; one table in
 // host_calls.cpp says what a name means.
 #pragma once
 
@@ -12,7 +12,7 @@ class HostCall {
     enum Trait : uint16_t {
         kNccl = 1 << 0,
         kCuda = 1 << 1,
-        kCreation = 1 << 2,       // of a communicator
+        kCreation = 1 << 2,       // creation of a communicator
         kSynchronising = 1 << 3,  // waits for work of the GPU, or does so on the way
         kAsynchronous = 1 << 4,
         kLaunch = 1 << 5,  // blocks while the queue of its stream is full

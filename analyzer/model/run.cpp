@@ -128,7 +128,7 @@ int Run::global_rank(const Communicator& communicator, int comm_rank) const {
         if (is_missing(*this, rank)) {
             return rank;
         }
-        // On the line is a rank with a record, that never made this communicator: the missing one is somebody else.
+        // The rank on the line has a record, but never made this communicator: the missing rank is another.
         if (communicator.size - line.unknown_members >= 2 && std::binary_search(ranks.begin(), ranks.end(), rank)) {
             return -1;
         }

@@ -1,5 +1,5 @@
-// What was loaded, as plain values: one job run, its processes, their communicators and calls. Everything after loading
-// is a function of a Run. Entries are compact because a run has millions of them; images of rings are not kept.
+// The loaded run as plain values: its processes, their communicators and calls. Everything after loading is a function
+// of a Run. Entries are compact because a run has millions of them; images of rings are not kept.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ struct Entry {
     uint64_t stream = 0;
     int64_t entered_ns = 0;
     int64_t returned_ns = 0;
-    int64_t started_ns = 0;  // on the GPU
+    int64_t started_ns = 0;  // time on the GPU
     int64_t finished_ns = 0;
     uint32_t row = kNoIndex;  // index into Process::members
     uint32_t group = 0;
@@ -56,13 +56,13 @@ struct Entry {
     uint32_t span = 0;    // index into Process::texts
     uint32_t site = 0;    // texts: where the program made the call, such as "train.py:212 in step"
     uint32_t shape = 0;   // texts: the arguments in the recorder's own words, where they say more than the fields
-    uint32_t agreed = 0;  // what else members must agree on, as a number that means the same in all; 0 nothing
+    uint32_t agreed = 0;  // other arguments that members must agree on, as a number that means the same in all; 0 none
     int32_t step = -1;
     int32_t peer = -1;  // root or peer, only where the operation has one
     int32_t result = -1;
     uint32_t graph = 0;         // captured: number of the capture; replayed: of the capture it came from
     uint32_t replay = 0;        // replayed: n-th graph launch of the process, from 1
-    uint32_t place = kNoIndex;  // in Process::history
+    uint32_t place = kNoIndex;  // index in Process::history
     OpKind kind{};
     Datatype datatype = Datatype::kNoDatatype;
     Reduction reduction = Reduction::kNoReduction;  // only where the operation reduces
@@ -70,7 +70,7 @@ struct Entry {
     DeviceState device = DeviceState::kUnknown;
     bool captured : 1 = false;
     bool arguments_lost : 1 = false;  // part of it was overwritten: that it was called is known, not with what
-    bool number_guessed : 1 = false;  // of a point-to-point call: counted from a beginning that is lost
+    bool number_guessed : 1 = false;  // point-to-point calls: counted from a beginning that is lost
     int32_t recorder_number = -1;     // PyTorch's number of a send or receive, which counts all of the rank
 };
 static_assert(sizeof(Entry) == 120);
@@ -89,13 +89,13 @@ struct StreamWork {
 };
 static_assert(sizeof(StreamWork) == 48);
 
-// What is known of a process' streams as a whole.
+// The recording of a process's streams as a whole.
 struct StreamCoverage {
     uint64_t recorded = 0;     // pieces of stream work that got an entry, also those that are overwritten
     uint64_t overwritten = 0;  // may hide what is ahead of an old call
     uint64_t torn = 0;
     uint64_t launches = 0;  // pieces that the living threads handed over, recorded or not
-    int64_t oldest_ns = 0;  // of the oldest piece still in the ring
+    int64_t oldest_ns = 0;  // time of the oldest piece still in the ring
     bool sampled = false;   // not every piece is recorded; events and graph launches always are
     bool cut = false;       // more were unfinished than are kept here
     // All waits between streams that were made since `ns` are seen.
@@ -131,11 +131,11 @@ struct Arrival {
     uint64_t sequence = 0;
     uint64_t bytes = 0;  // count times size, as passed
     int64_t entered_ns = 0;
-    int64_t started_ns = 0;  // on the GPU
-    int64_t ended_ns = 0;    // on the GPU
+    int64_t started_ns = 0;  // time on the GPU
+    int64_t ended_ns = 0;    // time on the GPU
     int64_t waited_ns =
         0;  // running sum until the arrival: in NCCL's calls on the GPU; without its times, in synchronisations
-    // Where only durations are exact (Coverage::moments).
+    // Used if only durations are exact (Coverage::moments).
     int64_t held_ns = 0;   // running sum of those of the communicator's barrier-like calls, this one included
     uint32_t untimed = 0;  // running count of the process' calls without one
     int32_t step = -1;
@@ -145,7 +145,7 @@ struct Arrival {
 };
 static_assert(sizeof(Arrival) == 72);
 
-// How the host spent one step, from its marker to the next one.
+// The host's time in one step, from its marker to the next one.
 struct StepProfile {
     int64_t begin_ns = 0;
     int64_t end_ns = 0;
@@ -200,10 +200,10 @@ struct Member {
     int64_t typical_ns = 0;         // median from the call to its completion, over the newest calls; 0 unknown
     std::vector<Arrival> arrivals;  // a sample of them, by sequence number
     bool p2p_counted = false;
-    // What PyTorch's group says of itself (pg_status), -1 nothing. Its watchdog's newest look at each call's end and
-    // start, so up to a second old; calls that only count as one when a coalesced group ends count once. Numbers are
-    // those of collectives or, whatever came last, of the rank's own point-to-point calls (p2p_seq_id): in a group that
-    // has both they cannot be told apart. A call that is still inside NCCL on the host is not counted as enqueued.
+    // Counters of PyTorch's group (pg_status), -1 none. Its watchdog looked at each call's end and start, so they are
+    // up to a second old; calls that only count as one when a coalesced group ends count once. Numbers are those of
+    // collectives or, whatever came last, of the rank's own point-to-point calls (p2p_seq_id): a group with both does
+    // not tell them apart. A call that is still inside NCCL on the host is not counted as enqueued.
     int64_t last_enqueued = -1;
     int64_t last_started = -1;  // stays -1 without TORCH_NCCL_ENABLE_TIMING
     int64_t last_completed = -1;
@@ -223,7 +223,7 @@ struct ThreadState {
     int64_t entered_ns = 0;
     int64_t last_call_ns = 0;
     uint64_t object = 0;
-    uint64_t ticket = 0;  // of its entry + 1
+    uint64_t ticket = 0;  // ticket of its entry + 1
     uint64_t group = 0;
     uint32_t group_depth = 0;
     uint64_t launches = 0;
@@ -231,16 +231,16 @@ struct ThreadState {
     std::vector<uint32_t> spans;  // texts, outermost first
 };
 
-// Where a thread stood when its process was dumped, its native and Python frames as one.
+// A thread's position when its process was dumped: native and Python frames merged.
 struct ThreadPosition {
     int32_t thread = 0;
     uint32_t name = 0;                     // texts
     uint32_t why_none = 0;                 // texts: where there are no frames
     std::vector<uint32_t> frames;          // texts, innermost first
     std::vector<uint32_t> libraries = {};  // texts: what each frame came with, 0 the program; may be shorter
-    // Of those, kNoIndex none: the innermost Python frame; what called it of the program itself, where it is not that;
-    // the innermost native frame that is neither the C library's nor the interpreter's nor ours, inside of the Python
-    // frame where there is one.
+    // Indexes of frames, kNoIndex none: the innermost Python frame; its caller in the program itself, if that frame is
+    // not; the innermost native frame that is neither the C library's nor the interpreter's nor ours, inside the Python
+    // frame if there is one.
     uint32_t python = kNoIndex;
     uint32_t caller = kNoIndex;
     uint32_t native = kNoIndex;
@@ -249,47 +249,46 @@ struct ThreadPosition {
 // kEnded: gone or about to go, but only because something else had ended or hung before: what it did last is analyzed.
 enum class Liveness { kUnknown, kAlive, kExited, kCrashed, kKilled, kEnded };
 
-// What is known of a process' end. Times are CLOCK_REALTIME of its host, 0 unknown or not yet.
+// The end of a process. Times are CLOCK_REALTIME of its host, 0 unknown or not yet.
 struct Ending {
     int64_t seen_ns = 0;       // newest sign of life in its record
     int64_t asked_ns = 0;      // when a signal asked it to end
     int64_t left_ns = 0;       // when it left by itself
-    int32_t signal = 0;        // that asked
+    int32_t signal = 0;        // the signal that asked
     int32_t sender = 0;        // pid, 0 the kernel
     int32_t exit_status = -1;  // -1 unknown
     Halt halt = Halt::kNone;
-    bool guessed = false;   // that it ended before the others follows from their waits alone
-    int64_t waited_ns = 0;  // how long it had waited in a call when it was killed, where that may have been a hang
+    bool guessed = false;   // only the waits of the others suggest that it ended first
+    int64_t waited_ns = 0;  // how long it had waited in a call when it was killed, if that may have been a hang
 
     bool asked() const { return asked_ns != 0; }
     bool failed() const { return exit_status > 0; }
 };
 
-// Whether a process got the processors that it asked for, as its dump tells.
+// The processors that a process asked for and got, as its dump tells.
 struct Processors {
-    uint32_t online = 0;         // of the host, 0 nothing is known
-    uint32_t allowed = 0;        // that the process may run on, 0 unknown
+    uint32_t online = 0;         // processors of the host, 0 nothing is known
+    uint32_t allowed = 0;        // processors that the process may run on, 0 unknown
     uint32_t quota_cent = 0;     // hundredths of a processor that its cgroups leave it, 0 no limit known
     uint32_t load_cent[3] = {};  // load averages of the host over 1, 5 and 15 minutes, in hundredths
-    uint32_t threads = 0;        // whose times these are: the main thread and those that call NCCL
-    uint64_t run_ns = 0;         // on a processor, since each thread began
+    uint32_t threads = 0;        // number of threads in these sums: the main thread and those that call NCCL
+    uint64_t run_ns = 0;         // time on a processor, since each thread began
     uint64_t run_delay_ns = 0;   // ready to run, and without a processor
 
     bool known() const { return online != 0; }
 };
 
-// How it is known when a dump was made, Process::now_ns.
+// Source of the time of a dump, Process::now_ns.
 enum class Moment : uint8_t {
     kRecorded,  // the dump says so, in so many words or by what it found only then
     kFileTime,  // nothing in it does: the file's time, which a copy may have changed
     kGuessed,   // nor does the file's time: no wait is longer than PyTorch's timeout lets it be
 };
 
-// What the recorder of a process sees by its nature. The loader sets it; what comes after asks for this and not who
-// recorded.
+// Abilities of the recorder of a process. The loader sets them; later stages ask for these and not for who recorded.
 struct Coverage {
     bool host_calls = true;  // inside which calls its threads are
-    bool streams = true;     // which stream a call runs on, and what else does
+    bool streams = true;     // which stream a call runs on, and what else runs there
     bool moments = true;     // when a call ran on the GPU; otherwise only for how long
     // A watchdog looked which calls had ended, up to a second late, and dumped when one did not.
     bool by_watchdog = false;
@@ -300,10 +299,10 @@ inline constexpr Coverage kFlightRecorderCoverage{false, false, false, true, 1};
 // 0 for a name that this build does not know.
 format::DumpReason reason_named(std::string_view name);
 
-// Where a process' record came from.
+// The origin of a process's record.
 struct Source {
     std::string path;
-    std::string member;  // of the archive at `path`
+    std::string member;  // member of the archive at `path`
     std::string label;   // file name, for messages
     bool is_ring = false;
     bool is_flight_recorder = false;  // PyTorch's
@@ -345,14 +344,14 @@ struct Process {
     std::string boot_id;
     Liveness liveness = Liveness::kUnknown;
     int32_t fatal_signal = 0;
-    uint32_t fatal_thread = 0;  // that got it, 0 unknown
+    uint32_t fatal_thread = 0;  // thread that got it, 0 unknown
     Ending ending;
     Processors processors;
     int64_t now_ns = 0;  // the moment of the dump
     Moment moment = Moment::kRecorded;
     int64_t started_ns = 0;  // the tracer's first anchor
     int64_t step = -1;
-    uint64_t timeout_ns = 0;  // as its record says
+    uint64_t timeout_ns = 0;  // taken from its record
     bool gpu_progress = false;
     format::GpuProgressMethod gpu_method{};
     uint32_t gpu_sample = 1;         // every n-th launch is observed
@@ -360,13 +359,13 @@ struct Process {
     bool starts_with_ends = false;   // and each start was noted with its end, as far as this record shows
     bool partial_recording = false;  // TITANTRACE_RANKS was set: other ranks may rightly have no record
     Coverage sees;
-    uint64_t first_ticket = 0;  // of entries[0]
+    uint64_t first_ticket = 0;  // ticket of entries[0]
     uint64_t overwritten = 0;
     uint64_t torn = 0;
     uint64_t losses[format::kLossCount] = {};
-    // In the order of the program. Once condensed: the newest and the unfinished ones; `history` has them all.
+    // In program order. Once condensed: the newest and the unfinished ones; `history` has them all.
     std::vector<Entry> entries;
-    std::vector<uint64_t> tickets;  // of the entries, only where they have gaps
+    std::vector<uint64_t> tickets;  // one for each entry, only if they have gaps
     History history;
     bool condensed = false;
     std::vector<uint32_t> callers;  // threads that made the newest calls
@@ -375,8 +374,8 @@ struct Process {
     std::vector<Exchange> exchanges;  // the newest ones, where the record tells both sides
     std::vector<Member> members;
     std::vector<ThreadState> threads;
-    // Of the threads that call NCCL and of the main thread. First the one that tells most: that crashed, that is inside
-    // a call, else the main thread. Empty: the dump has no stacks.
+    // Positions of the threads that call NCCL and of the main thread. The most telling one comes first: a thread that
+    // crashed, else one inside a call, else the main thread. Empty: the dump has no stacks.
     std::vector<ThreadPosition> positions;
     std::vector<StreamWork> work;  // not known to be done
     StreamCoverage streams_seen;
@@ -386,7 +385,7 @@ struct Process {
     std::vector<std::pair<uint32_t, uint32_t>> labels;  // titan_label: texts of key and value, the newest of each key
     std::vector<StepProfile> steps;                     // the newest ones that ended, in order
     std::vector<SpanTime> step_spans;
-    // What moves data between GPUs in this process and is not recorded: "NVSHMEM (nvshmem_bootstrap_uid.so.3)".
+    // Libraries of this process that move data between GPUs unrecorded: "NVSHMEM (nvshmem_bootstrap_uid.so.3)".
     std::vector<std::string> unrecorded;
     std::vector<std::string> texts;  // those that are referred to; [0] is empty
 
@@ -397,7 +396,7 @@ struct Process {
     std::optional<Entry> recall(const Member& member, uint64_t sequence) const;
     const CallSignature* signature_at(const Member& member, uint64_t sequence) const;
     bool has_passed_pair(uint32_t row, OpKind kind, int32_t peer, uint64_t sequence) const;
-    // Against its will, or in failure.
+    // Ended against its will, or in failure.
     bool died() const {
         return liveness == Liveness::kCrashed || liveness == Liveness::kKilled ||
                (liveness == Liveness::kExited && ending.failed());
@@ -405,7 +404,7 @@ struct Process {
     bool is_gone() const { return died() || liveness == Liveness::kExited; }
     // Newest thing that this process is known to have done.
     int64_t last_activity_ns() const;
-    // After which its watchdog calls a wait a hang, 0 never. Times to which it is added stay in range.
+    // The time after which its watchdog calls a wait a hang, 0 never. Sums with it stay in range.
     int64_t watchdog_ns() const { return static_cast<int64_t>(std::min<uint64_t>(timeout_ns, INT64_MAX / 4)); }
 };
 
@@ -452,14 +451,16 @@ struct Run {
     std::string id;
     int32_t attempt = 0;
     int32_t world_size = -1;
-    std::vector<Process> processes;  // by rank
+    std::vector<Process> processes;  // sorted by rank
     std::vector<Communicator> communicators;
-    std::vector<int> ranks;  // with a record
+    std::vector<int> ranks;  // ranks with a record
     std::vector<int> missing_ranks;
     std::vector<std::string> hosts;
     std::vector<Warning> warnings;
-    std::vector<Testimony> testimony;  // of launchers, schedulers and NCCL, as far as it is of this run
-    std::string end_unclear;  // why nothing tells which process ended first; empty where that is clear, or none did
+    std::vector<Testimony> testimony;  // statements of launchers, schedulers and NCCL, as far as they are about this
+                                       // run
+    std::string end_unclear;  // reason why it is unknown which process ended first; empty if that is clear, or none
+                              // ended
     bool partial_recording = false;
     std::shared_ptr<const Layout> layout;  // made by link()
 
@@ -469,7 +470,7 @@ struct Run {
     // Global rank of a communicator rank, -1 where nothing tells it.
     int global_rank(const Communicator& communicator, int comm_rank) const;
 
-    std::unordered_map<uint64_t, uint32_t> communicator_index;  // by id and alias
+    std::unordered_map<uint64_t, uint32_t> communicator_index;  // key: id or alias
     // Global ranks by communicator rank, of communicators whose record lists them; by id.
     std::unordered_map<uint64_t, std::vector<int32_t>> ranks_of;
 };

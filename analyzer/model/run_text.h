@@ -1,4 +1,4 @@
-// What is in a run, in words.
+// Puts parts of a run into words.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a person reads, and the facts in it as values: a program takes them from here, and reads no English.
+// A text for people that keeps its facts as values: programs take them from here and need not read English.
 #pragma once
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ class Sentence {
     const std::vector<Part>& parts() const { return parts_; }
     bool empty() const { return parts_.empty(); }
     friend bool operator==(const Sentence& a, const Sentence& b) { return a.text() == b.text(); }
-    // Of a part; null where it has none of that kind.
+    // The fact in a part; null if it has none of that type.
     template <typename T>
     const T* fact(size_t part) const {
         return parts_[part].fact ? std::get_if<T>(&*parts_[part].fact) : nullptr;
@@ -79,7 +79,7 @@ Sentence call_fact(const Run& run, uint32_t communicator, OpKind kind, uint64_t 
 
 namespace sentence_detail {
 
-// What stands before the next replacement field of a pattern, and the field itself: "{}", "{:.0f}".
+// The text before the next replacement field of a pattern, and the field itself: "{}", "{:.0f}".
 struct Field {
     std::string_view before;
     std::string_view field;
@@ -104,7 +104,8 @@ void add_field(Sentence& sentence, std::string_view& pattern, const T& value) {
 
 }  // namespace sentence_detail
 
-// As fmt::format, but what is a sentence keeps its facts. Fields take the arguments in their order; "{{" is not known.
+// Like fmt::format, but keeps the facts of arguments that are sentences. Fields take the arguments in order; "{{" is
+// not supported.
 template <typename... Args>
 [[nodiscard]] Sentence phrase(fmt::format_string<const Args&...> pattern, const Args&... args) {
     const fmt::string_view whole = pattern;

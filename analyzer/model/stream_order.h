@@ -1,5 +1,5 @@
-// What of one process is unfinished, and which of it is at the head of its stream: only that waits for other ranks, the
-// rest waits behind it.
+// Unfinished calls of one process, and which are at the head of their stream: only those wait for other ranks, the rest
+// wait behind them.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ struct StreamHead {
 };
 
 struct StreamOrder {
-    std::vector<Progress> progress;  // by entry
+    std::vector<Progress> progress;  // index: entry
     std::vector<StreamHead> heads;
     std::unordered_map<uint32_t, uint32_t> behind;  // entry -> head that it queues behind
     bool inferred = false;                          // an entry of unknown progress was taken for unfinished
 };
 
-// By entry, by what the process alone tells.
+// Index: entry. Judged by this process alone.
 std::vector<Progress> local_progress(const Process& process);
 
 // `progress`: by entry, by what all processes tell (can_end.h).

@@ -1,4 +1,4 @@
-// What a witness beside the recorders (witness.h) says of one process.
+// A statement of a witness other than the recorders (witness.h) about one process.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace titan::analyzer {
 
-// What a statement says of its process.
+// The content of a statement.
 enum class Claim : uint8_t {
     kEnded,   // it ended, not by success
     kSilent,  // others cannot reach it any more
@@ -14,36 +14,36 @@ enum class Claim : uint8_t {
     kUnread,  // nothing: why the file is not read
 };
 
-// Where its end lies among those of the others, as far as the witness tells.
+// The place of its end among those of the others, as far as the witness tells.
 enum class EndOrder : uint8_t { kUnknown, kFirst, kAfterOthers };
 
 // One statement about one process. What is not told is -1, 0 or empty.
 struct Testimony {
     std::string witness;  // "torchrun", "srun"
-    std::string file;     // for messages
-    std::string text;     // what it says, one printable line without the name of the witness
+    std::string file;     // name for messages
+    std::string text;     // the statement, one printable line without the name of the witness
     Claim claim = Claim::kNote;
     EndOrder order = EndOrder::kUnknown;
     int32_t rank = -1;          // global
     bool rank_by_task = false;  // the rank is taken from the number of the task alone
-    int32_t task = -1;          // of the scheduler: a rank, unless a task starts several ranks
-    int32_t local_rank = -1;    // on its node
+    int32_t task = -1;          // the scheduler's task: a rank, unless a task starts several ranks
+    int32_t local_rank = -1;    // rank on its node
     int32_t pid = 0;
     int32_t attempt = -1;
-    int32_t part = 0;  // of the file: one that is appended to holds several jobs
-    std::string run;   // as the tracer calls it, where the scheduler tells
+    int32_t part = 0;  // part of the file: one that is appended to holds several jobs
+    std::string run;   // the tracer's name of the run, if the scheduler tells
     std::string host;
     int64_t time_ns = 0;       // CLOCK_REALTIME
     int64_t wall_s = 0;        // the same by a clock of an unknown zone: for comparing what one witness says
     int64_t written_ns = 0;    // the file's time
-    int32_t exit_status = -1;  // where it exited
-    int32_t signal = 0;        // where a signal ended it
+    int32_t exit_status = -1;  // if it exited
+    int32_t signal = 0;        // if a signal ended it
     bool out_of_memory = false;
-    std::string message;           // of the exception that ended it
-    std::string error_file;        // that the witness names
-    int32_t comm_rank = -1;        // of NCCL's: the rank in the communicator that it speaks of
-    int32_t comm_size = -1;        // of that communicator
-    bool considered_dead = false;  // by NCCL's RAS, which cannot reach it
+    std::string message;           // message of the exception that ended it
+    std::string error_file;        // named by the witness
+    int32_t comm_rank = -1;        // NCCL only: the rank in the communicator that it speaks of
+    int32_t comm_size = -1;        // size of that communicator
+    bool considered_dead = false;  // NCCL's RAS cannot reach it
     bool lost_a_peer = false;      // its connection to another process was closed by that one
 };
 

@@ -1,4 +1,4 @@
-// What could not be seen, or was left out. The kinds come from one table, warnings.def.
+// Warnings about what could not be seen, or was left out. The kinds come from one table, warnings.def.
 #pragma once
 
 #include <array>

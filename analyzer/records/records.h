@@ -55,7 +55,7 @@ struct TorchCallRecord {
     const char* state() const;
 };
 
-// What both kinds of calls have, for readers that do not care who recorded. Times are 0 where they are unknown.
+// Fields that both kinds of calls have, for readers that do not care who recorded. Times are 0 if unknown.
 struct CallRecord {
     std::string operation;
     std::string communicator;
@@ -86,7 +86,7 @@ class RecordVisitor {
 class ProcessRecords {
   public:
     int rank() const { return process_.rank; }
-    const Process& process() const { return process_; }  // as the run has it: condensed, and linked
+    const Process& process() const { return process_; }  // the run's process: condensed, and linked
     // Oldest first. kCollective are calls, whoever recorded them; Flight Recorder files have nothing else.
     void visit(RecordKind kind, RecordVisitor& visitor) const;
     // Every call decoded, in the order of visit(). Of our records only.
@@ -97,7 +97,7 @@ class ProcessRecords {
     int global_rank(uint64_t communicator_id, int member) const;  // -1 unknown
     const format::RingImage& image() const { return opened().image; }
     int64_t realtime_ns(uint64_t ticks) const { return image().clock().realtime_ns(ticks); }
-    CallSites& sites() const { return *sites_; }  // of our records only
+    CallSites& sites() const { return *sites_; }  // our records only
 
   private:
     friend class RecordReader;
@@ -117,7 +117,7 @@ class RecordReader {
     RecordReader(const Run& run, Symbols& symbols) : run_(run), symbols_(symbols) {}
     // Valid until the next call. Error: it cannot be read, or is of a digest, which does not hold all.
     Result<ProcessRecords> open(const Process& process);
-    // Of its threads. The notes say why there are none.
+    // Stacks of its threads. Notes say why there are none.
     ProcessStacks stacks(const Process& process);
 
   private:

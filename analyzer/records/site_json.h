@@ -6,7 +6,7 @@
 
 namespace titan::analyzer {
 
-// What was inlined at that address.
+// The functions inlined at that address.
 Json inlined_json(const StackSite& site);
 
 }  // namespace titan::analyzer

@@ -5,7 +5,7 @@
 namespace titan::analyzer {
 namespace {
 
-// What a digest has kept of them.
+// The stacks that a digest has kept.
 ProcessStacks from_digest(const Process& process) {
     ProcessStacks stacks;
     for (const ThreadPosition& position : process.positions) {

@@ -7,8 +7,8 @@
 
 namespace titan::analyzer {
 
-// Of what the process was read from, null where that is none of our dumps; its notes say where there is none. A digest
-// has them without addresses, and of a few threads.
+// The stacks in the record `opened`, null if that is none of our dumps; notes say why there are none. A digest has
+// stacks of a few threads, without addresses.
 ProcessStacks stacks_of(const Process& process, const OpenedSource* opened, Symbols& symbols);
 
 }  // namespace titan::analyzer

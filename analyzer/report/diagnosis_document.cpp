@@ -51,7 +51,7 @@ Section waiting(const std::vector<Pending>& waits) {
             .blocks = {std::move(items)}};
 }
 
-// As a person would draw it, one wait a line.
+// Shows the cycle as a person would draw it, one wait a line.
 Section cycle(const Finding& finding) {
     Chain chain{.back = phrase("back to {}", rank_fact(finding.cycle.front().rank)), .shown = kShownSteps};
     for (const CycleStep& step : finding.cycle) {

@@ -26,7 +26,7 @@ struct Items {
 };
 
 struct Table {
-    std::vector<ListColumn> columns;  // without titles: the rows alone
+    std::vector<ListColumn> columns;  // no titles: the rows alone
     std::vector<std::vector<std::string>> rows{};
     size_t shown = kAll;
     std::string others = "more (--json)";
@@ -43,14 +43,14 @@ struct Chain {
 struct RankGroup {
     Sentence ranks;
     std::string state;
-    bool named = false;  // by the finding
+    bool named = false;  // the finding names it
 };
 struct RankGroups {
     std::vector<RankGroup> groups{};
     size_t shown = kAll;
 };
 
-// Of a stack, innermost first, each a line.
+// Frames of a stack, innermost first, a line each.
 struct Frames {
     std::vector<std::string> frames{};
 };
@@ -63,10 +63,10 @@ struct Section {
     std::string id;  // "verdict", "evidence": for programs; empty: part of the section around it
     std::string title{};
     Tone tone = Tone::kPlain;
-    Sentence lead{};  // what follows the title
+    Sentence lead{};  // text after the title
     std::vector<Block> blocks{};
     std::vector<Section> sections{};
-    std::string folded_as{};  // what a screen, which does not show it, counts it as ("finding")
+    std::string folded_as{};  // name by which a screen that does not show it counts it ("finding")
 };
 
 struct Document {
@@ -77,7 +77,7 @@ struct Document {
 struct TextStyle {
     bool colour = false;
     size_t width = 100;          // columns
-    std::string input = "PATH";  // what names the records on a command line, quoted for the shell
+    std::string input = "PATH";  // the records, as named on a command line and quoted for the shell
 };
 
 std::string document_text(const Document& document, const TextStyle& style);

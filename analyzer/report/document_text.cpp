@@ -29,7 +29,7 @@ std::string wrap(const std::string& text, size_t width, const std::string& first
     return result + line + "\n";
 }
 
-// By Tone: SGR parameters of ECMA-48.
+// SGR parameters of ECMA-48; index: Tone.
 constexpr std::array<const char*, 4> kPaint{"1", "1;32", "1;33", "1;31"};
 
 class TextWriter {

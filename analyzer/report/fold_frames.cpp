@@ -10,7 +10,7 @@ namespace {
 using Frames = std::vector<StackFrame>;
 
 constexpr size_t kShownLibraries = 4;
-constexpr size_t kOutermostLines = 4;  // of a stack that is cut in the middle
+constexpr size_t kOutermostLines = 4;  // kept of a stack that is cut in the middle
 
 std::string run_text(Frames::const_iterator first, Frames::const_iterator end) {
     if (end - first == 1) {

@@ -9,7 +9,7 @@
 
 namespace titan::analyzer {
 
-// Of a run of library frames the outermost stays, because it is what the program called: "16 frames in libc.so.6,
+// Keeps the outermost frame of a run of library frames, because it is what the program called: "16 frames in libc.so.6,
 // libcuda.so.1", "cudaStreamSynchronize (libcuda.so.1)". More than `most` lines are cut in the middle.
 std::vector<std::string> folded_frames(const std::vector<StackFrame>& innermost_first, size_t most);
 

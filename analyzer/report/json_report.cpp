@@ -14,7 +14,7 @@
 namespace titan::analyzer {
 namespace {
 
-// How a process ended that is gone, as its own record tells it.
+// The end of a process that is gone, as its own record tells it.
 Json ended_json(const Process& process) {
     const Ending& ending = process.ending;
     const bool crashed = process.fatal_signal != 0;
@@ -45,7 +45,7 @@ std::string_view status_of(const Process& process) {
     return "unknown";
 }
 
-// What is known of each rank that the finding names, as values.
+// The facts about each rank that the finding names, as values.
 Json culprits_json(const RankIndex& processes, const Finding& finding) {
     Json culprits = Json::array();
     for (const int rank : finding.ranks) {

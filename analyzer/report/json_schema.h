@@ -3,7 +3,7 @@
 
 namespace titan::analyzer {
 
-// Of every answer. Raised when a key changes its name or meaning; CHANGELOG.md lists them.
+// Version of every JSON answer. Raised when a key changes its name or meaning; CHANGELOG.md lists them.
 inline constexpr int kJsonSchema = 2;
 
 }  // namespace titan::analyzer

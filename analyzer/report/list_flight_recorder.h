@@ -11,7 +11,7 @@
 namespace titan::analyzer {
 
 bool fits(const TorchCallRecord& record, ShowFilter& filter);
-// In the columns of `titan-analyze show`.
+// The cells in the columns of `titan-analyze show`.
 std::vector<std::string> torch_call_cells(const TorchCallRecord& record);
 
 }  // namespace titan::analyzer

@@ -1,4 +1,4 @@
-// What to do next: advice that the records of this run allow, and commands that can be pasted.
+// Suggests what to do next: advice that the records of this run allow, and commands to paste.
 #include <fmt/format.h>
 
 #include <algorithm>

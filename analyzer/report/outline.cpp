@@ -1,4 +1,4 @@
-// What the report is about: the run, its ranks and hosts, and why each record was made.
+// Introduces the report: the run, its ranks and hosts, and why each record was made.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -12,7 +12,7 @@ namespace titan::analyzer {
 // "run job-17 attempt 0: 8 of 8 ranks on host node-3; dumps: 7 followed another rank's dump, 1 by the watchdog".
 std::string outline_text(const Run& run);
 
-// What to do about the head finding: advice that this kind of record allows, commands to paste. `input` names the
+// Suggestions for the head finding: advice that this kind of record allows, commands to paste. `input` names the
 // records on a command line.
 std::vector<std::string> next_steps(const Run& run, const Finding& head, const std::string& input);
 

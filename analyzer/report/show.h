@@ -21,8 +21,8 @@ struct ShowOptions {
     std::optional<std::pair<int64_t, int64_t>> steps;
     std::string state;
     std::string op;
-    size_t last = 0;        // of each rank, 0: all
-    bool work = false;      // instead of calls: stream work
+    size_t last = 0;        // per rank, 0: all
+    bool work = false;      // show stream work instead of calls
     bool channels = false;  // NCCL's channels
     bool cuda_calls = false;
     bool markers = false;  // steps, spans, events, metrics, labels

@@ -1,4 +1,4 @@
-// Which calls are listed, and what there is where none fits.
+// Chooses the calls to list, and says what there is if none fits.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace titan::analyzer {
 // "AllReduce", "ncclAllReduce" and "all_reduce" are one operation.
 std::string plain_name(std::string_view name);
 
-// What a call is, in the words that a user may choose it by.
+// The words of a call by which a user may choose it.
 struct CallWords {
     std::string_view communicator;
     std::string_view other_communicator;  // another name of it
@@ -40,7 +40,7 @@ class ShowFilter {
     const ShowOptions& options_;
     std::string op_;
     std::string communicator_;
-    bool chooses_;  // by more than rank and number of rows
+    bool chooses_;  // choose by more than rank and number of rows
     size_t fitting_ = 0;
     Words communicators_, ops_, states_;
     uint64_t first_number_ = UINT64_MAX, last_number_ = 0;

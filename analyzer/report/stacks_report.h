@@ -10,7 +10,7 @@
 
 namespace titan::analyzer {
 
-// What is printed: one tree of the stacks of all processes, or thread by thread.
+// Form of the output: one tree of the stacks of all processes, or thread by thread.
 struct StacksView {
     bool list = false;
     bool all_threads = false;

@@ -44,7 +44,7 @@ std::string pattern_text(const RankTiming& rank) {
 
 std::string basis_text(const RankTiming& rank) { return rank.by_device ? "GPU" : "host"; }
 
-// Why nothing can be told, where the records themselves lack it.
+// Explains why the records themselves cannot show stragglers.
 std::string unseen_text(const Run& run) {
     const bool durations_alone =
         !run.processes.empty() &&
@@ -130,7 +130,7 @@ Section slow_collectives(const Run& run, const std::vector<SlowCollective>& slow
     return {.id = "slow_collectives", .title = "Slow collectives", .blocks = {std::move(items)}};
 }
 
-// What the numbers rest on.
+// The basis of the numbers.
 Section basis(const Timing& timing) {
     const TimeAxis& axis = timing.axes.front();
     Section section{.id = "basis"};

@@ -9,7 +9,7 @@
 
 namespace titan::analyzer {
 
-// Of the ranks that cost most, or of all.
+// Reports the ranks that cost most, or all.
 std::string straggler_report(const Run& run, const Timing& timing, bool all_ranks, const TextStyle& style);
 std::string straggler_json(const Run& run, const Timing& timing);
 

@@ -1,4 +1,4 @@
-// What a file or a member of an archive is, by its first bytes.
+// Recognizes a file or a member of an archive by its first bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ inline constexpr size_t kFirstBytes = 4096;  // tell what it is
 
 enum class Content { kOther, kFlightRecorder, kDump, kDigest };
 
-// What has one of our names is ours, so that a damaged one is named.
+// A file with one of our names counts as ours, so that a damaged one is reported.
 Content content_of(std::span<const std::byte> first_bytes, std::string_view name);
 
 // PyTorch's: a pickle, or JSON with the keys of such a dump.

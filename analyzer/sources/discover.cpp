@@ -167,7 +167,7 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
         }
     }
     Discovery discovery;
-    // Beside records they are left out; alone they are what the error is about.
+    // Files of unknown content are left out if there are records; otherwise the error is about them.
     if (collected.groups.empty() && !collected.strange.files.empty()) {
         discovery.groups.push_back(collected.strange);
         collected.strange.files.clear();

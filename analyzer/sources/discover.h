@@ -1,4 +1,4 @@
-// Which files there are, and to which run they belong as far as their directories tell.
+// Finds files, and the run that each belongs to as far as its directories tell.
 #pragma once
 
 #include <cstdint>

@@ -76,7 +76,7 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, ImageBuffer& mem
     opened.launch_sample = meta->launch_sample;
     opened.processors = meta->processors;
     opened.seen_ticks = newest_tick(*image);
-    opened.now_ticks = !meta->process_alive     ? opened.seen_ticks  // what saved it came later
+    opened.now_ticks = !meta->process_alive     ? opened.seen_ticks  // the process that saved it came later
                        : meta->ticks != 0       ? meta->ticks
                        : meta->realtime_ns != 0 ? image->clock().ticks_at_realtime(meta->realtime_ns)
                                                 : newest_tick(*image);
@@ -181,7 +181,7 @@ Result<OpenedSource> SourceFile::read(ImageBuffer& memory) {
     if (!file->read_into(memory)) {
         return Error("out of memory").within(label);
     }
-    // What moved meanwhile may be torn in our copy.
+    // Slots that were written meanwhile may be torn in our copy.
     format::RingHeader later{};
     std::optional<format::RegionHeads> heads;
     if (file->read_at(0, &later, sizeof(later)) == sizeof(later)) {

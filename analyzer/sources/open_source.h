@@ -35,8 +35,8 @@ struct OpenedSource {
 
 // When a dump was made, and of which process it is.
 struct DumpMoment {
-    uint64_t realtime_ns = 0;  // 0 where it cannot be had
-    uint64_t ticks = 0;        // of the process' own clock, which nobody sets
+    uint64_t realtime_ns = 0;  // 0 if unknown
+    uint64_t ticks = 0;        // by the process's own clock, which nobody sets
     std::string process;       // empty: unknown
 };
 
@@ -45,7 +45,7 @@ class SourceFile {
   public:
     explicit SourceFile(std::string path) : path_(std::move(path)) {}
 
-    // By the head of the file: nothing is unpacked. Empty where it has no such head.
+    // Reads only the head of the file, without unpacking. Empty if the head does not name it.
     std::optional<std::string> host();
     DumpMoment moment();
     Result<OpenedSource> read(ImageBuffer& memory);
@@ -62,7 +62,7 @@ class SourceFile {
 Result<OpenedSource> open_source(const std::string& path, ImageBuffer& memory);
 // Once more, the file or the member of an archive that a process was loaded from.
 Result<OpenedSource> open_source(const Source& source, ImageBuffer& memory);
-// Of the member of an archive that the source names.
+// Opens the member of an archive that the source names.
 Result<OpenedSource> open_source_bytes(Source source, std::span<const std::byte> bytes, ImageBuffer& memory);
 
 }  // namespace titan::analyzer

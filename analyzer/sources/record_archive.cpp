@@ -76,7 +76,7 @@ Result<Archive> Archive::open(std::span<const std::byte> bytes) {
 
 Result<std::optional<ArchiveMember>> Archive::next() {
     for (;;) {
-        // What is skipped is unpacked, too, where all is compressed as one.
+        // If everything is compressed as one, skipped members are unpacked, too.
         const auto unpacked = static_cast<uint64_t>(std::max<int64_t>(archive_filter_bytes(open_.get(), 0), 0));
         if (std::max(unpacked, read_bytes_) > budget_bytes_) {
             return Error("it unpacks to far more than its size: the rest is not read");

@@ -18,18 +18,18 @@ struct archive;
 
 namespace titan::analyzer {
 
-// By its name: .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz, .tar.zst, .zip.
+// Judges by the name: .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz, .tar.zst, .zip.
 bool is_archive_name(std::string_view file_name);
 
 struct ArchiveMember {
-    std::string name;  // with its directories
+    std::string name;  // path inside the archive
     int64_t modified_ns = 0;
 };
 
 class Archive {
   public:
     static Result<Archive> open(const std::string& path);
-    static Result<Archive> open(std::span<const std::byte> bytes);  // which must outlive it
+    static Result<Archive> open(std::span<const std::byte> bytes);  // the bytes must outlive it
 
     // The next regular file. Empty at the end; an error ends it, too.
     Result<std::optional<ArchiveMember>> next();

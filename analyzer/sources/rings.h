@@ -24,7 +24,7 @@ struct NodeRing {
     int64_t age_ns = 0;  // since the newest thing in it
     int64_t newest_ns = 0;
     uint64_t size_bytes = 0;
-    std::string problem;  // why it cannot be read; the rest is empty then
+    std::string problem;  // reason why it cannot be read; the rest is empty then
 };
 
 // Only of the private directories of this user below them, and no links.
@@ -43,14 +43,14 @@ struct CollectOptions {
 };
 struct CollectResult {
     std::vector<std::string> written;
-    size_t saved_before = 0;  // by an earlier collect
+    size_t saved_before = 0;  // saved by an earlier collect
     std::vector<std::string> problems;
 };
 CollectResult collect_rings(const CollectOptions& options);
 
 const char* liveness_text(Liveness liveness);
 
-// Of a process that is gone, by what it wrote at its end.
+// Judges how a process ended that is gone, by what it wrote at its end.
 Liveness dead_how(const format::RingHeader& header);
 
 }  // namespace titan::analyzer

@@ -41,7 +41,7 @@ std::string place_in(const std::vector<Site>& sites, IsFramework is_library) {
     return sites.empty() ? std::string() : place_of(own != sites.end() ? *own : sites.front());
 }
 
-// ", from train.py:157 in step": what of the program called the innermost frame of it.
+// The callers of the innermost frame in the program itself: ", from train.py:157 in step".
 template <typename Site, typename IsFramework>
 std::string way_to(const std::vector<Site>& sites, IsFramework is_library) {
     constexpr int kShownCallers = 2;

@@ -1,4 +1,4 @@
-// From where a process made its NCCL calls (TITANTRACE_STACKS=collective), as its ring tells.
+// The places from which a process made its NCCL calls (TITANTRACE_STACKS=collective), as its ring holds them.
 #pragma once
 
 #include <cstdint>
@@ -22,25 +22,26 @@ struct CallStack {
 // A frame of either kind, for readers that know one kind.
 struct CallFrame {
     std::string name;
-    std::string file;  // where no source is known, the module
+    std::string file;  // the module if no source is known
     int line = 0;
 };
 
-// Of one ring; numbers are CollectiveEntry::stack. The image and the symbols must outlive it. Not thread-safe.
+// Call sites of one ring; numbers are CollectiveEntry::stack. The image and the symbols must outlive it. Not
+// thread-safe.
 class CallSites {
   public:
-    // Without symbols native frames have no names.
+    // Native frames have no names without symbols.
     CallSites(const format::RingImage& image, Symbols* symbols);
 
     bool recorded() const { return !image_.empty(); }
-    // Why frames are missing that were asked for; empty where none are.
+    // Explains why requested frames are missing; empty if none are.
     std::vector<std::string> problems() const;
     // Empty for 0 and for unknown numbers.
     const CallStack& stack(uint32_t number);
     // "train.py:212 in step": the innermost frame that is not a framework's, of Python where there is one. Empty where
     // there is none.
     const std::string& place(uint32_t number);
-    // That and up to two frames of the program around it: "train.py:9 in call, from train.py:157 in step".
+    // The same with up to two callers in the program: "train.py:9 in call, from train.py:157 in step".
     const std::string& way(uint32_t number);
     // Both kinds as one, innermost first: the Python frames of one run of the interpreter stand in its place.
     std::vector<CallFrame> frames(uint32_t number);

@@ -1,4 +1,4 @@
-// Which source files are a framework's.
+// Tells source files of a framework from those of the program.
 #pragma once
 
 #include <string_view>

@@ -8,8 +8,7 @@
 namespace titan::analyzer {
 namespace {
 
-// Which native frames are runs of the interpreter, one for each entry among the Python frames; empty: that is not
-// known.
+// Marks the native frames that run the interpreter, one for each entry among the Python frames; empty if unknown.
 std::vector<bool> find_runs(const std::vector<StackSite>& native, const std::vector<PythonSite>& python,
                             bool native_cut) {
     std::vector<bool> told(native.size());
@@ -31,7 +30,7 @@ std::vector<bool> find_runs(const std::vector<StackSite>& native, const std::vec
     return fit(told) ? told : fit(named) ? named : std::vector<bool>();
 }
 
-// Where every thread that waits stands: what called it tells more.
+// True for frames that every waiting thread has: their caller tells more.
 bool is_plumbing(const StackSite& site) {
     constexpr auto kModules = std::to_array<std::string_view>(
         {"libc.so", "libpthread.so", "ld-linux", "[vdso]", "libtitantrace.so", "libstdc++.so", "libgcc_s.so"});
@@ -40,7 +39,7 @@ bool is_plumbing(const StackSite& site) {
            });
 }
 
-// What a Python file came with: an installed package, Python itself; empty: the program.
+// The origin of a Python file: an installed package, Python itself; empty: the program.
 std::string library_of(const PythonSite& site) {
     for (const std::string_view packages : {"site-packages/", "dist-packages/"}) {
         if (const size_t found = site.file.rfind(packages); found != std::string::npos) {
@@ -54,7 +53,8 @@ std::string library_of(const PythonSite& site) {
     return of_python ? "Python" : "";
 }
 
-// What a crash interrupted: our handler, which waits for the dump, and the program's handlers before it tell nothing.
+// Starts at the code that a crash interrupted: our handler, which waits for the dump, and the program's handlers around
+// it tell nothing.
 std::vector<StackSite>::const_iterator without_our_handler(const std::vector<StackSite>& sites) {
     auto first = sites.begin();
     bool ours = false;

@@ -19,9 +19,9 @@ const format::StackModule* module_of(const std::vector<format::StackModule>& mod
     return next == modules.begin() || address >= std::prev(next)->end ? nullptr : &*std::prev(next);
 }
 
-// What belongs to the process as a whole.
+// Names that the whole process shares.
 struct Names {
-    std::vector<format::StackModule> modules;           // by address
+    std::vector<format::StackModule> modules;           // sorted by address
     std::unordered_map<uint64_t, uint32_t> exported{};  // frame address -> text
 };
 

@@ -1,4 +1,4 @@
-// Where the threads of a process stood when it was dumped, with names for their addresses.
+// Positions of a process's threads when it was dumped, with names for their addresses.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,14 @@ struct InlinedSite {
 
 struct StackSite {
     uint64_t address = 0;
-    bool interrupted = false;               // by a signal: it did not call what lies inside of it
+    bool interrupted = false;               // interrupted by a signal: it did not call the frame inside it
     std::string module;                     // file name, empty for code of no file (JIT)
-    bool of_library = false;                // that file came with the system, the vendor or a package
+    bool of_library = false;                // the file came with the system, the vendor or a package
     uint64_t in_module = 0;                 // address in that file
     std::string function;                   // demangled, empty where nothing tells
-    std::string file;                       // of the source, where there is debug information
-    int line = 0;                           // of that function, not of those inlined into it
-    std::vector<InlinedSite> inlined = {};  // that the address lies in, innermost first; none of system headers
+    std::string file;                       // source file, if there is debug information
+    int line = 0;                           // line in that function, not in those inlined into it
+    std::vector<InlinedSite> inlined = {};  // functions inlined at the address, innermost first; none of system headers
 };
 
 struct PythonSite {
@@ -39,18 +39,17 @@ struct PythonSite {
     std::string function;
     int line = 0;
     bool is_entry = false;  // outermost of one run of the interpreter's C function
-    uint32_t native = 0;    // of an entry: the number of that run's frame in `sites` + 1, 0 unknown
+    uint32_t native = 0;    // entry frame: the number of that run's frame in `sites` + 1, 0 unknown
 };
 
 // Native and Python frames as one, in words, innermost first; what our handler of a crash adds is left out. Indices are
 // kNoIndex where there is none.
 struct MergedStack {
     std::vector<std::string> frames;
-    std::vector<std::string>
-        libraries;               // of each frame: what it came with ("libcuda.so.1", "torch"); empty: the program
-    uint32_t python = kNoIndex;  // the innermost Python frame
-    uint32_t caller = kNoIndex;  // the innermost one of the program itself, where that is not it
-    uint32_t native = kNoIndex;  // the innermost native frame that tells something; not outside of `python`
+    std::vector<std::string> libraries;  // origin of each frame ("libcuda.so.1", "torch"); empty: the program
+    uint32_t python = kNoIndex;          // the innermost Python frame
+    uint32_t caller = kNoIndex;          // the innermost one of the program itself, where that is not it
+    uint32_t native = kNoIndex;          // the innermost native frame that tells something; not outside of `python`
 };
 
 struct ThreadStack {
@@ -74,7 +73,7 @@ struct ProcessStacks {
     uint64_t took_ns = 0;
     std::string python;                // "CPython 3.12.4", or why its stacks are missing; empty: none
     std::vector<ThreadStack> threads;  // the main thread first
-    std::vector<std::string> notes;    // what could not be seen, and why
+    std::vector<std::string> notes;    // says what could not be seen, and why
 };
 
 // Names addresses of one process by the files that it had loaded, where they lie here and are still the same (by build
@@ -82,7 +81,7 @@ struct ProcessStacks {
 // many processes: a file is read once, an address named once. Thread-safe.
 class Symbols {
   public:
-    // Where debug files that lie apart are looked for. kNearby: only where that costs next to nothing.
+    // Places to look for separate debug files. kNearby: only those that cost next to nothing.
     enum class Search { kNearby, kEverywhere };
     explicit Symbols(Search search);
     ~Symbols();
@@ -120,14 +119,14 @@ bool is_library(const std::string& path);
 struct Interleaving {
     struct Frame {
         bool python;
-        uint32_t number;  // in its list
+        uint32_t number;  // number in its list
     };
     std::vector<Frame> frames;
     bool fits = false;
 };
 Interleaving interleave(const std::vector<StackSite>& native, const std::vector<PythonSite>& python, bool native_cut);
 MergedStack merge(const ThreadStack& thread);
-// Why a thread has none.
+// Explains why a thread has no stack.
 std::string no_stack_text(const ThreadStack& thread);
 
 }  // namespace titan::analyzer

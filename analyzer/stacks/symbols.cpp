@@ -39,7 +39,7 @@ std::vector<Dwarf_Die> scopes_at(Dwarf_Die* unit, Dwarf_Addr address) {
     if (found == nullptr) {
         return {};
     }
-    // Behind an inlined function that list goes on with where its source stands, not with where its code lies.
+    // After an inlined function, that list follows the nesting of the source, not of the code.
     Dwarf_Die innermost = *found;
     count = dwarf_getscopes_die(&innermost, &dies);
     found.reset(count > 0 ? dies : nullptr);
@@ -148,7 +148,7 @@ class Symbols::File {
         }
     }
 
-    // That line is of the innermost inlined function. Each says where in the next one it was called.
+    // That line is in the innermost inlined function. Each inlined function knows where the next one out called it.
     void unfold(StackSite& site, GElf_Addr address) const {
         Dwarf_Addr bias = 0;
         Dwarf_Die* const unit = dwfl_module_addrdie(module_, address, &bias);

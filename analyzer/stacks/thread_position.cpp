@@ -1,4 +1,4 @@
-// Of all stacks in a dump, those that a verdict needs.
+// Chooses from all stacks in a dump those that a verdict needs.
 #include "thread_position.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kMaxThreads = 8;
-// Of a deep stack the inner part and the way in from main.
+// A deep stack keeps its inner part and its way in from main.
 constexpr size_t kInnerFrames = 96;
 constexpr size_t kOuterFrames = 31;
 

@@ -1,4 +1,4 @@
-// Where a process stood, from the stacks in its dump: what rank states, findings and digests say of it.
+// Positions of a process's threads, from the stacks in its dump, for rank states, findings and digests.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace titan::analyzer {
 // Fills Process::positions; its threads must be there. An image that cannot be read leaves it empty.
 void decode_positions(std::span<const std::byte> image, Symbols& symbols, Process& process);
 
-// What an earlier dump of the same process tells of where its threads stand, as far as they have not moved since.
+// Takes thread positions from an earlier dump of the same process, if the threads have not moved since.
 void keep_positions(const Process& dumped, Process& later);
 
 // "next_batch at data.py:88, inside epoll_wait_loop (libio.so)"; empty: nothing is known.

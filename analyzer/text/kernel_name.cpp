@@ -105,7 +105,7 @@ std::string prefix_of(const std::string& name) {
 
 bool is_mangled(const std::string& name) { return name.starts_with("_Z"); }
 
-// Without return type, template arguments and parameters. "(anonymous namespace)" is part of a name.
+// Removes return type, template arguments and parameters. "(anonymous namespace)" is part of a name.
 std::string without_arguments(const std::string& text) {
     static const std::string kAnonymous = "(anonymous namespace)";
     std::string result;
@@ -122,7 +122,7 @@ std::string without_arguments(const std::string& text) {
         } else if (c == '>' && depth > 0) {
             --depth;
         } else if (depth == 0 && c == ' ') {
-            result.clear();  // what came before was the return type
+            result.clear();  // the text so far was the return type
         } else if (depth == 0) {
             result += c;
         }

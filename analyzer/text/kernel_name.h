@@ -5,8 +5,8 @@
 
 namespace titan::analyzer {
 
-// "at::native::vectorized_elementwise_kernel": the name with its namespaces, without template arguments and parameters.
-// A name that is cut or not mangled comes out as far as it can be read.
+// The name with its namespaces, without template arguments and parameters: "at::native::vectorized_elementwise_kernel".
+// A name that is cut or not mangled is shortened as far as it can be read.
 std::string short_kernel_name(const std::string& name);
 // All of it, where it is whole; else the short name with "..." behind it.
 std::string full_kernel_name(const std::string& name);

@@ -12,7 +12,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kMaxSamples = 2048;  // of a pair of hosts
+constexpr size_t kMaxSamples = 2048;  // for each pair of hosts
 
 void group_by_host(const Run& run, Clocks& clocks) {
     std::map<std::pair<std::string, std::string>, uint32_t> numbers;
@@ -27,7 +27,7 @@ void group_by_host(const Run& run, Clocks& clocks) {
     }
 }
 
-// What one host saw of an instance.
+// Times that one host saw of an instance.
 struct HostObservation {
     uint32_t host = 0;
     int64_t arrived_ns = std::numeric_limits<int64_t>::min();  // the last of its ranks, or before that
@@ -153,7 +153,7 @@ std::vector<ClockStretch> chain(const std::vector<ClockStretch>& from, std::vect
     return to;
 }
 
-// What the same comparison says the other way round.
+// The same comparison seen from the other host.
 std::vector<ClockStretch> reversed(std::vector<ClockStretch> stretches) {
     for (ClockStretch& stretch : stretches) {
         const auto shift = static_cast<int64_t>(stretch.offset_ns);
@@ -167,7 +167,7 @@ std::vector<ClockStretch> reversed(std::vector<ClockStretch> stretches) {
 
 struct Link {
     uint32_t other;
-    std::vector<ClockStretch> stretches;  // of the other against this one
+    std::vector<ClockStretch> stretches;  // clock of the other host against this one
     uint32_t observations;
     double bound_ns() const {
         double worst = 0;
@@ -215,7 +215,7 @@ Clocks align_clocks(const Run& run) {
     }
     clocks.hosts.front().aligned = true;
     clocks.hosts.front().stretches.emplace_back();
-    // Where only durations are known, ends are no moments of the device.
+    // If only durations are known, ends are no moments of the device.
     if (clocks.hosts.size() == 1 || !run.processes.front().sees.moments) {
         return clocks;
     }

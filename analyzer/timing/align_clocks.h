@@ -34,12 +34,12 @@ Clocks align_clocks(const Run& run);
 
 // The parts of it, for tests. One comparison of a clock with another: their difference lies between the limits.
 struct ClockSample {
-    int64_t at_ns = 0;  // of the clock that is aligned
+    int64_t at_ns = 0;  // time on the clock that is aligned
     double least_ns = 0;
     double most_ns = 0;
     double likely_ns = 0;  // difference of the ends
     double likely_error_ns = 0;
-    int64_t order_ns = 0;  // of the other clock: the one that is aligned may be set back
+    int64_t order_ns = 0;  // time on the other clock: the one that is aligned may be set back
 };
 std::vector<ClockStretch> fit_clock(std::vector<ClockSample> samples);
 

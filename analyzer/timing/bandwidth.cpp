@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kLeastRatio = 1.5;
 constexpr double kLeastExcessNs = 1'000'000;
-constexpr double kLeastShareLost = 0.03;  // of the time that was seen
+constexpr double kLeastShareLost = 0.03;  // share of the time that was seen
 constexpr size_t kLeastRounds = 10;
 constexpr size_t kLeastSiblings = 2;
 
@@ -59,7 +59,7 @@ bool is_slower(double ns, double usual_ns, double noise_ns) {
     return ns >= kLeastRatio * usual_ns && ns - usual_ns >= std::max(kLeastExcessNs, 3 * noise_ns);
 }
 
-// Where the medians before and after differ most, by squared distances.
+// The position where the medians before and after differ most, by squared distances.
 size_t change_point(const Series& series) {
     double best = 0;
     size_t at = 0;

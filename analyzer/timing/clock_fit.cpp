@@ -10,13 +10,13 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr double kMaxDrift = 500e-6;          // what clock discipline allows
+constexpr double kMaxDrift = 500e-6;          // limit of clock discipline
 constexpr double kToleranceNs = 50'000;       // limits may contradict each other by as much
 constexpr size_t kLeastSamplesOfStretch = 3;  // fewer are damage, not a set clock
 constexpr int kIterations = 40;
 
 struct Line {
-    double offset_ns = 0;  // at the origin
+    double offset_ns = 0;  // offset at the origin
     double drift = 0;
     double at(double time) const { return offset_ns + drift * time; }
 };
@@ -116,7 +116,7 @@ double likely_error(const Window& window, const Line& line) {
     return median_of(std::move(errors)) + scatter;
 }
 
-// How far a line that the limits allow can be from this one, at both ends of the window.
+// The largest distance of this line from one that the limits allow, at both ends of the window.
 double farthest(const Window& window, const Line& line, double least_drift, double most_drift) {
     double worst = 0;
     for (int i = 0; i <= 8; ++i) {

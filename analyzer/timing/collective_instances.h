@@ -16,7 +16,7 @@ struct Participant {
 
 struct CollectiveInstance {
     uint64_t sequence = 0;
-    uint64_t bytes = 0;  // of the largest
+    uint64_t bytes = 0;  // size of the largest
     int32_t step = -1;
     OpKind kind{};
     bool on_device = false;  // every participant has a start on the GPU
@@ -32,7 +32,7 @@ constexpr bool is_barrier_like(OpKind kind) { return format::class_of(kind) == f
 // Barrier-like ones of one communicator, by sequence number, evenly thinned to `most` or so. They point into the run.
 std::vector<CollectiveInstance> instances_of(const Run& run, const Communicator& communicator, size_t most = SIZE_MAX);
 
-// How late the times of a process' device may be: when somebody looked, for methods that look.
+// How late the times of a process's device may be: methods that poll see an event only at their next look.
 int64_t resolution_ns(const Process& process);
 // Time that the last member to come spent in the instance: the collective's own. 0 where ends are unknown.
 int64_t transfer_ns(const CollectiveInstance& instance);

@@ -22,7 +22,7 @@ constexpr double kHostNoiseNs = 50'000;
 constexpr double kGoodBoundNs = 1'000'000;
 constexpr double kDurationNoiseNs = 100'000;
 constexpr size_t kMostStretches = 100;
-constexpr double kExplains = 0.3;  // of its lateness, by its wait for a worse one
+constexpr double kExplains = 0.3;  // share of a rank's lateness, by its wait for a worse one
 constexpr size_t kLeastKeys = 10;
 
 struct Costs {
@@ -37,7 +37,7 @@ struct Costs {
 };
 
 struct Late {
-    double arrived_ns = 0;  // on the instance's common time
+    double arrived_ns = 0;  // time on the instance's common clock
     double own_ns = 0;      // own time since the instance before
     double entered_ns = 0;  // relative like arrived_ns
     double late_ns = 0;
@@ -91,7 +91,7 @@ class Lateness {
         }
     };
 
-    // As if the files of those that are left out were lost.
+    // The members that are left if the files of the excluded ones were lost.
     Communicator known_of(const Communicator& whole) const {
         Communicator known;
         std::copy_if(whole.members.begin(), whole.members.end(), std::back_inserter(known.members),
@@ -201,7 +201,7 @@ class Lateness {
         return true;
     }
 
-    // From the end of the instance before to the end of this one, moments that all members share.
+    // Measures from the end of the previous instance to the end of this one: all members share these moments.
     bool place_by_durations(const CollectiveInstance& instance, std::vector<Late>& lates) const {
         double longest_ns = 0;
         for (const Participant& participant : instance.participants) {
@@ -227,7 +227,7 @@ class Lateness {
         return true;
     }
 
-    // Behind the median of those that do the same work; a rank without peers cannot be late.
+    // Compares with the median of members that do the same work; a rank without peers cannot be late.
     static void compare(std::vector<Late>& lates, std::vector<double>& host_late) {
         std::map<uint32_t, std::vector<size_t>> by_role;
         for (size_t i = 0; i < lates.size(); ++i) {
@@ -308,7 +308,7 @@ class Lateness {
     // Streams that wait at the same time wait longer together than the job does, so that own time is not told apart
     // from it: who waits for a worse one in one communicator is late in the others because of that one.
     void find_held() {
-        std::map<uint32_t, std::pair<double, Actor>> latest;  // of each communicator
+        std::map<uint32_t, std::pair<double, Actor>> latest;  // key: communicator
         std::map<Actor, double> cost_ns;
         for (const auto& [actor, found] : found_) {
             cost_ns[actor] = found.worst().costs.sum();
@@ -367,7 +367,7 @@ class Lateness {
     }
 
     const Run& run_;
-    const std::vector<bool>& excluded_;  // by process; empty: none
+    const std::vector<bool>& excluded_;  // index: process; empty: none
     Timing& timing_;
     std::vector<uint32_t> roles_;
     std::vector<bool> several_;  // the process is several ranks: its time is nobody's own

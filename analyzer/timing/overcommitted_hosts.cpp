@@ -10,10 +10,10 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr double kMuch = 0.25;              // of the time that threads wanted to run
+constexpr double kMuch = 0.25;              // share of the time that threads wanted to run
 constexpr double kSome = 0.1;               // the same, where the load is high, too
 constexpr double kHighLoad = 1.5;           // runnable threads per processor
-constexpr uint64_t kLeastNs = 500'000'000;  // of delay: less tells nothing
+constexpr uint64_t kLeastNs = 500'000'000;  // least delay: shorter ones tell nothing
 
 double delayed_share(const Processors& seen) {
     const double wanted_ns = static_cast<double>(seen.run_ns) + static_cast<double>(seen.run_delay_ns);

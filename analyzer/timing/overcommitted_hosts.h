@@ -12,15 +12,15 @@ namespace titan::analyzer {
 
 struct OvercommittedHost {
     std::string host;
-    std::vector<int> ranks;  // on it
-    std::string text;        // in words, with the figures of the rank that waits most
+    std::vector<int> ranks;  // ranks on it
+    std::string text;        // for people, with the figures of the rank that waits most
 };
 
-// By name.
+// Sorted by name.
 std::vector<OvercommittedHost> overcommitted_hosts(const Run& run);
 
-// Of lateness: on an overcommitted host it is possible at most. Where nothing is on record about the processors, it
-// says so.
+// Weighs a finding of lateness: on an overcommitted host it is possible at most. If nothing is recorded about the
+// processors, it says so.
 void weigh_processors(const Run& run, Finding& finding);
 
 }  // namespace titan::analyzer

@@ -11,8 +11,9 @@ namespace titan::analyzer {
 namespace {
 
 constexpr double kLeastCostNs = 1'000'000;
-constexpr double kLeastShare = 0.05;       // of a step
-constexpr double kLeastShareOfAll = 0.02;  // of the time that was seen, for what does not strike every step
+constexpr double kLeastShare = 0.05;       // share of a step
+constexpr double kLeastShareOfAll = 0.02;  // share of the time that was seen, for patterns that do not strike every
+                                           // step
 constexpr size_t kLeastHits = 8;
 constexpr size_t kLeastPeriodicHits = 5;
 constexpr double kLeastEvidence = 12;  // nats: once in 160,000 runs, times the trials
@@ -21,7 +22,8 @@ constexpr double kAboveOthers = 3;  // times what others lose without a pattern
 constexpr double kLeastOnceNs = 2e9;
 constexpr double kLeastOnceSteps = 5;
 
-// How much better "late with the observed frequency" tells the observations than "late as often as the others".
+// Compares two explanations of the observations: "late with the observed frequency" against "late as often as the
+// others".
 double evidence(size_t hits, size_t of, double base_rate) {
     const double n = static_cast<double>(of);
     const double p = static_cast<double>(hits) / n;
@@ -165,7 +167,7 @@ bool once(const std::vector<double>& costs, const ShapeLimits& limits, LateShape
         *largest < kLeastShareOfAll * limits.seen_ns) {
         return false;
     }
-    // What happens once stands out from what happens every now and then.
+    // A single event stands out from occasional ones.
     const auto comes_near = [&](double cost) { return cost * kOnceStandsOut > *largest; };
     if (std::count_if(costs.begin(), costs.end(), comes_near) > 1) {
         return false;
@@ -179,14 +181,14 @@ double least_cost(const RankTiming& rank, const TimeAxis& axis) {
     return std::max({kLeastCostNs, 3 * rank.noise_ns, kLeastShare * axis.length_ns});
 }
 
-// What the job takes to come to that key without any lateness: who is late once by less is no slower than steps vary.
+// The job's time to reach that key without any lateness: a rank that is late once by less is within the variation of
+// steps.
 double time_before(const TimeAxis& axis, size_t key) {
     return key == 0 ? axis.seen_ns() : axis.when_ns[key] - axis.when_ns[key - 1];
 }
 
-// Where a rank that is not late by any pattern loses nearly as much, chance decides which of them has one: so it is
-// taken for chance where only hosts were seen, which may run ahead of what counts, or where others are late by as much
-// at times.
+// If ranks without a pattern lose nearly as much, chance decides which rank has one. The pattern counts as chance if
+// only hosts were seen, which may run ahead of the GPU, or if others are at times as late.
 void drop_among_equals(Timing& timing) {
     std::vector<RankTiming*> by_loss;
     for (RankTiming& rank : timing.ranks) {
@@ -194,7 +196,7 @@ void drop_among_equals(Timing& timing) {
     }
     std::stable_sort(by_loss.begin(), by_loss.end(),
                      [](const auto* a, const auto* b) { return a->lost_ns < b->lost_ns; });
-    double most_ns = 0;  // of those that are not late
+    double most_ns = 0;  // most lost by a rank that is not late
     for (RankTiming* rank : by_loss) {
         const bool weak = !rank->by_device || rank->shape.typical_ns <= rank->others_ns;
         if (weak && rank->shape.pattern != LatePattern::kOneOff && rank->lost_ns <= kAboveOthers * most_ns) {

@@ -1,4 +1,4 @@
-// Which ranks do the same work: those whose communicators look alike. Ranks of different pipeline stages differ in who
+// Finds ranks that do the same work: those with similar communicators. Ranks of different pipeline stages differ in who
 // sends.
 #include "same_work.h"
 

@@ -1,4 +1,5 @@
-// Which part of its step is slow: how its host spends the steps it is late in, against ranks that do the same work.
+// Finds the slow part of a rank's step: how its host spends the steps it is late in, against ranks that do the same
+// work.
 #include "slow_part.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr double kLeastShareNamed = 0.3;  // of the cost, for a part to be named
+constexpr double kLeastShareNamed = 0.3;  // least share of the cost for a part to be named
 constexpr double kMoreLaunches = 0.2;
 constexpr size_t kMaxPeers = 16;
 
@@ -193,7 +194,7 @@ class SlowPart {
         return result;
     }
 
-    // 0 where that is not on record.
+    // 0 if that is not recorded.
     template <typename Number>
     Against compare(Number StepProfile::*field) const {
         std::vector<double> own;

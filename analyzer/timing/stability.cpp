@@ -14,7 +14,7 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kMostExclusions = 16;  // ranks, and as many hosts: each costs a comparison of all instances
-constexpr double kLeastLeft = 0.3;      // of what it costs
+constexpr double kLeastLeft = 0.3;      // share of the cost
 constexpr double kAbove = 2;            // times what any rank costs that is not called late
 
 struct Exclusion {
@@ -93,7 +93,7 @@ class Stability {
         }
     }
 
-    // Without anybody to compare it with nothing is contradicted.
+    // If there is nobody to compare with, nothing is contradicted.
     void judge(RankTiming& rank, const Exclusion& without, const Timing& again) const {
         const RankTiming* own = nullptr;
         double others_ns = 0;
@@ -112,7 +112,7 @@ class Stability {
 
     const Run& run_;
     Timing& timing_;
-    std::vector<bool> late_;  // by process
+    std::vector<bool> late_;  // index: process
 };
 
 }  // namespace

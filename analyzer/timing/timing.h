@@ -16,22 +16,22 @@ enum class LatePattern : uint8_t { kNone, kPersistent, kPeriodic, kIrregular, kO
 // The times of the steps (or of sampled calls, where the program marks no steps) that something was seen in.
 struct TimeAxis {
     bool steps = true;            // false: the numbers are sequence numbers of a communicator
-    std::vector<int64_t> keys;    // in order
-    std::vector<double> when_ns;  // of the reference clock
-    double length_ns = 0;         // of one key, the median
-    double long_ns = 0;  // of calls: of the longest tenth at least, for several may follow each other in one step
+    std::vector<int64_t> keys;    // sorted
+    std::vector<double> when_ns;  // time on the reference clock
+    double length_ns = 0;         // median length of one key
+    double long_ns = 0;  // calls: the longest tenth at least, because several may follow each other in one step
 
     double seen_ns() const { return when_ns.size() < 2 ? 0 : when_ns.back() - when_ns.front(); }
 };
 
-// What a series of costs looks like.
+// The shape of a series of costs.
 struct LateShape {
     LatePattern pattern = LatePattern::kNone;
     size_t first = 0;  // index of the key where it begins
     size_t last = 0;
     size_t every = 0;       // periodic: in keys
     size_t hits = 0;        // keys that it struck
-    double cost_ns = 0;     // of them together
+    double cost_ns = 0;     // their total cost
     double typical_ns = 0;  // the median of them
 };
 
@@ -39,19 +39,19 @@ struct LateShape {
 struct RankTiming {
     int rank = -1;
     uint32_t process = kNoIndex;
-    uint32_t communicator = kNoIndex;  // where the job waits for it most
-    uint32_t axis = 0;                 // of Timing::axes
+    uint32_t communicator = kNoIndex;  // communicator where the job waits for it most
+    uint32_t axis = 0;                 // index into Timing::axes
     OpKind op{};
     size_t compared_calls = 0;
     bool by_device = false;
     bool held = false;          // its lateness is another rank's, for which it waits elsewhere
-    double median_late_ns = 0;  // behind its peers, what others made it lose left out
+    double median_late_ns = 0;  // behind its peers, without what others made it lose
     double p99_late_ns = 0;
-    double lost_ns = 0;    // that others waited for it alone
-    double noise_ns = 0;   // below this nothing can be told
-    double others_ns = 0;  // what any other rank is late by in every tenth step
+    double lost_ns = 0;    // time that others waited for this rank alone
+    double noise_ns = 0;   // smaller values tell nothing
+    double others_ns = 0;  // lateness of other ranks in their worst tenth of steps
     LateShape shape;
-    std::vector<double> costs;       // by key of the axis
+    std::vector<double> costs;       // index: key of the axis
     std::vector<double> host_costs;  // the part of it that its host was late with the call
     std::string slow_part;           // "span data", empty: nothing tells
     std::string vanishes_without;    // "rank 3": nobody would call it late without that file; empty: it is late anyway
@@ -73,13 +73,13 @@ struct SlowCollective {
     int64_t since = 0;  // key
     bool steps = true;
     int64_t since_ns = 0;
-    std::vector<std::string> hosts;  // that all slow ones have, and no other communicator has together
+    std::vector<std::string> hosts;  // hosts that all slow ones share, and no other communicator has together
 };
 
 struct Timing {
     Clocks clocks;
     std::vector<TimeAxis> axes;     // [0] is that of the steps
-    std::vector<RankTiming> ranks;  // by rank
+    std::vector<RankTiming> ranks;  // sorted by rank
     std::vector<SlowCollective> slow;
 };
 

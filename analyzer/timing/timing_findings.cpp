@@ -71,7 +71,7 @@ bool any_missing(const Run& run, const RankTiming& rank) {
     });
 }
 
-// By the weakest of the group: they are said to have one cause.
+// Takes the confidence of the weakest in the group, because they are said to have one cause.
 void set_confidence(const Run& run, const std::vector<const RankTiming*>& group, Finding& finding) {
     const RankTiming& head = *group.front();
     const auto any = [&](auto&& holds) {

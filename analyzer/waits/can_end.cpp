@@ -1,5 +1,6 @@
-// Which calls can have ended, where nobody watched the GPU: all are played in the order of their streams, as if nothing
-// took any time. What is left over then waits for what never comes, for each other, or disagrees with the other side.
+// Finds calls that can have ended where nobody watched the GPU: all calls are replayed in the order of their streams,
+// as if none took any time. Those that remain wait for something that never comes, wait for each other, or disagree
+// with the other side.
 #include "can_end.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Where nobody watched the GPU: which of the calls that were issued cannot have ended.
+// Finds issued calls that cannot have ended, where nobody watched the GPU.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,8 @@
 
 namespace titan::analyzer {
 
-// By process and entry, by what all processes tell: what nobody watched and cannot have ended is unfinished.
+// Index: process and entry. Judged by all processes: a call that nobody watched and that cannot have ended is
+// unfinished.
 std::vector<std::vector<Progress>> progress_of_all(const Run& run, const std::vector<Mismatch>& mismatches);
 
 }  // namespace titan::analyzer

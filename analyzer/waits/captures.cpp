@@ -26,7 +26,7 @@ bool any_from(const History& history, uint32_t place, Fits&& fits) {
 const Entry* find_capture(const Run& run, MemberRef ref, const Entry& like, uint64_t sequence) {
     const Process& process = run.process(ref);
     const Member& member = run.member(ref);
-    // Among equal calls any may be the one that was left out: what ran instead of it was the next one.
+    // Among equal calls any may be the skipped one: the next one ran in its place.
     uint64_t first = sequence;
     const auto reaches = [&](uint32_t place) {
         while (first > 0) {

@@ -14,7 +14,7 @@ constexpr int64_t kLeastHangNs = 1'000'000'000;
 // Bootstrapping a large communicator takes a while on a healthy machine.
 constexpr int64_t kLeastCreationHangNs = 10'000'000'000;
 constexpr int64_t kTypicalFactor = 5;
-// What is called less often says nothing of how long a call may take.
+// Calls that are made less often do not tell how long a call may take.
 constexpr int64_t kSlowestPaceNs = 60'000'000'000;
 constexpr size_t kTypicalCalls = 64;
 
@@ -33,8 +33,8 @@ int64_t typical_p2p_ns(const Run& run, MemberRef ref) {
     return typical_of(std::move(durations));
 }
 
-// Of calls whose predecessors are overwritten nothing tells how long they usually take; it is about as long as from one
-// to the next.
+// If the calls before are overwritten, nothing tells how long such calls usually take; about as long as from one to the
+// next.
 int64_t pace_ns(const Run& run, const WaitNode& node) {
     const Waiter& first = node.waiting.front();
     const Process& process = run.process(first.member);
@@ -47,15 +47,14 @@ int64_t pace_ns(const Run& run, const WaitNode& node) {
     return std::min(pace, kSlowestPaceNs);
 }
 
-// How long we know the member to be missing: from the start of the wait to its own dump, by the clock of its host, or
-// by its own silence, which needs no common clock.
+// How long we know the member to be missing: from the start of the wait to its own dump, by its host's clock; or by its
+// own silence, which needs no common clock.
 int64_t missing_for_ns(const Run& run, const Absence& absence, int64_t since_ns) {
     const Process& process = run.processes[absence.member.process];
     return std::max(process.now_ns - since_ns, process.now_ns - process.last_activity_ns());
 }
 
-// Behind calls whose entries are lost a call stands in line: what it takes to come to it, at the pace so far, is no
-// hang.
+// Calls with lost entries may still be ahead. Allows the time that they take at the observed pace.
 int64_t line_ns(const Process& process) {
     const uint64_t lost = lost_unfinished_calls(process);
     if (lost == 0 || called_a_hang(process) || process.sees.by_watchdog) {
@@ -81,7 +80,8 @@ bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
     for (const Waiter& waiter : node.waiting) {
         const int64_t age_ns = waiter.age_ns - line_ns(run.process(waiter.member));
         longest = std::max(longest, age_ns);
-        // Where others are through, it began to be late when they were; a dump made before that shows nothing wrong.
+        // If others have finished the call, this rank has been late since then; a dump made before that shows nothing
+        // wrong.
         const int64_t end_ns = waiter.since_ns + waiter.age_ns;
         shortest =
             std::min({shortest, age_ns, node.last_finished_ns == 0 ? INT64_MAX : end_ns - node.last_finished_ns});
@@ -116,7 +116,7 @@ bool hangs_by_death(const Run& run, const WaitNode& node) {
     });
 }
 
-// How far apart the dumps of those in the node were made: what is shorter than that, a healthy job shows as well.
+// The time between the first and the last dump of the ranks in the node: a healthy job may show shorter waits, too.
 int64_t smeared_over_ns(const Run& run, const WaitNode& node) {
     int64_t first = INT64_MAX;
     int64_t last = INT64_MIN;
@@ -194,9 +194,9 @@ std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const Diagn
             hangs[node] = Hang::kByDeath;
         }
     }
-    // What a rank that is missing for long is held in hangs too; but where all have arrived only a moment ago, it will
-    // end, also when the stream of some has work to do first. Beside a death the others are held where they just
-    // happened to be.
+    // If a member is missing for long, the node that holds it hangs, too. But a node whose members all arrived a moment
+    // ago will end, even if the stream of some has work to do first. If somebody died, the others are held wherever
+    // they happened to be.
     while (!queue.empty()) {
         const uint32_t node = queue.back();
         queue.pop_back();

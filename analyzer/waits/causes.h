@@ -14,11 +14,11 @@ namespace titan::analyzer {
 // yet.
 enum class Hang : uint8_t { kNone, kByDeath, kByTime };
 
-// By node.
+// Index: node.
 std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options);
 
-// How long a wait in this call usually is on the rank that came first, 0 unknown; and after how long it is called a
-// hang.
+// The usual length of a wait in this call on the rank that came first, 0 unknown; and the length after which it is
+// called a hang.
 int64_t usual_wait_ns(const Run& run, const WaitNode& node);
 int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options);
 
@@ -34,7 +34,7 @@ int64_t nearly_its_timeout_ns(const Process& process);
 // It has waited for nearly as long as its recorder, or PyTorch, allows: it hangs, whatever the others' records say.
 bool waited_for_its_timeout(const Run& run, const Waiter& waiter);
 
-// By node: number of its strongly connected component. Components with more than one node are deadlocks.
+// Index: node. The number of its strongly connected component; components with more than one node are deadlocks.
 std::vector<uint32_t> find_components(const WaitGraph& graph);
 
 // Nodes from which `target` is reached, itself included.

@@ -16,9 +16,9 @@ constexpr size_t kMostTokens = 4096;
 // A call, without what differs between ranks of one role.
 struct Token {
     uint32_t place;
-    uint8_t group;  // which of the communicators asked for
+    uint8_t group;  // index among the communicators asked for
     OpKind kind;
-    int32_t offset;  // of the peer, in communicator ranks
+    int32_t offset;  // distance of the peer, in communicator ranks
     bool operator==(const Token& other) const {
         return group == other.group && kind == other.kind && offset == other.offset;
     }
@@ -116,10 +116,10 @@ class Comparison {
     }
 
     const Run& run_;
-    std::vector<uint8_t> group_;  // by communicator, 0: not asked for
+    std::vector<uint8_t> group_;  // index: communicator; 0: not asked for
 };
 
-// Where two lists of tokens differ first; none where one only ends before the other.
+// The first position where two lists of tokens differ; none if one merely ends before the other.
 std::optional<size_t> first_difference(std::span<const Token> a, std::span<const Token> b) {
     const size_t common = std::min(a.size(), b.size());
     for (size_t i = 0; i < common; ++i) {
@@ -161,7 +161,7 @@ std::optional<Deviation> from_siblings(const Run& run, const Comparison& compari
     return deviation;
 }
 
-// How many tokens before `a` equal those before `b`.
+// The number of tokens before `a` that equal those before `b`.
 size_t equal_before(std::span<const Token> tokens, size_t a, size_t b) {
     constexpr size_t kMost = 64;
     size_t length = 0;
@@ -189,7 +189,7 @@ std::optional<Deviation> from_own_past(const Run& run, const Comparison& compari
                 as_here = std::max(as_here, length);
                 continue;
             }
-            // That a stretch goes on for a while and ends is told by what comes after the like of all of it only.
+            // Only what follows the whole repetition tells how long it lasts, so a match must not overlap itself.
             length = elsewhere < at ? std::min(length, at - elsewhere) : 0;
             if (length >= other) {
                 other = length;

@@ -1,5 +1,5 @@
-// Where a rank's calls part from what ranks of the same role made, or from what it always made itself. Breaks ties
-// between ranks that wait for each other: the one that parted is the suspect.
+// The place where a rank's calls depart from those of ranks with the same role, or from what it always did itself.
+// Breaks ties between ranks that wait for each other: the one that departed is the suspect.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace titan::analyzer {
 
 struct Deviation {
     uint32_t process = kNoIndex;
-    uint32_t place = kNoIndex;  // in its history: the call that should have been another one
+    uint32_t place = kNoIndex;  // index in its history: the call that should have been another one
     std::vector<int> peers;     // ranks of the same role that all made another call there; empty: told by its own past
-    OpKind expected{};          // that the first peer made there, or its own past
+    OpKind expected{};          // operation that the first peer made there, or its own past
 };
 
 // The one of `ranks` (global) that deviates in its calls on these communicators; none where several do or nobody does.

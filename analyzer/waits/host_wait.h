@@ -1,4 +1,4 @@
-// On which work of the GPU a thread waits that is inside a synchronisation.
+// Finds the GPU work that a thread inside a synchronisation waits for.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace titan::analyzer {
 
-// What the call waits for, as far as streams and events tell; empty for calls that wait for no work of the GPU.
+// The work that the call waits for, as far as streams and events tell; empty for calls that wait for no work of the
+// GPU.
 Ahead awaited_by(const Process& process, const ThreadState& thread, const QueueReader& queues);
 // "all_reduce #48 on world", "kernel spin", "one of 3 pieces of work, the oldest kernel gemm"; empty where nothing
 // tells.

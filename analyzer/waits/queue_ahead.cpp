@@ -14,7 +14,7 @@ constexpr uint64_t kLegacyHandle = 1;  // cudaStreamLegacy
 constexpr size_t kLongestName = 160;
 constexpr size_t kMaxDepth = 256;  // streams that wait for one another; times are only as true as the file
 
-// Whether it can keep what follows it on the stream from starting.
+// True if this work can keep later work on its stream from starting.
 bool can_block(WorkKind kind) {
     switch (kind) {
         case WorkKind::kKernel:

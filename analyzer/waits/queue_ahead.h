@@ -1,4 +1,4 @@
-// What lies ahead of a call on its stream and is not known to be done: there it may be waiting. Waits for events are
+// Work ahead of a call on its stream that is not known to be done: the call may wait for it. Waits for events are
 // followed to the stream that records them.
 #pragma once
 
@@ -44,8 +44,8 @@ class QueueReader {
     Ahead finished(Search& search) const;
 
     const Process& process_;
-    std::unordered_map<uint64_t, std::vector<uint32_t>> work_of_;   // by stream
-    std::unordered_map<uint64_t, std::vector<uint32_t>> calls_of_;  // by stream: unfinished calls, in program order
+    std::unordered_map<uint64_t, std::vector<uint32_t>> work_of_;   // key: stream
+    std::unordered_map<uint64_t, std::vector<uint32_t>> calls_of_;  // key: stream; unfinished calls, in program order
 };
 
 bool is_legacy_stream(uint64_t stream);

@@ -11,11 +11,11 @@
 namespace titan::analyzer {
 namespace {
 
-// How far after the call that waits we look for calls that the absent member has made already.
+// The number of calls after the one that waits among which we look for calls that the absent member has made already.
 constexpr size_t kCallsAhead = 64;
 // Clocks of hosts may differ; this much is not taken for order.
 constexpr int64_t kClockSlackNs = 100'000'000;
-// How many steps are compared to tell what is usual.
+// The number of steps compared to tell what is usual.
 constexpr int32_t kComparedSteps = 64;
 
 const Member* member_in(const Process& process, uint32_t communicator) {
@@ -24,7 +24,7 @@ const Member* member_in(const Process& process, uint32_t communicator) {
     return communicator == kNoIndex || found == process.members.end() ? nullptr : &*found;
 }
 
-// What of the missing call tells it from other calls of the member.
+// The features by which we recognize the missing call among the member's calls.
 struct MissingCall {
     uint32_t row;
     OpKind kind;
@@ -121,8 +121,8 @@ bool others_made_it_first(const Run& run, MemberRef absent, uint32_t place, cons
                        [&](uint32_t voter) { return voter != absent.process; });
 }
 
-// How many sends, or receives, it made with the peer it made most with, before that place in its history. 0 where
-// older ones are overwritten: then their number is not known.
+// The number of sends, or receives, that it made before that place in its history with the peer it made most with. 0 if
+// older calls are overwritten: then their number is unknown.
 uint64_t messages_of_a_pair(const Process& process, OpKind kind, uint32_t place) {
     uint64_t most = 0;
     if (process.overwritten != 0) {
@@ -153,9 +153,9 @@ bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& no
         return history[i].row == history[j].row && history[i].kind == history[j].kind &&
                history[i].peer == history[j].peer && history[i].count == history[j].count;
     };
-    // From the newest call back, as long as the missing one was not made: it must have gone on after the call that
-    // stands in its place, or it may only have changed the order; and not be steps behind. What ends communicators, a
-    // watchdog's abort above all, is no step of the program.
+    // Goes back from the newest call, as long as the missing one was not made. The member must have gone on after the
+    // call that stands in its place, or it may only have changed the order; and it must not be steps behind. Calls that
+    // end communicators, above all a watchdog's abort, are no step of the program.
     uint32_t size = history.size();
     while (size > 0 && !format::moves_data(history[size - 1].kind)) {
         --size;
@@ -240,7 +240,8 @@ void note_earlier_skip(const Run& run, const WaitNode& node, const Entry& queued
     const bool collective = node.kind == WaitKind::kCollective && waiting != nullptr;
     absence.moved_on = queued.step > first_step(node) ||
                        (collective && find_capture(run, absence.member, *waiting, node.sequence) != nullptr);
-    // In a pipeline the first gap over a step's end is longer than all within it: files that hold few steps mislead.
+    // In a pipeline the first gap at the end of a step is longer than all gaps within it: files that hold few steps
+    // mislead.
     const Process& process = run.process(absence.member);
     absence.by_prediction = !absence.moved_on && first_step(node) == INT32_MAX && process.sees.host_calls &&
                             skipped_a_repetition(process, queued);

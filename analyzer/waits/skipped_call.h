@@ -16,9 +16,9 @@ namespace titan::analyzer {
 // are off: what each used to do tells, else the vote of all ranks that make such calls. `orders`: by process.
 SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent,
                               const WaitNode& node);
-// Without step markers: has the absent member made more sends, or receives, with a peer than any of those who wait had
-// when they came to the call? Then it is in a later step, and left the call out. What waits by other counts agrees on
-// nothing.
+// For programs without step markers: has the absent member made more sends, or receives, with a peer than any waiting
+// member had when it came to the call? Then it is in a later step, and skipped the call. Waits of other kinds are not
+// comparable by count.
 SkipVerdict ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& node);
 
 // Did the absent member make another call where it always made the missing one before?
@@ -41,8 +41,8 @@ bool went_to_a_later_step(const Process& process, const WaitNode& node);
 // Unfinished calls whose entries are overwritten: which call is at the head of their stream is not known then.
 uint64_t lost_unfinished_calls(const Process& process);
 bool has_lost_unfinished_calls(const Process& process);
-// Who a member is that never entered the creation of its communicator, as a global rank; -1 where nothing tells. Its
-// place on the line that the others lie on, or as far from them as in the communicators that are like it.
+// The global rank of a member that never entered the creation of its communicator, -1 unknown. Takes its place on the
+// line that the other members lie on, or its distance from them in similar communicators.
 int who_never_came(const Run& run, const Communicator& communicator, size_t comm_rank);
 
 }  // namespace titan::analyzer

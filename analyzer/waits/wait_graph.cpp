@@ -70,7 +70,7 @@ class GraphBuilder {
 
     void add_heads(uint32_t process) {
         const Process& owner = run_.processes[process];
-        // What a program hands over long before its turn does not wait before what is ahead of it has ended.
+        // A call that is handed over long before its turn waits only after the work ahead of it has ended.
         std::unordered_map<uint64_t, int64_t> busy_until;
         std::set<uint64_t> moved;
         for (const Entry& entry : owner.entries) {
@@ -116,7 +116,7 @@ class GraphBuilder {
     void add_blocked(uint32_t process) {
         const Process& owner = run_.processes[process];
         if (has_lost_unfinished_calls(owner)) {
-            return;  // what they hang in is not known, so what is ahead of the others is no evidence
+            return;  // we do not know where they hang, so the work ahead of the others is no evidence
         }
         for (const auto& [index, node] : placed_.node_of_entry[process]) {
             const Entry& entry = owner.entries[index];
@@ -264,7 +264,7 @@ class GraphBuilder {
         if (!communicator.identity_guessed) {
             add_unknown_members(node, communicator);
         }
-        // What needs the data of all members has ended on one: the GPUs of all others had come to it.
+        // A collective that needs the data of all members has ended on one: the GPUs of all others had reached it.
         if (!node.finished.empty() && format::class_of(node.op) == format::OpClass::collective &&
             node.op != OpKind::kOtherCollective) {
             node.blocked.clear();
@@ -419,7 +419,7 @@ class GraphBuilder {
             std::map<uint32_t, uint32_t> in_order(placed_.node_of_entry[process].begin(),
                                                   placed_.node_of_entry[process].end());
             const std::vector<Entry>& entries = run_.processes[process].entries;
-            // Where the waits between streams are recorded, they are edges. The legacy default stream waits unrecorded.
+            // Recorded waits between streams are edges. Waits of the legacy default stream are not recorded.
             const StreamCoverage& streams_seen = run_.processes[process].streams_seen;
             const bool legacy = waits_by_default_stream(run_.processes[process]);
             uint32_t previous = UINT32_MAX;

@@ -1,6 +1,6 @@
-// Who waits for whom. A node is one thing that ranks wait in: a collective, a point-to-point call, the creation of a
-// communicator. It waits (AND) for every member that has not arrived; an edge leads to what such a member is held in. A
-// node whose absent members are held by nothing is a cause; a cycle is a deadlock; the rest are victims.
+// The wait-for graph. A node is one thing that ranks wait in: a collective, a point-to-point call, the creation of a
+// communicator. It waits (AND) for every member that has not arrived; an edge leads to the node that holds such a
+// member. A node whose absent members are held by nothing is a cause; a cycle is a deadlock; the rest are victims.
 //
 //    all_reduce #7 on tp                   reduce_scatter #3 on dp               send #2, 5 -> 6, on pp
 //    waiting: ranks 0, 1                   waiting: rank 2                       waiting: rank 6
@@ -37,18 +37,18 @@ enum class AbsenceReason : uint8_t {
     kUnknown,    // no record, or one from before the wait began
 };
 
-// What it means that an absent member made a later call of a waiter without the one that is waited in.
+// The conclusion if an absent member made a later call of a waiter without the one that is waited in.
 enum class SkipVerdict : uint8_t {
     kNo,
     kSkipped,      // it left the call out
     kWaiterIsOdd,  // the waiter left another one out, or made one too many
-    kUndecided,    // as many ranks have the one order as the other
+    kUndecided,    // as many ranks have one order as the other
 };
 
 struct SkippedCall {
     SkipVerdict verdict = SkipVerdict::kNo;
     MemberRef waiter;
-    uint32_t communicator = kNoIndex;  // of the later call, where there is one
+    uint32_t communicator = kNoIndex;  // communicator of the later call, if there is one
     uint64_t sequence = kNoSequence;
 };
 
@@ -59,7 +59,7 @@ struct Absence {
     AbsenceReason reason{};
     std::vector<uint32_t> held_by;  // nodes
     bool moved_on = false;          // went on to a later step without the call
-    bool by_prediction = false;     // that is told by what it always did before
+    bool by_prediction = false;     // judged by what it always did before
     SkippedCall skip{};
 };
 
@@ -78,14 +78,14 @@ struct Blocked {
     MemberRef member;
     const Entry* entry = nullptr;
     Ahead ahead;
-    bool reported = false;          // by the device
+    bool reported = false;          // reported by the device
     std::vector<uint32_t> held_by;  // nodes: the calls ahead
 };
 
 struct WaitNode {
     WaitKind kind{};
-    uint32_t communicator = kNoIndex;  // of a creation by split: the parent
-    uint64_t sequence = kNoSequence;   // of a creation by split: its ordinal
+    uint32_t communicator = kNoIndex;  // creation by split: the parent
+    uint64_t sequence = kNoSequence;   // creation by split: its ordinal
     int source = -1;                   // point-to-point, communicator ranks
     int target = -1;
     OpKind op{};
@@ -115,7 +115,7 @@ struct WaitGraph {
     // node -> nodes whose calls run together with a call of it, as one NCCL group or graph launch: none ends before all
     // do.
     std::vector<std::vector<uint32_t>> together;
-    std::vector<StreamOrder> orders;  // by process
+    std::vector<StreamOrder> orders;  // index: process
 };
 
 // `mismatches`: calls that cannot have ended because members disagree, where nobody watched the GPU.

@@ -1,4 +1,4 @@
-// What readers of witnesses' text share. Nothing here allocates more than it is given, or believes a number that it
+// Helpers of the readers of witnesses' text. Nothing here allocates more than it is given, or believes a number that it
 // cannot hold.
 #pragma once
 
@@ -67,10 +67,10 @@ inline std::optional<int32_t> take_number(std::string_view& text) {
 // The rank (or task, size, attempt) that the text begins with, cut off it; -1 for what cannot be one.
 inline int32_t take_rank(std::string_view& text) { return plausible_rank(take_number(text).value_or(-1)); }
 
-// 0 for what is no signal.
+// 0 for a number that is no signal.
 inline int32_t signal_of(int64_t claimed) { return claimed > 0 && claimed < NSIG ? static_cast<int32_t>(claimed) : 0; }
 
-// As Python tells that a signal ended a process: a negative status.
+// Reads a status in Python's form: a negative number is the signal that ended the process.
 inline int32_t signal_of_status(int64_t status) { return status > -NSIG ? signal_of(-status) : 0; }
 
 }  // namespace titan::analyzer

@@ -1,4 +1,4 @@
-// What Open MPI's mpirun says of the first process that failed, before it ends the others:
+// The message of Open MPI's mpirun about the first process that failed, before it ends the others:
 //
 //   mpirun noticed that process rank 2 with PID 0 on node node-3 exited on signal 9 (Killed).
 //

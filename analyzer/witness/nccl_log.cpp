@@ -1,4 +1,4 @@
-// What NCCL itself logs (NCCL_DEBUG=INFO or WARN), with or without time stamps and the launcher's prefixes:
+// NCCL's own log (NCCL_DEBUG=INFO or WARN), with or without time stamps and the launcher's prefixes:
 //
 //   node-3:4711:4790 [2] NCCL INFO ncclCommInitRankConfig comm 0x55d rank 3 nranks 8 cudaDev 2 ... - Init COMPLETE
 //   node-3:4711:4790 [2] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer node-4<43210>
@@ -98,7 +98,7 @@ void read_nccl_log(const WitnessFile& file, std::vector<Testimony>& into) {
         into[i].comm_rank = process.comm_rank;
         into[i].comm_size = process.comm_size;
     }
-    // Who has spoken at all: of a job's ranks, the one that has not lost a peer may be the peer.
+    // Adds the ranks that logged no error: if only one rank of a job has not lost a peer, it may be that peer.
     for (const auto& [name, process] : processes) {
         if (process.told == 0 && process.comm_rank >= 0 && into.size() < kMaxTestimonies) {
             Testimony said;

@@ -31,7 +31,7 @@ void name_rank_of_nccl(const Run& run, int32_t world, Testimony& said) {
         said.rank = same->rank;
         return;
     }
-    // In containers each node has the same pids. In a communicator of all ranks the rank is that of the job.
+    // Containers on different nodes use the same pids. In a communicator of all ranks the rank is that of the job.
     const auto recorded = std::find_if(run.processes.begin(), run.processes.end(),
                                        [&](const Process& process) { return process.rank == said.comm_rank; });
     const bool other_process = recorded != run.processes.end() && said.pid > 0 && recorded->pid != said.pid;

@@ -164,7 +164,7 @@ std::optional<RasLine> ras_line(std::string_view line) {
     return found;
 }
 
-// What the lines below a heading are about.
+// The subject of the lines below a heading.
 struct RasPart {
     std::string communicator;  // empty: processes
     std::string_view what;     // "INCOMPLETE", "DEAD", "MISMATCH", "ERROR"
@@ -293,7 +293,7 @@ void read_ras_text(const WitnessFile& file, std::vector<Testimony>& into) {
                 event.what = "DEAD";
                 into.push_back(said_by(*found, event));
             }
-        } else if (trimmed.starts_with("The missing rank") && part.what == "INCOMPLETE") {  // before 2.26
+        } else if (trimmed.starts_with("The missing rank") && part.what == "INCOMPLETE") {  // versions before 2.26
             read_missing_ranks(trimmed, part, into);
         } else if (const auto found = ras_line(line)) {
             if (!part.what.empty()) {

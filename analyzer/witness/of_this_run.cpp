@@ -1,4 +1,4 @@
-// Which statements are of this run: logs of earlier jobs lie beside the dumps, too.
+// Chooses the statements about this run: logs of earlier jobs lie beside the dumps, too.
 #include "of_this_run.h"
 
 #include <fmt/format.h>
@@ -116,7 +116,7 @@ void keep_of_this_run(Run& run) {
     name_ranks_of_nccl(run);
     const OfThisRun judge(run);
     const auto part_of = [](const Testimony& said) { return std::pair(said.file, said.part); };
-    std::set<std::pair<std::string, int32_t>> others;  // what is written in one go is of one job
+    std::set<std::pair<std::string, int32_t>> others;  // a part is written in one go, and is about one job
     for (Testimony& said : run.testimony) {
         if (!said.witness.starts_with("NCCL")) {
             judge.name_rank(said);

@@ -1,4 +1,4 @@
-// What Slurm says when a task ends, in the output of srun or sbatch:
+// Slurm's messages at the end of a task, in the output of srun or sbatch:
 //
 //   srun: error: node-3: task 5: Killed
 //   srun: error: node-3: tasks 4,6-7: Exited with exit code 1
@@ -25,7 +25,7 @@ constexpr std::string_view kExited = "Exited with exit code ";
 constexpr std::string_view kOomEvent = " oom_kill event";
 constexpr size_t kMaxTasksOfALine = 1024;
 
-// What strsignal() calls it, as srun prints it.
+// The signal with this description of strsignal(), as srun prints it.
 int32_t signal_named(std::string_view name) {
     name = name.substr(0, name.find(" (core dumped)"));
     for (int32_t number = 1; number < NSIG; ++number) {
@@ -37,7 +37,7 @@ int32_t signal_named(std::string_view name) {
     return 0;
 }
 
-// "4,6-7" at the beginning of a text, cut off it.
+// Takes "4,6-7" off the beginning of a text.
 std::vector<int32_t> take_tasks(std::string_view& text) {
     std::vector<int32_t> tasks;
     while (const auto first = take_number(text)) {
@@ -96,7 +96,7 @@ void read_task_line(std::string_view line, std::vector<Testimony>& into) {
     }
 }
 
-// Of no task that is named, so a line of evidence for deaths on that job's nodes.
+// The line names no task: it is evidence for deaths on that job's nodes.
 void read_oom_line(std::string_view line, std::vector<Testimony>& into) {
     const size_t place = line.find("slurmstepd");
     if (place == std::string_view::npos || line.find(kOomEvent) == std::string_view::npos) {

@@ -19,12 +19,12 @@
 namespace titan::analyzer {
 namespace {
 
-// What one rank's part of the file says.
+// One rank's part of the file.
 struct RankPart {
     Testimony said;
     std::string place;       // innermost line of the program of the thread that was read last, the main thread
     bool in_main = false;    // py-spy names it
-    bool has_place = false;  // of the thread that is being read
+    bool has_place = false;  // for the thread that is being read
 };
 
 bool is_library(std::string_view file) {

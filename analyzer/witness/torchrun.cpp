@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::string_view kRootCause = "Root Cause (first observed failure):";
 
-// What one "[N]:" holds.
+// The content of one "[N]:".
 struct TorchrunFailure {
     Testimony said;
     std::string time;
@@ -53,7 +53,7 @@ std::string_view without_label(std::string_view line) {
                                                                                              : line;
 }
 
-// "2026-11-22_08:27:52"; 0 for anything else.
+// Parses "2026-11-22_08:27:52"; 0 for anything else.
 int64_t wall_seconds(const std::string& text) {
     std::tm time{};
     std::istringstream in(text);
@@ -143,7 +143,7 @@ void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into) {
         return ended_by_it.contains(failure.said.pid) ||
                (ended_by_it.empty() && !failure.root && failure.said.signal == SIGTERM);
     };
-    std::map<int32_t, size_t> own_ends;  // by part
+    std::map<int32_t, size_t> own_ends;  // key: part
     for (const TorchrunFailure& failure : failures) {
         own_ends[failure.said.part] += is_ended_by_torchrun(failure) ? 0 : 1;
     }

@@ -1,4 +1,4 @@
-// Which files are witnesses, and what all of them say.
+// Recognizes witness files, and collects their statements.
 #include "witness.h"
 
 #include <fmt/format.h>

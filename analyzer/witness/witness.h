@@ -21,14 +21,15 @@ std::string ending_text(const Testimony& said);
 
 struct WitnessFile {
     std::string path;
-    std::string label;        // for messages
+    std::string label;        // name for messages
     std::string_view text;    // of a large file its beginning and its end
     int64_t modified_ns = 0;  // 0 unknown
 };
 
 struct WitnessReader {
     std::string_view name;
-    // Whether it may hold statements. Cheap: asked of each log beside the dumps. A file can be of several witnesses.
+    // True if the file may hold statements. Cheap: called for each log beside the dumps. A file can belong to several
+    // witnesses.
     bool (*recognises)(const WitnessFile& file);
     void (*read)(const WitnessFile& file, std::vector<Testimony>& into);
     bool whole = false;  // a part of such a file says nothing: long ones are read whole, too
@@ -40,11 +41,12 @@ bool is_witness_name(std::string_view name);
 // One that is given by name may be called anything: its content decides.
 bool is_witness_file(const std::string& path);
 
-// Of one file that was read; for all readers. At most kMaxTestimonies.
+// Runs all readers on one file. At most kMaxTestimonies.
 inline constexpr size_t kMaxTestimonies = 4096;
 std::vector<Testimony> testimonies_of(const WitnessFile& file);
 
-// Of all these files, in order; what cannot be read, or was left out because it is too much, becomes a problem.
+// Reads all these files, in order; files that cannot be read, and parts left out because they are too much, become
+// problems.
 std::vector<Testimony> read_witnesses(const std::vector<std::string>& paths, std::vector<std::string>& problems);
 
 }  // namespace titan::analyzer

@@ -1,4 +1,4 @@
-// What witnesses know of the ends of ranks.
+// Ends of ranks, as witnesses tell them.
 #include "witnessed_ends.h"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ const Testimony* witnessed_end(const Run& run, int rank) {
 }
 
 int witnessed_first(const Run& run) {
-    std::map<int64_t, std::set<int>> first;  // by time
+    std::map<int64_t, std::set<int>> first;  // key: time
     for (const Testimony& said : run.testimony) {
         const Process* process = record_of(run, said.rank);
         const bool asked = process != nullptr && process->ending.asked();

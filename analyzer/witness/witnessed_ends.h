@@ -9,11 +9,11 @@
 
 namespace titan::analyzer {
 
-// What tells most about how this rank ended; nullptr: nothing does.
+// The statement that tells most about how this rank ended; nullptr if none does.
 const Testimony* witnessed_end(const Run& run, int rank);
 // The one rank that a witness saw fail before all others, -1 where there is none, or witnesses differ.
 int witnessed_first(const Run& run);
-// Whether a rank without a record is known to have ended in failure, and not because others had.
+// True if a rank without a record is known to have ended in failure, and not because others had.
 bool died_unrecorded(const Run& run, int rank);
 // "killed by SIGKILL: out of memory", "exited with status 1: RuntimeError: ..."; empty where no witness tells.
 std::string witnessed_end_text(const Run& run, int rank);
