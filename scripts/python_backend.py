@@ -1,4 +1,4 @@
-"""How pip builds this tree (pyproject.toml): meson-python, and with NVIDIA's wheels where the machine has no headers of
+"""Builds this tree for pip (pyproject.toml): meson-python, with NVIDIA's wheels where the machine has no headers of
 CUDA or NCCL."""
 import importlib.util
 import os

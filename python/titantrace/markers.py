@@ -38,7 +38,7 @@ def _bytes(text: object) -> bytes:
 
 
 def active() -> bool:
-    """Whether the library is in this process."""
+    """True if the library is in this process."""
     return _step is not _nothing
 
 

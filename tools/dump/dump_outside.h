@@ -10,11 +10,11 @@ namespace titan::tools {
 
 struct OutsideResult {
     std::string path;
-    std::string threads;  // what they do, for people; empty: there are none
+    std::string threads;  // activity of the threads, for people; empty: there are none
     std::string problem;  // it went elsewhere than it should
 };
 
-// `why`: "is stopped", for people and for the dump. `directory`: instead of the process' own; empty: its own.
+// `why`: for people and for the dump, "is stopped". `directory`: replaces the process's own; empty: its own.
 Result<OutsideResult> dump_from_outside(const NodeProcess& process, const std::string& why,
                                         const std::string& directory);
 

@@ -22,9 +22,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPause{20};
-constexpr int kPausesPerLook = 10;  // at /proc, and at the dumps of other nodes
+constexpr int kPausesPerLook = 10;  // between looks at /proc and at the dumps of other nodes
 constexpr std::chrono::milliseconds kQuiet{500};
-constexpr size_t kNamed = 4;  // of those that are waited for
+constexpr size_t kNamed = 4;  // most processes named in one message
 
 struct Target {
     DumpOutcome outcome;
@@ -36,7 +36,7 @@ std::string stop_text(Halt halt) {
     return plain ? "stopped" : halt_text(halt);
 }
 
-// Why the process cannot answer, "" if it can.
+// The reason why the process cannot answer, "" if it can.
 std::string obstacle(const NodeProcess& process) {
     switch (process.presence) {
         case Presence::kStopped: return "is " + stop_text(halt_of_process(process.header.pid));
@@ -192,7 +192,7 @@ bool any_answered(const std::vector<Target>& targets) {
                        [](const Target& target) { return target.outcome.how == How::kAnswered; });
 }
 
-// Why ranks of other nodes have no dump that is seen here.
+// Explains why ranks of other nodes have no dump that is visible here.
 std::string unanswered_text(const OtherNodes& others, bool asked, const DumpOptions& options) {
     if (!asked) {
         return fmt::format(

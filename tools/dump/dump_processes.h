@@ -21,9 +21,9 @@ struct DumpOutcome {
     NodeProcess process;
     How how = How::kFailed;
     std::string path;
-    std::string why;  // how kOutside: "is stopped"; kFailed: what is wrong
+    std::string why;  // kOutside: "is stopped"; kFailed: the error
     std::string threads;
-    std::string problem;  // beside the dump that there is
+    std::string problem;  // problem, although there is a dump
 };
 
 struct DumpOptions {
@@ -32,7 +32,7 @@ struct DumpOptions {
     int attempt = -1;  // the newest
     double timeout_s = 20;
     double nodes_timeout_s = 60;  // for ranks of other nodes
-    std::string directory;        // for dumps that titan-dump writes
+    std::string directory;        // used for dumps that titan-dump writes
     std::string ring_directory;
     bool list = false;
     bool all = false;  // list what does not live, too
@@ -40,7 +40,7 @@ struct DumpOptions {
 };
 
 struct DumpResult {
-    std::vector<DumpOutcome> outcomes;             // of this node
+    std::vector<DumpOutcome> outcomes;             // this node's
     std::map<int32_t, std::string> other_answers;  // paths of what ranks of other nodes wrote
     std::vector<int> unanswered;                   // ranks of other nodes
     std::vector<std::string> problems;

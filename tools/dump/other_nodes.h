@@ -15,8 +15,8 @@ namespace titan::tools {
 
 class OtherNodes {
   public:
-    // Before anybody is asked: what has lain there for some seconds is no answer. `local`: ranks of one run and
-    // attempt.
+    // Created before anybody is asked: dumps that have lain there for some seconds are no answer. `local`: ranks of one
+    // run and attempt.
     explicit OtherNodes(const std::vector<NodeProcess>& local);
 
     // Reads the directory; what was there and what is new in it.

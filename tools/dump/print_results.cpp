@@ -1,4 +1,4 @@
-// What titan-dump prints.
+// Prints the results of titan-dump.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// What people read while they wait: one line that is drawn over on a terminal, else a line every few seconds.
+// Progress for people who wait: one line that is drawn over on a terminal, else a line every few seconds.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ class Progress {
     Progress& operator=(const Progress&) = delete;
 
     void show(const std::string& text);
-    // Before anything else is written to the same terminal.
+    // Call before anything else is written to the same terminal.
     void clear();
 
   private:

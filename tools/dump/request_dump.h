@@ -18,7 +18,7 @@ class Question {
     static Result<Question> ask(const NodeProcess& process, bool other_nodes);
 
     bool is_answered() const;
-    // Of the answer; empty: the process could not write it, or its path is too long to be told.
+    // Path of the answer; empty if the process could not write it, or its path is too long for the ring.
     std::string path() const;
     bool was_written() const;
 
@@ -33,7 +33,7 @@ class Question {
 // Wakes those who were asked: without it they look once a second. Returns what is wrong with job segments.
 std::vector<std::string> wake_jobs(const std::vector<NodeProcess>& asked);
 
-// What the job segment says of a process that is gone. A tool that writes its dump claims it first, as ranks do.
+// The job segment's entry about a process that is gone. A tool that writes its dump claims it first, as ranks do.
 enum class Claim { kOurs, kOthers, kNoPage };
 Claim claim_gone(const NodeProcess& process);
 

@@ -1,4 +1,4 @@
-// For root, who may look after other users' jobs: touches their files as they would, so that nothing that lies in their
+// Lets root look after other users' jobs safely: touches their files as they would, so that nothing in their
 // directories (links, other people's names) can make root read or write where they could not. Does nothing for others.
 // Changes the whole process: not thread-safe.
 #pragma once

@@ -64,7 +64,7 @@ bool OwnedFile::write_at(uint64_t offset_bytes, const void* from, size_t size_by
 // The kernel looks the word up by file and offset; we never touch the mapping, so it does not matter if the file is
 // cut.
 bool OwnedFile::wake_at(uint64_t offset_bytes) const {
-    // From the beginning of the file: an offset must be a multiple of this machine's page, whatever that is.
+    // Maps from the beginning of the file: an offset must be a multiple of this machine's page size, which varies.
     const size_t bytes = offset_bytes + sizeof(uint32_t);
     void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
     if (memory == MAP_FAILED) {

@@ -24,7 +24,7 @@ class OwnedFile {
 
     static Result<OwnedFile> open(const PrivateDir& directory, const std::string& name, For purpose);
     uint64_t size_bytes() const { return size_bytes_; }
-    // As many bytes as there are, up to `size_bytes`.
+    // Reads up to `size_bytes`; returns how many bytes there were.
     size_t read_at(uint64_t offset_bytes, void* into, size_t size_bytes) const;
     bool write_at(uint64_t offset_bytes, const void* from, size_t size_bytes) const;
     // Wakes all who sleep on the 32-bit futex word there.

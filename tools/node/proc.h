@@ -1,4 +1,4 @@
-// What /proc tells a stranger about a process that may be traced.
+// Reads what /proc tells a stranger about a process that may be traced.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@ struct ProcView {
     bool readable = false;    // its mappings may be looked at
     bool has_tracer = false;  // libtitantrace is mapped
     bool records = false;     // the tracer's thread runs
-    std::string ring_path;    // that it has mapped, empty: none
+    std::string ring_path;    // ring that it has mapped, empty: none
 };
 
 ProcView look_at(pid_t pid);

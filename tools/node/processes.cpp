@@ -20,7 +20,7 @@ namespace {
 namespace files = std::filesystem;
 using format::RingHeader;
 
-// Of this user; root sees all users'.
+// Directories of this user; root sees all users'.
 std::vector<PrivateDir> directories_of(const std::string& ring_directory) {
     return private_directories(ring_directories(ring_directory), Users::kAllForRoot);
 }
@@ -92,7 +92,7 @@ std::string why_not_found(int32_t pid, const ProcView& view) {
         pid, pid);
 }
 
-// Where the process itself says that its ring is.
+// The ring at the path that the process itself has mapped.
 std::optional<NodeProcess> at_mapped_path(int32_t pid, const ProcView& view) {
     const files::path path(view.ring_path);
     PrivateDir directory{path.parent_path().string(), view.user};

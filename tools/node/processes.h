@@ -18,7 +18,7 @@ struct NodeProcess {
     std::string ring_name;
     format::RingHeader header{};
     Presence presence = Presence::kUnknown;
-    int64_t heartbeat_age_ns = 0;  // 0 where nothing tells
+    int64_t heartbeat_age_ns = 0;  // 0 if unknown
 
     std::string ring_path() const { return directory.path + "/" + ring_name; }
     std::string run() const;
@@ -28,8 +28,8 @@ struct NodeProcess {
 };
 
 struct NodeProcesses {
-    std::vector<NodeProcess> processes;  // by run, attempt, rank, pid
-    std::vector<std::string> problems;   // of files that should have been rings
+    std::vector<NodeProcess> processes;  // sorted by run, attempt, rank, pid
+    std::vector<std::string> problems;   // about files that should have been rings
 };
 
 NodeProcesses find_processes(const std::string& ring_directory);

@@ -36,7 +36,7 @@ struct Received {
     // pkill by the name of titan-run means titan-run alone.
     ::prctl(PR_SET_NAME, kName);
     std::strncpy(program_invocation_name, kName, std::strlen(program_invocation_name));
-    // Whoever reads the program's output waits for its end, not for this process.
+    // A reader of the program's output waits for the program's end, and must not wait for this process.
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         ::dup2(tell, standard);
     }

@@ -36,10 +36,10 @@ struct Row {
     const char* topic;
     Answer answer = Answer::kYes;
     std::string found;
-    std::string advice;  // what to do about a "no"
+    std::string advice;  // advice in case of a "no"
 };
 
-constexpr uint64_t kRingBytes = 7u << 20;  // with the default settings; docs/settings.md
+constexpr uint64_t kRingBytes = 7u << 20;  // size with the default settings; docs/settings.md
 
 std::string first_line_of(const std::string& path) {
     std::ifstream file(path);
@@ -58,7 +58,7 @@ std::string output_line_of(const std::string& command) {
     return line.substr(0, line.find('\n'));
 }
 
-// Of the Python that the job would take: imports nothing of PyTorch, which takes seconds.
+// Asks the Python that the job would use, without importing PyTorch, which takes seconds.
 std::string ask_python(const std::string& expression) {
     return output_line_of(
         "LD_PRELOAD= python3 -c 'import glob, importlib.util, os, re, sys\n"

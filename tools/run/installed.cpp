@@ -9,7 +9,7 @@ namespace {
 
 namespace files = std::filesystem;
 
-// Below the directory above that of the program. A wheel's library lies inside its Python package.
+// Relative to the parent of the program's directory. A wheel's library lies inside its Python package.
 constexpr const char* kLibraryPlaces[] = {"lib/python3*/*-packages/titantrace",
                                           "lib64/python3*/*-packages/titantrace",
                                           "titantrace",

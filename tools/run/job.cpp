@@ -34,7 +34,7 @@ sigset_t passed_signals() {
     return set;
 }
 
-// What titan-run was started with, and changed for itself.
+// Signal state that titan-run was started with, and changed for itself.
 struct Signals {
     sigset_t mask{};
     bool ignored_child = false;
@@ -61,7 +61,7 @@ void say_cannot_run(const std::vector<std::string>& command, int error) {
 
 int status_of(int error) { return error == ENOENT ? kNotFound : kCannotExecute; }
 
-// Where no process can be made beside the program it runs all the same, without a verdict at its end.
+// Runs the program even if no other process can be created, but then without a verdict at its end.
 [[noreturn]] void run_in_place(const std::vector<std::string>& command, const Signals& signals) {
     const int error = become(command, signals);
     say_cannot_run(command, error);
@@ -70,7 +70,7 @@ int status_of(int error) { return error == ENOENT ? kNotFound : kCannotExecute; 
 
 [[noreturn]] void run_as_child(const std::vector<std::string>& command, const Signals& signals, pid_t parent,
                                int failure) {
-    // What kills titan-run kills the job, as if titan-run were not there.
+    // A signal that kills titan-run kills the job, too, as if titan-run were not there.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) {
         ::raise(SIGKILL);

@@ -7,8 +7,8 @@
 namespace titan::tools {
 
 struct Ended {
-    int status = 0;  // of exit; what a shell says of a program that could not be run: 126, 127
-    int signal = 0;  // that ended it, 0 none
+    int status = 0;  // exit status; as in a shell, 126 or 127 if the program could not be run
+    int signal = 0;  // signal that ended it, 0 none
     bool started = true;
 };
 

@@ -86,7 +86,8 @@ void complete(Options& options) {
     }
 }
 
-// Why nothing will be recorded, or less; one line. Sets `preload` to whether the program can start with it.
+// The reason why less or nothing will be recorded, in one line. Sets `preload` to whether the program can start with
+// it.
 std::string obstacle_for(const Settings& settings, const std::string& program, bool& preload) {
     preload = false;
     if (settings.library.empty() || ::access(settings.library.c_str(), R_OK) != 0) {
@@ -169,7 +170,7 @@ void say_what_was(const Settings& settings, const Records& records, const Ended&
     }
 }
 
-// What is done around the program: where it fails, the program still runs and ends as it does.
+// Work around the program: if it fails, the program still runs and ends as it does.
 template <typename Work>
 void try_to(Work work) {
     try {
@@ -211,7 +212,7 @@ int run_program_of(const Options& options, const std::vector<std::string>& comma
     end_as(ended);
 }
 
-// What follows "--"; without one, all, where the first word is no option.
+// The words after "--"; without one, all words, if the first is no option.
 std::vector<std::string> take_command(int& argc, char** argv) {
     int first = 1;
     if (argc > 1 && argv[1][0] == '-') {

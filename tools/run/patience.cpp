@@ -24,7 +24,7 @@ constexpr int kPatienceOfWordsMs = 1000;
 
 [[noreturn]] void answer(const std::function<std::string()>& question, int tell) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // Whoever reads the program's output waits for its end, not for this process.
+    // A reader of the program's output waits for the program's end, and must not wait for this process.
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         ::dup2(tell, standard);
     }

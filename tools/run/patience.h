@@ -10,7 +10,7 @@ namespace titan::tools {
 // Asks in a process of its own and waits a few seconds for it; nothing where no answer came.
 std::optional<std::string> answer_in_time(const std::function<std::string()>& question);
 
-// Whether a message to it goes on its way, or soon does. Not where it is a full pipe whose reader has stopped reading.
+// True if a message to it arrives at once, or soon. False for a full pipe whose reader has stopped reading.
 bool takes_words(int descriptor);
 
 }  // namespace titan::tools

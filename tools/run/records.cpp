@@ -29,7 +29,7 @@ constexpr int64_t kNsPerSecond = 1'000'000'000;
 constexpr uint64_t kLeastRoomBytes = uint64_t{2} << 20;
 constexpr uint64_t kLeastDumpBytes = uint64_t{8} << 20;
 
-// Of a directory; 0: there is none. Opened first, because NFS looks at it afresh then.
+// Time of the directory's last change; 0: there is none. Opened first, because NFS refreshes it then.
 int64_t changed_ns(const files::path& path) {
     const Fd opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct stat status {};

@@ -1,4 +1,4 @@
-// What a job left on this node.
+// Finds what a job left on this node.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,20 @@
 
 namespace titan::tools {
 
-// What is there before the job starts, to tell its records from older ones.
+// Remembers what is there before the job starts, to tell its records from older ones.
 class Records {
   public:
     Records(std::string dump_directory, std::string ring_directory);
 
-    // Of the attempt whose directory changed last, and since: its run, and how many dumps are in it; 0: none came.
+    // Dumps since then in the attempt whose directory changed last: its run, and their number; 0: none came.
     struct NewDumps {
         std::string run;
         size_t count = 0;
     };
     NewDumps new_dumps() const;
-    // Whether a process that started since left its ring: it was killed, or is still there.
+    // True if a process that started since then left its ring: it was killed, or is still there.
     bool has_new_rings() const;
-    // Whether any process of this user began to record since.
+    // True if any process of this user has begun to record since then.
     bool anything_recorded() const;
 
   private:
@@ -38,7 +38,7 @@ class Records {
 // False where its file server hangs.
 bool answers(const std::string& directory);
 
-// What would keep dumps from being written to that directory, or rings; empty: nothing.
+// The reason why dumps, or rings, could not be written to that directory; empty: none.
 std::string trouble_with_dumps(const std::string& directory);
 std::string trouble_with_rings(const std::string& directory);
 

@@ -62,7 +62,7 @@ void put_into_environment(const Settings& settings, bool preload) {
     for (const auto& [name, value] : variables_of(settings)) {
         ::setenv(name.c_str(), value.c_str(), 1);
     }
-    // Without it an outer titan-run's is taken out, too.
+    // Without our library, the entry of an outer titan-run is removed, too.
     const std::string list = preload_with(preload ? settings.library : "");
     if (list.empty()) {
         ::unsetenv("LD_PRELOAD");

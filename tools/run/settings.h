@@ -5,7 +5,7 @@
 
 namespace titan::tools {
 
-// Of a variable that is not set: empty.
+// The variable's value; empty if it is not set.
 std::string environment(const char* name);
 
 struct Settings {
@@ -22,7 +22,7 @@ std::string preload_with(const std::string& library);
 bool is_preloaded_already();
 
 void put_into_environment(const Settings& settings, bool preload);
-// For people who set variables themselves.
+// Export lines for people who set variables themselves.
 std::string export_lines(const Settings& settings);
 
 }  // namespace titan::tools

@@ -62,7 +62,7 @@ bool read_elf(const std::string& path, Elf& elf) {
     return true;
 }
 
-// What "#!" names, `env` looked through; empty: it is no script.
+// The interpreter after "#!", or the one that `env` finds; empty: it is no script.
 std::string interpreter_of_script(const std::string& path) {
     std::ifstream file(path);
     std::string line;
@@ -85,7 +85,7 @@ bool has_raised_rights(const std::string& path) {
            ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
 }
 
-// What the loader says against the library when it would load this program; it loads and does not run it.
+// The loader's objection to the library for this program, which it loads but does not run.
 std::string objection_of_loader(const std::string& interpreter, const std::string& path, const std::string& library) {
     std::array<int, 2> pipe{};
     if (::pipe2(pipe.data(), O_CLOEXEC) != 0) {

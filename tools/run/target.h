@@ -7,7 +7,7 @@
 namespace titan::tools {
 
 struct Target {
-    std::string obstacle;  // why it will not be recorded, in words; empty: it will
+    std::string obstacle;  // reason why it will not be recorded; empty: it will
     bool preload = true;   // false: with the preload it would not even start
 };
 

@@ -11,12 +11,12 @@
 
 namespace titan::tools {
 
-inline constexpr uint64_t kNewestCalls = 1024;  // of a ring
+inline constexpr uint64_t kNewestCalls = 1024;  // per ring
 inline constexpr uint64_t kNewestMarkers = 512;
 
 struct RankView {
     analyzer::Process process;
-    double steps_per_s = -1;  // over the last seconds, 0 when steps stopped coming; -1 unknown
+    double steps_per_s = -1;  // measured over the last seconds, 0 when steps stopped coming; -1 unknown
     int64_t step_age_ns = 0;  // since the newest step began, 0 unknown
     size_t read_bytes = 0;
 };

@@ -9,7 +9,7 @@ namespace titan::tools {
 
 class Terminal {
   public:
-    Terminal();  // on standard input and output, which must be terminals
+    Terminal();  // uses standard input and output, which must be terminals
     ~Terminal();
     Terminal(const Terminal&) = delete;
     Terminal& operator=(const Terminal&) = delete;

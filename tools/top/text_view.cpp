@@ -148,7 +148,7 @@ void add_job(Lines& lines, const JobView& job) {
               true);
     lines.add(fmt::format("{:>10} {:>8}  {:<8} {:>7} {:>7}  {:<12}  {}", "rank", "pid", "process", "step", "steps/s",
                           "waits for", "doing"));
-    // Where both do not fit, communicators get a third of the room.
+    // If both do not fit, communicators get a third of the room.
     const size_t room = lines.left() > 2 ? lines.left() - 2 : 0;
     const size_t for_calls =
         std::min(job.calls.size(), std::max(room / 3, room > rows.size() ? room - rows.size() : 0));

@@ -1,4 +1,4 @@
-// What titan-top shows: plain values, made from the rings of this node.
+// The content of titan-top as plain values, made from the rings of this node.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,21 @@ struct RankRow {
     double steps_per_s = -1;
     std::string span;            // innermost, empty: none
     std::string doing;           // "inside cudaStreamSynchronize", "in program code"
-    int64_t doing_ns = 0;        // for how long, 0 unknown
+    int64_t doing_ns = 0;        // how long, 0 unknown
     std::vector<int> waits_for;  // ranks that have not arrived in what it waits in
 };
 
 // A communicator's last collective; or a point-to-point call or a creation that somebody waits in.
 struct CallRow {
     std::string what;  // "all_reduce #41 on dp:0"
-    std::string id;    // of the communicator, hexadecimal
+    std::string id;    // id of the communicator, hexadecimal
     std::string name;
     int32_t size = -1;
     uint64_t sequence = 0;
     std::string operation;
     int64_t pending_ns = -1;        // since the first member came, -1: nobody waits
     std::vector<int> arrived;       // ranks of this node
-    std::vector<int> queued;        // of those: it was issued, but the GPU has not come to it
+    std::vector<int> queued;        // of those: the call was issued, but the GPU has not reached it
     std::vector<int> missing;       // ranks of this node that have not come
     uint32_t elsewhere = 0;         // members that have no ring here
     bool progress_unknown = false;  // nobody watches the GPU: whether it is over is not known
@@ -63,7 +63,7 @@ struct ViewOptions {
 
 NodeView look_at_node(const ViewOptions& options, ImageBuffer& memory);
 
-// For people, at most that many columns and lines (0: any number).
+// Text for people, at most that many columns and lines (0: any number).
 std::string view_text(const NodeView& view, size_t columns, size_t lines, bool bold);
 // One line.
 std::string view_json(const NodeView& view);
