@@ -203,10 +203,10 @@ Command clean_command(CommandLine& app) {
         "Age counts from the newest dump of an attempt, and from a ring's last sign of life. What lives on "
         "this node stays, and so\n"
         "does every file that is no ring and no dump.");
-    command.option("PATH", arguments->common.paths, "dump directories (rings of this node are looked at without it)");
+    command.option("PATH", arguments->common.paths, "dump directories (default: only the rings of this node)");
     command.option("--older-than", arguments->older_than_days, "days").not_negative();
     command.option("--run", arguments->common.run, "only this run");
-    command.flag("--dry-run", arguments->dry_run, "only say what would go");
+    command.flag("--dry-run", arguments->dry_run, "only show what would be removed");
     command.flag("--yes", arguments->yes, "remove rings of this node together with dumps, and do not ask");
     command.flag("--no-rings", arguments->common.no_rings, "leave the rings of this node alone");
     add_ring_directory_option(command, arguments->common.ring_directory);

@@ -55,7 +55,7 @@ Command export_command(CommandLine& app) {
     CommandLine& command = app.command("export", "Write PyTorch Flight Recorder files of the run.", kExportFooter);
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     command.option("--into", arguments->options.into, "an empty directory, or one to make").required();
-    command.option("--prefix", arguments->options.prefix, "of the file names; the rank follows").show_default();
+    command.option("--prefix", arguments->options.prefix, "start of the file names; the rank follows").show_default();
     add_run(command, arguments->common);
     return {&command, [arguments] { return run_export(*arguments); }};
 }

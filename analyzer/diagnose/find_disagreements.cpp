@@ -60,9 +60,8 @@ void call_a_capture_by_its_name(const Evidence& evidence, const Mismatch& mismat
     const Process& process = evidence.run.process(mismatch.culprits.front());
     finding.kind = FindingKind::kCaptureMismatch;
     finding.summary = phrase(
-        "{} captured {} into graph {} and never launched that graph, where {} ran it; its next call on the "
-        "communicator "
-        "meets the others there",
+        "{} captured {} into graph {} and never launched that graph, where {} ran it; the others meet its next "
+        "call on the communicator instead",
         ranks_fact(finding.ranks), call_fact(evidence.run, mismatch.communicator, right->kind, mismatch.sequence),
         capture->graph, ranks_fact({evidence.run.member(reporter).global_rank}));
     finding.evidence.push_back(

@@ -98,7 +98,7 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
         finding.doubt(true, missing_members_text(unknown));
         finding.doubt(node.waiting.size() < 2, "a second member that waits there: one may be the odd one itself");
         if (run.partial_recording && finding.confidence != Confidence::kPossible) {
-            finding.doubt(true, "a run without TITANTRACE_RANKS: some ranks were not to record at all");
+            finding.doubt(true, "a run without TITANTRACE_RANKS: it kept some ranks from recording");
         }
         return;
     }
@@ -216,7 +216,7 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
     }
     finding.would_confirm.push_back(
         mismatch.undecidable
-            ? "the program: as many members do the one as the other, and the record does not show which is right"
+            ? "the program: each side has as many members, and the record does not show which is right"
             : phrase("more members to compare: only {} {} recorded there; which of them is wrong is inferred "
                      "from earlier "
                      "calls",
@@ -364,10 +364,9 @@ void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool
         }
     }
     finding.would_confirm.emplace_back(
-        by_prediction
-            ? "more ranks to compare: as many have the one order as the other; which is wrong is inferred from "
-              "earlier calls"
-            : "the order that the program intends: the record does not show which of them is wrong");
+        by_prediction ? "more ranks to compare: each order has as many ranks; which is wrong is inferred from "
+                        "earlier calls"
+                      : "the order that the program intends: the record does not show which of them is wrong");
 }
 
 }  // namespace titan::analyzer

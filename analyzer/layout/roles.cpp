@@ -206,8 +206,8 @@ class RoleFinder {
         // parallel ranks; neighbours beside one family that crosses them are not.
         if (rest.size() == 2 && rest[0]->stride == 1 && is_free(Role::kTensor) && is_free(Role::kData)) {
             if (sums_the_shards_of(*rest[1], *rest[0])) {
-                assign(*rest[0], Role::kDataShard, "what they reduce and scatter the others add up");
-                assign(*rest[1], Role::kDataReplicate, "they add up what the others reduce and scatter");
+                assign(*rest[0], Role::kDataShard, "the others add up what these reduce and scatter");
+                assign(*rest[1], Role::kDataReplicate, "these add up what the others reduce and scatter");
                 return;
             }
             assign(*rest[0], Role::kTensor, "the other communicators cross them");

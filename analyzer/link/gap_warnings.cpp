@@ -40,14 +40,13 @@ void warn_of_missing(Run& run) {
     if (foreign) {
         run.warnings.push_back(
             {WarningKind::kMissingDump, run.missing_ranks,
-             fmt::format("no Flight Recorder file of {}: dead before it was written, or not gathered",
+             fmt::format("no Flight Recorder file of {}: died before writing it, or the file was not gathered",
                          ranks_text(run.missing_ranks)) +
                  hosts_of_missing(run)});
         return;
     }
-    const std::string why = run.partial_recording
-                                ? "TITANTRACE_RANKS was set, so they may not record at all"
-                                : "dead before they could dump, not reachable, or without the preload";
+    const std::string why = run.partial_recording ? "TITANTRACE_RANKS was set, so they may not record at all"
+                                                  : "died before dumping, unreachable, or started without the preload";
     run.warnings.push_back(
         {WarningKind::kMissingDump, run.missing_ranks,
          fmt::format("no dump and no ring of {}: {}{}", ranks_text(run.missing_ranks), why, hosts_of_missing(run))});
@@ -100,7 +99,8 @@ void warn_of_losses(Run& run) {
                                     fmt::format("{}: {} {}", ranks_text(sum.second), grouped_digits(sum.first), what)});
         }
     };
-    warn(overwritten, "older calls were overwritten, as a ring does; raise TITANTRACE_COLLECTIVES to see further back");
+    warn(overwritten,
+         "older calls were overwritten, as usual in a ring; raise TITANTRACE_COLLECTIVES to see further back");
     warn(foreign, "older calls were overwritten or left out; raise TORCH_FR_BUFFER_SIZE to see further back");
     warn(torn, "calls were being written at the moment of the dump, or are damaged");
     for (const auto& [loss, sum] : by_loss) {

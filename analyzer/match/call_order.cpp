@@ -107,7 +107,7 @@ std::string_view role_in(std::string_view name) {
 }
 
 std::string order_of_few_text(const std::vector<int>& ranks, const OrderVote& vote) {
-    return fmt::format("{} {} the order of the few: {} of {} ranks that make such calls", ranks_text(ranks),
+    return fmt::format("{} {} the order of the minority: {} of {} ranks that make such calls", ranks_text(ranks),
                        is_plural(ranks) ? "have" : "has", vote.few().size(), vote.voters());
 }
 

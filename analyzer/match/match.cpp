@@ -459,23 +459,24 @@ class CommunicatorMatcher {
         const Sentence replay = replay_that_holds(run_.process(right.front().ref), good,
                                                   call_fact(run_, index_, good.kind, mismatch.sequence));
         if (shift.shift == Shift::kSkipped && !replay.empty() && wrong.replay == 0) {
-            mismatch.summary = phrase("{} never launched {}: {} next call, {}, meets it there", who, replay,
+            mismatch.summary = phrase("{} never launched {}: the others meet {} next call, {}, instead", who, replay,
                                       culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
-            mismatch.evidence.push_back(shift.by_step ? "what it calls there belongs to a later step"
+            mismatch.evidence.push_back(shift.by_step ? "its call there belongs to a later step"
                                         : shift.by_prediction
-                                            ? "what it calls there is what used to follow in earlier steps"
+                                            ? "in earlier steps its call there came after the missing one"
                                             : "with that launch added, its calls match those of the others");
         } else if (shift.or_extra) {
             mismatch.summary =
-                phrase("{} skipped {} {}, or made one {} too many: {} next call meets it there", who,
+                phrase("{} skipped {} {}, or made one {} too many: the others meet {} next call instead", who,
                        op_text(good.kind), place, op_text(wrong.kind), culprits.size() == 1 ? "its" : "their");
             mismatch.evidence.push_back("with one call more or one less, its calls match those of the others");
         } else if (shift.shift == Shift::kSkipped) {
-            mismatch.summary = phrase("{} skipped {} {}: {} next call, {}, meets it there", who, op_text(good.kind),
-                                      place, culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
-            mismatch.evidence.push_back(shift.by_step ? "what it calls there belongs to a later step"
+            mismatch.summary =
+                phrase("{} skipped {} {}: the others meet {} next call, {}, instead", who, op_text(good.kind), place,
+                       culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
+            mismatch.evidence.push_back(shift.by_step ? "its call there belongs to a later step"
                                         : shift.by_prediction
-                                            ? "what it calls there is what used to follow in earlier steps"
+                                            ? "in earlier steps its call there came after the missing one"
                                             : "shifted by one call, its calls match those of the others");
         } else if (shift.shift == Shift::kExtra) {
             mismatch.summary = phrase("{} issued an extra {} {}, where the others call {}", who, op_text(wrong.kind),

@@ -20,7 +20,7 @@ ProcessStacks from_digest(const Process& process) {
         }
     }
     stacks.notes.emplace_back(stacks.threads.empty()
-                                  ? "its digest has no stacks"
+                                  ? "no stacks in the digest"
                                   : "a digest keeps only the stacks of the threads that matter most");
     return stacks;
 }
@@ -29,7 +29,7 @@ ProcessStacks from_dump(const OpenedSource& opened, Symbols& symbols) {
     ProcessStacks stacks;
     if (opened.stacks.empty()) {
         stacks.notes.emplace_back(
-            "its dump has no stacks: made with TITANTRACE_STACKS=off, or from the ring of a dead process");
+            "no stacks in the dump: it was made with TITANTRACE_STACKS=off, or from the ring of a dead process");
     } else if (auto read = read_stacks(opened.stacks, symbols, [](int32_t) { return true; })) {
         stacks = std::move(*read);
     } else {

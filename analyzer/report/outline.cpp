@@ -19,9 +19,9 @@ struct Origin {
 };
 // Counts of a healthy rank's dumps must not read as accusations.
 constexpr auto kOrigins = std::to_array<Origin>({
-    {DumpReason::kTimeout, "by their own watchdog"},
-    {DumpReason::kPeer, "because another rank dumped"},
-    {DumpReason::kCrash, "after a process crashed or was killed"},
+    {DumpReason::kTimeout, "by the watchdog"},
+    {DumpReason::kPeer, "on request of another rank"},
+    {DumpReason::kCrash, "after a crash or a kill"},
     {DumpReason::kAbort, "at ncclCommAbort"},
     {DumpReason::kExit, "at the end of the process"},
     {DumpReason::kEnd, "when they were told to end"},

@@ -202,9 +202,9 @@ std::string unanswered_text(const OtherNodes& others, bool asked, const DumpOpti
     const bool known = !others.directory().empty();
     return fmt::format(
         "{} of other nodes did not write {} within {:g} s: {}, or the nodes do not share the directory; titan-dump on "
-        "those nodes says",
+        "those nodes shows which",
         ranks_text(others.missing()),
-        known ? "to " + printable(others.directory().string()) : "a dump that is seen here", options.nodes_timeout_s,
+        known ? "to " + printable(others.directory().string()) : "a dump that is visible here", options.nodes_timeout_s,
         others.missing().size() == 1 ? "it is dead or stopped" : "they are dead or stopped");
 }
 

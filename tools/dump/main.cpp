@@ -181,9 +181,9 @@ int run_command_line(int argc, char** argv) {
         kFooter);
     app.option("PID", options.pids, "processes to dump").positive();
     app.option("--job", options.run, "all ranks of that run, on this node and on its others");
-    app.option("--attempt", options.attempt, "of that run (default: the newest)").not_negative();
+    app.option("--attempt", options.attempt, "attempt of that run (default: the newest)").not_negative();
     app.flag("--list", options.list, "only list the traced processes of this node that live");
-    app.flag("--all", options.all, "with --list, also those that ended, behind the others; --json always has them");
+    app.flag("--all", options.all, "with --list, also those that ended, after the others; --json always has them");
     app.option("--timeout", options.timeout_s, "seconds that a process gets to write its dump")
         .not_negative()
         .show_default();
@@ -194,7 +194,7 @@ int run_command_line(int argc, char** argv) {
     app.option("--dir", options.directory,
                "where dumps go that titan-dump writes itself (default: the process' own TITANTRACE_DIR)");
     add_ring_directory_option(app, options.ring_directory);
-    app.flag("--json", options.json, "what happened to each process, for machines");
+    app.flag("--json", options.json, "the result for each process, as JSON");
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }

@@ -1,4 +1,4 @@
-// titan-run --check: what of this machine will be seen.
+// titan-run --check: what can be recorded on this machine.
 #pragma once
 
 #include "run/settings.h"

@@ -30,12 +30,12 @@ constexpr const char* kFooter = R"help(examples:
   titan-run -- torchrun --nproc-per-node=8 train.py
   titan-run --dir /shared/dumps -- srun python train.py      every task of the step inherits the settings
   srun titan-run -- python train.py                          where srun does not pass the environment on
-  titan-run --check                                          what of this machine will be seen
+  titan-run --check                                          what can be recorded on this machine
   eval "$(titan-run --print-env)"                            for those who set variables themselves
 
 What it does: it sets LD_PRELOAD (what is there stays, in front) and TITANTRACE_DIR, says in one line where dumps will
 be, and runs the program. Signals, the terminal and the exit status are the program's own. After an end in failure, or
-where a rank dumped, titan-analyze prints the verdict of what this node has, to standard error.
+where a rank dumped, titan-analyze prints the verdict on the records of this node to standard error.
 
 When the job hangs, wait: after TITANTRACE_TIMEOUT_S (300 s) every rank dumps. Meanwhile: titan-top, titan-dump --list.
 
@@ -123,7 +123,7 @@ void print_verdict(const Settings& settings, const std::string& run) {
     if (!settings.rings.empty()) {
         command.insert(command.end(), {"--ring-dir", settings.rings});
     }
-    say("titan-run: the job ended; what this node has of it (again: titan-analyze {}):\n",
+    say("titan-run: the job ended; verdict on the records of this node (again: titan-analyze {}):\n",
         shell_quoted(settings.dumps));
     if (analyzer.empty()) {
         say("titan-run: titan-analyze is not beside titan-run: no verdict\n");
@@ -242,7 +242,7 @@ int run_command_line(int argc, char** argv) {
     app.option("--library", options.settings.library,
                "which libtitantrace.so (default: the one installed with titan-run)");
     app.flag("--no-verdict", options.no_verdict, "print nothing when the job has ended");
-    app.flag("--check", options.check, "say what of this machine will be seen; status 1 where something is missing");
+    app.flag("--check", options.check, "show what can be recorded on this machine; status 1 if something is missing");
     app.flag("--print-env", options.print_env, "print the variables for a shell, and run nothing");
     if (const auto status = app.parse(argc, argv)) {
         return *status;

@@ -108,7 +108,7 @@ int run_command_line(int argc, char** argv) {
     CommandLine app("titan-top", TITAN_VERSION,
                     "Shows what the ranks of this node do and who waits for whom, from their rings.", kFooter);
     app.option("--job", options.view.run, "only that run");
-    app.option("--interval", options.interval_s, "seconds from page to page").between(0.05, 86400).show_default();
+    app.option("--interval", options.interval_s, "seconds between pages").between(0.05, 86400).show_default();
     app.option("--count", options.count, "leave after that many pages (default: one without a terminal, else no end)")
         .positive();
     app.flag("--once", options.once, "one page, as plain text");

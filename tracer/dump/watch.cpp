@@ -156,11 +156,12 @@ void describe_peer(const JobRequest& request, PendingDump& pending) {
     pending.rank = request.rank;
     pending.cause = request.reason;
     TextWriter text(pending.detail, sizeof(pending.detail));
-    text.format("asked by rank %d, ", request.rank);
+    text.format("asked by rank %d (", request.rank);
     text.text(reason.data(), reason.size());
     if (request.detail[0] != '\0') {
         text.format(": %s", request.detail);
     }
+    text.text(")");
 }
 
 JobRequest request_of(const Session& session, const PendingDump& pending) {

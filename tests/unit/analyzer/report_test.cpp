@@ -250,7 +250,7 @@ TEST_CASE("what is next can be pasted, and counts of dumps accuse nobody") {
     const Played played = sleeping();
     const std::vector<std::string> steps = next_steps(played.run, played.head(), "dumps/");
     CHECK(steps.back() == "titan-analyze show dumps/ --comm world --seq 0-3 --rank 0,3   the calls around it");
-    CHECK(contains(outline_text(played.run), "8 of 8 ranks on host node-0; records: 8 by their own watchdog"));
+    CHECK(contains(outline_text(played.run), "8 of 8 ranks on host node-0; records: 8 by the watchdog"));
     Run run = played.run;
     for (const auto& row : titan::format::rows_of(titan::format::DumpReason{})) {
         run.processes.front().source.reason = row.value;

@@ -92,7 +92,7 @@ TEST_CASE("one rank of the node is asked, all dump once") {
     CHECK(scratch.dump_names().size() == 4);
     CHECK(has(meta(scratch, "rank00002.0.titan"), "\"reason\":\"signal\""));
     CHECK(has(meta(scratch, "rank00000.0.titan"),
-              "\"reason\":\"peer\",\"detail\":\"asked by rank 2, signal: SIGUSR1 from pid "));
+              "\"reason\":\"peer\",\"detail\":\"asked by rank 2 (signal: SIGUSR1 from pid "));
     CHECK(has(meta(scratch, "rank00000.0.titan"), "\"requested_by_rank\":2,"));
     CHECK_FALSE(fs::exists(scratch.dumps() + "/test/dump-request"));  // all on one node
 
@@ -191,7 +191,7 @@ TEST_CASE("a crash of one rank dumps all, the crashed one by itself") {
     usleep(2'500'000);
     CHECK(scratch.dump_names() == std::vector<std::string>{"rank00000.0.titan", "rank00001.0.titan"});
     CHECK(has(meta(scratch, "rank00000.0.titan"), "\"reason\":\"crash\",\"detail\":\"SIGSEGV"));
-    CHECK(has(meta(scratch, "rank00001.0.titan"), "asked by rank 0, crash: SIGSEGV"));
+    CHECK(has(meta(scratch, "rank00001.0.titan"), "asked by rank 0 (crash: SIGSEGV"));
 }
 
 TEST_CASE("the page of an earlier run of the same name does not speak") {
@@ -231,9 +231,9 @@ TEST_CASE("another node hears of a dump through the dump directory") {
     CHECK(scratch.dump_names().empty());
     kill(ranks.pids[0], SIGUSR1);
     CHECK(eventually([&] { return scratch.dump_names(0).size() == 2 && scratch.dump_names(1).size() == 2; }));
-    CHECK(has(meta(scratch, "rank00001.0.titan"), "asked by rank 0, signal"));
+    CHECK(has(meta(scratch, "rank00001.0.titan"), "asked by rank 0 (signal"));
     CHECK(has(read_dump(scratch.dumps() + "/test/1/rank00003.0.titan").meta,
-              "asked by rank 0, signal: SIGUSR1 from pid "));
+              "asked by rank 0 (signal: SIGUSR1 from pid "));
     usleep(2'500'000);
     CHECK(scratch.dump_names(0).size() + scratch.dump_names(1).size() == 4);
 }
