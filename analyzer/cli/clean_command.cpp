@@ -39,7 +39,7 @@ struct Doomed {
 };
 
 std::string size_text(size_t count, const char* what, uint64_t bytes) {
-    return fmt::format("{} {}{}, {:.1f} MB", count, what, count == 1 ? "" : "s", static_cast<double>(bytes) / 1e6);
+    return fmt::format("{}, {:.1f} MB", counted(count, what), static_cast<double>(bytes) / 1e6);
 }
 
 uint64_t bytes_of(const std::vector<Doomed>& doomed) {

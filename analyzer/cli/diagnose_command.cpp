@@ -60,8 +60,7 @@ std::string runs_text(const std::vector<CandidateGroup>& groups) {
         const std::string name = group.attempt.empty()
                                      ? "(no run directory) " + printable(group.files.front().directory)
                                      : fmt::format("{} attempt {}", printable(group.run), group.attempt);
-        text += fmt::format("{}  {:<40} {} file{}\n", date_text(group.newest_ns), name, group.files.size(),
-                            group.files.size() == 1 ? "" : "s");
+        text += fmt::format("{}  {:<40} {}\n", date_text(group.newest_ns), name, counted(group.files.size(), "file"));
     }
     return text;
 }

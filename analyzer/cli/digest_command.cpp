@@ -58,8 +58,8 @@ int run_digest(DigestArguments& arguments) {
         print("{}\n", printable(path));
     }
     if (!result->written.empty()) {
-        say("{} process{} in {} file{}, {} bytes each\n", grouped_digits(result->processes),
-            result->processes == 1 ? "" : "es", result->written.size(), result->written.size() == 1 ? "" : "s",
+        say("{} in {}, {} bytes each\n", many_counted(result->processes, "process"),
+            counted(result->written.size(), "file"),
             grouped_digits(result->bytes / std::max<size_t>(result->processes, 1)));
     }
     return kExitHealthy;

@@ -38,7 +38,7 @@ int run_export(ExportArguments& arguments) {
     if (!result) {
         return fail(result.error().text());
     }
-    print("{} file{}, {} calls: {}\n", result->files, result->files == 1 ? "" : "s", grouped_digits(result->calls),
+    print("{}, {} calls: {}\n", counted(result->files, "file"), grouped_digits(result->calls),
           printable(arguments.options.into));
     for (const auto* lines : {&result->notes, &result->problems}) {
         for (const std::string& line : *lines) {

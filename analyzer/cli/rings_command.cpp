@@ -67,8 +67,8 @@ int run_collect(const CommonOptions& common, CollectOptions& options) {
         say("titan-analyze: {}\n", problem);
     }
     if (result.saved_before != 0) {
-        say("titan-analyze: {} ring{} collected earlier, and left alone now\n", result.saved_before,
-            result.saved_before == 1 ? " was" : "s were");
+        say("titan-analyze: {} {} collected earlier, and left alone now\n", counted(result.saved_before, "ring"),
+            verb_form(result.saved_before, "was", "were"));
     } else if (result.written.empty() && result.problems.empty()) {
         say("titan-analyze: no ring of a dead process to collect in {}\n", places_text(options.ring_directories));
     }

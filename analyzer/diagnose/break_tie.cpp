@@ -36,7 +36,7 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
                                             rank_fact(process.rank), op_text(made.kind), op_text(odd->expected))
                                    : phrase("{} called {} where {}, which {} the same part, called {}",
                                             rank_fact(process.rank), op_text(made.kind), ranks_fact(odd->peers),
-                                            is_plural(odd->peers) ? "play" : "plays", op_text(odd->expected)));
+                                            verb_form(odd->peers.size(), "plays", "play"), op_text(odd->expected)));
     finding.confidence = std::min(finding.confidence, odd->peers.empty() ? Confidence::kPossible : Confidence::kLikely);
     return true;
 }

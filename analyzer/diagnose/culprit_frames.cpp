@@ -100,10 +100,10 @@ void note_where_stacks_part(const Evidence& evidence, const StackNode& tree, Fin
         const std::vector<int> ranks(branch.ranks.begin(), branch.ranks.end());
         const Process& process = *evidence.process_of_rank[ranks.front()];
         const std::string place = place_text(process, *main_thread(process));
-        const bool one = ranks.size() == 1;
+        const size_t count = ranks.size();
         return fmt::format(
-            "{} {} on to {}{}", ranks_text(ranks), one ? "goes" : "go", branch.text,
-            place == branch.text ? std::string() : fmt::format(" and {} in {}", one ? "is" : "are", place));
+            "{} {} on to {}{}", ranks_text(ranks), verb_form(count, "goes", "go"), branch.text,
+            place == branch.text ? std::string() : fmt::format(" and {} in {}", verb_form(count, "is", "are"), place));
     };
     finding.evidence.push_back(phrase("the stacks of {} main threads part{}: {}; {}", tree.ranks.size(),
                                       parting->below->text.empty() ? "" : " below " + parting->below->text,
@@ -123,9 +123,9 @@ bool is_exiting(const Process& process, const ThreadPosition& position) {
 // An error that several ranks end with at once, a timeout of their common wait above all, need not be the fault of the
 // first.
 void note_who_exits_too(const std::vector<int>& exiting, Finding& finding) {
-    const bool one = exiting.size() == 1;
-    finding.evidence.push_back(
-        phrase("{} {} exiting, too, when {} dumped", ranks_fact(exiting), one ? "was" : "were", one ? "it" : "they"));
+    finding.evidence.push_back(phrase("{} {} exiting, too, when {} dumped", ranks_fact(exiting),
+                                      verb_form(exiting.size(), "was", "were"),
+                                      verb_form(exiting.size(), "it", "they")));
     std::vector<int> all = finding.ranks;
     all.insert(all.end(), exiting.begin(), exiting.end());
     std::sort(all.begin(), all.end());
@@ -163,7 +163,7 @@ void note_where_others_are(const Evidence& evidence, Finding& finding) {
             finding.evidence.push_back(
                 nobody_waits
                     ? phrase("{} stood in {}, not yet waiting for it", ranks_fact(ranks), place)
-                    : phrase("{} {} for it in {}", ranks_fact(ranks), ranks.size() == 1 ? "waits" : "wait", place));
+                    : phrase("{} {} for it in {}", ranks_fact(ranks), verb_form(ranks.size(), "waits", "wait"), place));
         }
     }
 }
@@ -201,7 +201,7 @@ void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
         if (row_of(finding.kind).clue == Clue::place) {
             if (places.size() == 1 && !places.begin()->empty()) {
                 finding.summary += phrase("; {} {} in {}", ranks_fact(finding.ranks),
-                                          finding.ranks.size() == 1 ? "is" : "are", *places.begin());
+                                          verb_form(finding.ranks.size(), "is", "are"), *places.begin());
             }
             if (!tree) {
                 tree = tree_of_main_threads(evidence.run);

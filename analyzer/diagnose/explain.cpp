@@ -21,8 +21,6 @@
 namespace titan::analyzer {
 namespace {
 
-const char* verb(size_t count, const char* one, const char* many) { return count == 1 ? one : many; }
-
 Sentence member_fact(const Run& run, const WaitNode& node, int comm_rank) {
     const Communicator& communicator = run.communicators[node.communicator];
     const int global = run.global_rank(communicator, comm_rank);
@@ -110,7 +108,7 @@ std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
 Sentence waiters_clause(const Run& run, const WaitNode& node) {
     const std::vector<int> ranks = waiting_ranks(run, node);
     return ranks.empty() ? Sentence()
-                         : phrase("; {} {} for {}", ranks_fact(run, ranks), verb(ranks.size(), "waits", "wait"),
+                         : phrase("; {} {} for {}", ranks_fact(run, ranks), verb_form(ranks.size(), "waits", "wait"),
                                   duration_fact(longest_wait_ns(node)));
 }
 
@@ -158,13 +156,13 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
         case AbsenceReason::kGrouped:
             return phrase("called {} inside ncclGroupStart and never called ncclGroupEnd", call);
         case AbsenceReason::kQueued:
-            return phrase("called {}, but {} GPU never reached it", call, verb(count, "its", "their"));
+            return phrase("called {}, but {} GPU never reached it", call, verb_form(count, "its", "their"));
         case AbsenceReason::kFailed: return phrase("got an error from {}", call);
         case AbsenceReason::kClosed: return phrase("closed the communicator without {}", call);
         case AbsenceReason::kLeft:
             return phrase("called {}, but {} file was written {} before the others': {} may have left since", call,
-                          verb(count, "its", "their"), duration_fact(latest_end_ns(node) - process->now_ns),
-                          verb(count, "it", "they"));
+                          verb_form(count, "its", "their"), duration_fact(latest_end_ns(node) - process->now_ns),
+                          verb_form(count, "it", "they"));
         default: break;
     }
     const bool arrived = std::any_of(node.waiting.begin(), node.waiting.end(),
@@ -211,11 +209,11 @@ Sentence dead_summary(const Run& run, const Culprits& culprits) {
     const Absence& first = culprits.absences.front();
     const size_t count = culprits.absences.size();
     const Sentence who =
-        phrase("{} {} {}{}", absent_fact(culprits.absences), verb(count, "is", "are"), death_text(run, first),
+        phrase("{} {} {}{}", absent_fact(culprits.absences), verb_form(count, "is", "are"), death_text(run, first),
                count == 1 ? process_text(run.processes[first.member.process]) : std::string());
     const bool arrived = std::any_of(culprits.node->waiting.begin(), culprits.node->waiting.end(),
                                      [&](const Waiter& waiter) { return waiter.member == first.member; });
-    return arrived ? phrase("{}: {} process ended inside {}", who, verb(count, "its", "their"),
+    return arrived ? phrase("{}: {} process ended inside {}", who, verb_form(count, "its", "their"),
                             node_fact(run, *culprits.node))
                    : phrase("{} and {}", who, what_is_missing(run, *culprits.node, first, count));
 }
@@ -224,7 +222,7 @@ Sentence unknown_summary(const Run& run, const Culprits& culprits) {
     const size_t count = culprits.absences.size();
     if (const Absence& first = culprits.absences.front(); first.member.known()) {
         return phrase("{} had not called {} when {} record ended, {} before the others', and may have left since",
-                      absent_fact(culprits.absences), node_fact(run, *culprits.node), verb(count, "its", "their"),
+                      absent_fact(culprits.absences), node_fact(run, *culprits.node), verb_form(count, "its", "their"),
                       duration_fact(latest_end_ns(*culprits.node) - run.processes[first.member.process].now_ns));
     }
     if (const int rank = culprits.absences.front().global_rank; count == 1 && died_unrecorded(run, rank)) {
@@ -232,7 +230,7 @@ Sentence unknown_summary(const Run& run, const Culprits& culprits) {
                       witnessed_end_text(run, rank), node_fact(run, *culprits.node));
     }
     return phrase("{} left no dump and may be missing in {}: all other members arrived; {} may be dead",
-                  absent_fact(culprits.absences), node_fact(run, *culprits.node), count == 1 ? "it" : "they");
+                  absent_fact(culprits.absences), node_fact(run, *culprits.node), verb_form(count, "it", "they"));
 }
 
 void add_position_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding) {
@@ -327,9 +325,8 @@ Sentence absent_fact(const std::vector<Absence>& absences) {
     }
     Sentence text = global.empty() ? Sentence() : ranks_fact(global);
     if (!comm_ranks.empty()) {
-        const char* const plural = comm_ranks.size() == 1 ? "" : "s";
-        text += phrase("{}member{} {} (global rank{} unknown)", text.empty() ? "" : " and ", plural,
-                       rank_ranges(comm_ranks), plural);
+        text += phrase("{}{} {} (global {} unknown)", text.empty() ? "" : " and ", plural(comm_ranks.size(), "member"),
+                       rank_ranges(comm_ranks), plural(comm_ranks.size(), "rank"));
     }
     return text;
 }
@@ -366,10 +363,10 @@ Sentence waiting_fact(const Run& run, const WaitNode& node) {
     Sentence text;
     for (const WaitingSide& side : waiting_sides(run, node)) {
         text += phrase("{}{} {} in {}{}", text.empty() ? "" : ", ", ranks_fact(run, side.ranks),
-                       verb(side.ranks.size(), "waits", "wait"), side.call,
+                       verb_form(side.ranks.size(), "waits", "wait"), side.call,
                        side.arguments.empty() ? std::string() : " (" + side.arguments + side.site + ")");
     }
-    return phrase("{}, {}{}", text, ranks.size() == 1 ? "for " : "the longest for ",
+    return phrase("{}, {}{}", text, verb_form(ranks.size(), "for ", "the longest for "),
                   duration_fact(longest_wait_ns(node)));
 }
 

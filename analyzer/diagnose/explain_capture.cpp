@@ -36,8 +36,9 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
     const Entry* capture = find_capture(run, node, absences.front());
     const std::string graph = capture == nullptr || capture->graph == 0 ? std::string("a CUDA graph")
                                                                         : fmt::format("graph {}", capture->graph);
-    const std::string wait = fmt::format("{} {} for {}", ranks_text(waiting), waiting.size() == 1 ? "waits" : "wait",
-                                         duration_text(longest_wait_ns(node)));
+    const std::string wait =
+        fmt::format("{} {} for {}", ranks_text(waiting), verb_form(waiting.size(), "waits", "wait"),
+                    duration_text(longest_wait_ns(node)));
     if (captured.size() > waiting.size() && !waiting.empty()) {
         // The few are called wrong, as everywhere.
         finding.summary = phrase("{} ran {} {} where {} captured it into a graph and did not launch that; {}",
@@ -56,9 +57,9 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
         const size_t calls = captured_calls(process, entry->graph);
         finding.evidence.push_back(phrase(
             "{}: {} ({}) was captured into graph {}, {} before its dump; no launch of that graph follows, and it "
-            "holds {} collective{}",
+            "holds {}",
             rank_fact(absence.global_rank), op_text(entry->kind), arguments_text(*entry), entry->graph,
-            duration_fact(process.now_ns - entry->entered_ns), calls, calls == 1 ? "" : "s"));
+            duration_fact(process.now_ns - entry->entered_ns), counted(calls, "collective")));
     }
 }
 

@@ -126,7 +126,7 @@ void add_blocked_evidence(const Run& run, const WaitNode& node, const Blocked& b
 
 std::string channels_list(const std::vector<uint16_t>& channels) {
     std::vector<int> numbers(channels.begin(), channels.end());
-    return fmt::format("channel{} {}", channels.size() == 1 ? "" : "s", rank_ranges(std::move(numbers)));
+    return fmt::format("{} {}", plural(channels.size(), "channel"), rank_ranges(std::move(numbers)));
 }
 
 std::string_view state_text(format::ChannelState state) {
@@ -239,7 +239,7 @@ void explain_blocked(const Run& run, const WaitNode& node, const std::vector<con
                              node_fact(run, node), one ? "its stream" : "their streams",
                              blocker_text(run, *blocked.front(), find_blocker(run, node, *blocked.front())));
     if (!others.empty()) {
-        finding.summary += phrase("; {} {} for {}", ranks_fact(others), others.size() == 1 ? "waits" : "wait",
+        finding.summary += phrase("; {} {} for {}", ranks_fact(others), verb_form(others.size(), "waits", "wait"),
                                   duration_fact(longest_wait_ns(node)));
     }
     if (const Sentence waiting = waiting_fact(run, node); !waiting.empty()) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "explain.h"
+#include "host/words.h"
 #include "host_threads.h"
 #include "skipped_call.h"
 
@@ -48,9 +49,9 @@ void report_alone_in_creation(const Evidence& evidence, Explained& explained, st
     finding.ranks = {rank};
     finding.confidence = Confidence::kPossible;
     finding.summary =
-        phrase("{} is in {}, which nobody else comes to, while {} wait{} for it in {}", rank_fact(rank),
+        phrase("{} is in {}, which nobody else comes to, while {} {} for it in {}", rank_fact(rank),
                node_fact(evidence.run, evidence.graph.nodes[index]), ranks_fact(waiting_ranks(evidence.run, missed)),
-               waiting_ranks(evidence.run, missed).size() == 1 ? "s" : "", node_fact(evidence.run, missed));
+               verb_form(waiting_ranks(evidence.run, missed).size(), "waits", "wait"), node_fact(evidence.run, missed));
     for (const uint32_t place : {owed, index}) {
         explained.nodes[place] = explained.is_cause[place] = true;
         if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[place]); !waiting.empty()) {

@@ -235,7 +235,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, b
     if (unique && smallest * 2 < all.size()) {
         finding.ranks = fewest;
         finding.evidence.push_back(
-            phrase("{} {} the order of the minority", ranks_fact(fewest), fewest.size() == 1 ? "has" : "have"));
+            phrase("{} {} the order of the minority", ranks_fact(fewest), verb_form(fewest.size(), "has", "have")));
     } else if (!deviating.empty() && deviating.size() < all.size()) {
         finding.ranks = deviating;
         doubt_culprits_of_cycle(evidence.run, all, true, finding);

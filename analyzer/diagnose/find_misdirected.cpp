@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "explain.h"
+#include "host/words.h"
 #include "match.h"
 #include "skipped_call.h"
 
@@ -109,7 +110,7 @@ void find_misdirected(const Evidence& evidence, Explained& explained, std::vecto
         finding.summary =
             phrase("{} made {}, which {} does not expect; in earlier steps it {} {} here, which {} for {}",
                    rank_fact(rank), node_fact(evidence.run, node), rank_fact(peer.global_rank),
-                   sends ? "sent to" : "received from", ranks_fact(usual), usual.size() == 1 ? "waits" : "wait",
+                   sends ? "sent to" : "received from", ranks_fact(usual), verb_form(usual.size(), "waits", "wait"),
                    node_fact(evidence.run, evidence.graph.nodes[meant]));
         for (const uint32_t place : {index, meant}) {
             explained.nodes[place] = explained.is_cause[place] = true;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "host/words.h"
 #include "rank_state.h"
 #include "uncertainty.h"
 #include "witnessed_ends.h"
@@ -65,20 +66,21 @@ void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::
         }
     }
     if (!finding.ranks.empty()) {
-        const bool one = finding.ranks.size() == 1;
-        const std::string how = one ? witnessed_end_text(evidence.run, finding.ranks.front()) : std::string();
-        finding.summary = phrase("{} {} dead{}; no other rank is known to wait for {} yet", ranks_fact(finding.ranks),
-                                 one ? "is" : "are", how.empty() ? "" : " (" + how + ")", one ? "it" : "them");
+        const size_t count = finding.ranks.size();
+        const std::string how = count == 1 ? witnessed_end_text(evidence.run, finding.ranks.front()) : std::string();
+        finding.summary =
+            phrase("{} {} dead{}; no other rank is known to wait for {} yet", ranks_fact(finding.ranks),
+                   verb_form(count, "is", "are"), how.empty() ? "" : " (" + how + ")", verb_form(count, "it", "them"));
         if (unsure != nullptr) {
             doubt_end(*unsure, finding);
         }
         finding.doubt(waited, phrase("whether {} ended before the ranks that ended without a failure: {} in a call "
                                      "with others, and a launcher ends all when one ends",
-                                     ranks_fact(finding.ranks), one ? "it was" : "they were"));
+                                     ranks_fact(finding.ranks), verb_form(count, "it was", "they were")));
         finding.doubt(failed,
                       phrase("the error that {} ended with, in {} own stderr: a check that compares the calls of "
                              "all ranks (TORCH_DISTRIBUTED_DEBUG=DETAIL) fails on each of them, whoever is wrong",
-                             ranks_fact(finding.ranks), one ? "its" : "their"));
+                             ranks_fact(finding.ranks), verb_form(count, "its", "their")));
         findings.push_back(std::move(finding));
     }
     for (const int rank : evidence.run.missing_ranks) {

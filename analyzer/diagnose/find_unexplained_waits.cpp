@@ -35,7 +35,7 @@ void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, 
     sort_unique(finding.ranks);
     finding.summary =
         phrase("{} {} in {} for nearly the whole timeout; the record does not show why", ranks_fact(finding.ranks),
-               is_plural(finding.ranks) ? "wait" : "waits", node_fact(evidence.run, evidence.graph.nodes[oldest]));
+               verb_form(finding.ranks.size(), "waits", "wait"), node_fact(evidence.run, evidence.graph.nodes[oldest]));
     finding.would_confirm.emplace_back("dumps of all ranks, made at one time");
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));

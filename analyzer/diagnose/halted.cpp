@@ -25,7 +25,7 @@ Sentence halted_text(const Halted& halted) {
     }
     Sentence text;
     for (const auto& [halt, ranks] : by_halt) {
-        text += phrase("{}{} {} {}", text.empty() ? "" : ", ", ranks_fact(ranks), ranks.size() == 1 ? "is" : "are",
+        text += phrase("{}{} {} {}", text.empty() ? "" : ", ", ranks_fact(ranks), verb_form(ranks.size(), "is", "are"),
                        halt_text(halt));
     }
     return text;
@@ -98,8 +98,9 @@ void name_the_halted(const Run& run, Diagnosis& diagnosis) {
     std::erase_if(finding.victims, [&](int rank) { return halted.contains(rank); });
     const size_t waiting = finding.victims.size();
     finding.summary = halted_text(halted);
-    finding.summary += waiting == 0 ? "; no other rank is known to wait yet"
-                                    : phrase("; {} {}", ranks_fact(finding.victims), waiting == 1 ? "waits" : "wait");
+    finding.summary += waiting == 0
+                           ? "; no other rank is known to wait yet"
+                           : phrase("; {} {}", ranks_fact(finding.victims), verb_form(waiting, "waits", "wait"));
     findings.push_back(std::move(finding));
 }
 

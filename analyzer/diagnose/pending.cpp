@@ -43,11 +43,11 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
     pending.hang_after_ns = hang_after_ns(evidence.run, node, evidence.options);
     constexpr size_t kHoursMinutesSeconds = 8;
     pending.summary = phrase("{} {} in {} for {}: since {}, {}{}; reported as a hang after {}",
-                             ranks_fact(evidence.run, pending.ranks), is_plural(pending.ranks) ? "wait" : "waits",
+                             ranks_fact(evidence.run, pending.ranks), verb_form(pending.ranks.size(), "waits", "wait"),
                              node_fact(evidence.run, node), absent_fact(node.absent),
                              clock_text(pending.since_ns).substr(0, kHoursMinutesSeconds),
-                             pending.ranks.size() == 1 ? "for " : "the longest for ", duration_fact(pending.waited_ns),
-                             duration_fact(pending.hang_after_ns));
+                             verb_form(pending.ranks.size(), "for ", "the longest for "),
+                             duration_fact(pending.waited_ns), duration_fact(pending.hang_after_ns));
     return pending;
 }
 

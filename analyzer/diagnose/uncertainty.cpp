@@ -201,7 +201,7 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
     }
     if (!not_there.empty()) {
         finding.would_confirm.push_back(phrase("a later dump of {}: {} not made that call yet", ranks_fact(not_there),
-                                               not_there.size() == 1 ? "it has" : "they have"));
+                                               verb_form(not_there.size(), "it has", "they have")));
     }
     std::set<uint32_t> told;
     const size_t compared = mismatch.culprits.size() + mismatch.others.size();
@@ -220,7 +220,7 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
             : phrase("more members to compare: only {} {} recorded there; which of them is wrong is inferred "
                      "from earlier "
                      "calls",
-                     compared, compared == 1 ? "is" : "are"));
+                     compared, verb_form(compared, "is", "are")));
 }
 
 void doubt_short_wait(const Run& run, const WaitNode& node, Finding& finding) {

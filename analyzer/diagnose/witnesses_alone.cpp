@@ -1,4 +1,5 @@
 #include "witnesses_alone.h"
+#include "host/words.h"
 
 #include <fmt/format.h>
 
@@ -86,10 +87,7 @@ Diagnosis diagnose_by_witnesses(const Run& run) {
     finding.ranks.assign(suspects.ranks.begin(), suspects.ranks.end());
     finding.confidence = suspects.confidence;
     finding.summary = phrase("{} {}{}; no dump and no ring is there to confirm it", ranks_fact(finding.ranks),
-                             suspects.acted              ? ""
-                             : finding.ranks.size() == 1 ? "is "
-                                                         : "are ",
-                             suspects.why);
+                             suspects.acted ? "" : verb_form(finding.ranks.size(), "is ", "are "), suspects.why);
     for (const Testimony& said : run.testimony) {
         const bool names_one = suspects.ranks.contains(said.rank);
         if ((names_one || said.lost_a_peer) && finding.evidence.size() < kShownStatements) {

@@ -173,8 +173,8 @@ void leave_out_stale(std::vector<Process>& processes, std::vector<Warning>& warn
     warning.summary =
         fmt::format("{}{} left out, of an earlier run: what {} ends {} before the calls of the other files begin",
                     newest.source.label,
-                    count == 1 ? " is" : fmt::format(" and {} more file{} are", count - 1, count == 2 ? "" : "s"),
-                    count == 1 ? "it holds" : "they hold", duration_text(next_ns - spans[count - 1].newest_ns));
+                    count == 1 ? " is" : fmt::format(" and {} more {} are", count - 1, plural(count - 1, "file")),
+                    verb_form(count, "it holds", "they hold"), duration_text(next_ns - spans[count - 1].newest_ns));
     warnings.push_back(std::move(warning));
     size_t at = 0;
     std::erase_if(processes, [&](const Process&) { return stale[at++]; });

@@ -409,13 +409,14 @@ class EndJudge {
             by_signal[process(i).ending.signal].push_back(process(i).rank);
         }
         for (const auto& [signal, ranks] : by_signal) {
-            const bool one = ranks.size() == 1;
+            const size_t count = ranks.size();
             const std::string how =
                 signal == 0 ? "ended with the job"
-                            : fmt::format("{} told to end by {}", one ? "was" : "were", signal_text(signal));
-            run_.warnings.push_back({WarningKind::kJobEnded, ranks,
-                                     fmt::format("{} {}: the report shows {} as {} before that", ranks_text(ranks), how,
-                                                 one ? "it" : "them", one ? "it was" : "they were")});
+                            : fmt::format("{} told to end by {}", verb_form(count, "was", "were"), signal_text(signal));
+            run_.warnings.push_back(
+                {WarningKind::kJobEnded, ranks,
+                 fmt::format("{} {}: the report shows {} as {} before that", ranks_text(ranks), how,
+                             verb_form(count, "it", "them"), verb_form(count, "it was", "they were"))});
         }
     }
 
@@ -427,8 +428,8 @@ class EndJudge {
         if (!asked_.empty() && all_over() && !missing.empty() && !run_.partial_recording && !witnessed) {
             run_.end_unclear =
                 fmt::format("{} {} told to end; {} left no record, and nothing shows whether {} ended first",
-                            ranks_text(run_.ranks), run_.ranks.size() == 1 ? "was" : "were",
-                            ranks_text(run_.missing_ranks), run_.missing_ranks.size() == 1 ? "it" : "one of them");
+                            ranks_text(run_.ranks), verb_form(run_.ranks.size(), "was", "were"),
+                            ranks_text(run_.missing_ranks), verb_form(run_.missing_ranks.size(), "it", "one of them"));
         }
     }
 

@@ -108,9 +108,9 @@ std::vector<Process> choose_run(std::vector<Process> processes, const LoadOption
     warnings.push_back(
         {WarningKind::kOtherRun,
          {},
-         fmt::format("{} more file{} of {} other run{} or attempts in there, left out (--list-runs shows them)",
-                     processes.end() - rest, processes.end() - rest == 1 ? "" : "s", newest.size() - 1,
-                     newest.size() == 2 ? "" : "s")});
+         fmt::format("{} more {} of {} or attempts in there, left out (--list-runs shows them)", processes.end() - rest,
+                     plural(static_cast<uint64_t>(processes.end() - rest), "file"),
+                     counted(newest.size() - 1, "other run"))});
     processes.erase(rest, processes.end());
     return processes;
 }

@@ -10,6 +10,7 @@
 #include "add_node_rings.h"
 #include "damage_warnings.h"
 #include "discover.h"
+#include "host/words.h"
 #include "load_rank.h"
 #include "named_stacks.h"
 #include "take_record.h"
@@ -75,8 +76,8 @@ LoadedRun only_rings(const RingRun& run) {
     loaded.found.warnings.push_back(
         {WarningKind::kNoDumps,
          {},
-         fmt::format("run {} has no dumps there: {} ring{} of this node {} read{}", run.run, run.rings,
-                     run.rings == 1 ? "" : "s", run.rings == 1 ? "is" : "are",
+         fmt::format("run {} has no dumps there: {} of this node {} read{}", run.run, counted(run.rings, "ring"),
+                     verb_form(run.rings, "is", "are"),
                      run.alive ? "; it is alive here, " + ask_for_dumps(run) : std::string())});
     return loaded;
 }

@@ -108,7 +108,7 @@ std::string_view role_in(std::string_view name) {
 
 std::string order_of_few_text(const std::vector<int>& ranks, const OrderVote& vote) {
     return fmt::format("{} {} the order of the minority: {} of {} ranks that make such calls", ranks_text(ranks),
-                       is_plural(ranks) ? "have" : "has", vote.few().size(), vote.voters());
+                       verb_form(ranks.size(), "has", "have"), vote.few().size(), vote.voters());
 }
 
 bool are_siblings(const Run& run, uint32_t first, uint32_t second) {

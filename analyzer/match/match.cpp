@@ -241,8 +241,7 @@ std::string difference_text(FindingKind kind, const Entry& entry) {
     switch (kind) {
         case FindingKind::kRootMismatch: return fmt::format("root {}", entry.peer);
         case FindingKind::kDtypeMismatch: return datatype_text(entry.datatype);
-        case FindingKind::kSizeMismatch:
-            return grouped_digits(entry.count) + (entry.count == 1 ? " element" : " elements");
+        case FindingKind::kSizeMismatch: return many_counted(entry.count, "element");
         case FindingKind::kRedopMismatch: return reduction_text(entry.reduction);
         default: return op_text(entry.kind);
     }
@@ -394,7 +393,7 @@ class CommunicatorMatcher {
                 mismatch.culprits.push_back(caller.ref);
             }
             sides.push_back(fmt::format("{} {} {}", ranks_text(ranks_of(run_, bloc)),
-                                        bloc.size() == 1 ? "calls" : "call",
+                                        verb_form(bloc.size(), "calls", "call"),
                                         call_and_arguments(call_of(bloc.front(), sequence))));
             mismatch.evidence.push_back(
                 phrase("{}: {}", ranks_fact(ranks_of(run_, bloc)),
@@ -460,7 +459,7 @@ class CommunicatorMatcher {
                                                   call_fact(run_, index_, good.kind, mismatch.sequence));
         if (shift.shift == Shift::kSkipped && !replay.empty() && wrong.replay == 0) {
             mismatch.summary = phrase("{} never launched {}: the others meet {} next call, {}, instead", who, replay,
-                                      culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
+                                      verb_form(culprits.size(), "its", "their"), op_text(wrong.kind));
             mismatch.evidence.push_back(shift.by_step ? "its call there belongs to a later step"
                                         : shift.by_prediction
                                             ? "in earlier steps its call there came after the missing one"
@@ -468,12 +467,12 @@ class CommunicatorMatcher {
         } else if (shift.or_extra) {
             mismatch.summary =
                 phrase("{} skipped {} {}, or made one {} too many: the others meet {} next call instead", who,
-                       op_text(good.kind), place, op_text(wrong.kind), culprits.size() == 1 ? "its" : "their");
+                       op_text(good.kind), place, op_text(wrong.kind), verb_form(culprits.size(), "its", "their"));
             mismatch.evidence.push_back("with one call more or one less, its calls match those of the others");
         } else if (shift.shift == Shift::kSkipped) {
             mismatch.summary =
                 phrase("{} skipped {} {}: the others meet {} next call, {}, instead", who, op_text(good.kind), place,
-                       culprits.size() == 1 ? "its" : "their", op_text(wrong.kind));
+                       verb_form(culprits.size(), "its", "their"), op_text(wrong.kind));
             mismatch.evidence.push_back(shift.by_step ? "its call there belongs to a later step"
                                         : shift.by_prediction
                                             ? "in earlier steps its call there came after the missing one"

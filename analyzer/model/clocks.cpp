@@ -77,8 +77,8 @@ std::string Clocks::summary() const {
         text += fmt::format(", drift up to {:.{}f} ppm", largest_drift() * 1e6, largest_drift() < 1e-6 ? 1 : 0);
     }
     if (jumping_hosts() != 0) {
-        text += fmt::format("; {} clock{} set while the job ran", jumping_hosts(),
-                            jumping_hosts() == 1 ? " was" : "s were");
+        text += fmt::format("; {} {} set while the job ran", counted(jumping_hosts(), "clock"),
+                            verb_form(jumping_hosts(), "was", "were"));
     }
     if (aligned_hosts() < hosts.size()) {
         text += fmt::format("; those of {} more could not be", hosts.size() - aligned_hosts());

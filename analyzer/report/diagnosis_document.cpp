@@ -115,7 +115,7 @@ std::vector<Section> stacks(const Finding& finding) {
     for (auto& [ranks, lines] : places) {
         sections.push_back({.id = "stack",
                             .title = fmt::format("Where {} {}, innermost first (titan-analyze stacks shows all)",
-                                                 ranks_text(ranks), ranks.size() == 1 ? "is" : "are"),
+                                                 ranks_text(ranks), verb_form(ranks.size(), "is", "are")),
                             .blocks = {Frames{std::move(lines)}},
                             .folded_as = sections.size() < kShownStacks ? "" : "place"});
     }

@@ -91,8 +91,8 @@ class TextWriter {
         if (folded != 0) {
             const auto one =
                 std::find_if(all.begin(), all.end(), [](const Section& s) { return !s.folded_as.empty(); });
-            out_ += fmt::format("\n{:{}}and {} more {}{} (--json)\n", "", 2 * depth, folded, one->folded_as,
-                                folded == 1 ? "" : "s");
+            out_ +=
+                fmt::format("\n{:{}}and {} more {} (--json)\n", "", 2 * depth, folded, plural(folded, one->folded_as));
         }
     }
 

@@ -70,8 +70,7 @@ std::string names_text(const Run& run, const std::vector<uint32_t>& communicator
 }
 
 std::string count_text(const Run& run, const std::vector<uint32_t>& communicators) {
-    return fmt::format("{} communicator{}: {}", communicators.size(), communicators.size() == 1 ? "" : "s",
-                       names_text(run, communicators));
+    return fmt::format("{}: {}", counted(communicators.size(), "communicator"), names_text(run, communicators));
 }
 
 Section axes(const Run& run) {
@@ -167,8 +166,7 @@ Json layout_json(const Run& run, const std::set<int>* named) {
 }
 
 std::string layout_report(const Run& run, const TextStyle& style) {
-    Document document{.about = fmt::format("{} ranks on {} host{}", run.world_size, run.hosts.size(),
-                                           run.hosts.size() == 1 ? "" : "s")};
+    Document document{.about = fmt::format("{} ranks on {}", run.world_size, counted(run.hosts.size(), "host"))};
     document.sections.push_back(axes(run));
     if (any_without_place(run)) {
         document.sections.push_back(other_communicators(run));

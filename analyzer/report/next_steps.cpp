@@ -57,7 +57,7 @@ class Advice {
         const std::string whom = ranks_text(ranks);
         if (head_.kind == FindingKind::kRankDead) {
             return fmt::format("read what {} wrote to stderr: {} exited with an error, an exception most likely", whom,
-                               ranks.size() == 1 ? "it" : "they");
+                               verb_form(ranks.size(), "it", "they"));
         }
         return head_.kind == FindingKind::kRankNotArrived
                    ? fmt::format("find out why {} left before the others: fewer batches, a break, a call of exit", whom)

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/words.h"
 #include "report_parts.h"
 
 namespace titan::analyzer {
@@ -56,8 +57,8 @@ std::string hosts_text(const Run& run) {
 
 std::string outline_text(const Run& run) {
     if (run.processes.empty()) {
-        return fmt::format("no dump and no ring, only {} statement{} of launchers, schedulers or NCCL",
-                           run.testimony.size(), run.testimony.size() == 1 ? "" : "s");
+        return fmt::format("no dump and no ring, only {} of launchers, schedulers or NCCL",
+                           counted(run.testimony.size(), "statement"));
     }
     std::vector<std::pair<std::string_view, size_t>> counts;
     for (const Process& process : run.processes) {

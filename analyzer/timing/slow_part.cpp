@@ -91,9 +91,9 @@ class SlowPart {
         if (worst != nullptr) {
             rank_.slow_part = worst->name;
             rank_.why.push_back(
-                fmt::format("{} take{} {} in the steps in which it is late, {} with its {} peer{} (medians)",
-                            worst->name, is_program_code(worst->name) || worst->name.starts_with("sync") ? "s" : "",
-                            time(worst->ns.own), time(worst->ns.peers), peers_.size(), peers_.size() == 1 ? "" : "s"));
+                fmt::format("{} {} {} in the steps in which it is late, {} with its {} (medians)", worst->name,
+                            is_program_code(worst->name) || worst->name.starts_with("sync") ? "takes" : "take",
+                            time(worst->ns.own), time(worst->ns.peers), counted(peers_.size(), "peer")));
             if (is_program_code(worst->name)) {
                 explain_host();
             }

@@ -206,7 +206,7 @@ std::string work_details(const Process& process, const StreamWork& work) {
         text = printable(text.substr(0, kLongestName)) + "...";
     }
     if (work.kind == WorkKind::kKernel && work.amount != 0) {
-        text += fmt::format(" of {} thread block{}", grouped_digits(work.amount), work.amount == 1 ? "" : "s");
+        text += fmt::format(" of {}", many_counted(work.amount, "thread block"));
     }
     text += is_legacy_stream(work.stream) ? std::string(" on the legacy default stream")
                                           : fmt::format(" on stream {:#x}", work.stream);

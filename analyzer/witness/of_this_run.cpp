@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "host/words.h"
 #include "nccl_ranks.h"
 
 namespace titan::analyzer {
@@ -132,7 +133,7 @@ void keep_of_this_run(Run& run) {
              {},
              fmt::format("{}{} not used: {} of another job or attempt", others.begin()->first,
                          others.size() == 1 ? " is" : fmt::format(" and {} more are", others.size() - 1),
-                         others.size() == 1 ? "it is" : "they are")});
+                         verb_form(others.size(), "it is", "they are"))});
     }
 }
 

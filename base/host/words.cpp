@@ -32,13 +32,22 @@ std::string rank_ranges(std::vector<int> ranks) {
     return text;
 }
 
-bool is_plural(const std::vector<int>& ranks) { return ranks.size() != 1; }
+std::string plural(uint64_t count, std::string_view noun) {
+    const char* const ending = count == 1 ? "" : noun.ends_with("s") ? "es" : "s";
+    return std::string(noun) + ending;
+}
+
+std::string counted(uint64_t count, std::string_view noun) { return fmt::format("{} {}", count, plural(count, noun)); }
+
+std::string many_counted(uint64_t count, std::string_view noun) {
+    return grouped_digits(count) + " " + plural(count, noun);
+}
 
 std::string ranks_text(const std::vector<int>& ranks) {
     if (ranks.empty()) {
         return "no rank";
     }
-    return (is_plural(ranks) ? "ranks " : "rank ") + rank_ranges(ranks);
+    return plural(ranks.size(), "rank") + " " + rank_ranges(ranks);
 }
 
 std::string duration_text(int64_t nanoseconds) {

@@ -103,7 +103,7 @@ std::string waiting_text(const std::vector<Target>& targets, const OtherNodes* o
         names += fmt::format("{}{} of other nodes", names.empty() ? "" : ", ", ranks_text(others->missing()));
     }
     return fmt::format("{} of {} {} dumped, waiting{} for {}", asked - open - elsewhere, asked,
-                       asked == 1 ? "process has" : "ranks have", seconds_since(began), names);
+                       verb_form(asked, "process has", "ranks have"), seconds_since(began), names);
 }
 
 bool any_open(const std::vector<Target>& targets) {
@@ -197,7 +197,7 @@ std::string unanswered_text(const OtherNodes& others, bool asked, const DumpOpti
     if (!asked) {
         return fmt::format(
             "no rank of this node answered, so {} of the job's other nodes {} not asked: run titan-dump there",
-            ranks_text(others.missing()), others.missing().size() == 1 ? "was" : "were");
+            ranks_text(others.missing()), verb_form(others.missing().size(), "was", "were"));
     }
     const bool known = !others.directory().empty();
     return fmt::format(
@@ -205,7 +205,7 @@ std::string unanswered_text(const OtherNodes& others, bool asked, const DumpOpti
         "those nodes shows which",
         ranks_text(others.missing()),
         known ? "to " + printable(others.directory().string()) : "a dump that is visible here", options.nodes_timeout_s,
-        others.missing().size() == 1 ? "it is dead or stopped" : "they are dead or stopped");
+        verb_form(others.missing().size(), "it is dead or stopped", "they are dead or stopped"));
 }
 
 }  // namespace

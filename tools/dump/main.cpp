@@ -66,8 +66,8 @@ int list(const DumpOptions& options) {
     say_all(found.problems);
     if (const auto left_out = found.processes.end() - dead; left_out != 0 && !options.all) {
         found.processes.erase(dead, found.processes.end());
-        say("titan-dump: {} process{} that ended {} not shown (--all)\n", left_out, left_out == 1 ? "" : "es",
-            left_out == 1 ? "is" : "are");
+        say("titan-dump: {} that ended {} not shown (--all)\n", counted(static_cast<uint64_t>(left_out), "process"),
+            verb_form(static_cast<uint64_t>(left_out), "is", "are"));
     }
     if (found.processes.empty()) {
         say("titan-dump: no{} traced process{} on this node\n", options.all ? "" : " living",

@@ -142,7 +142,7 @@ Row driver_row() {
                 "run --check on a GPU node, in the container of the job"};
     }
     return {"NVIDIA driver", count > 0 ? Answer::kYes : Answer::kNo,
-            fmt::format("{}; {} GPU{}", printable(version), count, count == 1 ? "" : "s"),
+            fmt::format("{}; {}", printable(version), counted(count, "GPU")),
             count > 0 ? "" : "give the container its GPUs"};
 }
 

@@ -140,11 +140,10 @@ void add_rows(Lines& lines, const std::vector<Row>& rows, size_t most, Write&& w
 
 void add_job(Lines& lines, const JobView& job) {
     const std::vector<FoldedRow> rows = folded(job.ranks);
-    lines.add(fmt::format("run {} attempt {}: {} process{} here{}", job.run, job.attempt, job.ranks.size(),
-                          job.ranks.size() == 1 ? "" : "es",
+    lines.add(fmt::format("run {} attempt {}: {} here{}", job.run, job.attempt, counted(job.ranks.size(), "process"),
                           job.world_size > 0
-                              ? fmt::format(", {} rank{} in all", job.world_size, job.world_size == 1 ? "" : "s")
-                              : ""),
+                              ? fmt::format(", {} in all", counted(static_cast<uint64_t>(job.world_size), "rank"))
+                              : std::string()),
               true);
     lines.add(fmt::format("{:>10} {:>8}  {:<8} {:>7} {:>7}  {:<12}  {}", "rank", "pid", "process", "step", "steps/s",
                           "waits for", "doing"));

@@ -13,6 +13,11 @@ TEST_CASE("ranks, durations, names") {
     CHECK(duration_text(350'000'000) == "350 ms");
     CHECK(duration_text(125'000'000'000) == "2 min 05 s");
     CHECK(grouped_digits(1234567) == "1,234,567");
+    CHECK(counted(1, "rank") == "1 rank");
+    CHECK(counted(0, "process") == "0 processes");
+    CHECK(many_counted(1234, "element") == "1,234 elements");
+    CHECK(std::string_view(verb_form(1, "is", "are")) == "is");
+    CHECK(std::string_view(verb_form(2, "is", "are")) == "are");
     CHECK(printable("a\033[31mb\xff") == "a?[31mb?");
     CHECK(printable("sch\xc3\xb6n") == "sch\xc3\xb6n");
 }

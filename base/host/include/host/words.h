@@ -13,8 +13,6 @@ void sort_unique(std::vector<int>& ranks);
 std::string rank_ranges(std::vector<int> ranks);
 // "rank 3", "ranks 0-2,5", "no rank".
 std::string ranks_text(const std::vector<int>& ranks);
-// A subject for a verb, "rank 3" or "8 ranks"; `true` when the verb must be plural.
-bool is_plural(const std::vector<int>& ranks);
 // "350 ms", "4.1 s", "2 min 05 s", "3 h 10 min".
 std::string duration_text(int64_t nanoseconds);
 // As duration_text, but also exact below 10 ms: "3.2 ms", "40 us".
@@ -23,6 +21,13 @@ std::string fine_duration_text(double nanoseconds);
 std::string clock_text(int64_t realtime_ns);
 // 1234567 -> "1,234,567".
 std::string grouped_digits(uint64_t number);
+// 1 -> "rank", 2 -> "ranks"; "process" -> "processes".
+std::string plural(uint64_t count, std::string_view noun);
+// "1 rank", "3 ranks", "1234 ranks"; many_counted: "1,234 ranks".
+std::string counted(uint64_t count, std::string_view noun);
+std::string many_counted(uint64_t count, std::string_view noun);
+// The form of a verb or pronoun that goes with so many: verb_form(2, "is", "are") -> "are".
+constexpr const char* verb_form(uint64_t count, const char* one, const char* many) { return count == 1 ? one : many; }
 // Replaces control characters and bytes that are not UTF-8: names come from strangers' processes.
 std::string printable(std::string_view text);
 // Orders "node-2" before "node-10".
