@@ -94,7 +94,7 @@ bool is_in_front_of_libc() {
     return false;
 }
 
-// The loader's list is read without its lock: what is looked for stands in front of everything that could be closed
+// Reads the loader's list without its lock: the objects that we look for come before any that could be closed
 // meanwhile.
 void* function_behind_us(const char* name) {
     bool passed = false;

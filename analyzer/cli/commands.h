@@ -59,7 +59,7 @@ std::string what_was_meant(const CommandLine& app, const std::vector<std::string
 // One line that is drawn over, and only when somebody has been kept waiting. Empty where standard error is no terminal.
 std::function<void(size_t done, size_t total)> progress_bar(std::string what);
 
-// Says what is wrong, for everybody who prints errors.
+// Reports an error in the form that the user asked for.
 int fail(const std::string& what);
 // With JSON, errors also go to standard output, as an object.
 void report_errors_as_json(bool wanted);

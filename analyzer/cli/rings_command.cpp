@@ -1,4 +1,4 @@
-// titan-analyze rings, titan-analyze collect: what lies on this node.
+// titan-analyze rings, titan-analyze collect: the rings on this node.
 #include "rings.h"
 
 #include <fmt/format.h>

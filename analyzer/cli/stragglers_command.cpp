@@ -1,4 +1,4 @@
-// titan-analyze stragglers: who is late, and what it costs.
+// titan-analyze stragglers: late ranks, and what they cost.
 #include "analyze_timing.h"
 #include "timing.h"
 

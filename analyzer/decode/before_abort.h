@@ -19,8 +19,8 @@ bool is_before_abort(const Process& dumped, const Process& later);
 // Possibly later, never earlier, when the ring has lost entries.
 int64_t still_since_ns(const OpenedSource& opened, int64_t until_ns);
 
-// Turns `dumped`, whose process did nothing more before its abort, into the process at the moment of the abort. How it
-// ended is taken from `later`.
+// Turns `dumped`, whose process did nothing more before its abort, into the process at the moment of the abort. Its end
+// is taken from `later`.
 void hold_until_abort(Process& dumped, const Process& later, int64_t abort_ns);
 
 }  // namespace titan::analyzer

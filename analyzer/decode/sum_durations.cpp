@@ -11,7 +11,7 @@ bool timed(const Entry& entry) { return entry.started_ns != 0 && entry.finished_
 struct RowSums {
     int64_t held_ns = 0;
     uint32_t group = 0;      // group of the newest call
-    bool any_timed = false;  // Gloo times nothing: what is not there cannot be lacking
+    bool any_timed = false;  // Gloo records no durations: none can be missing
 };
 
 }  // namespace

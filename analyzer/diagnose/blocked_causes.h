@@ -1,4 +1,4 @@
-// Members whose stream never came to their call, grouped by what blocks it.
+// Members whose stream never came to their call, grouped by the work that blocks it.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ std::vector<StackFrame> frames_of(const Process& process, const ThreadPosition& 
     return frames;
 }
 
-// Main threads of a run as one tree. A frame is only told apart by its text, so members that stand in one line are one
+// The main threads of a run as one tree. Frames are told apart only by their text, so members in the same line share a
 // branch.
 StackNode tree_of_main_threads(const Run& run) {
     StackNode root;
@@ -74,7 +74,7 @@ std::optional<Parting> find_parting(const StackNode& root, const std::vector<int
     for (;;) {
         const auto next = std::find_if(node->children.begin(), node->children.end(), holds_all);
         if (next == node->children.end()) {
-            return std::nullopt;  // the culprits themselves stand in different places
+            return std::nullopt;  // the culprits are in different places
         }
         if (next->ranks.size() > culprits.size()) {
             node = &*next;

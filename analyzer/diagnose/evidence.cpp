@@ -10,7 +10,7 @@
 
 namespace titan::analyzer {
 
-// Nothing that is seen keeps it from coming.
+// Nothing visible keeps the member from coming.
 bool Evidence::is_free(uint32_t node, const Absence& absence) const {
     if (absence.reason == AbsenceReason::kUnknown) {
         return false;

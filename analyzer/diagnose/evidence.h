@@ -55,7 +55,7 @@ struct Evidence {
     bool hangs(uint32_t node) const { return hang_of[node] != Hang::kNone; }
     // When the first of its waiters came.
     int64_t since(uint32_t node) const;
-    // Nothing that is seen keeps the absent member from coming.
+    // Nothing visible keeps the absent member from coming.
     bool is_free(uint32_t node, const Absence& absence) const;
     Finding finding_at(FindingKind kind, uint32_t node) const;
     // All who wait in these nodes or behind them, but for the culprits.

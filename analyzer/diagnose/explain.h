@@ -30,7 +30,7 @@ struct BlockedBy {
     bool by_comparison = false;
 };
 BlockedBy find_blocker(const Run& run, const WaitNode& node, const Blocked& blocked);
-// The words for it; members with equal ones are told together.
+// The words for it; members with the same words are named together.
 std::string blocker_text(const Run& run, const Blocked& blocked, const BlockedBy& by);
 void explain_blocked(const Run& run, const WaitNode& node, const std::vector<const Blocked*>& blocked,
                      Finding& finding);

@@ -10,7 +10,7 @@ int rank_of(const Run& run, const Edge& edge) {
     return edge.via.row == kNoIndex ? run.processes[edge.via.process].rank : run.member(edge.via).global_rank;
 }
 
-// "rank 0 waits in tp:0 #5 for rank 1, which waits in dp:0 #7 for rank 0"; long ones are told by their beginning.
+// "rank 0 waits in tp:0 #5 for rank 1, which waits in dp:0 #7 for rank 0"; a long cycle shows only its beginning.
 Sentence sentence(const std::vector<CycleStep>& cycle) {
     constexpr size_t kShownInFull = 4;
     constexpr size_t kShownOfLong = 2;

@@ -1,4 +1,5 @@
-// Words for what happens on the GPU: what blocks a stream, who has started, what NCCL's channels wait for.
+// Words for the state of the GPU: the work that blocks a stream, the members that have started, the channels of NCCL
+// that wait.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -192,7 +193,7 @@ BlockedBy find_blocker(const Run& run, const WaitNode& node, const Blocked& bloc
     if (ahead.size() == 1) {
         return {&process.work[ahead.work.front()], false};
     }
-    // Everybody runs the same program: what has ended before, here or there, is hardly what hangs.
+    // All ranks run the same program: work of a kind that has ended before, here or there, hardly hangs.
     std::vector<const Process*> others;
     for (const Waiter& waiter : node.waiting) {
         if (waiter.member.process != blocked.member.process && others.size() < kComparedRanks && has_started(waiter)) {

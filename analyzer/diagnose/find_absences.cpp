@@ -1,4 +1,4 @@
-// Members that never came: who holds up a wait without being held up by anything.
+// Finds members that never came: ranks that hold up a wait without being held up by anything.
 #include "finders.h"
 
 #include <algorithm>

@@ -67,8 +67,8 @@ void report_alone_in_creation(const Evidence& evidence, Explained& explained, st
 
 }  // namespace
 
-// A rank is alone in the creation of a communicator, all others are held in calls, and some of them wait for it: the
-// call that the communicator is made for is the odd one, whoever it is meant for.
+// If a rank is alone in the creation of a communicator, all others are held in calls, and some of them wait for it,
+// then the creation is the odd call, whoever else was to take part in it.
 void find_alone_in_creation(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         const WaitNode& node = evidence.graph.nodes[index];

@@ -1,4 +1,4 @@
-// Calls that were issued and that the GPU never came to: what is ahead of them on their stream is the cause.
+// Finds calls that were issued but that the GPU never reached: the work ahead of them on their stream is the cause.
 #include "finders.h"
 
 #include <algorithm>

@@ -14,8 +14,7 @@ namespace {
 
 constexpr uint64_t kUsualCalls = 3;
 
-// The half that `caller` owes in a pair's node where somebody else waits; nothing where it is not the one that is
-// missing.
+// The half that `caller` owes in a pair's node where another member waits; null if its half is not the missing one.
 const Absence* owed_by(const WaitNode& node, MemberRef caller) {
     const auto owed = std::find_if(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
         return absence.member == caller && absence.reason == AbsenceReason::kNotIssued;

@@ -29,8 +29,8 @@ std::vector<uint32_t> work_ahead(const WaitGraph& graph, const Process& process,
     return queues.ahead_of(static_cast<uint32_t>(waiter.entry - process.entries.data())).work;
 }
 
-// The only waiter that has work ahead of the call the like of which neither it nor any other member is known to have
-// run or has ahead. Null where nobody or more than one has.
+// The only waiter with a kind of work ahead of the call that no member, itself included, is known to have run before
+// and no other has ahead. Null if there is none or more than one.
 const Waiter* only_odd_work(const Evidence& evidence, const WaitNode& node, std::vector<uint32_t>& odd) {
     constexpr size_t kLeastMembers = 3;
     constexpr size_t kMostMembers = 64;

@@ -18,7 +18,7 @@ struct Part {
     bool even() const { return sent == received; }
 };
 
-// Those who differ from a majority that passes one even size; all where there is none.
+// Members that differ from a majority with one even size; all members if there is no such majority.
 std::vector<Part> suspects(const std::vector<Part>& parts) {
     std::map<uint64_t, size_t> votes;
     for (const Part& part : parts) {

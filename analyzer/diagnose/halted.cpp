@@ -1,5 +1,5 @@
-// Processes that live and do not run: stopped, held by a debugger, frozen. What their GPUs and peers show follows from
-// that.
+// Finds processes that live but do not run: stopped, held by a debugger, frozen. The state of their GPUs and peers
+// follows from that.
 #include "halted.h"
 
 #include <algorithm>

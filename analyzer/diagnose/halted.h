@@ -1,4 +1,4 @@
-// Ranks whose processes live and do not run. Their GPUs may go on or stop along: what those show is a consequence.
+// Ranks whose processes live but do not run. Their GPUs may go on or stop: their state is a consequence.
 #pragma once
 
 #include "finding.h"

@@ -1,4 +1,4 @@
-// Waits that are longer than usual and no hangs yet: what a dump that was asked for early shows.
+// Waits that are longer than usual, but no hangs yet, as in a dump that was requested early.
 #include "steps.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 
 namespace titan::analyzer {
 
-// `awaited`: what its telling thread waits for inside a synchronisation, empty where nothing tells.
+// `awaited`: what the thread shown waits for inside a synchronisation, empty if unknown.
 std::string rank_state(const Run& run, const Process& process, const std::string& awaited = {});
 // The same with the times left out: ranks with equal text are folded.
 std::string rank_state_without_times(const Run& run, const Process& process, const std::string& awaited = {});

@@ -28,7 +28,7 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding);
 void doubt_guesses(const Run& run, const WaitNode& node, Finding& finding);
 // It is a guess that this process ended before the others.
 void doubt_end(const Process& process, Finding& finding);
-// Nothing tells which of the ranks in the cycle has the wrong order, or only its own past does.
+// It is unknown which of the ranks in the cycle has the wrong order, or only a rank's own past tells.
 void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_prediction, Finding& finding);
 
 }  // namespace titan::analyzer

@@ -155,7 +155,7 @@ void head(A& a, Process& p) {
     }
 }
 
-// Those that came after this program are left out.
+// Losses that this program does not know yet are left out.
 template <typename A>
 void losses(A& a, Process& p) {
     const size_t count = a.count(format::kLossCount, 1);

@@ -1,4 +1,4 @@
-// Files of PyTorch's Flight Recorder: whose they are, what they say.
+// Files of PyTorch's Flight Recorder: their rank and their content.
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,7 @@
 namespace titan::analyzer {
 namespace {
 
-// Members of one process group, of which no file tells the ranks: those who used it, and all where it is the default
-// one.
+// Members of a process group whose ranks no file names: the ranks that used it, and all ranks for the default group.
 void settle_unknown_groups(Run& run, std::unordered_map<uint64_t, std::vector<int32_t>>& ranks) {
     struct Group {
         std::set<int32_t> ranks;

@@ -21,8 +21,8 @@ constexpr int64_t kCopiedNs = 2 * 60'000'000'000LL;
 // Clocks of hosts differ.
 constexpr int64_t kApartNs = 60'000'000'000;
 
-// A dump updates the states of its copy of the entries: what the watchdog has not let go of was found at that very
-// moment. 0: no such entry, or times that contradict each other, as another program writes them.
+// A dump updates the states in its copy of the entries: the state of calls that the watchdog still watches was looked
+// up at that very moment. 0: no such entry, or times that contradict each other, as another program writes them.
 int64_t moment_in_entries(const fr::Dump& dump) {
     int64_t earliest = INT64_MAX;
     int64_t latest = 0;

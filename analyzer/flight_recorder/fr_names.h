@@ -9,7 +9,7 @@
 
 namespace titan::analyzer {
 
-// "nccl:send 1->2": who, what, and of what kind it is.
+// "nccl:send 1->2": the backend, the operation and its kind.
 struct CallName {
     std::string_view backend;
     std::string_view op;

@@ -163,7 +163,7 @@ class ProcessMaker {
         const bool p2p = name.kind == OpKind::kSend || name.kind == OpKind::kRecv;
         note_batches(raw, row, p2p);
         if (name.closes_group && raw.is_p2p) {
-            return;  // its calls are lost: nothing to say who sends what to whom
+            return;  // its calls are lost: senders and receivers are unknown
         }
         if (open.calls.empty() || open.is_p2p != p2p || !same_numbers(open, raw)) {
             close_group(row, nullptr);

@@ -1,7 +1,6 @@
-// PyTorch's Flight Recorder dumps as processes of a run. What they say is kept in their own numbers: a sequence number
-// is PyTorch's collective_seq_id (from 1), a communicator is a process group, a rank of it the rank in the group. Of
-// point-to-point calls the n-th between two ranks is counted here (from 0), because p2p_seq_id counts each rank's own
-// calls.
+// PyTorch's Flight Recorder dumps as processes of a run. Their own numbers are kept: a sequence number is PyTorch's
+// collective_seq_id (from 1), a communicator is a process group, and its ranks are ranks in the group. Point-to-point
+// calls between two ranks are counted here (from 0), because p2p_seq_id counts each rank's own calls.
 //
 // These dumps do not show the host's activity, streams, reductions, roots, calls inside CUDA graphs, or when the file
 // was written (its modification time stands in). So a rank with an unfinished call is taken to be held in it, and

@@ -126,8 +126,8 @@ std::string ranks_text(const Run& run, const std::vector<int>& ranks);
 Sentence ranks_fact(const Run& run, const std::vector<int>& ranks);
 // "tp (ranks 4-5)" where several communicators are called tp, or where it has no name.
 std::string distinct_text(const Run& run, uint32_t communicator);
-// Says where the ranks are in the job's grid, where a sentence first names them, and who is in the communicator, where
-// its name does not tell.
+// add_places adds the ranks' places in the job's grid where the sentence first names them; add_members adds the members
+// of the communicator if its name does not tell.
 void add_places(const Run& run, const std::vector<int>& ranks, Sentence& sentence);
 void add_members(const Run& run, uint32_t communicator, Sentence& sentence);
 

@@ -1,5 +1,5 @@
-// Roles of communicators: by name, by having the ranks of a named one, else by how they divide the world and what runs
-// on them. What could be two things is called neither.
+// Roles of communicators: by name, by having the ranks of a named one, else by how they divide the world and which
+// calls run on them. A communicator that fits two roles gets neither.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -96,7 +96,7 @@ std::set<uint64_t> reduced_counts(const Family& family, OpKind kind) {
                : std::set<uint64_t>(counts->second.upper_bound(kFewElements), counts->second.end());
 }
 
-// Hybrid sharding: what one family reduces and scatters the other adds up as it is, and nothing else.
+// Hybrid sharding: one family adds up exactly the counts that the other reduces and scatters, and nothing else.
 bool sums_the_shards_of(const Family& outer, const Family& inner) {
     const std::set<uint64_t> scattered = reduced_counts(inner, OpKind::kReduceScatter);
     const std::set<uint64_t> summed = reduced_counts(outer, OpKind::kAllReduce);

@@ -17,7 +17,8 @@
 namespace titan::analyzer {
 namespace {
 
-// A heartbeat comes each second: whoever shows life this much later than another was alive when that one was not.
+// A heartbeat comes each second: a process that shows life this much later than another was alive when that one was
+// not.
 constexpr int64_t kHeartbeatNs = 1'500'000'000;
 // Machines do not fall silent together as their processes do, and their clocks differ.
 constexpr int64_t kOtherHostNs = 3'000'000'000;
@@ -117,7 +118,8 @@ class EndJudge {
         return others > groups.at(key).size() && latest < earliest_other;
     }
 
-    // Those that ended without being told to. One whose fate nobody could look up counts where others were told to end.
+    // Finds processes that ended without being told to. One whose fate nobody could look up counts if others were told
+    // to end.
     void find_own() {
         for (uint32_t i = 0; i < run_.processes.size(); ++i) {
             Process& one = process(i);
@@ -146,7 +148,7 @@ class EndJudge {
         }
     }
 
-    // Those that are missing, and not because they wait for others.
+    // Members that are missing for other reasons than a wait for others.
     static std::vector<uint32_t> awaited_in(const WaitNode& node) {
         std::vector<uint32_t> awaited;
         for (const Absence& absence : node.absent) {
@@ -193,9 +195,9 @@ class EndJudge {
                static_cast<int32_t>(one.fatal_thread) != working_thread(one);
     }
 
-    // A watchdog that aborts a waiting rank is no cause of what it waits for. One that is killed alone may be: the
-    // others wait for it as soon as what was late has come. Only a wait that a watchdog has called a hang was one
-    // before. Whoever aborted its communicator first had given up a wait, whatever for.
+    // A watchdog that aborts a waiting rank is not the cause of the wait. A rank that is killed alone may be: the
+    // others wait for it once the late member has come. Only a wait that a watchdog has called a hang was one before. A
+    // rank that aborted its communicator first had given up a wait, for whatever reason.
     void add_hung(const WaitNode& node, std::set<uint32_t>& hung) {
         // One that ended soon after it had come was not ended because of the wait.
         const int64_t longest_ns = longest_wait_ns(node);

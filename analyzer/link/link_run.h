@@ -5,7 +5,7 @@
 
 namespace titan::analyzer {
 
-// Joins the processes: communicators, their members, global ranks, what is missing, the layout. Pure.
+// Joins the processes: communicators, their members, global ranks, missing ranks, the layout. Pure.
 void link(Run& run);
 
 }  // namespace titan::analyzer

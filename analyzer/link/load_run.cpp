@@ -1,4 +1,4 @@
-// Puts a Run together: which of several jobs that share a directory, who belongs to whom, what could not be seen.
+// Puts a Run together: chooses among jobs that share a directory, joins their processes, warns about gaps.
 #include "load_run.h"
 
 #include <fmt/format.h>

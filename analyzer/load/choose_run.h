@@ -22,7 +22,7 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
 // attempts. Those in which something was written since the first of `processes`, which are of `chosen`, started.
 std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const CandidateGroup& chosen,
                                             const std::vector<Process>& processes, const LoadOptions& options);
-// One start of one run, by what the records themselves say.
+// One start of one run, as the records themselves name it.
 std::vector<Process> choose_run(std::vector<Process> processes, const LoadOptions& options,
                                 std::vector<Warning>& warnings);
 // Judges by the records; by the directories if no record is of this host.

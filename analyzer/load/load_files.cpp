@@ -69,7 +69,7 @@ std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions&
 
 std::string ask_for_dumps(const RingRun& run) { return fmt::format("titan-dump --job {} asks for dumps", run.run); }
 
-// Nothing of it was dumped: its rings are read, as they lie on this node.
+// The run was not dumped: its rings are read as they lie on this node.
 LoadedRun only_rings(const RingRun& run) {
     LoadedRun loaded;
     loaded.key = RunKey(run.run, run.attempt);

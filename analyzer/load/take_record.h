@@ -31,7 +31,7 @@ struct Loader {
 // Condensed at once: only one process per worker is ever there in full.
 void take_opened(const OpenedSource& opened, Loader& with, LoadOutcome& outcome);
 void take_digest(Digest digest, Loader& with, LoadOutcome& outcome);
-// All records in an archive, ours and PyTorch's; what cannot be read is told in the outcome's problems.
+// All records in an archive, ours and PyTorch's; unreadable ones become problems of the outcome.
 void load_archive(const std::string& path, Archive& archive, Loader& with, LoadOutcome& outcome);
 
 }  // namespace titan::analyzer

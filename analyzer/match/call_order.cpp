@@ -140,7 +140,7 @@ bool keeps_no_order(const Process& a, const Process& b, uint32_t first, uint32_t
         });
         return member == process.members.end() ? nullptr : &member->call_log;
     };
-    // The newest call of the other communicator before that place; none where it is not on record.
+    // The newest call of the other communicator before that place; none if it is not recorded.
     const auto newest_before = [](const CallLog& log, uint32_t place) -> std::optional<uint64_t> {
         size_t low = 0;
         size_t high = log.size();

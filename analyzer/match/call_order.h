@@ -30,7 +30,7 @@ OrderVote vote_on_order(const Run& run, CallPlace a, CallPlace b);
 // "ranks 2-3 have the order of the few: 2 of 16 ranks that make such calls".
 std::string order_of_few_text(const std::vector<int>& ranks, const OrderVote& vote);
 
-// Did the process make that call, or the like of it on a sibling, behind that place in its history?
+// Did the process make that call, or one like it on a sibling, after that place in its history?
 bool made_after(const Run& run, uint32_t process, CallPlace later, uint32_t place);
 
 // Did the two processes interleave their calls on two communicators now in one way, now in another? Then threads of

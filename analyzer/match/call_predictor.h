@@ -51,8 +51,8 @@ std::optional<size_t> predict(size_t position, Same&& same) {
     return unanimous && seen >= kShortSeen ? always : std::nullopt;
 }
 
-// Did the element at `position` ever follow what is before it? As much of that is looked at as stood there several
-// times: what alternates is no deviation, whichever was expected.
+// Did the element at `position` ever follow the elements before it? Looks back as far as that context occurred several
+// times: two calls that alternate are no deviation, whichever was expected.
 template <typename Same>
 bool has_followed_before(size_t position, Same&& same) {
     const size_t oldest = position > kMaxHistory ? position - kMaxHistory : 0;

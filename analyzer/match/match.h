@@ -36,7 +36,7 @@ int32_t step_at(const Process& process, const Member& member, uint64_t sequence)
 // steps. Looks at communicator and operation only.
 enum class Precedent : uint8_t { kUnknown, kAsBefore, kDeviates };
 Precedent precedent_of(const Process& process, const Entry& entry);
-// The earlier call that stands where the process' next one will, by its own history. Null where that tells nothing.
+// The earlier call in the place of the process's next one, judged by its own history. Null if that tells nothing.
 const CallSignature* expected_next(const Process& process);
 
 }  // namespace titan::analyzer

@@ -92,7 +92,7 @@ struct Finding {
     int64_t since_ns = 0;      // when the first of the victims began to wait
     int64_t waited_ns = 0;     // longest wait there, by the waiter's own clock, 0 unknown
 
-    // A reason for doubt, told by what would settle it. Without one the finding is as sure as before.
+    // Adds a reason for doubt, put as what would settle it. Without one the finding is as sure as before.
     void doubt(bool doubtful, const Sentence& what_would_settle_it) {
         if (doubtful) {
             confidence = lower(confidence);

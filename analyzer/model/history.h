@@ -1,6 +1,6 @@
-// All calls of a process that its ring still holds, in a few bytes each: what was called, in which order, in which
-// step. Matching and predictions read this; full entries are kept for the newest calls and the unfinished ones only
-// (condense.h). Plain values, no thread-safety of their own.
+// All calls of a process that its ring still holds, in a few bytes each: operation, order, step. Matching and
+// predictions read this; full entries are kept for the newest calls and the unfinished ones only (condense.h). Plain
+// values, no thread-safety of their own.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@ namespace titan::analyzer {
 std::vector<const ThreadState*> issuing_threads(const Process& process);
 // Is one of those inside a call? Of a process that ended, that is where it ended.
 bool is_inside_a_call(const Process& process);
-// Nothing tells what its host does: a Flight Recorder file, or no CUDA call was seen at all (TITANTRACE_CUDA=off, a
+// The host's activity is unknown: a Flight Recorder file, or no CUDA call was seen at all (TITANTRACE_CUDA=off, a
 // static runtime).
 bool is_host_unseen(const Process& process);
 

@@ -125,7 +125,7 @@ struct ChannelCounts {
     uint16_t finished = 0;
 };
 
-// When a process came to one call of a communicator, and when it left: what timing is made of. A bounded sample that
+// The times when a process came to one call of a communicator and left it: the basis of timing. A bounded sample that
 // all members choose alike (decode_timing.cpp). Times are CLOCK_REALTIME of the host, 0 unknown.
 struct Arrival {
     uint64_t sequence = 0;
@@ -237,7 +237,7 @@ struct ThreadPosition {
     uint32_t name = 0;                     // texts
     uint32_t why_none = 0;                 // texts: where there are no frames
     std::vector<uint32_t> frames;          // texts, innermost first
-    std::vector<uint32_t> libraries = {};  // texts: what each frame came with, 0 the program; may be shorter
+    std::vector<uint32_t> libraries = {};  // texts: origin of each frame, 0 the program; may be shorter
     // Indexes of frames, kNoIndex none: the innermost Python frame; its caller in the program itself, if that frame is
     // not; the innermost native frame that is neither the C library's nor the interpreter's nor ours, inside the Python
     // frame if there is one.
@@ -246,7 +246,7 @@ struct ThreadPosition {
     uint32_t native = kNoIndex;
 };
 
-// kEnded: gone or about to go, but only because something else had ended or hung before: what it did last is analyzed.
+// kEnded: gone or about to go, but only because something else had ended or hung before: its last activity is analyzed.
 enum class Liveness { kUnknown, kAlive, kExited, kCrashed, kKilled, kEnded };
 
 // The end of a process. Times are CLOCK_REALTIME of its host, 0 unknown or not yet.
@@ -280,7 +280,7 @@ struct Processors {
 
 // Source of the time of a dump, Process::now_ns.
 enum class Moment : uint8_t {
-    kRecorded,  // the dump says so, in so many words or by what it found only then
+    kRecorded,  // the dump says so, explicitly or by what it found only then
     kFileTime,  // nothing in it does: the file's time, which a copy may have changed
     kGuessed,   // nor does the file's time: no wait is longer than PyTorch's timeout lets it be
 };
@@ -392,7 +392,7 @@ struct Process {
     const std::string& text(uint32_t id) const { return id < texts.size() ? texts[id] : texts.front(); }
     const Entry* entry_of_ticket(uint64_t ticket) const;
     const Entry* call_at(const Member& member, uint64_t sequence) const;
-    // The same where its full entry is gone, too: what the history tells of it, its time to within a few calls.
+    // The same if its full entry is gone, too: what the history tells of it, its time to within a few calls.
     std::optional<Entry> recall(const Member& member, uint64_t sequence) const;
     const CallSignature* signature_at(const Member& member, uint64_t sequence) const;
     bool has_passed_pair(uint32_t row, OpKind kind, int32_t peer, uint64_t sequence) const;

@@ -37,7 +37,7 @@ struct StreamOrder {
 // Index: entry. Judged by this process alone.
 std::vector<Progress> local_progress(const Process& process);
 
-// `progress`: by entry, by what all processes tell (can_end.h).
+// `progress`: index: entry; judged by all processes (can_end.h).
 StreamOrder order_streams(const Process& process, std::vector<Progress> progress);
 
 }  // namespace titan::analyzer

@@ -17,7 +17,7 @@ enum class Claim : uint8_t {
 // The place of its end among those of the others, as far as the witness tells.
 enum class EndOrder : uint8_t { kUnknown, kFirst, kAfterOthers };
 
-// One statement about one process. What is not told is -1, 0 or empty.
+// One statement about one process. Unknown fields are -1, 0 or empty.
 struct Testimony {
     std::string witness;  // "torchrun", "srun"
     std::string file;     // name for messages

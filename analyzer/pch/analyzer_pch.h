@@ -1,4 +1,4 @@
-// Precompiled: what nearly every file of the analyzer includes.
+// Precompiled headers that nearly every file of the analyzer includes.
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -87,7 +87,7 @@ class ProcessRecords {
   public:
     int rank() const { return process_.rank; }
     const Process& process() const { return process_; }  // the run's process: condensed, and linked
-    // Oldest first. kCollective are calls, whoever recorded them; Flight Recorder files have nothing else.
+    // Oldest first. kCollective holds calls of either recorder; Flight Recorder files have nothing else.
     void visit(RecordKind kind, RecordVisitor& visitor) const;
     // Every call decoded, in the order of visit(). Of our records only.
     Process decoded() const;

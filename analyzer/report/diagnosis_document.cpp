@@ -71,7 +71,7 @@ RanksByState by_state(const std::vector<int>& ranks, const std::map<int, std::st
     return groups;
 }
 
-// Many groups that wait for different calls each: what they wait for is left out.
+// If many groups wait for a different call each, these calls are left out.
 RanksByState by_shortest_state(const Run& run, const Finding& finding) {
     RanksByState groups;
     for (const int rank : finding.victims) {

@@ -1,5 +1,5 @@
-// A report as values: its sections and what stands in them, all of it. Who renders it decides how it looks, and how
-// much of it a screen takes.
+// A report as values: its sections and all their content. The renderer decides how it looks, and how much of it a
+// screen takes.
 #pragma once
 
 #include <cstdint>

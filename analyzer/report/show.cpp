@@ -93,7 +93,7 @@ class RecordLister : public RecordVisitor {
                 fmt::format("{}/{}", entry.steps_done, entry.steps)};
     }
 
-    // "replay 12 of graph 2, 3 of 8 channels stopped": what a call has of graphs and channels.
+    // "replay 12 of graph 2, 3 of 8 channels stopped": the graph and the channels of a call.
     static std::string device_details(const CollectiveEntry& entry) {
         std::string text;
         if ((entry.flags & format::kReplayed) != 0) {

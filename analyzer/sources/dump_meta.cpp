@@ -42,7 +42,7 @@ Processors processors_at(const Json& object) {
 }  // namespace
 
 std::optional<DumpMeta> parse_dump_meta(const std::string& text) {
-    // Nothing of it lies deeper than the environment: what a hostile one nests is never kept.
+    // Nothing of it lies deeper than the environment: deeper values of a hostile one are never kept.
     const std::optional<Json> parsed = Json::parse(text, 2);
     if (!parsed || !parsed->is_object()) {
         return std::nullopt;

@@ -1,4 +1,4 @@
-// The meta section of a dump: when and why it was made, and by what process.
+// The meta section of a dump: its time, its reason, and its process.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ class SourceFile {
     std::optional<std::string> host();
     DumpMoment moment();
     Result<OpenedSource> read(ImageBuffer& memory);
-    // Gives the descriptor back; what is asked next opens the file again.
+    // Gives the descriptor back; the next question opens the file again.
     void close() { file_.reset(); }
 
   private:

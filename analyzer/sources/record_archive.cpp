@@ -18,7 +18,7 @@ constexpr size_t kBlockBytes = 64 << 10;
 
 constexpr std::string_view kEndings[] = {".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst", ".zip"};
 
-// Those that are built in: others would start programs.
+// Only built-in formats: others would start programs.
 archive* new_reader() {
     archive* reader = archive_read_new();
     if (reader != nullptr) {

@@ -1,6 +1,6 @@
-// The files in a tar (plain or compressed) or zip archive, one after the other, as a job's dumps come from other
-// machines. Nothing is unpacked to disk, so names in it lead nowhere. What it may unpack to is bounded by its own size:
-// who packs more means harm. Not thread-safe.
+// The files in a tar (plain or compressed) or zip archive, one after the other: a form in which dumps come from other
+// machines. Nothing is unpacked to disk, so names in it lead nowhere. Its own size limits what it may unpack to: an
+// archive that packs more is hostile. Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -43,7 +43,7 @@ class CallSites {
     const std::string& place(uint32_t number);
     // The same with up to two callers in the program: "train.py:9 in call, from train.py:157 in step".
     const std::string& way(uint32_t number);
-    // Both kinds as one, innermost first: the Python frames of one run of the interpreter stand in its place.
+    // Native and Python frames merged, innermost first: the Python frames of one run of the interpreter replace it.
     std::vector<CallFrame> frames(uint32_t number);
 
   private:

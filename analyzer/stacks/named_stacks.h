@@ -42,8 +42,8 @@ struct PythonSite {
     uint32_t native = 0;    // entry frame: the number of that run's frame in `sites` + 1, 0 unknown
 };
 
-// Native and Python frames as one, in words, innermost first; what our handler of a crash adds is left out. Indices are
-// kNoIndex where there is none.
+// Native and Python frames merged, in words, innermost first, without the frames of our crash handler. Indices are
+// kNoIndex if there is none.
 struct MergedStack {
     std::vector<std::string> frames;
     std::vector<std::string> libraries;  // origin of each frame ("libcuda.so.1", "torch"); empty: the program

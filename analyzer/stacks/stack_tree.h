@@ -1,4 +1,4 @@
-// Stacks of many threads merged by what they have in common, outermost frames first.
+// Stacks of many threads, merged by their common frames, outermost first.
 #pragma once
 
 #include <map>
@@ -10,7 +10,8 @@
 
 namespace titan::analyzer {
 
-// A frame, and the ranks whose threads stand in it or below. Threads that gave no stack end in a node that says why.
+// A frame, and the ranks whose threads are in it or in its callees. Threads without a stack end in a node that says
+// why.
 struct StackNode {
     std::string text;
     std::set<int> ranks;

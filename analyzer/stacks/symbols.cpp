@@ -89,7 +89,7 @@ class Symbols::File {
     File(const std::string& path, const format::StackModule& recorded, Search search) {
         dwfl_ = dwfl_begin(search == Search::kNearby ? &kNearby : &kEverywhere);
         std::error_code unseen;
-        // Any path may stand in a dump: what is no file could block for ever.
+        // Any path may be in a dump: one that is no regular file could block for ever.
         if (dwfl_ == nullptr || !std::filesystem::is_regular_file(path, unseen)) {
             problem_ = "not on this machine";
             return;

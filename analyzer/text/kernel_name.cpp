@@ -17,7 +17,7 @@ constexpr int kMaxReferences = 14;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// A <source-name>: decimal length, then that many bytes. Advances `at`; what is cut is returned as far as it goes.
+// A <source-name>: decimal length, then that many bytes. Advances `at`; a cut name is returned as far as it goes.
 std::string read_identifier(const std::string& name, size_t& at) {
     size_t length = 0;
     while (at < name.size() && is_digit(name[at]) && length < 10'000) {
@@ -51,7 +51,8 @@ std::string demangled(const std::string& name) {
     return status == 0 && text != nullptr ? std::string(text.get()) : std::string();
 }
 
-// Template arguments: from I to its E. Nested names, argument packs and literals end in E, too. False where it is cut.
+// Template arguments: from I to its E. Nested names, argument packs and literals end in E, too. False if the name is
+// cut.
 bool skip_template_arguments(const std::string& name, size_t& at) {
     int open = 0;
     while (at < name.size()) {
@@ -66,7 +67,7 @@ bool skip_template_arguments(const std::string& name, size_t& at) {
             read_identifier(name, at);
         } else {
             open += c == 'I' || c == 'N' || c == 'J' || c == 'X' || c == 'F' ? 1 : c == 'E' ? -1 : 0;
-            // "St", "Sa" and the like: the letter after S is no opening.
+            // In "St", "Sa" and similar names the letter after S opens nothing.
             at +=
                 c == 'S' && at + 1 < name.size() && std::islower(static_cast<unsigned char>(name[at + 1])) != 0 ? 2 : 1;
         }

@@ -1,5 +1,5 @@
-// Collectives that are slow themselves, whoever comes late: the time that the last one to come spends in them, by size
-// class, against communicators that look alike and against their own past.
+// Finds collectives that are slow themselves, independent of late ranks: compares the time that the last member to come
+// spends in them, by size class, with similar communicators and with their own past.
 #include "bandwidth.h"
 
 #include <algorithm>

@@ -9,7 +9,7 @@ namespace titan::analyzer {
 
 void find_slow_collectives(const Run& run, Timing& timing);
 
-// Of bytes that cross the bus per byte that nccl-tests count for the operation, and those bytes.
+// Bytes that cross the bus, by the factor that nccl-tests use for the operation.
 double bus_bytes(OpKind kind, uint64_t bytes, int members);
 
 }  // namespace titan::analyzer

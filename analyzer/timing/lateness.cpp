@@ -305,8 +305,8 @@ class Lateness {
         found.by_device &= instance.on_device;
     }
 
-    // Streams that wait at the same time wait longer together than the job does, so that own time is not told apart
-    // from it: who waits for a worse one in one communicator is late in the others because of that one.
+    // Streams that wait at the same time wait longer in sum than the job does, so a rank's own time cannot be told from
+    // that: a rank that waits for a later one in one communicator is late in the others because of it.
     void find_held() {
         std::map<uint32_t, std::pair<double, Actor>> latest;  // key: communicator
         std::map<Actor, double> cost_ns;
@@ -347,7 +347,7 @@ class Lateness {
         const TimeAxis& axis = timing_.axes[rank.axis];
         rank.costs.assign(axis.keys.size(), 0);
         rank.host_costs.assign(axis.keys.size(), 0);
-        // One delay shows in several communicators one after the other: it is counted where it is largest.
+        // One delay shows in several communicators one after the other: it is counted in the one where it is largest.
         for (const OfCommunicator& one : found.in) {
             if (one.axis != rank.axis) {
                 continue;
@@ -370,7 +370,7 @@ class Lateness {
     const std::vector<bool>& excluded_;  // index: process; empty: none
     Timing& timing_;
     std::vector<uint32_t> roles_;
-    std::vector<bool> several_;  // the process is several ranks: its time is nobody's own
+    std::vector<bool> several_;  // the process is several ranks: its time belongs to none of them
     std::map<int64_t, double> step_times_;
     std::map<Actor, Found> found_;
 };

@@ -1,4 +1,4 @@
-// How much later than its peers each rank comes to the collectives that they share.
+// The lateness of each rank against its peers in the collectives that they share.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,4 @@
-// Hosts whose processors do not suffice for what runs on them: their ranks are late, and it is nobody's fault among
-// them.
+// Hosts with fewer processors than their processes need: their ranks are late, and none of them is to blame.
 #pragma once
 
 #include <string>

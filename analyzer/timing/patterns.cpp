@@ -1,4 +1,5 @@
-// Persistent, periodic, irregular or once: what a series of costs looks like, and whether chance could have made it.
+// Tells whether a series of costs is persistent, periodic, irregular or a single event, and whether chance could have
+// made it.
 #include "patterns.h"
 
 #include <algorithm>
@@ -69,7 +70,7 @@ bool persistent(const std::vector<double>& costs, const std::vector<bool>& late,
             best_end = i + 1;
         }
     }
-    // A stretch is not over at one step without it; what is two in a row is chance.
+    // A stretch continues over a single step without lateness; such a gap is chance.
     while (best > 0 && best_begin >= 2 && late[best_begin - 2]) {
         best_begin -= 2;
     }
@@ -222,7 +223,7 @@ const char* name_of(LatePattern pattern) {
 }
 
 LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits) {
-    // A slow step has a tail in the next one: what is small beside the usual is not counted.
+    // A slow step has a tail in the next one: costs far below the usual are not counted.
     std::vector<double> large;
     std::copy_if(costs.begin(), costs.end(), std::back_inserter(large),
                  [&](double cost) { return cost >= limits.least_ns && cost > 0; });

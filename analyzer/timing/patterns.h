@@ -1,4 +1,4 @@
-// What a series of costs looks like: persistent, periodic, irregular, or chance.
+// The shape of a series of costs: persistent, periodic, irregular, or chance.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ const char* name_of(LatePattern pattern);
 
 struct ShapeLimits {
     double least_ns = 0;   // costs below are nothing
-    double length_ns = 0;  // of a key
+    double length_ns = 0;  // length of a key
     double long_ns = 0;    // TimeAxis::long_ns
     double seen_ns = 0;
-    double base_rate = 0.02;  // how often others are late
+    double base_rate = 0.02;  // frequency at which others are late
     double trials = 1;        // series that are looked at: chance has as many chances
 };
 // Costs by key. Pure.

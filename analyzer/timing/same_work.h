@@ -1,4 +1,4 @@
-// Which ranks do the same work.
+// Finds ranks that do the same work.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A straggler is one whichever other rank or host is left out: what hangs on a single file may be chance.
+// A straggler must be one whichever other rank or host is left out: a result that depends on a single file may be
+// chance.
 #include "stability.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Which ranks are late, what that costs, since when and why, as values; and collectives that are slow themselves.
+// Late ranks, what that costs, since when and why, as values; and collectives that are slow themselves.
 // analyze_timing.h fills them.
 #pragma once
 

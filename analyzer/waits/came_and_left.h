@@ -1,4 +1,4 @@
-// Who came to a wait, since when, and whether they are still there.
+// The ranks that came to a wait, since when, and whether they are still there.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ int64_t latest_end_ns(const WaitNode& node);
 bool ends_early(const Process& process, const WaitNode& node);
 // Takes such files out of those who wait.
 void set_early_records_aside(const Run& run, WaitGraph& graph);
-// Nothing tells what the host of a Flight Recorder process does: that it waits in its unfinished call is a guess. Where
-// another member went on from that very call, unfinished, to the one that is missing, it is no reason to be missing.
+// The host's activity in a Flight Recorder process is unknown: it is a guess that it waits in its unfinished call. If
+// another member went on from that very call, unfinished, to the one that is missing, the call is no reason to be
+// missing.
 void let_go_of_those_not_held(const Run& run, WaitGraph& graph);
 // More members went on without the call than wait in it: the few may have made one too many.
 void doubt_the_many(WaitNode& node);

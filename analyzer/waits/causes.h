@@ -1,4 +1,4 @@
-// Reads the wait-for graph: which nodes hang, which cycles there are, what is behind what.
+// Reads the wait-for graph: nodes that hang, cycles, and what lies behind what.
 #pragma once
 
 #include <cstdint>

@@ -171,8 +171,8 @@ size_t equal_before(std::span<const Token> tokens, size_t a, size_t b) {
     return length;
 }
 
-// The newest place where it made another call than it always made after as long a stretch of equal ones. What it did
-// again since, after such a stretch, has become usual.
+// The newest place where it made another call than it always made after an equally long stretch of equal calls. A
+// deviation that it has repeated since, after such a stretch, has become usual.
 std::optional<Deviation> from_own_past(const Run& run, const Comparison& comparison, uint32_t index) {
     constexpr size_t kLookedAt = 64;
     constexpr size_t kLeastContext = 6;

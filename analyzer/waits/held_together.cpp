@@ -1,5 +1,5 @@
-// The calls of one NCCL group, or of one graph launch, end together: who waits for one of them waits for those that
-// lack somebody, too.
+// The calls of one NCCL group, or of one graph launch, end together: a rank that waits for one of them also waits for
+// members missing in the others.
 #include "held_together.h"
 
 #include <algorithm>

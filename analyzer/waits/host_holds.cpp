@@ -30,8 +30,8 @@ const std::vector<uint32_t>& HostHolds::of_process(uint32_t process) {
         for (const ThreadState* thread : issuing_threads(run_.processes[process])) {
             hold_thread(process, *thread, nodes);
         }
-        // Where nothing tells what the host does, an unfinished call is what it most likely waits for. A host that
-        // aborted a communicator waited until then.
+        // If the host's activity is unknown, it most likely waits for an unfinished call. A host that aborted a
+        // communicator waited until then.
         if (is_host_unseen(run_.processes[process]) || (nodes.empty() && has_aborted(run_.processes[process]))) {
             for (const auto& [index, node] : placed_.node_of_entry[process]) {
                 nodes.insert(node);
@@ -78,7 +78,7 @@ void HostHolds::hold_thread(uint32_t process, const ThreadState& thread, std::se
     }
 }
 
-// By what is recorded of the stream or event: the calls that it waits for. True where that settles it.
+// Uses the record of the stream or event: the calls that it waits for. True if that settles it.
 bool HostHolds::hold_by_streams(uint32_t process, const ThreadState& thread, std::set<uint32_t>& nodes) const {
     const Process& owner = run_.processes[process];
     const Ahead ahead = awaited_by(owner, thread, placed_.queues[process]);
@@ -89,7 +89,7 @@ bool HostHolds::hold_by_streams(uint32_t process, const ThreadState& thread, std
     for (const auto& [index, node] : placed_.node_of_entry[process]) {
         oldest_ns = std::min(oldest_ns, owner.entries[index].entered_ns);
     }
-    // With all waits recorded, work of its own that no call is ahead of is what it waits for.
+    // If all waits are recorded and no call is ahead, the host waits for the program's own work.
     const bool only_work = ahead.calls.empty() && !ahead.work.empty();
     return !ahead.calls.empty() ||
            (only_work && owner.streams_seen.waits_since(oldest_ns) && !waits_by_default_stream(owner));
@@ -126,7 +126,7 @@ void HostHolds::hold_in_sync(uint32_t process, const ThreadState& thread, HostCa
             nodes.insert(node);
         }
     }
-    // What queues on that stream behind the head of another one (same communicator, other stream).
+    // Calls on that stream that queue behind the head of another one (same communicator, other stream).
     for (const auto& [index, head] : placed_.orders[process].behind) {
         if (!one_stream || owner.entries[index].stream == thread.object) {
             placed_.insert_head(process, head, nodes);

@@ -13,7 +13,7 @@
 
 namespace titan::analyzer {
 
-// Where the unfinished calls of each process stand in the graph. By process.
+// The unfinished calls of each process in the graph. Index: process.
 struct PlacedCalls {
     std::vector<std::unordered_map<uint32_t, uint32_t>> node_of_entry;  // index of the entry -> node
     std::vector<std::vector<uint32_t>> creations;                       // nodes of communicators that it creates
@@ -21,7 +21,7 @@ struct PlacedCalls {
     std::vector<QueueReader> queues;
 
     void insert_head(uint32_t process, uint32_t head, std::set<uint32_t>& nodes) const;
-    // The call itself where it is at the head of its stream, else what it queues behind.
+    // The call itself if it is at the head of its stream, else the call that it queues behind.
     void insert_nodes_before(uint32_t process, uint32_t call, std::set<uint32_t>& nodes) const;
 };
 

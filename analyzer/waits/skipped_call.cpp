@@ -43,7 +43,7 @@ MissingCall missing_call(const WaitNode& node, MemberRef absent, int comm_rank) 
                                     : MissingCall{absent.row, OpKind::kRecv, node.source};
 }
 
-// The sequence number of a call in the history, where it is a collective.
+// The sequence number of a call in the history, if it is a collective.
 uint64_t sequence_at(const Member& member, uint32_t place) {
     for (size_t i = member.call_log.size(); i-- > 0 && member.call_log.place(i) >= place;) {
         if (member.call_log.place(i) == place) {
@@ -107,7 +107,7 @@ SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, c
     return odd == SkipVerdict::kNo && of_absent != Precedent::kAsBefore ? SkipVerdict::kUndecided : odd;
 }
 
-// Some other rank made that call, too, and not the missing one before it: it does not stand in the missing one's place.
+// Some other rank made that call, too, and not the missing one before it: it does not replace the missing one.
 bool others_made_it_first(const Run& run, MemberRef absent, uint32_t place, const WaitNode& node) {
     const Process& process = run.process(absent);
     const CallSignature& call = process.history[place];

@@ -215,7 +215,7 @@ class GraphBuilder {
             }
             node.absent.push_back(absence);
         } else if (order.progress[index] == Progress::kUnknown) {
-            node.device_unknown = true;  // arrived; whether it is through, nobody saw
+            node.device_unknown = true;  // arrived; nobody saw whether it has finished
         } else {
             node.finished.push_back(member.global_rank);
             node.last_finished_ns = std::max(node.last_finished_ns, entry.finished_ns);

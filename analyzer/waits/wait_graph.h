@@ -33,7 +33,7 @@ enum class AbsenceReason : uint8_t {
     kQueued,     // made it, but its stream is held by an earlier one
     kFailed,     // its call returned an error
     kClosed,     // destroyed or aborted the communicator
-    kLeft,       // made it, but its record ends before most of the wait: whether it stayed is not known
+    kLeft,       // made it, but its record ends before most of the wait: it may have left since
     kUnknown,    // no record, or one from before the wait began
 };
 

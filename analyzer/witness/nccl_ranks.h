@@ -5,8 +5,8 @@
 
 namespace titan::analyzer {
 
-// In statements of NCCL, as far as records or the sizes tell. Without records the largest communicator is taken for the
-// world.
+// Names the ranks in statements of NCCL, as far as records or the sizes tell. Without records the largest communicator
+// is taken for the world.
 void name_ranks_of_nccl(Run& run);
 
 }  // namespace titan::analyzer

@@ -15,7 +15,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kMostOdd = 8;  // ranks of one communicator that are told to lag
+constexpr size_t kMostOdd = 8;  // lagging ranks of one communicator
 constexpr int32_t kMostErrors = 64;
 constexpr int32_t kInProgress = 7;  // ncclInProgress
 

@@ -1,4 +1,4 @@
-// Which statements of witnesses are of this run (Run::testimony).
+// Chooses the statements of witnesses that are about this run (Run::testimony).
 #pragma once
 
 #include "run.h"
@@ -9,8 +9,8 @@ namespace titan::analyzer {
 // Names the ranks of those that tell a pid only. Before link(); files that are left out become a warning.
 void keep_of_this_run(Run& run);
 
-// Whether a statement can be of a process on that host: "node-3.cluster.example" and "node-3" are one, and not every
-// witness tells.
+// True if a statement may be about a process on that host: "node-3.cluster.example" and "node-3" are the same, and not
+// every witness names a host.
 bool same_host(const Testimony& said, const Process& process);
 
 }  // namespace titan::analyzer

@@ -1,6 +1,6 @@
-// Witnesses beside the recorders: what a launcher, a scheduler or NCCL itself wrote about the processes of a job, in
-// files that are given or lie beside the dumps. A witness tells of ranks that left no record, and how those ended that
-// could not say it themselves.
+// Witnesses other than the recorders: logs of a launcher, a scheduler or NCCL itself about the processes of a job, in
+// files that are given or lie beside the dumps. A witness tells of ranks that left no record, and how processes ended
+// that could not say it themselves.
 //
 // Anybody may have written such a file: a reader trusts no byte, takes a bounded number of statements from it and
 // throws nothing. Another witness: one file in witness/ and a row in the table of witness.cpp.
@@ -35,8 +35,7 @@ struct WitnessReader {
     bool whole = false;  // a part of such a file says nothing: long ones are read whole, too
 };
 
-// Files of these names are looked into where they lie beside dumps: logs, error files, what is usually redirected to a
-// file.
+// Names of files that are searched if they lie beside dumps: logs, error files, and usual targets of redirection.
 bool is_witness_name(std::string_view name);
 // One that is given by name may be called anything: its content decides.
 bool is_witness_file(const std::string& path);

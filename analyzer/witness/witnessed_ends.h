@@ -1,4 +1,4 @@
-// How ranks ended, as witnesses tell (Run::testimony).
+// The ends of ranks, as witnesses tell them (Run::testimony).
 #pragma once
 
 #include <string>

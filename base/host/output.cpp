@@ -31,7 +31,8 @@ bool print_text(const std::string& text) { return std::fwrite(text.data(), 1, te
 void keep_standard_descriptors() {
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         if (::fcntl(standard, F_GETFD) == -1) {
-            // Gets the lowest free number, this one; the wrong way round, so that its use fails as before.
+            // Takes the lowest free number, which is this one, and opens it the wrong way round, so that its use fails
+            // as before.
             ::open("/dev/null", (standard == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
         }
     }

@@ -424,7 +424,7 @@ class DumpReader : public EntryReader {
             }
             numbered &= entry.record_id != kUnknownNumber;
         }
-        // PyTorch writes them in order; who merges or filters dumps may not.
+        // PyTorch writes them in order; programs that merge or filter dumps may not.
         const auto recorded_before = [](const Entry& a, const Entry& b) { return a.record_id < b.record_id; };
         if (numbered && !std::is_sorted(dump_.entries.begin(), dump_.entries.end(), recorded_before)) {
             std::stable_sort(dump_.entries.begin(), dump_.entries.end(), recorded_before);

@@ -66,7 +66,7 @@ Result<RingImage> RingImage::open(std::span<const std::byte> bytes, const std::o
         region.count = std::min(descriptor.count, room);
         region.head = header.cursors[i].head;
         region.head_after = heads_after ? std::max((*heads_after)[i], region.head) : region.head;
-        // A cut ring would give every ticket another slot: what is left of it cannot be told apart.
+        // A cut ring would give every ticket another slot: the rest of it cannot be read.
         if (is_ring(descriptor.kind) && region.count != descriptor.count) {
             return Error("a ring region reaches past the end of the file: truncated or damaged");
         }

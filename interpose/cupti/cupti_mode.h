@@ -1,5 +1,5 @@
-// CUDA calls as CUPTI's callbacks tell them (TITANTRACE_CUDA=cupti): also those of callers that no wrapper stands in
-// front of.
+// CUDA calls as CUPTI's callbacks report them (TITANTRACE_CUDA=cupti), including those of callers that reach no
+// wrapper.
 //
 // The rows are those of cuda_runtime.def and cuda_driver.def that record something. CUPTI is opened at run time, never
 // linked.

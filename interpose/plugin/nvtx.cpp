@@ -1,5 +1,6 @@
 // NVTX injection: NVTX hands its function table to the library that NVTX_INJECTION64_PATH names, once per library of
-// the program that uses it. Our functions translate into the tracer's ranges. What we do not fill in stays a no-op.
+// the program that uses it. Our functions translate into the tracer's ranges. Entries that we do not fill in stay
+// no-ops.
 //
 // Layouts from nvtx3's own headers. Handles of domains and registered strings are ours: small objects that live as long
 // as the process, because a program may use them until its end.
@@ -34,7 +35,7 @@ constexpr const char* kUnnamed = "range";
 
 constinit std::atomic<uint32_t> registrations{0};
 
-// Unicode to UTF-8; wchar_t is UTF-32 here. What is no character becomes U+FFFD.
+// Unicode to UTF-8; wchar_t is UTF-32 here. Invalid characters become U+FFFD.
 void narrow(const wchar_t* text, char (&out)[kTextBytes]) {
     size_t used = 0;
     for (; text != nullptr && *text != 0; ++text) {

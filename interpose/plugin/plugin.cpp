@@ -1,5 +1,5 @@
-// NCCL's profiler plugin interface, served by this library: the symbols that NCCL looks up, one per version, and the
-// translation into what the tracer asks. All versions share the handlers; what differs is a row of the table below.
+// NCCL's profiler plugin interface, served by this library: the symbols that NCCL looks up, one per version, and their
+// translation into calls of the tracer. All versions share the handlers; their differences are rows of the table below.
 //
 // Every callback answers success: NCCL goes on with a plugin that failed to start, and calls it with no context.
 #include <stdint.h>

@@ -297,7 +297,7 @@ static_assert(offsetof(P2pApi, stream) == 24 && offsetof(P2pApi, graphCaptured) 
 static_assert(offsetof(ProxyOp, channelId) == 4 && offsetof(ProxyOp, peer) == 8 && offsetof(ProxyOp, isSend) == 20);
 static_assert(offsetof(KernelChV4, pTimer) == 8);
 
-// The functions of all versions stand in the same order; only their parameters changed.
+// The functions of all versions come in the same order; only their parameters changed.
 template <typename InitFunction, typename DescrType, typename ArgsType>
 struct Plugin {
     using Descr = DescrType;

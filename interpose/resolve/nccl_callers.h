@@ -1,4 +1,4 @@
-// NCCL asks for CUDA's functions for its own use: it gets the real ones. What it does is recorded as its calls are; its
+// NCCL asks for CUDA's functions for its own use: it gets the real ones. Its work is recorded as its calls are; its
 // threads are no threads of the program.
 #pragma once
 

@@ -3,9 +3,9 @@
 // The answer depends on the caller: one process may hold several NCCL copies, each with its own users. It is what the
 // dynamic linker would have found. An object's first call finds all functions of the table, and remembers them by the
 // object's code range: a library may launch from thousands of places, and a call that is to save the job
-// (ncclCommAbort) must not wait for the loader, which a thread may hold up for ever. Ranges are only ever added, so a
-// reader needs no lock. Whoever called last is asked first: in PyTorch several libraries make the first calls, and then
-// one launches all kernels. hot after an object's first call; any-thread.
+// (ncclCommAbort) must not wait for the loader, whose lock another thread may hold for ever. Ranges are only ever
+// added, so a reader needs no lock. The last caller is tried first: in PyTorch several libraries make the first calls,
+// and then one launches all kernels. hot after an object's first call; any-thread.
 #pragma once
 
 #include <array>

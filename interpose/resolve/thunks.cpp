@@ -17,7 +17,7 @@ const ThunkSet& thunks_of(Api api) {
                                   : driver_thunks[id - number_of(Api::kDriverBegin) - 1];
 }
 
-// Its library was closed: whoever still has the pointer must not call it, so the thunk is free.
+// Its library was closed: nobody may call the old pointer any more, so the thunk is free.
 bool is_gone(const void* real) { return object_of(real).bytes == 0; }
 
 // Is the thunk this function's, or can it be?

@@ -1,7 +1,7 @@
-// The thunks through which a call reaches a wrapper. Thunk 0 is the PLT: who called tells which real function was meant
-// (real.h). Through the others come callers that asked for a pointer (dlsym, cuGetProcAddress,
-// cudaGetDriverEntryPoint): each has one real function per API, stored when the pointer was handed out, so that two
-// copies of a library never mix.
+// The thunks through which a call reaches a wrapper. Thunk 0 is the PLT: the caller tells which real function was meant
+// (real.h). The others are for callers that asked for a pointer (dlsym, cuGetProcAddress, cudaGetDriverEntryPoint):
+// each has one real function per API, stored when the pointer was handed out, so that two copies of a library never
+// mix.
 //
 // any-thread, lock-free; also before the constructor and in forked children.
 #pragma once

@@ -1,5 +1,5 @@
-// AddressSanitizer's shared runtime refuses to start a program where any library is preloaded before it, because it
-// wants its malloc to be the first. What we define and it intercepts, too, reaches it from us: it need not look.
+// AddressSanitizer's shared runtime refuses to start a program if any library is preloaded before it, because it wants
+// its malloc to be the first. Functions that both define reach it through us, so it need not check.
 #include "base/loaded_objects.h"
 #include "base/text.h"
 
@@ -22,7 +22,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) const char* with_
 
 }  // namespace
 
-// Asked by the runtime before anything else runs; what the program or $ASAN_OPTIONS says counts more.
+// The runtime calls this before anything else runs; options of the program or $ASAN_OPTIONS override it.
 extern "C" __attribute__((visibility("default"))) const char*
 __asan_default_options() {  // NOLINT(bugprone-reserved-identifier)
     return with_options_behind_us();

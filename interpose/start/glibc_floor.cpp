@@ -1,8 +1,8 @@
-// One build runs in the containers that people have: a preload that asks for a newer libc than there is ends every
-// program. So nothing newer than glibc 2.17 may be asked for, on whatever the library is built
-// (tests/meta/check_glibc.py). What newer libcs added is a system call here. What they moved into libc from libdl and
-// libpthread is asked for by the version that all of them have, and weakly: a program without threads may come without
-// those libraries, and ours is in many such programs and does nothing.
+// One build runs in the containers that people have: a preload that needs a newer libc than there is ends every
+// program. So it may need nothing newer than glibc 2.17, wherever it is built (tests/meta/check_glibc.py). Functions
+// that newer libcs added are system calls here. Functions that moved into libc from libdl and libpthread are linked by
+// the version that all libcs have, and weakly: a program without threads may come without those libraries, and ours is
+// in many such programs and does nothing.
 //
 // The names are hidden: all of this library, with what it holds of libstdc++, and nobody else calls these.
 #include <dlfcn.h>

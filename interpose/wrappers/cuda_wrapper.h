@@ -26,7 +26,7 @@ const void* graph_or_null(bool success, const Handle* graph) {
 
 }  // namespace titan::interpose
 
-// SCOPE: what lives around all of it, also where the call is not recorded.
+// SCOPE: an object that lives around the whole call, even if it is not recorded.
 #define TITAN_SCOPED_WRAPPER(name, params, args, SCOPE, ENTER, LEAVE) \
     TITAN_FUNCTION(name, params, SCOPE; TITAN_RECORDED(args, ENTER, LEAVE))
 

@@ -1,8 +1,8 @@
 // dlsym and dlvsym hand out our wrappers for the functions of our tables.
 //
-// Only for names of ours looked up in one library by handle. Everything else (RTLD_NEXT and RTLD_DEFAULT, whose meaning
-// depends on who calls; other names; calls from this library) goes on into the real function by a jump with the
-// caller's return address intact (dlsym_stub.S), as if we were not there. Where dlopen'd libraries are found and how is
+// Concerns only our names, looked up in one library by handle. Everything else (RTLD_NEXT and RTLD_DEFAULT, whose
+// meaning depends on the caller; other names; calls from this library) goes on into the real function by a jump with
+// the caller's return address intact (dlsym_stub.S), as if we were not there. The search for dlopen'd libraries is
 // never touched.
 //
 // May be called before any constructor, by malloc replacements and sanitizers that look their functions up: no

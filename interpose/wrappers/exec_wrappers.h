@@ -3,7 +3,7 @@
 
 namespace titan::interpose {
 
-// Those behind ours, found before they are needed. When a session starts.
+// Finds the next definitions before they are needed. Called when a session starts.
 void find_exec_functions();
 
 }  // namespace titan::interpose

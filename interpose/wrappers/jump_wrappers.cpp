@@ -1,4 +1,4 @@
-// longjmp and its relatives: a call that they leave is told to the tracer before the real function runs.
+// longjmp and its relatives: tells the tracer of calls that a jump leaves before the real function runs.
 //
 // The target's stack pointer is in the jmp_buf, scrambled by libc with a secret of the process: our own setjmp, of
 // which we know the stack pointer, tells the secret. Where libc scrambles in another way, that is noticed, and jumps

@@ -3,7 +3,7 @@
 
 namespace titan::interpose {
 
-// Those behind ours, found before they are needed. From the constructor.
+// Finds the next definitions before they are needed. Called in the constructor.
 void find_signal_functions();
 
 }  // namespace titan::interpose

@@ -113,7 +113,7 @@ std::string thread_text(const format::StacksImage& image, const format::StackThr
     return text;
 }
 
-// The main thread in words, the others by what they do.
+// Describes the main thread in words, and the others by their states.
 std::string threads_text(const std::vector<char>& bytes, int32_t pid) {
     const auto image = format::StacksImage::open(std::as_bytes(std::span(bytes)));
     if (!image) {

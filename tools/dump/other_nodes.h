@@ -1,5 +1,5 @@
-// The ranks of a job that are not on this node. Their answers are seen where they write them: in the dump directory of
-// the run, where it is shared, whichever attempt their nodes count.
+// The ranks of a job that are not on this node. Their answers appear in the dump directory of the run, if it is shared,
+// whichever attempt their nodes count.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class OtherNodes {
     // run and attempt.
     explicit OtherNodes(const std::vector<NodeProcess>& local);
 
-    // Reads the directory; what was there and what is new in it.
+    // Reads the directory; remembers which dumps were there and which are new.
     void look();
     const std::map<int32_t, std::string>& answers() const { return answers_; }  // paths, by rank
     const std::vector<int>& missing() const { return missing_; }

@@ -15,7 +15,7 @@
 
 namespace titan::tools {
 
-// More than any ring's: what is larger is not looked at.
+// More than any ring's size: larger files are ignored.
 inline constexpr uint64_t kMaxRingBytes = 1ull << 30;
 
 class OwnedFile {

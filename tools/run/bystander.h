@@ -1,5 +1,5 @@
-// A process beside the program that receives what is sent to all: slurmstepd signals each process of a step, mpirun and
-// timeout(1) a process group. What it has received, the program has received, too, and need not be passed on.
+// A process beside the program that receives signals sent to all: slurmstepd signals each process of a step, mpirun and
+// timeout(1) a process group. The program has received the same signals, so they need not be passed on.
 #pragma once
 
 #include <sys/types.h>

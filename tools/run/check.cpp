@@ -83,7 +83,7 @@ std::string library_on_path(const std::string& name) {
     return "";
 }
 
-// "NCCL version 2.27.5+cuda12.9" stands in the library.
+// The library contains "NCCL version 2.27.5+cuda12.9".
 std::string nccl_version(const std::string& path) {
     const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     constexpr std::string_view kWords = "NCCL version ";

@@ -23,7 +23,7 @@ namespace {
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
 
-// All but what stops, what continues and what the process does itself.
+// All signals but those that stop or continue a process, and those that it raises itself.
 sigset_t passed_signals() {
     sigset_t set;
     sigfillset(&set);

@@ -76,7 +76,7 @@ std::optional<std::string> answer_in_time(const std::function<std::string()>& qu
         words.append(part.data(), static_cast<size_t>(got));
     }
     ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, WNOHANG);  // one that cannot be killed now is nobody's concern
+    ::waitpid(child, nullptr, WNOHANG);  // nobody waits for a process that cannot be killed now
     return std::nullopt;
 }
 

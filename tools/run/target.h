@@ -1,4 +1,4 @@
-// The program that is to be run: whether the loader will preload a library into it.
+// The program to run: will the loader preload a library into it?
 #pragma once
 
 #include <cstdint>

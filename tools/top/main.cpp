@@ -1,4 +1,4 @@
-// titan-top: what the ranks of this node do, now.
+// titan-top: the current activity of the ranks of this node.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// The newest part of a living ring, as the analyzer knows processes. A ring has megabytes, nearly all of them history:
-// what tells how a rank stands now is read in a few pieces, with pread and nothing else, so that nobody notices.
+// The newest part of a living ring, in the analyzer's form of a process. A ring has megabytes, nearly all of them
+// history: a rank's current state is read in a few pieces, with pread and nothing else, so that nobody notices.
 #pragma once
 
 #include <cstdint>

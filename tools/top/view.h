@@ -37,7 +37,7 @@ struct CallRow {
     std::vector<int> queued;        // of those: the call was issued, but the GPU has not reached it
     std::vector<int> missing;       // ranks of this node that have not come
     uint32_t elsewhere = 0;         // members that have no ring here
-    bool progress_unknown = false;  // nobody watches the GPU: whether it is over is not known
+    bool progress_unknown = false;  // nobody watches the GPU: it is unknown whether the call is over
 };
 
 struct JobView {

@@ -1,4 +1,4 @@
-// The record of calls that make communicators: who is being waited for while a communicator comes to life. cold.
+// Records calls that make communicators: the members that are waited for while a communicator comes to life. cold.
 #include "record_create.h"
 
 #include <stdlib.h>

@@ -345,8 +345,8 @@ void Communicators::forget(Communicator& communicator) {
     }
 }
 
-// Tombstones at the end of a chain keep nobody's place: without this the table would fill with them, and each look for
-// an unknown handle walk all of it. Those that are left here go with the next.
+// Tombstones at the end of a chain are not needed: if they stayed, the table would fill with them, and each look for an
+// unknown handle would walk all of it. Those that stay here go next time.
 void Communicators::clear_tombstones(uint32_t slot) {
     if (slots_[(slot + 1) % kSlots].handle.load(std::memory_order_relaxed) != nullptr) {
         return;

@@ -1,7 +1,7 @@
 // The communicators of this process: maps NCCL's handle to an identity that all members agree on.
 //
-// find() is hot and lock-free; everything else is cold and expects the caller to hold a ColdLock, except where noted.
-// What takes one itself and does not get it loses what it wanted to note.
+// find() is hot and lock-free; everything else is cold and expects the caller to hold a ColdLock, except where noted. A
+// function that takes the lock itself and does not get it loses its record.
 #pragma once
 
 #include <atomic>

@@ -27,7 +27,7 @@ struct ContextRow {
     std::atomic<void*> registering;  // the context that a thread is making this row for, null none
     std::atomic<uint32_t> tenancy;   // another one with each context, 0 while free
     int device;                      // -1 unknown
-    char* marks;                     // the launch marks as mapped for this row, for good; null: not yet
+    char* marks;                     // the launch marks as mapped for this row, permanently; null: not yet
     uint64_t marks_address;          // their address on the device, 0 none
     BoundedQueue<void*, 2 * kQueuedLaunches> events;
     EventAnchor anchor;
@@ -88,7 +88,7 @@ class RelaxedCapture {
     bool exchanged_;
 };
 
-// One process may drive several devices: what is put on a stream must belong to the stream's context.
+// One process may drive several devices: marks on a stream must belong to the stream's context.
 void* context_of(const DriverApi& driver, const void* stream);
 
 // The context is current while this lives.

@@ -287,7 +287,7 @@ void GpuProgress::note(const Watched& watched, const LaunchStatus& status) {
     }
 }
 
-// Its context has ended: whether the calls ended before it, nobody will tell.
+// Its context has ended: nobody can tell whether the calls ended before it.
 void GpuProgress::note_lost(const Watched& watched) {
     count_loss(*recording_, format::Loss::kProgressSkipped);
     for (uint64_t ticket = watched.calls.first_ticket; ticket <= watched.calls.last_ticket; ++ticket) {

@@ -42,7 +42,7 @@ class GpuProgress {
 
     bool active() const { return active_.load(std::memory_order_acquire); }
 
-    // The mark before a launch, on a stream that is not being captured. `launch.number_plus_one` stays 0 where it is
+    // Puts the mark before a launch, on a stream that is not being captured. `launch.number_plus_one` stays 0 if it is
     // not observed. hot but for the driver's own work.
     void begin(Launch& launch, const void* stream);
     // The mark behind it; false where nobody will tell how the calls end. A launch that was begun and did not happen is

@@ -1,8 +1,8 @@
 // Tracks the open captures, and the collectives in each graph and each executable graph.
 //
 // Memory is bounded: kMaxCaptures captures at a time, about 7000 graphs and as many executable graphs *with
-// collectives*, and the arena of CapturedLists. What finds no room is counted (Loss::kGraphsUntracked) and its launches
-// are not expanded: half a list would give wrong sequence numbers.
+// collectives*, and the arena of CapturedLists. A graph that finds no room is counted (Loss::kGraphsUntracked) and its
+// launches are not expanded: half a list would give wrong sequence numbers.
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // Templates of the NCCL calls in CUDA graphs: lists that graphs and executable graphs share.
 //
-// A list that several share never changes: who appends to it gets a copy. Everything here expects a ColdLock, except
-// that an executable graph's list is read without one: its memory is never unmapped and its capacity never changes, so
-// a program that destroys a graph while it launches it (which CUDA forbids) reads wrong calls and nothing worse.
+// A shared list never changes: appending to it makes a copy. Everything here expects a ColdLock, except that an
+// executable graph's list is read without one: its memory is never unmapped and its capacity never changes, so a
+// program that destroys a graph while it launches it (which CUDA forbids) reads wrong calls and nothing worse.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace titan::tracer {
 
-// One captured call: what an entry needs that is not known from the launch.
+// One captured call: the values of an entry that are not known from the launch.
 struct CapturedCall {
     uint64_t communicator_id;
     uint64_t count;

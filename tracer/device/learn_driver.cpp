@@ -5,7 +5,7 @@
 namespace titan::tracer {
 
 bool learn_driver(Recording& recording) {
-    // One thread asks, and nobody waits for it: what it calls may block.
+    // One thread asks, and nobody waits for it: the functions that it calls may block.
     if (recording.driver_known.load(std::memory_order_acquire) ||
         recording.driver_asked.exchange(true, std::memory_order_acquire)) {
         return recording.driver_known.load(std::memory_order_acquire);

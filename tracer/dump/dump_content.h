@@ -1,5 +1,4 @@
-// The bytes of one dump, in memory that the caller brings: what it says about itself, the ring, the stacks. cold; no
-// heap.
+// The bytes of one dump, in memory that the caller brings: its description, the ring, the stacks. cold; no heap.
 #pragma once
 
 #include <cstddef>

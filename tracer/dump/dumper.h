@@ -1,4 +1,4 @@
-// Writes a dump: a copy of the ring, what we know about the moment, compressed, in a file with its final name.
+// Writes a dump: a copy of the ring and facts about the moment, compressed, in a file with its final name.
 //
 // Runs on the watch thread while the rest of the process may be stuck with any lock held: no heap, no CUDA, no NCCL, no
 // stdio. All memory is mapped when the session starts.
@@ -31,7 +31,7 @@ void take_snapshot(Session& session);
 // Asks all threads where they stand, for the dump of that snapshot.
 void take_stacks(const Session& session);
 
-// Writes the newest snapshot; says on stderr where it is, or why it is nowhere.
+// Writes the newest snapshot; says on stderr where it is, or why it could not be written.
 bool write_dump(Session& session, const DumpOrder& order);
 
 // Writes the ring that a process left behind as a dump in its name.

@@ -25,7 +25,7 @@ bool is_silent(const format::JobProcess& process) {
            now_ticks() - header.heartbeat_ticks > kSilentSeconds * header.ticks_per_second;
 }
 
-// Nothing is told of memory that is gone, as in a process that ends, or that may not be looked at.
+// False if the memory is gone, as in a process that ends, or must not be read.
 bool has_mapped_other_than(const format::JobProcess& process) {
     const char* const slash = strrchr(process.ring_path, '/');
     char room[4400];

@@ -379,8 +379,8 @@ void leave_job() {
     if (segment.lease.load(std::memory_order_relaxed) >> 48 == uint64_t{member.place} + 1) {
         segment.lease.store(0, std::memory_order_relaxed);
     }
-    // First: who has become another user, or has another root directory, reaches no file any more, and leaves in order
-    // all the same.
+    // Comes first: a process that has changed its user or its root directory cannot reach a file any more, but leaves
+    // in order all the same.
     set_job_state(JobState::kExited);
     Fd dir(open(member.file.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     LockedFile file = dir.valid() ? open_job_file(dir.get(), member.file.name, false) : LockedFile();

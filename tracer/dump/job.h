@@ -67,11 +67,11 @@ void claim_gone(bool (*write)(const JobProcess& process));
 // This process's own entry. signal-safe.
 void set_job_state(JobState state);
 JobState exchange_job_state(JobState state);  // returns the one before, kFree without a job
-// Its own dump tells how it ends, with stacks: nobody is to save its ring as well, however often it is told to end
+// Its own dump shows how it ends, with stacks: nobody needs to save its ring as well, however often it is told to end
 // after that.
 void note_last_dump();
-// The same of a process that is told to end and has a dump of this moment, whatever it was made for. That it died may
-// still be news to others.
+// The same for a process that is told to end and has a current dump, whatever it was made for. Others may still need to
+// learn of its death.
 void note_dump_at_end();
 
 // Called after a clean end: once all processes of the job on this node have left in order and none has dumped, removes

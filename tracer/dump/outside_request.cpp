@@ -29,7 +29,7 @@ void note_dump_begun(format::RingHeader& header) {
     std::atomic_ref(header.dumps_begun).fetch_add(1, std::memory_order_acq_rel);
 }
 
-// The path first: who sees the count sees the path that belongs to it.
+// The path is written first: a reader that sees the count sees the path that belongs to it.
 void note_dump_ended(format::RingHeader& header, const char* path) {
     if (path == nullptr || !copy_text(header.last_dump, sizeof(header.last_dump), path)) {
         header.last_dump[0] = '\0';

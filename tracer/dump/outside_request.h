@@ -1,5 +1,5 @@
 // Requests for a dump that come from outside, through a word in the header of the ring file: no signal, no file
-// descriptor, and for this process alone. Whoever may write the ring may ask (titan-dump).
+// descriptor, and for this process alone. Anyone who may write the ring may ask (titan-dump).
 //
 // Asking is one store and, for the impatient, a wake-up of the job segment's word; without it the watch thread sees the
 // word at its next tick. For the watch thread.
@@ -17,7 +17,7 @@ void start_answering(format::RingHeader& header);
 // True once per request: the word changed.
 bool take_outside_request(format::RingHeader& header, uint64_t& request);
 
-// Around every dump, whoever asked for it. `path`: null when it could not be written.
+// Called around every dump, no matter who asked for it. `path`: null if it could not be written.
 void note_dump_begun(format::RingHeader& header);
 void note_dump_ended(format::RingHeader& header, const char* path);
 

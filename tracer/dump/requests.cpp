@@ -64,7 +64,7 @@ void leave_request_of_peer(int32_t rank, DumpReason cause, const char* detail) {
 }
 
 Requests take_requests(PendingDump& pending, uint32_t& covered) {
-    // Read before the places: whoever has a number up to this one has filled its place before, or joined one.
+    // Read before the places: a requester with a number up to this one has filled its place before, or joined one.
     covered = asked.load(std::memory_order_acquire);
     bool found = false;
     bool is_one_being_filled = false;
@@ -101,7 +101,7 @@ void mark_complete(uint32_t covered, bool has_file) {
     publish(completed, covered);
 }
 
-// Those taken last have a file when as many are written as completed.
+// The requests taken last have a file if as many dumps are written as completed.
 void mark_late(uint32_t covered) {
     mark_complete(covered, written.load(std::memory_order_relaxed) == completed.load(std::memory_order_relaxed));
 }

@@ -20,7 +20,7 @@ struct PendingDump {
 void leave_request(format::DumpReason reason, const char* detail);
 void leave_request_of_peer(int32_t rank, format::DumpReason cause, const char* detail);
 
-// kLate: somebody's number came after the request had been taken. What was made of those taken last answers it, too.
+// kLate: somebody took a number after the requests had been taken. The dump for those taken last answers it, too.
 enum class Requests { kNone, kTaken, kLate };
 
 // Watch thread: takes all waiting requests. `covered` is the number that they are answered under.
@@ -34,7 +34,7 @@ bool await_snapshot(uint64_t timeout_ns);
 // False too when the dump was made and could not be written anywhere.
 bool await_complete(uint64_t timeout_ns);
 
-// Nothing was asked and nothing answered: a forked child that starts a session of its own.
+// Forgets all requests and answers: for a forked child that starts a session of its own.
 void reset_requests();
 
 }  // namespace titan::tracer

@@ -168,8 +168,8 @@ int install(int number, const struct sigaction& program) {
     return __sigaction(number, &kernel, nullptr);
 }
 
-// Lets the kernel do what it would have done without us. A fault happens again when the handler returns; what was sent
-// is sent again, with the sender's information.
+// Lets the kernel do what it would have done without us. A fault happens again when the handler returns; a signal that
+// was sent is sent again, with the sender's information.
 void take_default(int number, siginfo_t* info) {
     struct sigaction standard {};
     standard.sa_handler = SIG_DFL;

@@ -374,7 +374,7 @@ void serve(Session& session) {
     }
 }
 
-// True where it is to be called again sooner than usual.
+// Returns true to be called again sooner than usual.
 bool tick(Session& session) {
     format::RingHeader& header = *session.ring_file.header;
     const uint64_t now_ns = monotonic_now_ns();

@@ -53,7 +53,7 @@ Launch* launch_on(Thread& thread, const void* stream) {
 
 bool is_captured(const CollectiveEntry& entry) { return (entry.flags & format::kCaptured) != 0; }
 
-// One mark per stream of the group: what was launched together runs together, as far as we can tell.
+// One mark per stream of the group: calls that were launched together run together, as far as we can tell.
 void begin_group(Thread& thread) {
     thread.group_launches = 0;
     for_each_grouped(thread, CallState::kGrouped, [&](CollectiveEntry& entry, uint64_t) {

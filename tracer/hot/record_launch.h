@@ -9,8 +9,8 @@ namespace titan::tracer {
 // Partner of GpuProgress::begin. The entries' `launch` is the caller's to set, before they are published or while they
 // are the caller's own.
 //
-// The launch has returned with `result`: the entries in [first, last] of `calls` that are in state `from` and carry the
-// launch's number (or are on its stream, where it has none) are told, and the mark behind it is put.
+// The launch has returned with `result`: updates the entries in [first, last] of `calls` that are in state `from` and
+// carry the launch's number (or are on its stream, if it has none), and puts the mark behind it.
 void end_launch(Session& session, const Launch& launch, const LaunchedCalls& calls, format::CallState from, int result,
                 uint64_t now);
 

@@ -1,4 +1,4 @@
-// The numbers by which the members of a communicator find each other's calls. hot.
+// The numbers by which members of a communicator match each other's calls. hot.
 #pragma once
 
 #include <atomic>

@@ -106,7 +106,7 @@ bool same_call(const CollectiveEntry& entry, const PluginCall& call) {
 }
 
 // The oldest call in the ring that may be the one now launched and has not been reported yet: for versions that do not
-// tell of the program's calls, and for graphs, whose launches all name the call that was captured.
+// report the program's calls, and for graphs, whose launches all name the call that was captured.
 CollectiveEntry* find_unreported(Session& session, PluginContext& context, const PluginCall& call, bool replayed,
                                  uint64_t& ticket) {
     const uint64_t head = session.collectives.head();
@@ -218,7 +218,7 @@ PluginHandle plugin_group_entered(PluginHandle comm, int depth, uint16_t group_e
     Thread* const thread = attached_thread(MayStart::kAlways);
     PluginContext* const context = thread != nullptr ? context_of(comm, *thread->session) : nullptr;
     if (context == nullptr || thread->inside != 0) {
-        return 0;  // a wrapper stands in front, and knows of its group
+        return 0;  // a wrapper sees it, and knows its group
     }
     open_calls.is_explicit = depth > kGroupDepthOfOneCall;
     if (open_calls.is_explicit && thread->group_depth == 0) {

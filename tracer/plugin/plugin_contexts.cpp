@@ -24,7 +24,7 @@ bool in_use(const PluginContext& context, const Session& session) {
            context.session.load(std::memory_order_relaxed) == &session;
 }
 
-// All members are told the same hash and size, and so agree on this identity without a word between them.
+// All members are given the same hash and size, and so agree on this identity without communicating.
 uint64_t identity_of(uint64_t hash, int size) {
     if (hash == 0) {
         return 0;  // derived like that of any communicator whose creation was not seen

@@ -46,7 +46,7 @@ void join_context(Session& session, PluginContext& context, Communicator& commun
 // Is some context joined to it? cold.
 bool is_joined(const Session& session, const Communicator& communicator);
 
-// Could it be the one that `context` speaks of, by what both know?
+// Could this be the communicator of `context`, by what both know?
 bool may_be(const PluginContext& context, const format::CommunicatorRecord& record);
 // NCCL is making it, or has made it and not ended it.
 bool is_living(const format::CommunicatorRecord& record);

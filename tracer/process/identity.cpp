@@ -31,7 +31,7 @@ constexpr Launcher kLaunchers[] = {
 
 constexpr const char* kAttempts[] = {"TORCHELASTIC_RESTART_COUNT", "JOBSET_RESTART_ATTEMPT", "SLURM_RESTART_COUNT"};
 
-// Names of the run, outermost last; `second` is appended where it is set.
+// Names of the run, outermost last; `second` is appended if it is set.
 struct RunName {
     const char* variable;
     const char* prefix;

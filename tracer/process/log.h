@@ -1,7 +1,7 @@
 // The only voice of the tracer inside the job: whole lines on stderr, "titantrace: rank 3: ...", one write each.
 //
-// Nothing is written to a descriptor 2 that is another file than when we were loaded, and may be the program's data:
-// only a file that is written by appending, and what descriptor 1 is, too, are standard error then.
+// Messages go to descriptor 2 only if it is still the same file as when we were loaded; another file may be the
+// program's data, unless it is written by appending, or is the same as descriptor 1.
 //
 // Async-signal-safe. A line that would block (stderr is a full pipe) or fail is dropped: a hang of the log reader
 // must not become a hang of the dump. At most kLogBurst lines come out per kLogWindowNs.

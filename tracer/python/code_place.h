@@ -18,8 +18,8 @@ struct Place {
     bool name_cut = false;
 };
 
-// UTF-8 goes to `file` and `name`, NUL-terminated; what UTF-8 cannot say (lone surrogates) becomes U+FFFD. False: no
-// code object lies there.
+// UTF-8 goes to `file` and `name`, NUL-terminated; characters that UTF-8 cannot express (lone surrogates) become
+// U+FFFD. False: no code object lies there.
 bool describe(const Memory& memory, const Runtime& runtime, uint64_t code, int32_t offset, char* file,
               size_t file_room_bytes, char* name, size_t name_room_bytes, Place& place);
 

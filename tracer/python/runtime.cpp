@@ -30,7 +30,7 @@ const char* base_name(const char* path) {
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
-// N of "3.N", when that is what stands there.
+// Reads N of "3.N"; false if the text is something else.
 bool minor_at(const char* text, uint32_t& minor) {
     if (text[0] != '3' || text[1] != '.' || !digit(text[2])) {
         return false;

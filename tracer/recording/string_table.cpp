@@ -112,7 +112,7 @@ uint32_t StringTable::intern_for_now(const char* text) { return intern_as(text, 
     return 0;
 }
 
-// A place in the heap for the row: that of its last name where it is large enough, else a new one.
+// Finds a place in the heap for the row: that of its last name if it is large enough, else a new one.
 bool StringTable::take_place(uint64_t row, size_t length, bool for_good) {
     constexpr uint64_t kGrainBytes = 16;  // names of one kind differ by a few characters
     const uint16_t kept_bytes = states_ != nullptr ? states_[row].room_bytes : uint16_t{0};

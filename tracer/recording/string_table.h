@@ -24,7 +24,7 @@ struct StringState {
 class StringTable {
   public:
     constexpr StringTable() = default;
-    // `rows` is a power of two. Without `states` every name is for good.
+    // `rows` is a power of two. Without `states` every name stays for good.
     StringTable(format::StringRecord* records, uint64_t rows, char* heap, uint64_t heap_bytes,
                 format::RegionCursor& heap_cursor, uint64_t& dropped, StringState* states = nullptr)
         : records_(records),

@@ -82,7 +82,7 @@ inline void go_inside_here(Thread& thread) {
 }
 inline void go_outside(Thread& thread) { thread.inside = 0; }
 
-// Field by field: what only some calls need is left as it is. hot.
+// Sets field by field: fields that only some calls need stay as they are. hot.
 inline void begin_call(Call& call, Thread& thread, uint64_t ticket) {
     call.thread = &thread;
     call.ticket = ticket;

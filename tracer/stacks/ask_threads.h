@@ -1,6 +1,6 @@
-// Asks threads of this process that run where they stand: a real-time signal to each, whose handler copies its
-// registers and stack into a slot, walks its Python frames and returns. The handler takes no lock and calls nothing but
-// the kernel, so it does not matter what it interrupts. Ask and answer are for the watch thread.
+// Asks running threads of this process for their stacks: sends each a real-time signal, whose handler copies the
+// thread's registers and stack into a slot, walks its Python frames and returns. The handler takes no lock and calls
+// nothing but the kernel, so it does not matter what it interrupts. Ask and answer are for the watch thread.
 #pragma once
 
 #include <sys/types.h>

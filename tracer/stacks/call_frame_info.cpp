@@ -16,7 +16,8 @@ constexpr uint64_t kFramePointerColumn = 29;
 constexpr uint64_t kStackPointerColumn = 31;
 #endif
 
-// The halves of an encoding (DW_EH_PE_*), which <dwarf.h> has no names for: what the value is, and what it counts from.
+// The halves of an encoding (DW_EH_PE_*), for which <dwarf.h> has no names: the form of the value, and what it is
+// relative to.
 constexpr uint8_t kForm = 0x0f;
 constexpr uint8_t kRelativeTo = 0x70;
 constexpr size_t kMaxProgramBytes = 64 << 10;
@@ -317,7 +318,7 @@ uint64_t find_entry(const Module& module, uint64_t address) {
     return found;
 }
 
-// Header of an entry: where it ends, and what stands in its second field. The cursor then stands behind that field.
+// Header of an entry: its end, and its second field. Leaves the cursor after that field.
 bool begin_entry(Cursor& cursor, uint32_t& second) {
     const auto bytes = cursor.get<uint32_t>();
     if (!cursor.good() || bytes < sizeof(second) || bytes > kMaxProgramBytes) {

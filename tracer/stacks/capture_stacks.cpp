@@ -41,7 +41,7 @@ constexpr int kLooks = 10;
 constexpr timespec kBetweenLooks{0, 1'000'000};
 constexpr uint64_t kNamingNs = 100'000'000;  // for finding names of exported functions
 
-// Threads of a program often stand in the same lines.
+// Threads of a program are often in the same lines.
 struct KnownPlace {
     uint64_t code;
     int32_t offset;

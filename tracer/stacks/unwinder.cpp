@@ -25,7 +25,7 @@ constexpr const char* kLibrary = "libunwind-x86_64.so.8";
 constexpr const char* kLibrary = "libunwind-aarch64.so.8";
 #endif
 
-// X(name): what is used of the library, by the names that its header gives for this machine.
+// X(name): the functions that we use of the library, by the names that its header gives for this machine.
 #define TITAN_UNWIND_FUNCTIONS(X) \
     X(create_addr_space)          \
     X(set_caching_policy)         \

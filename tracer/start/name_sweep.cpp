@@ -17,8 +17,8 @@ class References {
     }
     bool has(uint64_t row) const { return (bits_[row / 64] >> (row % 64) & 1) != 0; }
 
-    // Also of slots that are being written, which ThreadSanitizer need not tell: what they will say was used a moment
-    // ago.
+    // Also reads slots that are being written, and ThreadSanitizer need not report that: the names that they will hold
+    // were used a moment ago.
     template <typename Slot, typename... Fields>
     __attribute__((no_sanitize("thread"))) void add_all(Ring<Slot>& ring, Fields Slot::*... fields) {
         for (uint64_t i = 0; i < ring.slots(); ++i) {

@@ -8,8 +8,8 @@
 
 namespace titan::tracer {
 
-// A name goes when it was in no record and was not used, twice in a row: whoever has just interned it has written its
-// record by then.
+// A name is freed when it was in no record and was not used, twice in a row: a thread that has just interned it has
+// written its record by then.
 inline constexpr uint64_t kLooksApartNs = kSoonNs;
 struct NameSweep {
     uint64_t looked_ns;   // monotonic, 0 not yet

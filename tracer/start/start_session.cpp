@@ -167,7 +167,7 @@ bool is_start_abandoned(const ForkPage& page) {
     return starter != 0 && syscall(SYS_tgkill, getpid(), starter, 0) != 0 && errno == ESRCH;
 }
 
-// Waits for the thread that is starting the session: what this thread is about to do must not be missing in it.
+// Waits for the thread that is starting the session: the record must not miss what this thread is about to do.
 Session* wait_for_start(ForkPage& page) {
     constexpr uint64_t kLongestStartNs = 2'000'000'000;
     constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 500'000};

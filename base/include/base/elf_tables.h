@@ -143,7 +143,7 @@ class ElfSymbols {
         return true;
     }
 
-    // Says no to most names that are not there, without a look at the buckets.
+    // A Bloom filter: rejects most missing names without a look at the buckets.
     bool may_have(const GnuHash& table, uint32_t hash) const {
         uint64_t word;
         return reader_.get(table.filter + uint64_t{8} * (hash / 64 % table.head.filter_words), word) &&

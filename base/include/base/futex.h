@@ -29,8 +29,8 @@ inline void futex_wait(std::atomic<uint32_t>& word, uint32_t value, uint64_t lim
     errno = saved_errno;
 }
 
-// Until `done`, which is told the word's value, says so; false when that moment (CLOCK_MONOTONIC) came first. Whoever
-// makes it so changes the word or wakes.
+// Waits until done(value of the word) is true; false if the deadline (CLOCK_MONOTONIC) came first. The thread that
+// makes it true must change the word or wake.
 template <typename Done>
 bool futex_await(std::atomic<uint32_t>& word, uint64_t deadline_ns, Done done) {
     for (;;) {

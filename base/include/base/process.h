@@ -17,8 +17,8 @@ struct ProcessStat {
 // False: there is no such process.
 bool read_process_stat(pid_t pid, ProcessStat& stat);
 
-// Clock ticks since boot when the process started (field 22 of /proc/PID/stat); 0 when there is none, and for a zombie:
-// what is left of a killed rank until its launcher looks at it is as dead as one that is gone.
+// Clock ticks since boot when the process started (field 22 of /proc/PID/stat); 0 if there is none, and for a zombie:
+// the remains of a killed rank that its launcher has not reaped are as dead as one that is gone.
 uint64_t process_start_ticks(pid_t pid);
 
 inline bool process_alive(pid_t pid, uint64_t start_ticks) {

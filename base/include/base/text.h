@@ -21,7 +21,7 @@ class TextWriter {
     void put(char c);
     void text(const char* string);
     void text(const char* string, size_t length_bytes);
-    // Printable ASCII as it is, all other bytes as \xNN: what the environment says never reaches a terminal raw.
+    // Prints ASCII as it is and all other bytes as \xNN: text from the environment never reaches a terminal raw.
     void escaped(const char* string, size_t limit_bytes = SIZE_MAX);
     void number(uint64_t value, unsigned base = 10, unsigned width = 0);
     void signed_number(int64_t value, unsigned width = 0);

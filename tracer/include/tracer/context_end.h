@@ -1,5 +1,5 @@
-// The program ends CUDA contexts: what the tracer keeps of them (events, the marks' address) is no longer valid then,
-// and a context made later may have the same address.
+// The program ends CUDA contexts: the tracer's data for them (events, the marks' address) is no longer valid then, and
+// a context made later may have the same address.
 #pragma once
 
 #include <cstdint>

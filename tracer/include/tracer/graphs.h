@@ -1,8 +1,9 @@
 // CUDA stream capture and graphs as the wrappers see them: which collectives a graph holds, and that it was launched.
 //
-// Handles travel as addresses. note_* are told after the real call succeeded, except where an object is about to be
-// destroyed: those come before it, because CUDA reuses addresses. None of them starts a session. cold, any-thread,
-// unless said otherwise; only note_capture_begun and the launch ask the driver a question: which capture this is.
+// Handles travel as addresses. note_* functions are called after the real call succeeded, except when an object is
+// about to be destroyed: those come before it, because CUDA reuses addresses. None of them starts a session. cold,
+// any-thread, unless said otherwise; only note_capture_begun and the launch ask the driver a question: which capture
+// this is.
 #pragma once
 
 #include <cstdint>

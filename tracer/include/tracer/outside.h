@@ -32,15 +32,14 @@ struct OutsideDump {
     uint32_t keep = 3;
 };
 
-// A file as the process itself would have written it: below `directory` (absolute; what is missing is made), under a
-// temporary name first, 0600. Empty with errno where that fails.
+// Writes a file as the process itself would have: below `directory` (absolute; missing parts are created), under a
+// temporary name first, 0600. Empty with errno on failure.
 std::string write_outside_dump(const OutsideDump& dump, const std::string& directory);
 // Writes to the fallback directory below TMPDIR or /tmp, for dumps that have no other place.
 std::string write_outside_dump_to_fallback(const OutsideDump& dump);
 
-// Threads of another process with what /proc tells of them and, where the system lets us read its memory, their Python
-// frames. `note`: what to say about all of them. Never stops or touches that process: frames of one that runs may be
-// torn.
+// Threads of another process as /proc shows them and, if the system lets us read its memory, their Python frames.
+// `note`: text about all of them. Never stops or touches that process: frames of a running one may be torn.
 std::vector<char> collect_outside_stacks(pid_t pid, const std::string& note);
 
 }  // namespace titan::tracer

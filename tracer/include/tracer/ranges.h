@@ -1,7 +1,7 @@
 // Ranges and marks of an annotation library (NVTX): spans and events, within a limit on their volume.
 //
 // Ranges nest per thread and domain; titantrace's spans nest per thread. A range that ends out of order ends its span
-// as soon as the spans inside it have ended. What is above the limit is counted (Loss::kRangesDropped), and a range
+// as soon as the spans inside it have ended. Ranges above the limit are counted (Loss::kRangesDropped), and a range
 // whose begin was dropped has no end. No function starts a session in a process that is no rank. hot, any-thread.
 #pragma once
 

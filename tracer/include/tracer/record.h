@@ -69,7 +69,7 @@ struct CreateArgs {
     const void* config = nullptr;  // ncclConfig_t; only fields below its own `size` are read
     bool scalable = false;
     const CommQueries* queries = nullptr;
-    uint64_t known_id = 0;   // the identity, where it is known and not to be derived
+    uint64_t known_id = 0;   // the identity, if it is known and need not be derived
     uint64_t nccl_hash = 0;  // NCCL's own hash of it
 };
 
@@ -214,8 +214,8 @@ void note_jump(uintptr_t stack_pointer);
 
 // The process ends: marks the ring as left in order, dumps if asked to. `status`: that it exits with, -1 unknown. cold.
 void on_process_exit(int status);
-// The program is about to become another one: its record ends in order. What it is told must be given back if that
-// fails. any-thread, signal-safe, also in a child of vfork.
+// The program is about to become another one: its record ends in order. If that fails, the returned state must be given
+// back. any-thread, signal-safe, also in a child of vfork.
 struct BeforeExec {
     bool was_recording;
     uint32_t job_state;

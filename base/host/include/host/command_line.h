@@ -16,7 +16,7 @@ class Option;
 
 namespace titan {
 
-// One option, to say more about it. Valid as long as the command line that it is of.
+// One option, for further settings. Valid as long as its command line.
 class CommandOption {
   public:
     explicit CommandOption(CLI::Option* option) : option_(option) {}
@@ -54,7 +54,7 @@ class CommandLine {
     // A command such as `titan-analyze show`; lives as long as this.
     CommandLine& command(const std::string& name, const std::string& help, const std::string& footer);
 
-    // Nothing: go on. A status to exit with: --help or --version was asked for, and printed. Throws CommandLineError.
+    // Returns nothing to go on, or a status to exit with: --help or --version was printed. Throws CommandLineError.
     std::optional<int> parse(int argc, char** argv);
     // True if parse() found this command.
     bool chosen() const;

@@ -24,7 +24,7 @@ class ImageBuffer {
     bool grow(size_t size_bytes);
     // A place to write; the caller has checked that it lies inside the size of reset().
     std::byte* write_at(size_t offset_bytes, size_t size_bytes);
-    // Zeros again. What was only claimed to be there costs no memory.
+    // Zeros the range. Memory that was never written costs nothing.
     void clear_at(size_t offset_bytes, size_t size_bytes);
     std::span<const std::byte> bytes() const { return {memory_, size_bytes_}; }
 

@@ -53,11 +53,11 @@ class Json {
     bool empty() const { return items_.empty(); }  // object or list
 
     bool is_object() const { return kind_ == Kind::kObject; }
-    // The newest member of that name; null where it is no object or has none.
+    // The newest member of that name; null if this is no object or has none.
     const Json& at(std::string_view key) const;
     const std::vector<Json>& items() const { return items_; }       // object or list
     const std::vector<std::string>& keys() const { return keys_; }  // object: one key for each item
-    // Nothing where it is something else, or does not fit.
+    // Nothing if the value has another type, or does not fit.
     std::optional<std::string_view> text() const;
     std::optional<int64_t> integer() const;
     std::optional<uint64_t> natural() const;

@@ -17,7 +17,7 @@ std::string ranks_text(const std::vector<int>& ranks);
 std::string duration_text(int64_t nanoseconds);
 // As duration_text, but also exact below 10 ms: "3.2 ms", "40 us".
 std::string fine_duration_text(double nanoseconds);
-// Time of day here, "14:20:34.506146"; "-" where it is not known.
+// Local time of day, "14:20:34.506146"; "-" if unknown.
 std::string clock_text(int64_t realtime_ns);
 // 1234567 -> "1,234,567".
 std::string grouped_digits(uint64_t number);

@@ -1,5 +1,5 @@
-// Writes and reads the container of a digest. Sizes in a file are claims, as in a dump; what a section holds is for the
-// analyzer to know. Not thread-safe; a reader needs nothing but the bytes.
+// Writes and reads the container of a digest. Sizes in a file are claims, as in a dump; only the analyzer knows what a
+// section holds. Not thread-safe; a reader needs nothing but the bytes.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ class DigestBuilder {
 
 bool is_digest(std::span<const std::byte> file);
 
-// Calls visit(kind, bytes) for every section that is whole, in the order of the file; the bytes live until it returns.
-// What is not whole is named in the result. An error where this is no digest that we can read.
+// Calls visit(kind, bytes) for every intact section, in the order of the file; the bytes live until it returns. The
+// result names the damaged ones. An error if this is no digest that we can read.
 Result<std::vector<std::string>> read_digest(
     std::span<const std::byte> file, const std::function<void(DigestSection, std::span<const std::byte>)>& visit);
 

@@ -1,5 +1,5 @@
-// Reads the dump container. Sizes in a file are claims: each is checked against the file, the limits below and the
-// zstd frame before a byte is written. What is whole in a cut or damaged dump is kept, and the rest is named.
+// Reads the dump container. Sizes in a file are claims: each is checked against the file, the limits below and the zstd
+// frame before a byte is written. The intact parts of a cut or damaged dump are kept, and the others are named.
 #pragma once
 
 #include <cstddef>

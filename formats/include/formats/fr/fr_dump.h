@@ -1,6 +1,6 @@
-// A PyTorch Flight Recorder dump of one process, as plain values; from the tree of either encoding. Dumps of all
-// versions 2.x are taken (PyTorch 2.4 and later): what a version lacks is unknown, what it adds beyond this is left
-// out, and what has another type than it should is an error that names the place, such as entries[3].input_sizes[0].
+// A PyTorch Flight Recorder dump of one process, as plain values; from the tree of either encoding. Reads all versions
+// 2.x (PyTorch 2.4 and later): fields that a version lacks are unknown, fields that it adds are left out, and a field
+// of a wrong type is an error that names the place, such as entries[3].input_sizes[0].
 //
 // Facts: torch/csrc/distributed/c10d/FlightRecorder.hpp, FlightRecorderDetail.hpp and
 // torch/distributed/flight_recorder.

@@ -2,8 +2,8 @@
 // encodings (pickle, JSON) build it; it runs nothing and cannot hold anything that could.
 //
 // Texts point into the bytes that were read, which must outlive the tree, or into the tree itself. Values may be shared
-// (a pickle refers to an earlier one), but never form a cycle: what was put into a container never changes after that.
-// Not thread-safe; one tree serves file after file and keeps its memory.
+// (a pickle refers to an earlier one), but never form a cycle: a value never changes once it is inside a container. Not
+// thread-safe; one tree serves file after file and keeps its memory.
 #pragma once
 
 #include <cstddef>

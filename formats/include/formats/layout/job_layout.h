@@ -2,9 +2,9 @@
 // dir>/titantrace-<uid>/<run>.<attempt>.v<version>-<bytes>.job`.
 //
 // It lives as long as the job and is no format to keep. Version and size are in its name, so that two versions of
-// titantrace on one node never meet in one file: who has a segment mapped dies by SIGBUS when another makes it shorter.
-// Other processes of this user may change any byte at any time, so positions are copied and checked before use. Ranks
-// map it; tools read copies (job_image.h) and write single words at their offsets.
+// titantrace on one node never share a file: a process that has a segment mapped dies by SIGBUS when another makes it
+// shorter. Other processes of this user may change any byte at any time, so positions are copied and checked before
+// use. Ranks map it; tools read copies (job_image.h) and write single words at their offsets.
 #pragma once
 
 #include <atomic>

@@ -78,7 +78,7 @@ struct ClockAnchor {
 };
 static_assert(sizeof(ClockAnchor) == 32);
 
-// Global ranks and their number: what is beyond any job is not known, so that no arithmetic with ranks overflows.
+// Limits of global ranks and their number: larger values count as unknown, so that no arithmetic with ranks overflows.
 constexpr int32_t plausible_rank(int32_t claimed) { return claimed < 0 || claimed > (1 << 24) ? -1 : claimed; }
 
 struct RingHeader {
@@ -129,8 +129,8 @@ struct RingHeader {
 
     RegionDescriptor regions[kMaxRegions];
 
-    // Being asked for a dump from outside, see FORMAT.md. The process counts its dumps, so that whoever asks knows
-    // which one is the answer: the first that begins after the question.
+    // Requests for a dump from outside, see FORMAT.md. The process counts its dumps, so that the requester knows which
+    // one is the answer: the first that begins after the request.
     uint64_t dump_request;     // (outside) a value that was not there before asks; 0 nobody has
     uint64_t dumps_begun;      // (later)
     uint64_t dumps_ended;      // (later) written or not
@@ -153,8 +153,8 @@ static_assert(offsetof(RingHeader, cursors) % 64 == 0);
 static_assert(offsetof(RingHeader, dump_request) == 1256);
 static_assert(offsetof(RingHeader, end_ticks) == 2952);
 
-// RingHeader::dump_request: a number that nobody used before, above its lowest bits. Below: who asks, and the lowest
-// bit tells whether the job's other nodes are to be asked, too.
+// RingHeader::dump_request: a number that nobody used before, above its lowest bits. The lower bits say who asks, and
+// the lowest whether the job's other nodes are to be asked, too.
 constexpr uint64_t make_dump_request(uint32_t random, int32_t pid, bool other_nodes) {
     return uint64_t{random} << 32 | (uint64_t{static_cast<uint32_t>(pid)} << 1 & 0xffffffff) | (other_nodes ? 1 : 0);
 }

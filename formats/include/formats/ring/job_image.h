@@ -18,7 +18,7 @@ struct JobMember {
     JobState state{};
     int32_t pid = 0;
     int32_t rank = -1;
-    uint32_t claim = 0;  // pid of whoever wrote this one's dump, 0 nobody
+    uint32_t claim = 0;  // pid of the process that wrote this one's dump, 0 nobody
     uint64_t start_ticks = 0;
     size_t claim_offset_bytes = 0;  // offset in the segment
 };
@@ -26,7 +26,7 @@ struct JobMember {
 // The name of the segment of that run and attempt, as tracers of this version make it.
 std::string job_segment_name(std::string_view run, int32_t attempt);
 
-// Error: what is there is no segment of this version.
+// Returns an error if the file is no segment of this version.
 Result<std::vector<JobMember>> read_job_segment(std::span<const std::byte> bytes);
 
 }  // namespace titan::format

@@ -166,7 +166,7 @@ RingLosses RingImage::for_each_slot(RegionKind kind, Visit& visit) const {
             continue;
         }
         newest_end = newest_end > ticket + 1 ? newest_end : ticket + 1;
-        // Ticket t + count was handed out: whoever got it may have written into our copy.
+        // Ticket t + count was handed out: its owner may have written into our copy.
         if (newest_end - ticket > ring->count) {
             ++losses.torn;
             continue;

@@ -1,5 +1,5 @@
-// Reads the image of stacks_layout.h. Offsets, counts and texts in it are claims: what lies outside of the bytes is
-// left out. Values are copies; texts point into the bytes, which must outlive the reader.
+// Reads the image of stacks_layout.h. Offsets, counts and texts in it are claims: anything outside of the bytes is left
+// out. Values are copies; texts point into the bytes, which must outlive the reader.
 #pragma once
 
 #include <cstddef>
