@@ -11,6 +11,7 @@
 #include "decode_timing.h"
 #include "host/words.h"
 #include "index_calls.h"
+#include "polling_threads.h"
 #include "text_table.h"
 #include "unrecorded.h"
 
@@ -229,6 +230,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
         process.threads.push_back(decode_thread(record, image.clock(), texts));
     }
     decode_entries(image, row_of, texts, symbols, process);
+    take_polling_for_waiting(image, process);
     undo_ends_by_abort(process);
     complete_device_states(process);
     index_calls(process);

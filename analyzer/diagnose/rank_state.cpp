@@ -23,10 +23,9 @@ std::string in_span(const Process& process, const ThreadState& thread) {
 
 std::string inside_call(const Run& run, const Process& process, const ThreadState& thread, bool times,
                         const std::string& awaited) {
-    std::string text = "inside " + process.text(thread.call);
-    const Entry* entry = HostCall(process.text(thread.call)).is_nccl() && thread.ticket != 0
-                             ? process.entry_of_ticket(thread.ticket - 1)
-                             : nullptr;
+    const HostCall call(process.text(thread.call));
+    std::string text = fmt::format("{} {}", call.preposition(), process.text(thread.call));
+    const Entry* entry = call.is_nccl() && thread.ticket != 0 ? process.entry_of_ticket(thread.ticket - 1) : nullptr;
     if (entry != nullptr && entry->row != kNoIndex && process.members[entry->row].communicator != kNoIndex) {
         text += " (" +
                 call_text(run.communicators[process.members[entry->row].communicator], entry->kind, entry->sequence) +

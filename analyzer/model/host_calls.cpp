@@ -21,6 +21,7 @@ constexpr Row kRows[] = {
     {"cu", "Malloc", HostCall::kSynchronising},
     {"cu", "HostAlloc", HostCall::kSynchronising},
     {"cu", "ModuleLoad", HostCall::kSynchronising},
+    {"cu", "Query", HostCall::kPolling},
     {"cu", "Async", HostCall::kAsynchronous},
     {"cu", "Launch", HostCall::kLaunch},
     {"cu", "Stream", HostCall::kOfStream},

@@ -19,6 +19,7 @@ class HostCall {
         kOfStream = 1 << 6,
         kOfEvent = 1 << 7,
         kOfDevice = 1 << 8,  // or of a context
+        kPolling = 1 << 9,   // returns at once: who waits calls it again and again
     };
 
     explicit HostCall(std::string_view name);
@@ -26,7 +27,10 @@ class HostCall {
     bool is_nccl() const { return has(kNccl); }
     bool is_cuda() const { return has(kCuda); }
     bool creates_communicators() const { return has(kCreation); }
-    bool waits_for_gpu() const { return has(kSynchronising) && !has(kAsynchronous); }
+    bool waits_for_gpu() const { return (has(kSynchronising) && !has(kAsynchronous)) || polls(); }
+    bool polls() const { return has(kPolling); }
+    // "inside": how a thread is in such a call.
+    const char* preposition() const { return polls() ? "polling" : "inside"; }
     bool launches() const { return has(kLaunch); }
     bool of_stream() const { return has(kOfStream); }
     bool of_event() const { return has(kOfEvent); }

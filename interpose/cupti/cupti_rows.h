@@ -37,7 +37,8 @@
     TITAN_CUPTI_TOLD(name, params, work_kind, on_stream, about, how_much, nullptr)
 #define TITAN_CUPTI_KERNEL(name, params, args, on_stream, kernel_function, how_many) \
     TITAN_CUPTI_TOLD(name, params, kKernel, on_stream, kernel_function, how_many, cupti_callback.symbol)
-#define TITAN_CUPTI_COUNT(name, params, args) TITAN_CUPTI_PAIR(name, params, enter_query(call), leave_query(call))
+#define TITAN_CUPTI_QUERY(name, params, args, object) \
+    TITAN_CUPTI_PAIR(name, params, enter_query(call, TITAN_API(name), object), leave_query(call))
 #define TITAN_CUPTI_GRAPH(name, params, args, exec, on_stream)                                 \
     TITAN_CUPTI_PAIR(name, params, enter_graph_launch(call, TITAN_API(name), exec, on_stream), \
                      leave_graph_launch(call, result))
@@ -46,7 +47,7 @@
 #define SYNC(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_SYNC, name, __VA_ARGS__)
 #define WORK(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_WORK, name, __VA_ARGS__)
 #define KERNEL(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_KERNEL, name, __VA_ARGS__)
-#define COUNT(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_COUNT, name, __VA_ARGS__)
+#define QUERY(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_QUERY, name, __VA_ARGS__)
 #define FORGET(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_FORGET, name, __VA_ARGS__)
 #define CONTEXT_END(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_CONTEXT_END, name, __VA_ARGS__)
 #define GRAPH_LAUNCH(name, ...) TITAN_CUPTI_COLUMNS(TITAN_CUPTI_GRAPH, name, __VA_ARGS__)
@@ -69,7 +70,7 @@ namespace cupti_rows {
 #undef SYNC
 #undef WORK
 #undef KERNEL
-#undef COUNT
+#undef QUERY
 #undef FORGET
 #undef CONTEXT_END
 #undef GRAPH_LAUNCH
@@ -79,7 +80,7 @@ namespace cupti_rows {
 #define SYNC TITAN_CUPTI_ENTRY
 #define WORK TITAN_CUPTI_ENTRY
 #define KERNEL TITAN_CUPTI_ENTRY
-#define COUNT TITAN_CUPTI_ENTRY
+#define QUERY TITAN_CUPTI_ENTRY
 #define FORGET TITAN_CUPTI_ENTRY
 #define CONTEXT_END TITAN_CUPTI_ENTRY
 #define GRAPH_LAUNCH TITAN_CUPTI_ENTRY
@@ -99,7 +100,7 @@ const CuptiRows TITAN_CUPTI_ROWS{cupti_rows::all, sizeof(cupti_rows::all) / size
 #undef SYNC
 #undef WORK
 #undef KERNEL
-#undef COUNT
+#undef QUERY
 #undef FORGET
 #undef CONTEXT_END
 #undef GRAPH_LAUNCH

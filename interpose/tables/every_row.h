@@ -18,7 +18,7 @@
 #define SYNC(...) TITAN_CLASS(SYNC, __VA_ARGS__)
 #define WORK(...) TITAN_CLASS(WORK, __VA_ARGS__)
 #define KERNEL(...) TITAN_CLASS(KERNEL, __VA_ARGS__)
-#define COUNT(...) TITAN_CLASS(COUNT, __VA_ARGS__)
+#define QUERY(...) TITAN_CLASS(QUERY, __VA_ARGS__)
 #define BEFORE(...) TITAN_CLASS(BEFORE, __VA_ARGS__)
 #define AFTER(...) TITAN_CLASS(AFTER, __VA_ARGS__)
 #define CAPTURE_END(...) TITAN_CLASS(CAPTURE_END, __VA_ARGS__)
@@ -41,7 +41,7 @@
 #undef SYNC
 #undef WORK
 #undef KERNEL
-#undef COUNT
+#undef QUERY
 #undef BEFORE
 #undef AFTER
 #undef CAPTURE_END

@@ -80,8 +80,9 @@ const void* graph_or_null(bool success, const Handle* graph) {
     TITAN_LAUNCH(name, params, args, enter_kernel(on_stream, kernel_function, TITAN_API(name), how_many), \
                  leave_unnamed(result, FunctionKind::TITAN_FUNCTION_KIND, kernel_function,                \
                                reinterpret_cast<const void*>(real)))
-#define TITAN_COUNT(name, params, args) \
-    TITAN_WRAPPER(name, params, args, cuda_is_interposed() && enter_query(call), leave_query(call))
+#define TITAN_QUERY(name, params, args, object)                                                           \
+    TITAN_WRAPPER(name, params, args, cuda_is_interposed() && enter_query(call, TITAN_API(name), object), \
+                  leave_query(call))
 #define TITAN_MARK(name, params, args, object) \
     TITAN_WRAPPER(name, params, args, enter_cuda_mark(call, TITAN_API(name), object), leave_mark(call))
 #define TITAN_BEFORE(name, params, args, object, note) \

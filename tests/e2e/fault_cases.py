@@ -44,6 +44,13 @@ CASES = [
               "reduce_scatter", words=("skipped",)),
     FaultCase("skip_threads", DP4 + " --threads", "skip rank=5 comm=dp step=5", ("op_mismatch",), (5,), "dp", 10,
               "reduce_scatter", words=("skipped",), records=1),
+    # Hosts that ask whether the GPU is done, and never block.
+    FaultCase("skip_polling", DP4 + " --poll", "skip rank=5 comm=dp step=5", ("op_mismatch",), (5,), "dp", 10,
+              "reduce_scatter", words=("skipped",)),
+    FaultCase("stuck_polling", DP4 + " --poll", "stuck rank=5 comm=dp step=5", ("stuck_in_flight",), (1, 3, 5, 7), "dp",
+              10, "reduce_scatter"),
+    FaultCase("sleep_polling", DP4 + " --poll", "sleep rank=5 comm=dp step=5 ms=60000", ("rank_not_arrived",), (5,),
+              "dp", 10, "reduce_scatter"),
     FaultCase("skip_wide", WIDE, "skip rank=9 comm=tp step=5", ("op_mismatch",), (9,), "tp", 15, "all_reduce",
               words=("skipped",)),
     # Its check of the numbers ends it then, with status 3.

@@ -65,6 +65,12 @@ Program& Program::sync(uint64_t stream) {
     return add(action);
 }
 
+Program& Program::poll(uint64_t stream) {
+    Action action = plain(Action::kPoll);
+    action.stream = stream;
+    return add(action);
+}
+
 Program& Program::group_start() { return add(plain(Action::kGroupStart)); }
 Program& Program::group_end() { return add(plain(Action::kGroupEnd)); }
 Program& Program::sleep() { return add(plain(Action::kSleep)); }
@@ -215,6 +221,7 @@ bool Scenario::advance_host(int rank) {
         return false;
     }
     host.inside.clear();
+    host.polls = false;
     ++host.position;
     return true;
 }
@@ -239,6 +246,12 @@ bool Scenario::run_action(int rank, const Action& action) {
             host.inside = "cudaStreamSynchronize";
             host.inside_object = action.stream;
             return false;
+        case Action::kPoll:
+            host.last_call = "cudaStreamQuery";
+            host.last_call_ticks = now_;
+            host.inside_object = action.stream;
+            host.polls = !host.streams[action.stream].empty();
+            return !host.polls;
         case Action::kStep:
             ring.header().step = action.step;
             ring.header().step_ticks = now_;
@@ -500,6 +513,11 @@ void Scenario::record_threads(int rank, RingBuilder& ring) {
     thread.ticket = host.inside_ticket;
     thread.last_call = ring.text(host.last_call);
     thread.last_call_ticks = host.last_call_ticks;
+    if (host.polls) {
+        thread.object = host.inside_object;
+        thread.polls = 1000;
+        thread.last_call_ticks = now_ticks(rank) - 1'000'000;
+    }
     thread.launches = host.handed_over;
     thread.group_depth = static_cast<uint32_t>(host.group_depth);
     if (!host.span.empty()) {

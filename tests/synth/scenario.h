@@ -24,6 +24,7 @@ struct Action {
     enum Kind {
         kCall,
         kSync,
+        kPoll,
         kStep,
         kSpan,
         kGroupStart,
@@ -80,6 +81,8 @@ class Program {
     }
     Program& on_stream(uint64_t stream);  // of the last call
     Program& sync(uint64_t stream = 0x51);
+    // The same by asking again and again.
+    Program& poll(uint64_t stream = 0x51);
     Program& work(format::WorkKind kind, uint64_t stream, uint64_t object = 0);
     Program& kernel(const std::string& name, uint64_t stream = 0x51);
     Program& hanging_kernel(const std::string& name, uint64_t stream = 0x51);

@@ -27,6 +27,7 @@ struct Scenario::Host {
     size_t position = 0;
     enum { kRunning, kSleeping, kDead, kCrashed, kExited, kDone } state = kRunning;
     std::string inside;  // the call it is blocked in
+    bool polls = false;  // it asks whether its stream is done
     uint64_t inside_since = 0;
     uint64_t inside_object = 0;
     uint64_t inside_ticket = 0;

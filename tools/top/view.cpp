@@ -8,6 +8,7 @@
 #include <set>
 
 #include "host/words.h"
+#include "host_calls.h"
 #include "host_threads.h"
 #include "link_run.h"
 #include "rank_state.h"
@@ -49,7 +50,9 @@ void describe_thread(const Process& process, RankRow& row) {
         return;
     }
     const int64_t since_ns = thread->call != 0 ? thread->entered_ns : thread->last_call_ns;
-    row.doing = thread->call != 0 ? "inside " + process.text(thread->call) : "in program code";
+    const std::string& call = process.text(thread->call);
+    row.doing =
+        thread->call != 0 ? fmt::format("{} {}", analyzer::HostCall(call).preposition(), call) : "in program code";
     row.doing_ns = since_ns == 0 ? 0 : std::max<int64_t>(0, process.now_ns - since_ns);
     row.span = thread->spans.empty() ? std::string() : process.text(thread->spans.back());
 }

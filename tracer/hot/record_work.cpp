@@ -205,17 +205,24 @@ void forget_kernels() {
     }
 }
 
-bool enter_query(Call& call) {
+bool enter_query(Call& call, uint16_t api, const void* object) {
     Thread* const thread = outermost_thread(MayStart::kNever);
     if (thread == nullptr) {
         return false;
     }
     go_inside(*thread, call);
-    store_field(thread->record->queries, thread->record->queries + 1);
+    format::ThreadRecord& record = *thread->record;
+    store_field(record.queries, record.queries + 1);
+    store_field(record.polls, record.polls + 1);
+    store_field(record.object, reinterpret_cast<uint64_t>(object));
+    store_field(record.last_call, thread->session->api_names[api]);
     call.thread = thread;
     return true;
 }
 
-void leave_query(Call& call) { go_outside(*call.thread); }
+void leave_query(Call& call) {
+    store_field(call.thread->record->last_call_ticks, now_ticks());
+    go_outside(*call.thread);
+}
 
 }  // namespace titan::tracer

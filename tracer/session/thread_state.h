@@ -96,6 +96,7 @@ inline void mark_inside_call(format::ThreadRecord& record, uint32_t call, uint64
     store_field(record.call, call);
     store_field(record.object, object);
     store_field(record.ticket, ticket_plus_one);
+    store_field(record.polls, uint32_t{0});
     std::atomic_ref(record.entered_ticks).store(ticks, std::memory_order_release);
 }
 

@@ -49,6 +49,7 @@ void clear_row(format::ThreadRecord& record) {
     store_field(record.last_call, uint32_t{0});
     store_field(record.last_call_ticks, uint64_t{0});
     store_field(record.span_depth, uint32_t{0});
+    store_field(record.polls, uint32_t{0});
 }
 
 // Empty where nobody knows.

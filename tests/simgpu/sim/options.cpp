@@ -36,6 +36,7 @@ usage: titan-sim [options]
     --kernels N            small kernels per step                             (default 0)
     --graphs               the first step runs eagerly; then one step is captured into a CUDA graph, over all
                            streams, and replayed in every step
+    --poll                 ask whether a stream is done (cudaStreamQuery) instead of blocking until it is
     --nvtx                 NVTX ranges and marks instead of titantrace's markers
     --checkpoint-every M   a broadcast over the world as barrier, 0 = never   (default 5)
     --gradients MODE       sharded (reduce-scatter, all-gather) or allreduce  (default sharded)
@@ -126,6 +127,8 @@ Options parse_options(int argc, char** argv) {
             train.work_ms = value();
         } else if (name == "--kernels") {
             train.kernels = integer();
+        } else if (name == "--poll") {
+            train.poll = true;
         } else if (name == "--nvtx") {
             train.nvtx = true;
             if (!SIMGPU_HAS_NVTX) {

@@ -303,15 +303,27 @@ void Trainer::checkpoint() {
     CUDA_CHECK(simgpu_launch_fill(buffers_->scratch, 1, value_of(state_.rank, kCheckpoint), data_));
     if (world.usable()) {
         world.issue({Request::kBroadcast, buffers_->scratch, buffers_->scratch, 1, ncclFloat32, ncclSum, 0}, data_);
-        CUDA_CHECK(cudaStreamSynchronize(data_));
+        wait_for(data_);
         expect("the checkpoint's barrier", buffers_->scratch, 1, value_of(0, kCheckpoint));
     }
+}
+
+void Trainer::wait_for(cudaStream_t stream) {
+    if (!options_.poll) {
+        CUDA_CHECK(cudaStreamSynchronize(stream));
+        return;
+    }
+    cudaError_t result = cudaErrorNotReady;
+    while ((result = cudaStreamQuery(stream)) == cudaErrorNotReady) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    CUDA_CHECK(result);
 }
 
 void Trainer::expect(const char* what, const float* data, size_t count, float value) {
     std::vector<float> host(count);
     CUDA_CHECK(cudaMemcpyAsync(host.data(), data, count * sizeof(float), cudaMemcpyDeviceToHost, compute_));
-    CUDA_CHECK(cudaStreamSynchronize(compute_));
+    wait_for(compute_);
     for (size_t i = 0; i < count; ++i) {
         if (host[i] != value) {
             die(kExitWrongData, "step %ld: %s has %g at %zu, expected %g", static_cast<long>(state_.step), what,
@@ -322,7 +334,7 @@ void Trainer::expect(const char* what, const float* data, size_t count, float va
 
 void Trainer::finish_step() {
     for (cudaStream_t stream : {tensor_, pipeline_, data_, compute_}) {
-        CUDA_CHECK(cudaStreamSynchronize(stream));
+        wait_for(stream);
     }
     const Membership pp = member_of("pp");
     if (comm("tp").usable()) {

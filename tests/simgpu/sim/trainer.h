@@ -26,6 +26,7 @@ struct TrainOptions {
     double work_ms = 0;             // work of the host per step
     int kernels = 0;                // small kernels per step
     bool nvtx = false;              // ranges of NVTX instead of titantrace's markers
+    bool poll = false;              // hosts ask whether a stream is done, again and again
 };
 
 class Trainer {
@@ -68,6 +69,7 @@ class Trainer {
     float value_of(int rank, int salt) const;
     float group_sum(const std::string& name, int salt) const;
     int rank_in(const std::string& name, int group_rank) const;
+    void wait_for(cudaStream_t stream);
     void expect(const char* what, const float* data, size_t count, float value);
     void watch();
 

@@ -106,7 +106,8 @@ def compile_preload_with(rows):
     with tempfile.TemporaryDirectory() as place:
         interpose = pathlib.Path(shutil.copytree(options.root / "interpose", pathlib.Path(place, "interpose")))
         with open(interpose / "tables/cuda_driver.def", "a", encoding="utf-8") as table:
-            table.writelines(f"COUNT(cuOneMore{i}, cuOneMore{i}, 2000, (void), ())\n" for i in range(rows))
+            table.writelines(f"QUERY(cuOneMore{i}, cuOneMore{i}, 2000, (CUevent hEvent), (hEvent), hEvent)\n"
+                             for i in range(rows))
         return run([options.compiler, "-std=c++20", "-fsyntax-only", *includes_of(interpose),
                     "-isystem", options.toolkit_include, interpose / "start/preload.cpp"])
 

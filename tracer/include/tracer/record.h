@@ -193,8 +193,8 @@ void leave_reported_work(Call& call);
 // Modules are about to be unloaded: the handles of their kernels may come back for others. cold.
 void forget_kernels();
 
-// A query (cudaEventQuery): counted, nothing else. hot.
-bool enter_query(Call& call);
+// A query (cudaEventQuery) never blocks: a host that waits makes it again and again, and that is what is recorded. hot.
+bool enter_query(Call& call, uint16_t api, const void* object);
 void leave_query(Call& call);
 
 // hot, any-thread. The group's entries are updated when the outermost end is entered and when it returns.

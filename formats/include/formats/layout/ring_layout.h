@@ -331,15 +331,15 @@ struct ThreadRecord {
     uint32_t thread;         // kernel thread id, 0 = free row
     uint32_t call;           // string id of the function it is inside, 0 = in the program's own code
     uint64_t entered_ticks;  // start of that call
-    uint64_t object;         // communicator id, stream or event of that call
+    uint64_t object;         // communicator id, stream or event of that call, or of the newest query
     uint64_t ticket;         // entry of that call in its ring + 1, 0 none
     uint64_t group;          // open or ending group, 0 none
     uint32_t group_depth;
-    uint32_t last_call;          // string id of the newest finished call
+    uint32_t last_call;          // string id of the newest finished call, queries included
     uint64_t last_call_ticks;    // when it returned
     uint32_t span_depth;         // may exceed kSpanDepth: deeper ones are not named
     uint32_t spans[kSpanDepth];  // string ids, outermost first
-    uint32_t reserved32;
+    uint32_t polls;              // queries since the newest other call of NCCL or CUDA: above 0 it may be polling
     uint64_t span_begin_ticks[kSpanDepth];
     char name[16];      // the thread's own name
     uint64_t launches;  // pieces of stream work handed over, recorded or not

@@ -127,6 +127,19 @@ TEST_CASE("the thread's row says what it is inside, and what it last did") {
     CHECK(row->entered_ticks == 0);
     CHECK(row->call == 0);
     CHECK(row->last_call == test::recording().api_names[test::kAnyApi]);
+
+    // Queries in a row are polling, until the next call.
+    const uint64_t returned_ticks = row->last_call_ticks;
+    for (uint32_t polls = 1; polls <= 3; ++polls) {
+        REQUIRE(tracer::enter_query(call, test::kAnyApi, &call));
+        tracer::leave_query(call);
+        CHECK(row->polls == polls);
+    }
+    CHECK(row->call == 0);
+    CHECK(row->object == reinterpret_cast<uint64_t>(&call));
+    CHECK(row->last_call_ticks > returned_ticks);
+    test::call(all_reduce(comm));
+    CHECK(row->polls == 0);
 }
 
 TEST_CASE("threads on one communicator: every sequence number once, none missing") {

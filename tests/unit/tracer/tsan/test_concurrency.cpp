@@ -81,7 +81,7 @@ void issue_work(FakeStream& stream) {
         if (tracer::enter_cuda(call, test::kAnyApi, &stream)) {
             tracer::leave_cuda(call, 0);
         }
-        if (tracer::enter_query(call)) {
+        if (tracer::enter_query(call, test::kAnyApi, &stream)) {
             tracer::leave_query(call);
         }
     }
