@@ -141,6 +141,7 @@ struct ShiftVerdict {
     bool by_prediction = false;
     bool by_step = false;
     bool or_extra = false;
+    bool is_told = true;  // false: one later call that fits by chance would tell the same story
 };
 
 // One skipped or extra call explains a whole shifted sequence; a substituted call leaves the rest in step.
@@ -158,24 +159,30 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     if (in_step.all() && in_step.compared >= std::max(skipped.equal, extra.equal)) {
         return {};
     }
+    const int32_t reference_step = step_at(run.process(reference), run.member(reference), at);
+    const int32_t suspect_step = step_at(run.process(suspect), run.member(suspect), at);
+    const bool steps_known = reference_step >= 0 && suspect_step >= 0;
+    constexpr size_t kLeastToTell = 2;
     const bool extra_fits = extra.all() && steps_agree(run, suspect, at + 1, reference, at);
     const bool skipped_fits = skipped.all() && steps_agree(run, suspect, at, reference, at + skipped_calls);
     if (skipped_fits && !extra_fits) {
-        return {.shift = Shift::kSkipped};
+        return {.shift = Shift::kSkipped, .is_told = steps_known || skipped.compared >= kLeastToTell};
     }
     // Its call belongs to a later step than theirs: it is ahead, so it made no call too many.
-    const int32_t reference_step = step_at(run.process(reference), run.member(reference), at);
-    const int32_t suspect_step = step_at(run.process(suspect), run.member(suspect), at);
     if (reference_step >= 0 && suspect_step > reference_step) {
         return {.shift = Shift::kSkipped, .by_prediction = true, .by_step = true};
     }
     // If the others have not issued their next call yet: would it be the one that the suspect makes now?
     const bool by_prediction = skipped.compared == 0 && goes_on_as_expected(run, suspect, at, reference, at + 1);
     if (!skipped_fits && !by_prediction) {
-        return {.shift = extra_fits ? Shift::kExtra : Shift::kNone};
+        return {.shift = extra_fits ? Shift::kExtra : Shift::kNone,
+                .is_told = steps_known || extra.compared >= kLeastToTell};
     }
     // A step that repeats: with one call left out its sequence looks the same as with one made twice.
-    return {.shift = Shift::kSkipped, .by_prediction = by_prediction, .or_extra = extra_fits};
+    return {.shift = Shift::kSkipped,
+            .by_prediction = by_prediction,
+            .or_extra = extra_fits,
+            .is_told = steps_known || skipped.compared >= kLeastToTell};
 }
 
 // Chooses among equally large blocs the one that siblings agree with, or that did what it always did there.
@@ -469,6 +476,12 @@ class CommunicatorMatcher {
                 phrase("{} skipped {} {}, or made one {} too many: the others meet {} next call instead", who,
                        op_text(good.kind), place, op_text(wrong.kind), verb_form(culprits.size(), "its", "their"));
             mismatch.evidence.push_back("with one call more or one less, its calls match those of the others");
+        } else if (shift.shift != Shift::kNone && !shift.is_told) {
+            mismatch.summary = phrase(
+                "{} called {} {}, where {} called {}: {} skipped a call, made one too many, or called another one", who,
+                call_and_arguments(wrong), place, ranks_fact(others), call_and_arguments(good),
+                culprits.size() == 1 ? "it" : "they");
+            mismatch.evidence.emplace_back("the record shows too few later calls to tell which");
         } else if (shift.shift == Shift::kSkipped) {
             mismatch.summary =
                 phrase("{} skipped {} {}: the others meet {} next call, {}, instead", who, op_text(good.kind), place,
