@@ -34,6 +34,8 @@ enum class Tag : uint64_t {
     kProcessors = 19,
     kUnrecorded = 20,
     kLosses = 21,
+    kFatalThread = 22,
+    kStartsWithEnds = 23,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses

@@ -99,6 +99,8 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kProcessors, [&](A& a) { digest::processors(a, p); });
     visit(Tag::kUnrecorded, [&](A& a) { digest::unrecorded(a, p); });
     visit(Tag::kFlightRecorder, [&](A& a) { digest::flight_recorder(a, p); });
+    visit(Tag::kFatalThread, [&](A& a) { a.number(p.fatal_thread); });
+    visit(Tag::kStartsWithEnds, [&](A& a) { a.number(p.starts_with_ends); });
 }
 
 // Restores the fields of a kept entry that the history holds: they are not written twice.
