@@ -72,13 +72,30 @@ def read(analyze, place):
     return {name: value for name, value in found.items() if value and value != table("", [])}, refused
 
 
+def text_of(expected):
+    """JSON with a line for each row of a table and for each thread of the stacks."""
+    def compact(value):
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+    def listed(rows):
+        return "[\n" + ",\n".join(map(compact, rows)) + "]"
+
+    def said(value):
+        if isinstance(value, dict):
+            return f'{{"fields":{compact(value["fields"])},"rows":{listed(value["rows"])}}}'
+        return listed(value) if isinstance(value[0], list) else compact(value)
+
+    places = (compact(place) + ":{\n" + ",\n".join(f"{compact(name)}:{said(value)}" for name, value in found.items())
+              + "}" for place, found in expected.items())
+    return "{" + ",\n".join(places) + "}\n"
+
+
 def write(analyze, directory):
     expected = {}
     for place in sorted(path for path in directory.iterdir() if path.is_dir()):
         expected[place.name], refused = read(analyze, place)
         print(*refused, sep="\n")
-    text = json.dumps(expected, separators=(",", ":"), ensure_ascii=False)
-    (directory / "expected.json").write_text(text.replace("],[", "],\n[").replace("},", "},\n") + "\n")
+    (directory / "expected.json").write_text(text_of(expected))
 
 
 def same(what, expected, found):
