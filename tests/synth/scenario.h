@@ -53,6 +53,11 @@ struct Action {
     bool fails = false;           // the call returns an error
     format::WorkKind work{};      // kWork: `text` is the kernel's name, `count` its bytes or blocks
     uint64_t object = 0;          // event; capture and replay: the number of the graph
+    // Of a call in a Flight Recorder file that is written without a play: it is "pending" or "started" there, else
+    // done; PyTorch has let go of it; how long after the rank's call before it was made.
+    std::string recorded;
+    bool retired = false;
+    int64_t after_ms = 0;
 };
 
 // What one rank does. Calls chain: program.step(1).all_reduce("dp:0", 1024).sync().

@@ -1,4 +1,5 @@
-// What the analyzer makes of a Flight Recorder dump: names, numbers, groups, states. Whole verdicts are in tests/e2e.
+// What the analyzer makes of a Flight Recorder dump: names, numbers, groups, states. Whole verdicts are in
+// verdicts/flight_recorder.txt.
 #include "fr_file.h"
 
 #include <doctest/doctest.h>

@@ -17,12 +17,17 @@
 #include "fr_moment.h"
 #include "fr_process.h"
 #include "fr_torchcomms.h"
-#include "gap_warnings.h"
-#include "link_run.h"
 
 namespace titan::test {
 
-enum class FrState { kDone, kStarted, kPending };
+// What a file says of a call.
+struct FrCall {
+    std::string name;  // "all_reduce"; of a send or receive, what its rank does
+    std::string state = "completed";
+    uint64_t elements = 1024;
+    std::string datatype = "Float";
+    bool retired = false;
+};
 
 class FrJob {
   public:
@@ -42,25 +47,20 @@ class FrJob {
     }
 
     // A collective of one rank; its sequence number is the next of that rank in the group.
-    void call(int rank, const std::string& group, const std::string& op, FrState state = FrState::kDone,
-              int elements = 1024) {
+    void call(int rank, const std::string& group, FrCall call) {
         Rank& own = at(rank);
-        add(own, group, "nccl:" + op, state, ++own.collectives[group], own.p2p[group], false, elements);
+        call.name = "nccl:" + call.name;
+        add(own, group, call, ++own.collectives[group], own.p2p[group], false);
     }
 
-    // The same of every member of the group.
-    void all(const std::string& group, const std::string& op, FrState state = FrState::kDone, int elements = 1024) {
-        for (const int rank : groups_.at(group).ranks) {
-            call(rank, group, op, state, elements);
-        }
+    // Peers are ranks of the group.
+    void send(int rank, const std::string& group, int peer, FrCall call) {
+        call.name = fmt::format("nccl:send {}->{}", place(group, rank), peer);
+        pair(rank, group, call);
     }
-
-    // Peers are ranks of the job here, ranks of the group in the file.
-    void send(int rank, const std::string& group, int peer, FrState state = FrState::kDone, int elements = 64) {
-        pair(rank, group, fmt::format("nccl:send {}->{}", place(group, rank), place(group, peer)), state, elements);
-    }
-    void receive(int rank, const std::string& group, int peer, FrState state = FrState::kDone, int elements = 64) {
-        pair(rank, group, fmt::format("nccl:recv {}<-{}", place(group, rank), place(group, peer)), state, elements);
+    void receive(int rank, const std::string& group, int peer, FrCall call) {
+        call.name = fmt::format("nccl:recv {}<-{}", place(group, rank), peer);
+        pair(rank, group, call);
     }
 
     // As nccl2 writes it: a call's start is noted with its end.
@@ -74,13 +74,7 @@ class FrJob {
     void leave_out_file(int rank) { at(rank).file_ms = -1; }
     // When the file was written, from the start of the job.
     void write_file_at_ms(int rank, int64_t ms) { at(rank).file_ms = ms; }
-    void write_files_at_ms(int64_t ms) {
-        for (Rank& rank : ranks_) {
-            rank.file_ms = rank.file_ms < 0 ? rank.file_ms : ms;
-        }
-    }
-
-    analyzer::Run run() const {
+    analyzer::Run records() const {
         analyzer::Run run;
         analyzer::GroupRanks groups;
         for (size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -91,8 +85,6 @@ class FrJob {
             }
         }
         analyzer::complete_flight_recorder(run, groups);
-        analyzer::link(run);
-        analyzer::warn_of_gaps(run);
         return run;
     }
 
@@ -119,31 +111,27 @@ class FrJob {
         return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
     }
 
-    void pair(int rank, const std::string& group, const std::string& name, FrState state, int elements) {
+    void pair(int rank, const std::string& group, const FrCall& call) {
         Rank& own = at(rank);
-        add(own, group, name, state, own.collectives[group], ++own.p2p[group], true, elements);
+        add(own, group, call, own.collectives[group], ++own.p2p[group], true);
     }
 
-    void add(Rank& rank, const std::string& group, const std::string& name, FrState state, int collective, int p2p,
-             bool is_p2p, int elements) {
+    void add(Rank& rank, const std::string& group, const FrCall& call, int collective, int p2p, bool is_p2p) {
         rank.now_ms += 10;
         const int64_t created_ns = (kEpochMs + rank.now_ms) * 1'000'000;
-        const bool done = state == FrState::kDone;
+        const bool done = call.state == "completed";
         const int64_t done_ns = created_ns + 5'000'000;
         const std::string started_too =
             starts_with_ends_ ? fmt::format(R"(, "time_discovered_started_ns": {})", done_ns) : std::string();
         rank.entries.push_back(fmt::format(
             R"({{"record_id": {}, "process_group": ["{}", "{}"], "profiling_name": "{}", "collective_seq_id": {}, )"
-            R"("p2p_seq_id": {}, "time_created_ns": {}, "input_sizes": [[{}]], "input_dtypes": ["Float"], )"
-            R"("output_sizes": [[{}]], "output_dtypes": ["Float"], "state": "{}", "retired": {}, "timeout_ms": {}, )"
-            R"("is_p2p": {}{}{}}})",
-            rank.records++, group, groups_.at(group).description, name, collective, p2p, created_ns, elements, elements,
-            done                         ? "completed"
-            : state == FrState::kStarted ? "started"
-                                         : "scheduled",
-            done, kTimeoutMs, is_p2p,
+            R"("p2p_seq_id": {}, "time_created_ns": {}, "input_sizes": [[{}]], "input_dtypes": ["{}"], )"
+            R"("output_sizes": [[{}]], "output_dtypes": ["{}"], "state": "{}", "retired": {}, "timeout_ms": {}, )"
+            R"("is_p2p": {}, "frames": [{{"name": "step", "filename": "/job/train.py", "line": 212}}]{}{}}})",
+            rank.records++, group, groups_.at(group).description, call.name, collective, p2p, created_ns, call.elements,
+            call.datatype, call.elements, call.datatype, call.state, done || call.retired, kTimeoutMs, is_p2p,
             done ? fmt::format(R"(, "time_discovered_completed_ns": {})", done_ns) + started_too : "",
-            state == FrState::kStarted ? fmt::format(R"(, "time_discovered_started_ns": {})", kFileTime) : ""));
+            call.state == "started" ? fmt::format(R"(, "time_discovered_started_ns": {})", kFileTime) : ""));
     }
 
     // A process knows only the groups that it is in.

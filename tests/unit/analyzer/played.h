@@ -1,6 +1,7 @@
 // Plays a scenario and diagnoses it, without files.
 #pragma once
 
+#include <functional>
 #include <set>
 
 #include <doctest/doctest.h>
@@ -37,7 +38,8 @@ inline analyzer::Liveness liveness_of(Scenario& job, int rank) {
     }
 }
 
-inline Run run_of(Scenario& job, const std::set<int>& without = {}, const std::string& reason = "timeout") {
+// What the ranks left, before anybody compared it.
+inline Run records_of(Scenario& job, const std::set<int>& without = {}, const std::string& reason = "timeout") {
     Run run;
     run.id = "synth";
     for (int rank = 0; rank < job.size(); ++rank) {
@@ -52,9 +54,17 @@ inline Run run_of(Scenario& job, const std::set<int>& without = {}, const std::s
         opened.liveness = liveness_of(job, rank);
         run.processes.push_back(analyzer::decode_process(opened));
     }
+    return run;
+}
+
+inline Run linked(Run run) {
     analyzer::link(run);
     analyzer::warn_of_gaps(run);
     return run;
+}
+
+inline Run run_of(Scenario& job, const std::set<int>& without = {}, const std::string& reason = "timeout") {
+    return linked(records_of(job, without, reason));
 }
 
 // The report on a run of which little more than the unfinished calls is left in full.
@@ -129,24 +139,28 @@ inline std::string without_durations(std::string report) {
     return report;
 }
 
-// Whatever a test plays: condensing and digesting change no word of the report.
-inline void check_condensed(const Played& played, Scenario& job, const std::set<int>& without,
-                            const std::string& reason, const analyzer::DiagnoseOptions& options) {
+// Condensing and digesting change no word of the report. `records`: the processes, not linked.
+inline void check_condensed(const Played& played, const std::function<Run()>& records,
+                            const analyzer::DiagnoseOptions& options) {
     const std::string whole = analyzer::json_report(played.run, played.diagnosis);
-    CHECK(condensed_report(run_of(job, without, reason), {}, options) == whole);
-    CHECK(digested_report(run_of(job, without, reason), {}, options) == whole);
+    CHECK(condensed_report(linked(records()), {}, options) == whole);
+    CHECK(digested_report(records(), {}, options) == whole);
     const std::string words = without_durations(whole);
-    CHECK(without_durations(condensed_report(run_of(job, without, reason), kTightLimits, options)) == words);
-    CHECK(without_durations(digested_report(run_of(job, without, reason), kTightLimits, options)) == words);
+    CHECK(without_durations(condensed_report(linked(records()), kTightLimits, options)) == words);
+    CHECK(without_durations(digested_report(records(), kTightLimits, options)) == words);
+}
+
+inline Played judged(const std::function<Run()>& records, const analyzer::DiagnoseOptions& options = {}) {
+    Played played{linked(records()), {}};
+    played.diagnosis = analyzer::diagnose(played.run, options);
+    check_condensed(played, records, options);
+    return played;
 }
 
 inline Played play(Scenario& job, const std::set<int>& without = {}, const std::string& reason = "timeout",
                    const analyzer::DiagnoseOptions& options = {}) {
     job.play();
-    Played played{run_of(job, without, reason), {}};
-    played.diagnosis = analyzer::diagnose(played.run, options);
-    check_condensed(played, job, without, reason, options);
-    return played;
+    return judged([&] { return records_of(job, without, reason); }, options);
 }
 
 inline std::vector<int> ranks(std::initializer_list<int> list) { return list; }

@@ -104,10 +104,21 @@ class Writer {
         }
         const format::OpClass kind = format::class_of(op);
         const int root = kind == format::OpClass::rooted ? 0 : -1;
-        program_.call(words[0], op, kind == format::OpClass::p2p ? 64 : 1024, root);
+        program_.call(own_of(words[0]), op, kind == format::OpClass::p2p ? 64 : 1024, root);
         for (size_t i = 1; i < words.size(); ++i) {
             argument(words[i]);
         }
+    }
+
+    // "tp": whichever of tp:0, tp:1 ... the rank is in.
+    std::string own_of(const std::string& name) const {
+        for (const auto& [communicator, members] : communicators_) {
+            if (communicator.starts_with(name + ":") &&
+                std::find(members.begin(), members.end(), rank_) != members.end()) {
+                return communicator;
+            }
+        }
+        return name;
     }
 
     void argument(const std::string& word) {
@@ -263,6 +274,12 @@ void change_call(std::string_view word, Action& call) {
         call.never_finishes = true;
     } else if (key == "fails") {
         call.fails = true;
+    } else if (key == "pending" || key == "started") {
+        call.recorded = key;
+    } else if (key == "retired") {
+        call.retired = true;
+    } else if (key == "after_ms") {
+        call.after_ms = number_in<int64_t>(value);
     } else {
         refuse("no such argument of a call", word);
     }

@@ -1,0 +1,188 @@
+#include "verdict_processes.h"
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <map>
+#include <stdexcept>
+
+#include "host_threads.h"
+#include "verdict_program.h"
+
+namespace titan::test {
+
+namespace {
+
+using analyzer::Liveness;
+using analyzer::Process;
+
+constexpr int64_t kMs = 1'000'000;
+constexpr uint32_t kWatchdogThread = 999;
+constexpr int32_t kLauncher = 77;
+
+// PyTorch's watchdog does it in a thread of its own: the abort ends what waits, and the process crashes.
+void abort_communicators(synth::Scenario& job, int rank) {
+    auto& ring = job.ring(rank);
+    const uint64_t aborted_ticks = job.now_ticks(rank) - 10 * kMs;
+    const uint64_t calls = ring.next_ticket();
+    auto& abort = ring.add_call(ring.call(calls - 1).communicator, format::OpKind::kCommAbort);
+    abort.thread = kWatchdogThread;
+    abort.entered_ticks = abort.returned_ticks = aborted_ticks;
+    abort.state = format::CallState::kReturned;
+    for (uint64_t ticket = 0; ticket < calls; ++ticket) {
+        auto& call = ring.call(ticket);
+        auto& communicator = ring.communicator(call.communicator);
+        communicator.closed_ticks = aborted_ticks;
+        communicator.state = format::CommState::kAborted;
+        if (call.state != format::CallState::kFinished) {
+            call.state = format::CallState::kFinished;
+            call.gpu_finished_ticks = aborted_ticks + kMs;
+            communicator.finished = communicator.next_sequence;
+        }
+    }
+    ring.header().state = format::ProcessState::kCrashed;
+}
+
+void be_aborted(Process& process) {
+    process.liveness = Liveness::kCrashed;
+    for (analyzer::ThreadState& thread : process.threads) {
+        thread.call = 0;  // the abort let it go
+    }
+}
+
+// "+100ms" after the newest activity of the process, "now-5ms" before the end of its record.
+int64_t moment(const Process& process, std::string_view text) {
+    const bool of_end = text.starts_with("now");
+    text.remove_prefix(of_end ? 3 : 0);
+    if (!text.ends_with("ms") || (text[0] != '+' && text[0] != '-')) {
+        throw std::runtime_error("no moment: " + std::string(text));
+    }
+    const int64_t from_ns = of_end ? process.now_ns : process.last_activity_ns();
+    return from_ns + std::stoll(std::string(text.substr(0, text.size() - 2))) * kMs;
+}
+
+const std::map<std::string, Liveness>& fates() {
+    static const std::map<std::string, Liveness> kFates{
+        {"alive", Liveness::kAlive},     {"killed", Liveness::kKilled},   {"exited", Liveness::kExited},
+        {"crashed", Liveness::kCrashed}, {"unknown", Liveness::kUnknown}, {"ended", Liveness::kEnded}};
+    return kFates;
+}
+
+using Word = std::function<void(Process&, const Process& before, const std::string& value)>;
+const std::map<std::string, Word>& words_about() {
+    static const std::map<std::string, Word> kWords{
+        {"seen", [](Process& own, const Process& before,
+                    const std::string& value) { own.ending.seen_ns = moment(before, value); }},
+        {"asked",
+         [](Process& own, const Process& before, const std::string& value) {
+             own.ending.asked_ns = moment(before, value);
+             own.ending.signal = SIGTERM;
+             own.ending.sender = kLauncher;
+             own.ending.seen_ns = own.now_ns = std::max(own.ending.seen_ns, own.ending.asked_ns);
+         }},
+        {"sender",
+         [](Process& own, const Process&, const std::string& value) { own.ending.sender = std::stoi(value); }},
+        {"left", [](Process& own, const Process& before,
+                    const std::string& value) { own.ending.left_ns = moment(before, value); }},
+        {"status",
+         [](Process& own, const Process&, const std::string& value) { own.ending.exit_status = std::stoi(value); }},
+        {"now",
+         [](Process& own, const Process& before, const std::string& value) { own.now_ns = moment(before, value); }},
+        {"aborted_in",
+         [](Process& own, const Process&, const std::string& value) {
+             own.fatal_signal = SIGABRT;
+             own.fatal_thread =
+                 value == "program" ? static_cast<uint32_t>(analyzer::working_thread(own)) : kWatchdogThread;
+         }},
+        {"timeout_s", [](Process& own, const Process&,
+                         const std::string& value) { own.timeout_ns = std::stoull(value) * 1000 * kMs; }},
+        {"host", [](Process& own, const Process&, const std::string& value) { own.host = value; }},
+        {"ring", [](Process& own, const Process&, const std::string&) { own.source.is_ring = true; }},
+    };
+    return kWords;
+}
+
+void describe(Process& process, const std::string& text) {
+    const Process before = process;
+    for (const std::string& word : words_of(text)) {
+        const std::string key = word.substr(0, word.find('='));
+        if (const auto fate = fates().find(word); fate != fates().end()) {
+            process.liveness = fate->second;
+            process.ending = {};
+        } else if (const auto known = words_about().find(key); known != words_about().end()) {
+            known->second(process, before, key.size() < word.size() ? word.substr(key.size() + 1) : "");
+        } else {
+            throw std::runtime_error("nothing that can be said of a process: " + word);
+        }
+    }
+}
+
+// "step at train.py:7": its only frame.
+void stand(Process& process, const std::string& frame) {
+    process.texts.push_back(frame);
+    analyzer::ThreadPosition position{.thread = static_cast<int32_t>(process.pid), .frames = {}, .libraries = {0}};
+    position.frames.push_back(static_cast<uint32_t>(process.texts.size() - 1));
+    (frame.find(".py:") == std::string::npos ? position.native : position.python) = 0;
+    process.positions = {position};
+}
+
+void rename(analyzer::Run& run, const std::string& from, const std::string& to) {
+    for (Process& process : run.processes) {
+        process.texts.push_back(to);
+        for (analyzer::Member& member : process.members) {
+            if (process.text(member.name) == from) {
+                member.name = static_cast<uint32_t>(process.texts.size() - 1);
+            }
+        }
+    }
+}
+
+}  // namespace
+
+bool ProcessChanges::add(const std::string& line) {
+    const std::vector<std::string> words = words_of(line);
+    const std::string& verb = words.front();
+    if (verb == "rename") {
+        lines_.push_back({verb, {}, words.at(1), words.size() > 2 ? words[2] : ""});
+        return true;
+    }
+    if (verb != "process" && verb != "stood" && verb != "watchdogs_abort") {
+        return false;
+    }
+    const size_t colon = line.find(": ");
+    const std::string who = line.substr(verb.size() + 1, colon == std::string::npos ? colon : colon - verb.size() - 1);
+    lines_.push_back({verb, ranks_in(who, ranks_), colon == std::string::npos ? "" : line.substr(colon + 2), ""});
+    return true;
+}
+
+void ProcessChanges::change(synth::Scenario& job) const {
+    for (const Line& line : lines_) {
+        for (const int rank : line.ranks) {
+            if (line.verb == "watchdogs_abort") {
+                abort_communicators(job, rank);
+            }
+        }
+    }
+}
+
+void ProcessChanges::change(analyzer::Run& run) const {
+    for (const Line& line : lines_) {
+        if (line.verb == "rename") {
+            rename(run, line.text, line.new_name);
+        }
+        for (Process& process : run.processes) {
+            if (std::find(line.ranks.begin(), line.ranks.end(), process.rank) == line.ranks.end()) {
+                continue;
+            }
+            if (line.verb == "process") {
+                describe(process, line.text);
+            } else if (line.verb == "stood") {
+                stand(process, line.text);
+            } else {
+                be_aborted(process);
+            }
+        }
+    }
+}
+
+}  // namespace titan::test
