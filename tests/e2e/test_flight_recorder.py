@@ -61,13 +61,6 @@ class Verdicts(Dumps):
                 self.check(job, "rank_not_arrived", [culprit], "all_reduce #11 on default_pg",
                            "called at train.py:212 in step", confidence="likely")
 
-    def test_files_copied_without_their_times(self):
-        job = self.trained(waited_s=3 * 3600)
-        job.everywhere("0", "all_reduce", [[1024]], without=(2,), state="scheduled")
-        analysis = self.check(job, "rank_not_arrived", [2], confidence="possible")
-        self.assertTrue(any("cp -p" in what for what in analysis.json["findings"][0]["would_confirm"]),
-                        analysis.json["findings"])
-
     def test_file_of_an_earlier_run(self):
         yesterday = self.trained()
         yesterday.everywhere("0", "all_reduce", [[1024]], state="scheduled")
@@ -174,34 +167,6 @@ class Verdicts(Dumps):
         analysis = self.diagnose(self.timed(lambda rank, call: 0))
         self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
 
-    def test_timed_out_is_sure(self):
-        job = self.trained()
-        job.everywhere("0", "all_reduce", [[1024]], without=(3,), state="scheduled", retired=True)
-        self.check(job, "rank_not_arrived", [3], confidence="certain")
-
-    def test_a_rank_that_never_used_the_group(self):
-        job = self.trained()
-        job.group("1", "tp", [0, 1])
-        job.call(0, "1", "all_reduce", [[8]], state="scheduled")
-        self.check(job, "rank_not_arrived", [1], "tp:1")
-
-    def test_file_missing(self):
-        job = self.trained()
-        job.everywhere("0", "all_reduce", [[1024]], without=(0,), state="scheduled")
-        analysis = self.check(job, "rank_not_arrived", [0], "left no dump", without={0})
-        self.assertIn("missing_dump", [warning["kind"] for warning in analysis.json["warnings"]])
-
-    def test_mismatches_by_majority(self):
-        for kind, name, sizes, changes in (("op_mismatch", "broadcast", [[1024]], {}),
-                                           ("size_mismatch", "all_reduce", [[512]], {}),
-                                           ("dtype_mismatch", "all_reduce", [[1024]],
-                                            {"input_dtypes": ["BFloat16"], "output_dtypes": ["BFloat16"]})):
-            with self.subTest(kind=kind):
-                job = self.trained()
-                job.everywhere("0", "all_reduce", [[1024]], without=(0,), state="scheduled")
-                job.call(0, "0", name, sizes, state="scheduled", **changes)
-                self.check(job, kind, [0], "train.py:212")
-
     def test_same_numbers_of_elements_in_another_shape_are_no_fault(self):
         job = self.trained()
         job.everywhere("0", "all_reduce", [[32, 32]], without=(0,))
@@ -219,42 +184,6 @@ class Verdicts(Dumps):
         job.everywhere("0", "all_to_all", [[9]], without=(0,), state="scheduled")
         job.call(0, "0", "all_to_all", [[12]], [[9]], state="scheduled")
         self.check(job, "size_mismatch", [0], "send 30 elements and receive 27")
-
-    def two_groups(self):
-        job = self.trained(2)
-        job.group("1", "tp", [0, 1])
-        job.group("2", "dp", [0, 1])
-        for _ in range(3):
-            job.everywhere("1", "all_reduce", [[4]])
-            job.everywhere("2", "all_reduce", [[4]])
-        return job
-
-    def test_order_inversion(self):
-        job = self.two_groups()
-        job.call(0, "1", "all_reduce", [[4]], state="scheduled")
-        job.call(1, "2", "all_reduce", [[4]], state="scheduled")
-        self.check(job, "order_inversion", [1], "tp:1", "dp:2")
-
-    def test_order_inversion_of_calls_that_all_made(self):
-        job = self.two_groups()
-        for rank, order in ((0, "12"), (1, "21")):
-            for group in order:
-                job.call(rank, group, "all_reduce", [[4]], state="scheduled")
-        analysis = self.check(job, "order_inversion", [1], "the other way round", confidence="likely")
-        self.assertIn("in the other order before", "\n".join(analysis.json["findings"][0]["evidence"]))
-        self.assertEqual(len(analysis.json["findings"]), 1)
-
-    def test_stuck_in_flight(self):
-        job = self.trained()
-        job.everywhere("0", "all_reduce", [[1024]], state="scheduled", retired=True)
-        self.check(job, "stuck_in_flight", [0, 1, 2, 3], "all_reduce #11")
-
-    def test_ended_elsewhere_is_not_sure(self):
-        job = self.trained()
-        for rank in job.ranks:
-            job.call(rank, "0", "all_reduce", [[1024]], state="scheduled" if rank == 2 else "completed")
-        analysis = self.check(job, "stuck_in_flight", [2], "it finished on ranks 0-1,3", confidence="likely")
-        self.assertIn("a later dump of rank 2", "\n".join(analysis.json["findings"][0]["would_confirm"]))
 
     def test_overwritten_records(self):
         job = self.trained()
@@ -304,13 +233,6 @@ class Verdicts(Dumps):
 
 
 class PointToPoint(Dumps):
-    def test_send_missing(self):
-        job = self.trained(2)
-        job.p2p(0, "0", "send", 1, [[8]])
-        job.p2p(1, "0", "recv", 0, [[8]])
-        job.p2p(1, "0", "recv", 0, [[8]], state="scheduled")
-        self.check(job, "p2p_unmatched", [0], "rank 0 to rank 1")
-
     def test_coalesced_calls_need_not_be_alike(self):
         job = fr_files.Job(3)
         for _ in range(4):
@@ -327,17 +249,6 @@ class PointToPoint(Dumps):
         job.batch(0, "0", [("send", 1, [[8]]), ("recv", 1, [[8]])], state="scheduled")
         job.batch(1, "0", [("send", 0, [[8]])])
         self.check(job, "p2p_unmatched", [1], "rank 0 to rank 1")
-
-    def test_pairs_of_overwritten_records(self):
-        job = fr_files.Job(2)
-        for size in range(1, 9):
-            job.p2p(0, "0", "send", 1, [[size]])
-            job.p2p(1, "0", "recv", 0, [[size]])
-        job.p2p(1, "0", "recv", 0, [[9]], state="scheduled")
-        job.first_record = {0: 5, 1: 2}
-        analysis = self.check(job, "p2p_unmatched", [0])
-        self.assertNotEqual(analysis.json["findings"][0]["confidence"], "certain")
-        self.assertEqual(len(analysis.json["findings"]), 1)
 
 
 class Coalesced(Dumps):
