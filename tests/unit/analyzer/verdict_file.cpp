@@ -82,7 +82,6 @@ struct Table {
     std::set<int> without;
     std::string reason = "timeout";
     analyzer::DiagnoseOptions diagnosis;
-    bool lost_in_digests = false;
 };
 
 // What must be known before the job is made.
@@ -101,8 +100,6 @@ Table table_of(const std::vector<std::string>& lines, const Variant& variant) {
             table.reason = words.at(1);
         } else if (words[0] == "hang_after_s") {
             table.diagnosis.hang_after_s = std::stod(words.at(1));
-        } else if (words[0] == "lost_in_digests") {
-            table.lost_in_digests = true;
         } else if (words[0] == "without") {
             for (const int rank : ranks_in(words.at(1), table.ranks)) {
                 table.without.insert(rank);
@@ -414,20 +411,8 @@ class Judge {
     size_t at_ = 0;
 };
 
-// A known gap: the day that digests hold what the verdict rests on, this fails, and the line goes.
-Played judged_but_for_digests(const std::function<Run()>& records, const analyzer::DiagnoseOptions& options) {
-    Played played{linked(records()), {}};
-    played.diagnosis = analyzer::diagnose(played.run, options);
-    const std::string whole = analyzer::json_report(played.run, played.diagnosis);
-    CHECK(condensed_report(linked(records()), {}, options) == whole);
-    CHECK(without_durations(condensed_report(linked(records()), kTightLimits, options)) == without_durations(whole));
-    CHECK(digested_report(records(), {}, options) != whole);
-    return played;
-}
-
 bool is_of_the_table(const std::string& line) {
-    static const std::set<std::string> kWords{"ranks",   "vary",           "set", "reason", "hang_after_s",
-                                              "without", "lost_in_digests"};
+    static const std::set<std::string> kWords{"ranks", "vary", "set", "reason", "hang_after_s", "without"};
     return kWords.contains(words_of(line)[0]);
 }
 
@@ -506,8 +491,7 @@ void judge_verdict(const VerdictCase& verdict, const Variant& variant) {
         changes.change(run);
         return run;
     };
-    const Played played =
-        table.lost_in_digests ? judged_but_for_digests(records, table.diagnosis) : judged(records, table.diagnosis);
+    const Played played = judged(records, table.diagnosis);
     Judge judge(played, table.ranks);
     CHECK_FALSE(expected.empty());
     for (const std::string& line : expected) {
