@@ -191,15 +191,29 @@ bool EvidenceNumbers::holds(uint64_t number) const {
     return std::find(numbers_, numbers_ + count_, number) != numbers_ + count_;
 }
 
-uint64_t EvidenceNumbers::add(uint64_t number, uint32_t keep) {
-    const bool full = count_ == std::min(keep, kMost);
-    const uint64_t oldest = full ? numbers_[0] : kNone;
-    if (full) {
-        std::move(numbers_ + 1, numbers_ + count_, numbers_);
-        --count_;
+// The newest hang before the first end; count_ where there is none.
+uint32_t EvidenceNumbers::hang_of_incident() const {
+    uint32_t hang = count_;
+    for (uint32_t i = 0; i < count_ && (hang == count_ || evidence_[i] == Evidence::kHang); ++i) {
+        hang = evidence_[i] == Evidence::kHang ? i : hang;
     }
-    numbers_[count_++] = number;
-    return oldest;
+    return hang;
+}
+
+uint64_t EvidenceNumbers::add(uint64_t number, Evidence evidence, uint32_t keep) {
+    numbers_[count_] = number;
+    evidence_[count_++] = evidence;
+    if (count_ <= std::min(keep, kMost)) {
+        return kNone;
+    }
+    const bool keeps_first = hang_of_incident() == 0 && count_ > 2;
+    const bool keeps_second = count_ > 3 && evidence_[1] == Evidence::kEnd;  // it tells that what follows is aftermath
+    const uint32_t leaves = !keeps_first ? 0 : keeps_second ? 2 : 1;
+    const uint64_t left = numbers_[leaves];
+    std::move(numbers_ + leaves + 1, numbers_ + count_, numbers_ + leaves);
+    std::move(evidence_ + leaves + 1, evidence_ + count_, evidence_ + leaves);
+    --count_;
+    return left;
 }
 
 }  // namespace titan::tracer

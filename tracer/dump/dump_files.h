@@ -23,18 +23,27 @@ struct DumpOwner {
 // TMPDIR, or /tmp. Reads the environment, which a program may be changing: once, at the start.
 const char* temporary_directory();
 
-// The numbers of a process's dumps that show a hang, a crash or an end: dumps for other reasons do not push those out.
+// What of an incident a dump shows. What follows a hang (an abort, a crash, an end, and more waits after those) tells
+// less of its cause than the hang itself.
+enum class Evidence : uint8_t { kNone, kHang, kEnd };
+
+// The numbers of a process's dumps that show a hang, a crash or an end: dumps for other reasons do not push those out,
+// nor do later dumps of an incident push out that of its hang.
 class EvidenceNumbers {
   public:
     static constexpr uint64_t kNone = UINT64_MAX;
 
     bool holds(uint64_t number) const;
     // The one that must make room, now that there are more than `keep`; kNone where none must.
-    uint64_t add(uint64_t number, uint32_t keep);
+    uint64_t add(uint64_t number, Evidence evidence, uint32_t keep);
 
   private:
     static constexpr uint32_t kMost = 16;
-    uint64_t numbers_[kMost] = {};  // the oldest first
+    uint32_t hang_of_incident() const;
+
+    // The oldest first, and the one that is added.
+    uint64_t numbers_[kMost + 1] = {};
+    Evidence evidence_[kMost + 1] = {};
     uint32_t count_ = 0;
 };
 

@@ -156,8 +156,8 @@ bool write_dump(Session& session, const DumpOrder& order) {
         return false;
     }
     memory.next_number = written->number() + 1;
-    if (order.is_evidence) {
-        const uint64_t oldest = memory.evidence.add(written->number(), session.config.keep);
+    if (order.evidence != Evidence::kNone) {
+        const uint64_t oldest = memory.evidence.add(written->number(), order.evidence, session.config.keep);
         if (oldest != EvidenceNumbers::kNone && written->number() - oldest >= session.config.keep) {
             written->remove(oldest);
         }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "dump_files.h"
 #include "formats/layout/enums.h"
 #include "job.h"
 #include "session.h"
@@ -18,8 +19,8 @@ struct DumpOrder {
     format::DumpReason reason;
     int32_t requested_by_rank;
     const char* detail;
-    bool is_evidence;  // shows a hang, a crash or an end, on whichever rank
-    bool keeps_rings;  // rings of this node stay after all have ended in order
+    Evidence evidence;  // on whichever rank
+    bool keeps_rings;   // rings of this node stay after all have ended in order
 };
 
 // Maps the memory and remembers the environment, which is not safe to walk once the program runs on.

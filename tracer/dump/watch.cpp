@@ -109,10 +109,14 @@ bool is_programs_own_signal() {
     return false;
 }
 
-// Dumps that rotation never deletes to make room for others.
-bool is_evidence(DumpReason reason) {
-    return reason == DumpReason::kCrash || reason == DumpReason::kAbort || reason == DumpReason::kTimeout ||
-           reason == DumpReason::kEnd;
+Evidence evidence_of(DumpReason cause) {
+    switch (cause) {
+        case DumpReason::kTimeout: return Evidence::kHang;
+        case DumpReason::kAbort:
+        case DumpReason::kCrash:
+        case DumpReason::kEnd: return Evidence::kEnd;
+        default: return Evidence::kNone;
+    }
 }
 
 // A signal that the program handles was for the program: a request of a launcher to save and leave, say.
@@ -227,7 +231,7 @@ void write_held(Session& session) {
     state.held.is = false;
     const int32_t asked_by = pending.rank >= 0 ? pending.rank : session.identity.rank;
     const bool written = write_dump(
-        session, {pending.reason, asked_by, pending.detail, is_evidence(pending.cause), keeps_rings(pending.cause)});
+        session, {pending.reason, asked_by, pending.detail, evidence_of(pending.cause), keeps_rings(pending.cause)});
     const bool ends = pending.reason == DumpReason::kEnd;
     if (written && (ends || crashed_itself(session))) {
         note_last_dump();

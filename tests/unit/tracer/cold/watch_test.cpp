@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "dump_files.h"
 #include "scratch.h"
 #include "session.h"
 #include "start_session.h"
@@ -148,6 +149,26 @@ TEST_CASE("dumps on purpose do not push out the evidence of a hang") {
           }) == 0);
     CHECK(scratch.dump_names() ==
           std::vector<std::string>{"rank00000.0.titan", "rank00000.3.titan", "rank00000.4.titan"});
+}
+
+TEST_CASE("the dump of a hang stays while its incident goes on") {
+    using titan::tracer::Evidence;
+    titan::tracer::EvidenceNumbers numbers;
+    constexpr auto kNone = titan::tracer::EvidenceNumbers::kNone;
+    constexpr uint32_t kKeep = 3;
+    // Two hangs that passed by, and one that an abort ends; what hangs after that is its aftermath.
+    CHECK(numbers.add(0, Evidence::kHang, kKeep) == kNone);
+    CHECK(numbers.add(4, Evidence::kHang, kKeep) == kNone);
+    CHECK(numbers.add(5, Evidence::kHang, kKeep) == kNone);
+    CHECK(numbers.add(6, Evidence::kEnd, kKeep) == 0);
+    CHECK(numbers.add(7, Evidence::kHang, kKeep) == 4);
+    CHECK(numbers.add(8, Evidence::kHang, kKeep) == 7);
+    CHECK(numbers.add(9, Evidence::kEnd, kKeep) == 8);
+    CHECK(numbers.holds(5));
+    // One that is kept is the newest.
+    titan::tracer::EvidenceNumbers one;
+    CHECK(one.add(0, Evidence::kHang, 1) == kNone);
+    CHECK(one.add(1, Evidence::kEnd, 1) == 0);
 }
 
 TEST_CASE("the way out is the TMPDIR of the beginning: programs change their environment while we dump") {
