@@ -12,6 +12,7 @@
 #include "host_threads.h"
 #include "rank_state.h"
 #include "skipped_call.h"
+#include "witnessed_ends.h"
 
 namespace titan::analyzer {
 namespace {
@@ -83,6 +84,17 @@ std::string larger_ring_text(const Process& process) {
                        grouped_digits(process.overwritten), process.rank);
 }
 
+// A stopped process shows no sign of life either. If all were killed in the end, and nobody told one of them to end,
+// the rings are the same as those of a rank that had been stopped until then.
+bool may_have_been_stopped(const Run& run, const Process& process) {
+    const auto left_a_ring_alone = [](const Process& other) {
+        return (other.source.is_ring || other.source.reason == format::DumpReason::kCollected) && !other.ending.asked();
+    };
+    return process.liveness == Liveness::kKilled && run.processes.size() > 1 &&
+           witnessed_end(run, process.rank) == nullptr &&
+           std::all_of(run.processes.begin(), run.processes.end(), left_a_ring_alone);
+}
+
 void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     const WaitNode& node = *culprits.node;
     const Absence& first = culprits.absences.front();
@@ -104,6 +116,10 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     }
     const Process& process = run.processes[first.member.process];
     if (process.died() || first.reason == AbsenceReason::kFailed) {
+        finding.doubt(may_have_been_stopped(run, process),
+                      phrase("the log of the launcher or of the kernel: {} may have been stopped, and killed with the "
+                             "others",
+                             rank_fact(process.rank)));
         return;
     }
     // Several reasons for the same doubt lower it once.
