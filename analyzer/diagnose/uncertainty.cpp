@@ -178,6 +178,12 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     }
     const bool brief = longest_wait_ns(node) < certain_after_ns(run, node) && !is_confirmed(run, node) &&
                        process.liveness != Liveness::kExited;
+    if (brief && is_over(run, node)) {
+        finding.doubt(true, phrase("the log of the launcher: the job ended {} into the wait, before a watchdog called "
+                                   "it a hang",
+                                   duration_fact(longest_wait_ns(node))));
+        return;
+    }
     finding.doubt(brief, phrase("a later dump: the wait lasts only {} so far{}", duration_fact(longest_wait_ns(node)),
                                 process.source.is_flight_recorder
                                     ? ", and PyTorch's watchdog has not ended it"

@@ -142,6 +142,13 @@ bool waits_for_others(const WaitNode& node) {
                                                [](const Blocked& blocked) { return !blocked.held_by.empty(); });
 }
 
+bool is_over(const Run& run, const WaitNode& node) {
+    return std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        const Process& process = run.process(waiter.member);
+        return process.is_gone() || process.liveness == Liveness::kEnded;
+    });
+}
+
 bool called_a_hang(const Process& process) {
     return process.source.reason == format::DumpReason::kTimeout || process.source.reason == format::DumpReason::kAbort;
 }
@@ -164,7 +171,7 @@ int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOption
     const int64_t typical = usual_wait_ns(run, node);
     // The first call of a communicator, and the first of a pair, sets connections up.
     const bool sets_up = node.kind == WaitKind::kCreation || node.sequence <= run.process(first).sees.first_number;
-    int64_t threshold = sets_up ? kLeastCreationHangNs : kLeastHangNs;
+    int64_t threshold = sets_up && !is_over(run, node) ? kLeastCreationHangNs : kLeastHangNs;
     threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
     threshold = std::max(threshold, smeared_over_ns(run, node));
     for (const Waiter& waiter : node.waiting) {

@@ -25,6 +25,9 @@ int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOption
 // A member is missing, or has issued the call on a stream that is behind another call.
 bool waits_for_others(const WaitNode& node);
 
+// All who wait have ended: their wait lasted until the end of the job, and nothing will come any more.
+bool is_over(const Run& run, const WaitNode& node);
+
 // A watchdog found it, or an abort ended it: a wait in this record is more than a slow call.
 bool called_a_hang(const Process& process);
 
