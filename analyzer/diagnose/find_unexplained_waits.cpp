@@ -14,9 +14,9 @@ void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, 
         std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.hangs; });
     std::vector<uint32_t> nodes;
     for (uint32_t index = 0; index < evidence.graph.nodes.size() && !told; ++index) {
-        const auto& waiting = evidence.graph.nodes[index].waiting;
-        if (std::any_of(waiting.begin(), waiting.end(),
-                        [&](const Waiter& waiter) { return waited_for_its_timeout(evidence.run, waiter); })) {
+        const WaitNode& node = evidence.graph.nodes[index];
+        if (std::any_of(node.waiting.begin(), node.waiting.end(),
+                        [&](const Waiter& waiter) { return waited_for_its_timeout(evidence.run, node, waiter); })) {
             nodes.push_back(index);
         }
     }

@@ -71,7 +71,7 @@ int64_t line_ns(const Process& process) {
 // Has a member been missing for too long?
 bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
     if (std::any_of(node.waiting.begin(), node.waiting.end(),
-                    [&](const Waiter& waiter) { return waited_for_its_timeout(run, waiter); })) {
+                    [&](const Waiter& waiter) { return waited_for_its_timeout(run, node, waiter); })) {
         return true;
     }
     int64_t longest = 0;
@@ -184,10 +184,12 @@ int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOption
     return threshold;
 }
 
-bool waited_for_its_timeout(const Run& run, const Waiter& waiter) {
+bool waited_for_its_timeout(const Run& run, const WaitNode& node, const Waiter& waiter) {
     const Process& process = run.process(waiter.member);
+    const bool is_about_to_end =
+        node.last_finished_ns != 0 && waiter.since_ns + waiter.age_ns - node.last_finished_ns <= kLeastHangNs;
     return !process.is_gone() && process.timeout_ns != 0 && waiter.age_ns > kLeastCreationHangNs &&
-           waiter.age_ns >= nearly_its_timeout_ns(process);
+           waiter.age_ns >= nearly_its_timeout_ns(process) && !is_about_to_end;
 }
 
 std::vector<Hang> find_hangs(const Run& run, const WaitGraph& graph, const DiagnoseOptions& options) {

@@ -34,8 +34,9 @@ bool called_a_hang(const Process& process);
 // A wait that has lasted so long will soon be called a hang by the watchdog of that process.
 int64_t nearly_its_timeout_ns(const Process& process);
 
-// It has waited for nearly as long as its recorder, or PyTorch, allows: it hangs, whatever the others' records say.
-bool waited_for_its_timeout(const Run& run, const Waiter& waiter);
+// It has waited for nearly as long as its recorder, or PyTorch, allows: it hangs, whatever the others' records say, but
+// for one: where they finished the call a moment ago, so does this rank.
+bool waited_for_its_timeout(const Run& run, const WaitNode& node, const Waiter& waiter);
 
 // Index: node. The number of its strongly connected component; components with more than one node are deadlocks.
 std::vector<uint32_t> find_components(const WaitGraph& graph);

@@ -192,6 +192,13 @@ class GraphBuilder {
         return absence;
     }
 
+    // The GPU is through with a call before the observer has noted when: it may have ended just before the dump.
+    static int64_t end_of(const Process& process, const Entry& entry) {
+        const bool just_seen = entry.device == DeviceState::kFinished && entry.finished_ns == 0 && entry.replay == 0 &&
+                               process.gpu_progress && process.sees.moments && !process.is_gone();
+        return just_seen ? process.now_ns : entry.finished_ns;
+    }
+
     // A member whose call is recorded but not at the head of its stream.
     void place_recorded(WaitNode& node, MemberRef ref, const Entry& entry) {
         const Member& member = run_.member(ref);
@@ -218,7 +225,7 @@ class GraphBuilder {
             node.device_unknown = true;  // arrived; nobody saw whether it has finished
         } else {
             node.finished.push_back(member.global_rank);
-            node.last_finished_ns = std::max(node.last_finished_ns, entry.finished_ns);
+            node.last_finished_ns = std::max(node.last_finished_ns, end_of(run_.process(ref), entry));
         }
     }
 

@@ -74,6 +74,7 @@ TEST_CASE("members that finished and members that did not are told apart") {
     job.play();
     for (const int rank : {0, 3}) {
         job.ring(rank).call(0).state = CallState::kFinished;
+        job.ring(rank).call(0).gpu_finished_ticks = job.ring(rank).call(0).entered_ticks + 1'000'000;
         job.ring(rank).communicator(0).finished = 1;
     }
     const Run run = run_of(job);
@@ -298,4 +299,25 @@ TEST_CASE("a dead rank saw no more completions: it is missing in the next call, 
     CHECK(diagnosis.findings[0].ranks == ranks({2}));
     CHECK(run.communicators[diagnosis.findings[0].communicator].name == "world");
     CHECK(diagnosis.findings[0].sequence == 3);
+}
+
+TEST_CASE("a late collective that has just ended on some ranks is not stuck on the others") {
+    for (const bool noted : {true, false}) {
+        Scenario job(4, watched(GpuProgressMethod::kWrites));
+        for (int rank = 0; rank < 4; ++rank) {
+            job.program(rank).all_reduce("world").sync().all_reduce("world").sync().all_reduce("world");
+        }
+        job.program(2).actions.back().never_finishes = true;
+        job.play();
+        for (const int rank : {0, 1, 3}) {
+            auto& ring = job.ring(rank);
+            auto& newest = ring.call(ring.next_ticket() - 1);
+            newest.state = CallState::kFinished;
+            newest.gpu_finished_ticks = noted ? newest.entered_ticks + 1'000'000 : 0;
+        }
+        Played played{run_of(job), {}};
+        judge(played);
+        CHECK(played.diagnosis.findings.empty() == !noted);
+        CHECK((noted && played.head().kind == FindingKind::kStuckInFlight) == noted);
+    }
 }
