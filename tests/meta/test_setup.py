@@ -71,6 +71,14 @@ class Setup(unittest.TestCase):
         self.assertIn("--reconfigure", again[0])
         self.assertEqual(self.configured(), [])
 
+    def test_a_library_that_is_listed_first_is_found_however_long_the_list(self):
+        function = next(line for line in (self.place / "scripts" / "setup").read_text().splitlines()
+                        if line.startswith("has_library()"))
+        self.stand_in("ldconfig", "#!/bin/sh\necho 'libof-this-test.so.9 => /lib'\nseq 1000000\n")
+        ran = subprocess.run(["bash", "-c", f"set -euo pipefail\n{function}\nhas_library libof-this-test.so.9"],
+                             env={**os.environ, "PATH": f"{self.place}/bin:{os.environ['PATH']}"}, check=False)
+        self.assertEqual(ran.returncode, 0)
+
     def forget(self, name):
         text = (self.place / "scripts" / "setup").read_text()
         (self.place / "scripts" / "setup").write_text(text.replace(f"command -v {name}", f"command -v no-{name}"))
