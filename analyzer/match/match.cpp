@@ -162,11 +162,14 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     const int32_t reference_step = step_at(run.process(reference), run.member(reference), at);
     const int32_t suspect_step = step_at(run.process(suspect), run.member(suspect), at);
     const bool steps_known = reference_step >= 0 && suspect_step >= 0;
-    constexpr size_t kLeastToTell = 2;
+    const auto tells = [&](const Agreement& agreement) {
+        constexpr size_t kLeastToTell = 2;
+        return steps_known || agreement.compared >= kLeastToTell;
+    };
     const bool extra_fits = extra.all() && steps_agree(run, suspect, at + 1, reference, at);
     const bool skipped_fits = skipped.all() && steps_agree(run, suspect, at, reference, at + skipped_calls);
     if (skipped_fits && !extra_fits) {
-        return {.shift = Shift::kSkipped, .is_told = steps_known || skipped.compared >= kLeastToTell};
+        return {.shift = Shift::kSkipped, .is_told = tells(skipped)};
     }
     // Its call belongs to a later step than theirs: it is ahead, so it made no call too many.
     if (reference_step >= 0 && suspect_step > reference_step) {
@@ -175,14 +178,11 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     // If the others have not issued their next call yet: would it be the one that the suspect makes now?
     const bool by_prediction = skipped.compared == 0 && goes_on_as_expected(run, suspect, at, reference, at + 1);
     if (!skipped_fits && !by_prediction) {
-        return {.shift = extra_fits ? Shift::kExtra : Shift::kNone,
-                .is_told = steps_known || extra.compared >= kLeastToTell};
+        return {.shift = extra_fits ? Shift::kExtra : Shift::kNone, .is_told = tells(extra)};
     }
     // A step that repeats: with one call left out its sequence looks the same as with one made twice.
-    return {.shift = Shift::kSkipped,
-            .by_prediction = by_prediction,
-            .or_extra = extra_fits,
-            .is_told = steps_known || skipped.compared >= kLeastToTell};
+    return {
+        .shift = Shift::kSkipped, .by_prediction = by_prediction, .or_extra = extra_fits, .is_told = tells(skipped)};
 }
 
 // Chooses among equally large blocs the one that siblings agree with, or that did what it always did there.
@@ -480,7 +480,7 @@ class CommunicatorMatcher {
             mismatch.summary = phrase(
                 "{} called {} {}, where {} called {}: {} skipped a call, made one too many, or called another one", who,
                 call_and_arguments(wrong), place, ranks_fact(others), call_and_arguments(good),
-                culprits.size() == 1 ? "it" : "they");
+                verb_form(culprits.size(), "it", "they"));
             mismatch.evidence.emplace_back("the record shows too few later calls to tell which");
         } else if (shift.shift == Shift::kSkipped) {
             mismatch.summary =
