@@ -11,6 +11,7 @@
 
 #include "host/words.h"
 #include "host_threads.h"
+#include "later_step.h"
 #include "stack_tree.h"
 #include "thread_position.h"
 
@@ -26,12 +27,33 @@ const ThreadPosition* main_thread(const Process& process) {
     return found == process.positions.end() || found->frames.empty() ? nullptr : &*found;
 }
 
+// The thread that makes the calls of the finding's communicator, where it is one of the program itself: PyTorch's
+// threads for the backward pass call without a Python frame while the main thread has one.
+const ThreadPosition* calling_thread(const Finding& finding, const Process& process) {
+    const ThreadPosition* const main = main_thread(process);
+    for (uint32_t row = 0; row < process.members.size(); ++row) {
+        if (finding.communicator == kNoIndex || process.members[row].communicator != finding.communicator) {
+            continue;
+        }
+        const Entry* const call = newest_call_of(process, row);
+        for (const ThreadPosition& position : process.positions) {
+            const bool calls = call != nullptr && position.thread == static_cast<int32_t>(call->thread);
+            if (calls && (position.python != kNoIndex || main == nullptr || main->python == kNoIndex)) {
+                return &position;
+            }
+        }
+    }
+    return nullptr;
+}
+
 // A thread that ends the process for its hang, as PyTorch's monitors do, shows how it ended and not where the program
 // hung.
 const ThreadPosition& telling_position(const Finding& finding, const Process& process) {
+    const bool crashed = process.liveness == Liveness::kCrashed && finding.kind == FindingKind::kRankDead;
+    const ThreadPosition* const caller = crashed ? nullptr : calling_thread(finding, process);
     const ThreadPosition* const main = main_thread(process);
     const bool crashed_in_hang = finding.kind != FindingKind::kRankDead && process.fatal_thread != 0;
-    return crashed_in_hang && main != nullptr ? *main : process.positions.front();
+    return caller != nullptr ? *caller : crashed_in_hang && main != nullptr ? *main : process.positions.front();
 }
 
 std::vector<StackFrame> frames_of(const Process& process, const ThreadPosition& position) {

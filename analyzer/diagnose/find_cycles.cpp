@@ -12,6 +12,7 @@
 #include "explain.h"
 #include "host/words.h"
 #include "ids_apart.h"
+#include "later_step.h"
 #include "match.h"
 #include "skipped_call.h"
 #include "uncertainty.h"
@@ -72,26 +73,32 @@ bool break_tie_by_vote(const Evidence& evidence, const std::vector<Edge>& cycle,
     return true;
 }
 
-// Sends and receives that wait for each other: a rank that always made the missing call there before has left it out,
-// or makes it later now. Where the others do what they never did, either, it is the program.
-void choose_in_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<const Edge*>& skipped,
-                     const std::vector<int>& deviating, Finding& finding) {
-    const std::vector<int> all = finding.ranks;
+// A rank that always made the missing send or receive there before has left it out, or makes it later now. Where the
+// others do what they never did, either, it is the program.
+bool choose_who_skipped(const Evidence& evidence, const std::vector<const Edge*>& skipped,
+                        const std::vector<int>& deviating, Finding& finding) {
     const int rank = skipped.empty() ? -1 : evidence.run.member(skipped.front()->via).global_rank;
     const bool others_as_before =
         std::all_of(deviating.begin(), deviating.end(), [&](int other) { return other == rank; });
-    if (skipped.size() == 1 && others_as_before) {
-        const Sentence call = node_fact(evidence.run, evidence.graph.nodes[skipped.front()->from]);
-        finding.kind = FindingKind::kP2pUnmatched;
-        finding.ranks = {rank};
-        finding.summary = phrase("{} did not make its side of {} where it always did before: {}", rank_fact(rank), call,
-                                 finding.summary);
-        finding.evidence.push_back(phrase("whether {} skipped the call or is late is undecidable", rank_fact(rank)));
-        finding.doubt(
-            true, phrase("the program: that {} skipped the call is inferred from the order of its earlier calls alone",
-                         rank_fact(rank)));
-        return;
+    if (skipped.size() != 1 || !others_as_before) {
+        return false;
     }
+    const Sentence call = node_fact(evidence.run, evidence.graph.nodes[skipped.front()->from]);
+    finding.kind = FindingKind::kP2pUnmatched;
+    finding.ranks = {rank};
+    finding.summary =
+        phrase("{} did not make its side of {} where it always did before: {}", rank_fact(rank), call, finding.summary);
+    finding.evidence.push_back(phrase("whether {} skipped the call or is late is undecidable", rank_fact(rank)));
+    finding.doubt(true,
+                  phrase("the program: that {} skipped the call is inferred from the order of its earlier calls alone",
+                         rank_fact(rank)));
+    return true;
+}
+
+// Sends and receives that wait for each other.
+void doubt_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<int>& deviating,
+                 Finding& finding) {
+    const std::vector<int> all = finding.ranks;
     const auto all_do = [&](OpKind kind) {
         return std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
             const auto& waiting = evidence.graph.nodes[edge.from].waiting;
@@ -221,15 +228,19 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, b
             (only_p2p && is_one_too_many(evidence, edge.via, next.from))) {
             deviating.insert(deviating.end(), held.begin(), held.end());
         }
-        if (only_p2p && made_instead(evidence, edge, next.from)) {
+        if (evidence.graph.nodes[edge.from].kind == WaitKind::kPointToPoint &&
+            made_instead(evidence, edge, next.from)) {
             skipped.push_back(&edge);
         }
     }
     sort_unique(all);
     sort_unique(deviating);
     finding.ranks = all;
+    if (choose_who_skipped(evidence, skipped, deviating, finding)) {
+        return;
+    }
     if (only_p2p) {
-        choose_in_pairs(evidence, cycle, skipped, deviating, finding);
+        doubt_pairs(evidence, cycle, deviating, finding);
         return;
     }
     if (unique && smallest * 2 < all.size()) {

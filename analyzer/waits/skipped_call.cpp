@@ -6,6 +6,7 @@
 #include "call_order.h"
 #include "call_predictor.h"
 #include "captures.h"
+#include "later_step.h"
 #include "match.h"
 
 namespace titan::analyzer {
@@ -139,6 +140,20 @@ uint64_t messages_of_a_pair(const Process& process, OpKind kind, uint32_t place)
     return most;
 }
 
+// The newest places of the history, in order: all of them, or those of the thread that made this call.
+std::vector<uint32_t> places_of_thread(const Process& process, const Entry* call) {
+    const History& history = process.history;
+    const size_t most = kMaxHistory + kMaxContext;
+    std::vector<uint32_t> places;
+    for (uint32_t place = history.size(); place-- > 0 && places.size() < most;) {
+        if (process.callers.size() < 2 || call == nullptr || history[place].thread == call->thread) {
+            places.push_back(place);
+        }
+    }
+    std::reverse(places.begin(), places.end());
+    return places;
+}
+
 }  // namespace
 
 bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& node) {
@@ -149,30 +164,33 @@ bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& no
     const Process& process = run.process(absent);
     const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
     const History& history = process.history;
+    const std::vector<uint32_t> places = places_of_thread(process, newest_call_of(process, absent.row));
     const auto same = [&](size_t i, size_t j) {
-        return history[i].row == history[j].row && history[i].kind == history[j].kind &&
-               history[i].peer == history[j].peer && history[i].count == history[j].count;
+        const CallSignature& one = history[places[i]];
+        const CallSignature& other = history[places[j]];
+        return one.row == other.row && one.kind == other.kind && one.peer == other.peer && one.count == other.count;
     };
     // Goes back from the newest call, as long as the missing one was not made. The member must have gone on after the
     // call that stands in its place, or it may only have changed the order; and it must not be steps behind. Calls that
     // end communicators, above all a watchdog's abort, are no step of the program.
-    uint32_t size = history.size();
-    while (size > 0 && !format::moves_data(history[size - 1].kind)) {
+    size_t size = places.size();
+    while (size > 0 && !format::moves_data(history[places[size - 1]].kind)) {
         --size;
     }
-    for (uint32_t i = size; i-- > 0 && size - i <= kLookedAt;) {
-        if (history[i].captured) {
+    for (size_t i = size; i-- > 0 && size - i <= kLookedAt;) {
+        const uint32_t place = places[i];
+        if (history[place].captured) {
             continue;
         }
-        if (missing.is(history[i])) {
+        if (missing.is(history[place])) {
             return false;
         }
-        if (i + 1 == size || history.steps.at(i) < node.waiting.front().entry->step) {
+        if (i + 1 == size || history.steps.at(place) < node.waiting.front().entry->step) {
             continue;
         }
         const auto expected = predict(i, same);
-        if (expected && missing.is(history[*expected]) && !comes_first_elsewhere(run, process, i, node) &&
-            !others_made_it_first(run, absent, i, node)) {
+        if (expected && missing.is(history[places[*expected]]) && !comes_first_elsewhere(run, process, place, node) &&
+            !others_made_it_first(run, absent, place, node)) {
             return true;
         }
     }
@@ -238,7 +256,7 @@ bool skipped_a_repetition(const Process& process, const Entry& entry) {
 void note_earlier_skip(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence) {
     const Entry* waiting = node.waiting.empty() ? nullptr : node.waiting.front().entry;
     const bool collective = node.kind == WaitKind::kCollective && waiting != nullptr;
-    absence.moved_on = queued.step > first_step(node) ||
+    absence.moved_on = is_of_a_later_step(run, absence.member, queued, node) ||
                        (collective && find_capture(run, absence.member, *waiting, node.sequence) != nullptr);
     // In a pipeline the first gap at the end of a step is longer than all gaps within it: files that hold few steps
     // mislead.
@@ -255,18 +273,6 @@ bool is_stale(const Process& process, const WaitNode& node) {
     }
     return !process.is_gone() && process.now_ns + kClockSlackNs < first &&
            process.now_ns - process.last_activity_ns() < 1'000'000'000;
-}
-
-int32_t first_step(const WaitNode& node) {
-    int32_t step = INT32_MAX;
-    for (const Waiter& waiter : node.waiting) {
-        step = waiter.entry != nullptr && waiter.entry->step >= 0 ? std::min(step, waiter.entry->step) : step;
-    }
-    return step;
-}
-
-bool went_to_a_later_step(const Process& process, const WaitNode& node) {
-    return !process.entries.empty() && process.entries.back().step > first_step(node);
 }
 
 uint64_t lost_unfinished_calls(const Process& process) {
@@ -320,11 +326,9 @@ SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& or
                               const WaitNode& node) {
     const Process& process = run.process(absent);
     // A watchdog's thread, not the program's, makes the abort that may be last.
-    const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(), [&](const Entry& entry) {
-        return entry.row == absent.row && moves_data(entry.kind);
-    });
+    const Entry* last = newest_call_of(process, absent.row);
     for (const Waiter& waiter : node.waiting) {
-        if (waiter.entry == nullptr || last == process.entries.rend()) {
+        if (waiter.entry == nullptr || last == nullptr) {
             continue;
         }
         const Process& other = run.process(waiter.member);

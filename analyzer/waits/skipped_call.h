@@ -35,9 +35,6 @@ bool skipped_a_repetition(const Process& process, const Entry& entry);
 void note_earlier_skip(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence);
 // Did the record of this process end before the wait began? Then it says nothing about the wait.
 bool is_stale(const Process& process, const WaitNode& node);
-// The lowest step of those who wait; INT32_MAX where none is known.
-int32_t first_step(const WaitNode& node);
-bool went_to_a_later_step(const Process& process, const WaitNode& node);
 // Unfinished calls whose entries are overwritten: which call is at the head of their stream is not known then.
 uint64_t lost_unfinished_calls(const Process& process);
 bool has_lost_unfinished_calls(const Process& process);

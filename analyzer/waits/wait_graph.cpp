@@ -11,6 +11,7 @@
 #include "held_together.h"
 #include "host_holds.h"
 #include "host_threads.h"
+#include "later_step.h"
 #include "skipped_call.h"
 #include "stream_order.h"
 
@@ -182,7 +183,7 @@ class GraphBuilder {
                     absence.skip.verdict = ahead_in_messages(run_, ref, node);
                 }
             }
-            absence.moved_on = went_to_a_later_step(process, node) || absence.skip.verdict == SkipVerdict::kSkipped ||
+            absence.moved_on = went_to_a_later_step(run_, ref, node) || absence.skip.verdict == SkipVerdict::kSkipped ||
                                absence.skip.verdict == SkipVerdict::kUndecided ||
                                (member != nullptr && captured_it(node, absence));
             absence.by_prediction = member != nullptr && !absence.moved_on &&

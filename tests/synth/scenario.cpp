@@ -74,11 +74,17 @@ Program& Program::poll(uint64_t stream) {
 Program& Program::group_start() { return add(plain(Action::kGroupStart)); }
 Program& Program::group_end() { return add(plain(Action::kGroupEnd)); }
 Program& Program::sleep() { return add(plain(Action::kSleep)); }
+Program& Program::pause() { return add(plain(Action::kPause)); }
 Program& Program::die() { return add(plain(Action::kDie)); }
 Program& Program::crash() { return add(plain(Action::kCrash)); }
 Program& Program::exit() { return add(plain(Action::kExit)); }
 Program& Program::init(const std::string& communicator) { return add(named(Action::kInit, communicator)); }
 Program& Program::split(const std::string& child) { return add(named(Action::kSplit, child)); }
+
+Program& Program::thread(size_t n) {
+    other_threads.resize(std::max(other_threads.size(), n - 1));
+    return other_threads[n - 2];
+}
 
 size_t Program::find_call(const std::string& communicator, size_t n) const {
     for (size_t i = 0; i < actions.size(); ++i) {
@@ -184,10 +190,7 @@ void Scenario::play() {
         moved = false;
         take_snapshots(round++);
         for (int rank = 0; rank < size(); ++rank) {
-            while (advance_host(rank)) {
-                moved = true;
-                now_ += 10'000;
-            }
+            moved |= advance_host(rank);
         }
         moved |= advance_streams();
         now_ += static_cast<uint64_t>(options_.round_s * 1e9);
@@ -209,25 +212,39 @@ void Scenario::take_snapshots(size_t round) {
 
 bool Scenario::advance_host(int rank) {
     Host& host = *hosts_[static_cast<size_t>(rank)];
-    Program& program = programs_[static_cast<size_t>(rank)];
-    if (host.state != Host::kRunning) {
+    const Program& program = programs_[static_cast<size_t>(rank)];
+    host.threads.resize(1 + program.other_threads.size());
+    bool moved = false;
+    for (host.running = 0; host.running < host.threads.size(); ++host.running) {
+        while (advance_thread(rank, host.running == 0 ? program : program.other_threads[host.running - 1])) {
+            moved = true;
+            now_ += 10'000;
+        }
+    }
+    return moved;
+}
+
+bool Scenario::advance_thread(int rank, const Program& program) {
+    Host& host = *hosts_[static_cast<size_t>(rank)];
+    Thread& thread = host.thread();
+    if (host.state != Host::kRunning || thread.sleeps || thread.position == program.actions.size() ||
+        !run_action(rank, program.actions[thread.position])) {
         return false;
     }
-    if (host.position == program.actions.size()) {
-        host.state = Host::kDone;
-        return false;
-    }
-    if (!run_action(rank, program.actions[host.position])) {
-        return false;
-    }
-    host.inside.clear();
-    host.polls = false;
-    ++host.position;
+    thread.inside.clear();
+    thread.polls = false;
+    ++thread.position;
     return true;
+}
+
+uint32_t Scenario::tid(int rank) const {
+    const auto index = static_cast<size_t>(rank);
+    return tid_of(rings_[index]->header().pid, hosts_[index]->running + 1);
 }
 
 bool Scenario::run_action(int rank, const Action& action) {
     Host& host = *hosts_[static_cast<size_t>(rank)];
+    Thread& thread = host.thread();
     RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
     switch (action.kind) {
         case Action::kCall: issue(rank, action, host.capturing, 0); return true;
@@ -238,37 +255,38 @@ bool Scenario::run_action(int rank, const Action& action) {
         case Action::kSync:
             if (host.streams[action.stream].empty()) {
                 record_sync(rank, action.stream);
-                host.last_call = "cudaStreamSynchronize";
-                host.last_call_ticks = now_;
+                thread.last_call = "cudaStreamSynchronize";
+                thread.last_call_ticks = now_;
                 return true;
             }
-            host.inside_since = host.inside.empty() ? now_ : host.inside_since;
-            host.inside = "cudaStreamSynchronize";
-            host.inside_object = action.stream;
+            thread.inside_since = thread.inside.empty() ? now_ : thread.inside_since;
+            thread.inside = "cudaStreamSynchronize";
+            thread.inside_object = action.stream;
             return false;
         case Action::kPoll:
-            host.last_call = "cudaStreamQuery";
-            host.last_call_ticks = now_;
-            host.inside_object = action.stream;
-            host.polls = !host.streams[action.stream].empty();
-            return !host.polls;
+            thread.last_call = "cudaStreamQuery";
+            thread.last_call_ticks = now_;
+            thread.inside_object = action.stream;
+            thread.polls = !host.streams[action.stream].empty();
+            return !thread.polls;
         case Action::kStep:
             ring.header().step = action.step;
             ring.header().step_ticks = now_;
             return true;
-        case Action::kSpan: host.span = action.text; return true;
+        case Action::kSpan: thread.span = action.text; return true;
         case Action::kGroupStart:
-            ++host.group_depth;
+            ++thread.group_depth;
             ++ring.header().groups;
             return true;
         case Action::kGroupEnd:
-            if (--host.group_depth == 0) {
+            if (--thread.group_depth == 0) {
                 launch_group(rank);
             }
             return true;
         case Action::kInit:
         case Action::kSplit: return enter_creation(rank, action);
-        case Action::kSleep: host.state = Host::kSleeping; return false;
+        case Action::kSleep: thread.sleeps = true; return false;
+        case Action::kPause: thread.pauses = !thread.pauses; return !thread.pauses;
         case Action::kDie: host.state = Host::kDead; break;
         case Action::kCrash:
             host.state = Host::kCrashed;
@@ -287,6 +305,7 @@ bool Scenario::run_action(int rank, const Action& action) {
 
 void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t replay) {
     Host& host = *hosts_[static_cast<size_t>(rank)];
+    Thread& thread = host.thread();
     RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
     const uint32_t row = host.rows.at(action.communicator);
     CommunicatorRecord& record = ring.communicator(row);
@@ -304,6 +323,7 @@ void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t re
     } else {
         queued.sequence = record.next_sequence++;
     }
+    entry.thread = tid(rank);
     entry.graph = static_cast<uint32_t>(graph);
     entry.replay = replay;
     entry.sequence = queued.sequence;
@@ -317,13 +337,13 @@ void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t re
     entry.entered_ticks = now_;
     entry.returned_ticks = now_ + 5000;
     entry.result = action.fails ? 4 : 0;
-    entry.span = ring.text(host.span);
-    entry.state = action.fails            ? CallState::kFailed
-                  : host.group_depth != 0 ? CallState::kGrouped
-                  : options_.gpu_progress ? CallState::kPending
-                                          : CallState::kEnqueued;
-    host.last_call = action.op == OpKind::kAllReduce ? "ncclAllReduce" : "nccl" + std::string(name_of(action.op));
-    host.last_call_ticks = now_ + 5000;
+    entry.span = ring.text(thread.span);
+    entry.state = action.fails              ? CallState::kFailed
+                  : thread.group_depth != 0 ? CallState::kGrouped
+                  : options_.gpu_progress   ? CallState::kPending
+                                            : CallState::kEnqueued;
+    thread.last_call = action.op == OpKind::kAllReduce ? "ncclAllReduce" : "nccl" + std::string(name_of(action.op));
+    thread.last_call_ticks = now_ + 5000;
     if (captured) {
         entry.state = CallState::kCaptured;
         entry.flags |= kCaptured;
@@ -337,10 +357,10 @@ void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t re
         host.streams[action.stream].push_back(Group{.calls = {queued}, .launch = entry.launch, .replayed = true});
         return;
     }
-    if (host.group_depth != 0) {
+    if (thread.group_depth != 0) {
         entry.group = ring.header().groups;
         entry.flags |= kInGroup;
-        host.open_group.push_back(queued);
+        thread.open_group.push_back(queued);
     } else {
         entry.launch = ++host.launches;
         host.streams[action.stream].push_back(Group{.calls = {queued}, .launch = entry.launch});
@@ -349,17 +369,18 @@ void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t re
 
 void Scenario::launch_group(int rank) {
     Host& host = *hosts_[static_cast<size_t>(rank)];
-    const uint64_t launch = host.open_group.empty() ? 0 : ++host.launches;
-    for (const Queued& queued : host.open_group) {
+    Thread& thread = host.thread();
+    const uint64_t launch = thread.open_group.empty() ? 0 : ++host.launches;
+    for (const Queued& queued : thread.open_group) {
         CollectiveEntry& entry = rings_[static_cast<size_t>(rank)]->call(queued.ticket);
         entry.state = options_.gpu_progress ? CallState::kPending : CallState::kEnqueued;
         entry.launch = launch;
     }
-    if (!host.open_group.empty()) {
-        const uint64_t stream = host.open_group.front().action.stream;
-        host.streams[stream].push_back(Group{.calls = std::move(host.open_group), .launch = launch});
+    if (!thread.open_group.empty()) {
+        const uint64_t stream = thread.open_group.front().action.stream;
+        host.streams[stream].push_back(Group{.calls = std::move(thread.open_group), .launch = launch});
     }
-    host.open_group.clear();
+    thread.open_group.clear();
 }
 
 const Scenario::Queued* Scenario::head_of(int rank, const std::string& communicator, OpKind op, int peer,
@@ -446,6 +467,7 @@ bool Scenario::advance_streams() {
 
 bool Scenario::enter_creation(int rank, const Action& action) {
     Host& host = *hosts_[static_cast<size_t>(rank)];
+    Thread& thread = host.thread();
     CommunicatorSpec& spec = communicators_.at(action.communicator);
     RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
     if (!host.rows.contains(action.communicator)) {
@@ -455,20 +477,22 @@ bool Scenario::enter_creation(int rank, const Action& action) {
         record.state = CommState::kCreating;
         record.ready_ticks = 0;
         record.create_result = -1;
+        record.create_thread = tid(rank);
         if (!spec.parent.empty()) {
             record.size = -1;
             record.rank = -1;
         }
         const uint32_t row = spec.parent.empty() ? host.rows[action.communicator] : host.rows.at(spec.parent);
-        host.inside_ticket = ring.next_ticket() + 1;
+        thread.inside_ticket = ring.next_ticket() + 1;
         CollectiveEntry& entry = ring.add_call(row, spec.parent.empty() ? OpKind::kCommInit : OpKind::kCommSplit);
+        entry.thread = tid(rank);
         entry.entered_ticks = now_;
         entry.state = CallState::kEntered;
         entry.result = -1;
         entry.related_id = spec.id;
-        host.inside = spec.parent.empty() ? "ncclCommInitRank" : "ncclCommSplit";
-        host.inside_since = now_;
-        host.inside_object = spec.id;
+        thread.inside = spec.parent.empty() ? "ncclCommInitRank" : "ncclCommSplit";
+        thread.inside_since = now_;
+        thread.inside_object = spec.id;
     }
     const std::vector<int>& needed = spec.parent.empty() ? spec.ranks : communicators_.at(spec.parent).ranks;
     const bool all_there = std::all_of(needed.begin(), needed.end(), [&](int member) {
@@ -484,8 +508,8 @@ bool Scenario::enter_creation(int rank, const Action& action) {
         record.create_result = 0;
         record.size = static_cast<int>(spec.ranks.size());
         record.rank = spec.rank_of(rank);
-        ring.call(host.inside_ticket - 1).state = CallState::kReturned;
-        host.inside_ticket = 0;
+        ring.call(thread.inside_ticket - 1).state = CallState::kReturned;
+        thread.inside_ticket = 0;
     }
     return all_there;
 }
@@ -506,23 +530,26 @@ uint64_t Scenario::now_ticks(int rank) const {
 
 void Scenario::record_threads(int rank, RingBuilder& ring) {
     Host& host = *hosts_[static_cast<size_t>(rank)];
-    ThreadRecord& thread = ring.add_thread(static_cast<uint32_t>(ring.header().pid));
-    thread.call = ring.text(host.inside);
-    thread.entered_ticks = host.inside.empty() ? 0 : host.inside_since;
-    thread.object = host.inside.empty() ? 0 : host.inside_object;
-    thread.ticket = host.inside_ticket;
-    thread.last_call = ring.text(host.last_call);
-    thread.last_call_ticks = host.last_call_ticks;
-    if (host.polls) {
-        thread.object = host.inside_object;
-        thread.polls = 1000;
-        thread.last_call_ticks = now_ticks(rank) - 1'000'000;
-    }
-    thread.launches = host.handed_over;
-    thread.group_depth = static_cast<uint32_t>(host.group_depth);
-    if (!host.span.empty()) {
-        thread.span_depth = 1;
-        thread.spans[0] = ring.text(host.span);
+    for (host.running = 0; host.running < host.threads.size(); ++host.running) {
+        const Thread& from = host.thread();
+        ThreadRecord& thread = ring.add_thread(tid(rank));
+        thread.call = ring.text(from.inside);
+        thread.entered_ticks = from.inside.empty() ? 0 : from.inside_since;
+        thread.object = from.inside.empty() ? 0 : from.inside_object;
+        thread.ticket = from.inside_ticket;
+        thread.last_call = ring.text(from.last_call);
+        thread.last_call_ticks = from.last_call_ticks;
+        if (from.polls) {
+            thread.object = from.inside_object;
+            thread.polls = 1000;
+            thread.last_call_ticks = now_ticks(rank) - 1'000'000;
+        }
+        thread.launches = from.handed_over;
+        thread.group_depth = static_cast<uint32_t>(from.group_depth);
+        if (!from.span.empty()) {
+            thread.span_depth = 1;
+            thread.spans[0] = ring.text(from.span);
+        }
     }
     if (!is_dead(rank)) {
         ring.header().heartbeat_ticks = now_ticks(rank);

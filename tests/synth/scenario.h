@@ -30,6 +30,7 @@ struct Action {
         kGroupStart,
         kGroupEnd,
         kSleep,
+        kPause,
         kDie,
         kCrash,
         kExit,
@@ -100,6 +101,7 @@ class Program {
     Program& group_start();
     Program& group_end();
     Program& sleep();  // in program code, for ever
+    Program& pause();  // lets the others do what they can
     Program& die();    // kill -9
     Program& crash();  // SIGSEGV
     Program& exit();
@@ -111,7 +113,11 @@ class Program {
     Program& skip(const std::string& communicator, size_t n);
     Program& insert_before(const std::string& communicator, size_t n, const Program& what);
 
+    // What another thread of the rank does beside it: n is 2 for the first of them.
+    Program& thread(size_t n);
+
     std::vector<Action> actions;
+    std::vector<Program> other_threads;
 
   private:
     Program& add(Action action);
@@ -135,6 +141,11 @@ struct ScenarioOptions {
     double start_s = 0;      // the whole job happens this much later
     double round_s = 0.001;  // how long the fastest thing takes
 };
+
+// The kernel's number of a rank's thread: 1 is the main thread.
+constexpr uint32_t tid_of(int pid, size_t thread) {
+    return static_cast<uint32_t>(pid) + 10'000 * static_cast<uint32_t>(thread - 1);
+}
 
 class Scenario {
   public:
@@ -164,6 +175,7 @@ class Scenario {
   private:
     struct Group;
     struct Queued;
+    struct Thread;
     struct Host;
     struct CommunicatorSpec {
         uint64_t id = 0;
@@ -178,6 +190,8 @@ class Scenario {
 
     void create(int rank, const std::string& name);
     bool advance_host(int rank);
+    bool advance_thread(int rank, const Program& program);
+    uint32_t tid(int rank) const;
     bool run_action(int rank, const Action& action);
     void hand_over(int rank, const Action& action);
     void replay(int rank, const Action& action);

@@ -60,6 +60,7 @@ void Scenario::hand_over(int rank, const Action& action) {
     const bool sampled = options_.launch_sample != 0 && host.handed_over % options_.launch_sample == 0;
     if (options_.cuda_calls && (orders || sampled)) {
         StreamWorkEntry& entry = ring.add_work(action.work, action.stream);
+        entry.thread = tid(rank);
         entry.entered_ticks = now_;
         entry.object = action.object;
         entry.amount = action.work == WorkKind::kGraphLaunch ? host.replays : action.count;
@@ -67,8 +68,9 @@ void Scenario::hand_over(int rank, const Action& action) {
         entry.name = action.text.empty() ? entry.call : ring.text(action.text);
     }
     ++host.handed_over;
-    host.last_call = call;
-    host.last_call_ticks = now_ + 1000;
+    ++host.thread().handed_over;
+    host.thread().last_call = call;
+    host.thread().last_call_ticks = now_ + 1000;
     Group group;
     group.work = action;
     if (action.work == WorkKind::kEventRecord) {
@@ -97,10 +99,11 @@ void Scenario::replay(int rank, const Action& action) {
 }
 
 void Scenario::record_sync(int rank, uint64_t stream) {
-    const Host& host = *hosts_[static_cast<size_t>(rank)];
+    const Thread& thread = hosts_[static_cast<size_t>(rank)]->thread();
     CudaCallEntry& call = rings_[static_cast<size_t>(rank)]->add_cuda_call("cudaStreamSynchronize");
+    call.thread = tid(rank);
     call.object = stream;
-    call.entered_ticks = host.inside.empty() ? now_ : host.inside_since;
+    call.entered_ticks = thread.inside.empty() ? now_ : thread.inside_since;
     call.returned_ticks = now_ + 1000;
 }
 

@@ -125,13 +125,17 @@ class JobWriter {
             known->second(*this, words, after_colon(line));
             return true;
         }
-        if (words[0].ends_with(':')) {
-            for (const int rank : ranks_in(words[0].substr(0, words[0].size() - 1), ranks_)) {
-                write_program(after_colon(line), rank, ranks_, members_, job_.program(rank));
-            }
-            return true;
+        const bool of_thread = words.size() > 2 && words[1] == "thread";
+        const std::string head = words[of_thread ? 2 : 0];
+        if (!head.ends_with(':')) {
+            return false;
         }
-        return false;
+        for (const int rank : ranks_in(words[0].substr(0, words[0].find(':')), ranks_)) {
+            Program& program = job_.program(rank);
+            write_program(after_colon(line), rank, ranks_, members_,
+                          of_thread ? program.thread(std::stoul(head)) : program);
+        }
+        return true;
     }
 
   private:
@@ -391,7 +395,12 @@ class Judge {
              [](Judge& own, const Words&, const std::string& text) {
                  CHECK(std::to_string(own.played_.diagnosis.waiting.size()) == text);
              }},
-            {"report", [](Judge& own, const Words&, const std::string& text) { CHECK(says(own.report(), text)); }},
+            {"report",
+             [](Judge& own, const Words&, const std::string& text) {
+                 const std::string report = own.report();
+                 CAPTURE(report);
+                 CHECK(says(report, text));
+             }},
             {"report_not",
              [](Judge& own, const Words&, const std::string& text) { CHECK_FALSE(says(own.report(), text)); }},
             {"missing", [](Judge& own, const Words&,

@@ -117,13 +117,14 @@ void describe(Process& process, const std::string& text) {
     }
 }
 
-// "step at train.py:7": its only frame.
-void stand(Process& process, const std::string& frame) {
+// "step at train.py:7": the only frame of a thread.
+void stand(Process& process, size_t thread, const std::string& frame) {
     process.texts.push_back(frame);
-    analyzer::ThreadPosition position{.thread = static_cast<int32_t>(process.pid), .frames = {}, .libraries = {0}};
+    analyzer::ThreadPosition position{
+        .thread = static_cast<int32_t>(synth::tid_of(process.pid, thread)), .frames = {}, .libraries = {0}};
     position.frames.push_back(static_cast<uint32_t>(process.texts.size() - 1));
     (frame.find(".py:") == std::string::npos ? position.native : position.python) = 0;
-    process.positions = {position};
+    process.positions.push_back(position);
 }
 
 void rename(analyzer::Run& run, const std::string& from, const std::string& to) {
@@ -143,15 +144,17 @@ bool ProcessChanges::add(const std::string& line) {
     const std::vector<std::string> words = words_of(line);
     const std::string& verb = words.front();
     if (verb == "rename") {
-        lines_.push_back({verb, {}, words.at(1), words.size() > 2 ? words[2] : ""});
+        lines_.push_back({verb, {}, words.at(1), words.size() > 2 ? words[2] : "", 1});
         return true;
     }
     if (verb != "process" && verb != "stood" && verb != "watchdogs_abort") {
         return false;
     }
     const size_t colon = line.find(": ");
-    const std::string who = line.substr(verb.size() + 1, colon == std::string::npos ? colon : colon - verb.size() - 1);
-    lines_.push_back({verb, ranks_in(who, ranks_), colon == std::string::npos ? "" : line.substr(colon + 2), ""});
+    const std::vector<std::string> who = words_of(line.substr(verb.size(), colon - verb.size()));
+    const size_t thread = who.size() > 2 ? std::stoul(who[2]) : 1;
+    lines_.push_back(
+        {verb, ranks_in(who.at(0), ranks_), colon == std::string::npos ? "" : line.substr(colon + 2), "", thread});
     return true;
 }
 
@@ -177,7 +180,7 @@ void ProcessChanges::change(analyzer::Run& run) const {
             if (line.verb == "process") {
                 describe(process, line.text);
             } else if (line.verb == "stood") {
-                stand(process, line.text);
+                stand(process, line.thread, line.text);
             } else {
                 be_aborted(process);
             }

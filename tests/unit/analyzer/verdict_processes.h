@@ -26,6 +26,7 @@ class ProcessChanges {
         std::vector<int> ranks;
         std::string text;  // of "rename", the old name
         std::string new_name;
+        size_t thread = 1;
     };
 
     int ranks_;

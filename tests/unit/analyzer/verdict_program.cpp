@@ -203,6 +203,7 @@ class Writer {
             {"group", [](Writer& own, const Words&) { own.program_.group_start(); }},
             {"end_group", [](Writer& own, const Words&) { own.program_.group_end(); }},
             {"sleep", [](Writer& own, const Words&) { own.program_.sleep(); }},
+            {"pause", [](Writer& own, const Words&) { own.program_.pause(); }},
             {"die", [](Writer& own, const Words&) { own.program_.die(); }},
             {"crash", [](Writer& own, const Words&) { own.program_.crash(); }},
             {"exit", [](Writer& own, const Words&) { own.program_.exit(); }},
