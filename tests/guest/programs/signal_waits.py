@@ -15,7 +15,9 @@ def work():
     while not os.path.exists(os.environ["E2E_MEET"] + "/go"):
         time.sleep(0.01)
     print("work finished", flush=True)
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR2)
+    while True:  # the first one may come before the main thread waits
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR2)
+        time.sleep(0.1)
 
 
 if scenario == "sigwait":

@@ -3,7 +3,9 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <thread>
 
 #include "client.h"
@@ -24,13 +26,18 @@ int work_until(Wait wait) {
     action.sa_handler = [](int) { signalled = 1; };
     sigaction(SIGUSR2, &action, nullptr);
     const pthread_t waiter = pthread_self();
-    std::thread worker([waiter] {
+    std::atomic<bool> told = false;
+    std::thread worker([&told, waiter] {
         client::say("ready");
         client::await("go");
         say("work finished");
-        pthread_kill(waiter, SIGUSR2);
+        while (!told) {  // the first one may come before the main thread waits
+            pthread_kill(waiter, SIGUSR2);
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        }
     });
     wait();
+    told = true;
     say(signalled ? "main was told to stop" : "main stops without being told");
     if (signalled == 0) {
         _exit(0);
