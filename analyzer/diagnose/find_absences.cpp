@@ -80,6 +80,16 @@ bool is_covered_by_mismatch(const Evidence& evidence, const WaitNode& node, cons
     });
 }
 
+// A rank that waits in a call, or a group of calls, on whose arguments two sides differ would have gone on but for
+// that: what its own past lets one expect yields to it.
+bool is_held_by_a_mismatch(const Evidence& evidence, const Explained& explained, const Absence& absence) {
+    const auto is_explained = [&](uint32_t node) { return explained.nodes[node]; };
+    return absence.by_prediction && std::any_of(absence.held_by.begin(), absence.held_by.end(), [&](uint32_t node) {
+               const std::vector<uint32_t>& group = evidence.graph.together[node];
+               return is_explained(node) || std::any_of(group.begin(), group.end(), is_explained);
+           });
+}
+
 FindingKind kind_of(const Evidence& evidence, const Cause& cause) {
     if (cause.absence.member.known() && evidence.run.processes[cause.absence.member.process].died()) {
         return FindingKind::kRankDead;
@@ -315,7 +325,8 @@ void find_absences(const Evidence& evidence, Explained& explained, std::vector<F
         const size_t before = causes.size();
         bool any = false;
         for (const Absence& absence : node.absent) {
-            if (evidence.is_free(index, absence) && !is_covered_by_mismatch(evidence, node, absence)) {
+            if (evidence.is_free(index, absence) && !is_covered_by_mismatch(evidence, node, absence) &&
+                !is_held_by_a_mismatch(evidence, explained, absence)) {
                 note(evidence, absence, index, causes);
                 any = true;
                 if (absence.moved_on && !absence.held_by.empty()) {

@@ -151,7 +151,7 @@ void find_disagreements(const Evidence& evidence, Explained& explained, std::vec
         for (const MemberRef ref : mismatch.culprits) {
             finding.ranks.push_back(evidence.run.member(ref).global_rank);
         }
-        const Sentence shift = mismatch.culprits.empty()
+        const Sentence shift = mismatch.culprits.empty() || mismatch.several_threads
                                    ? Sentence()
                                    : shift_by_step_text(evidence.run, mismatch.communicator, mismatch.culprits.front());
         if (!shift.empty()) {

@@ -1,46 +1,189 @@
-// Sends and receives whose sizes differ.
+// Sends and receives whose sizes differ. Which side is wrong tells what each side always passed before, or the one rank
+// that all such pairs have in common.
 #include "finders.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
 
 #include "explain.h"
+#include "host/words.h"
 #include "run_text.h"
 #include "stuck_nodes.h"
 
 namespace titan::analyzer {
+namespace {
 
-void find_pairs_of_other_size(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
-    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        const WaitNode& node = evidence.graph.nodes[index];
-        if (!all_arrived(evidence, explained, index) || !node.sizes_differ) {
+struct Half {
+    MemberRef member;
+    int rank = -1;
+    std::optional<Entry> call;
+    std::optional<uint64_t> usual_bytes;  // of its calls of that kind with that peer before, where all were equal
+};
+
+struct Pair {
+    uint32_t node = kNoIndex;
+    std::array<Half, 2> halves;  // sender, receiver
+};
+
+uint64_t bytes_of(uint64_t count, format::Datatype datatype) { return count * format::datatype_size_bytes(datatype); }
+uint64_t bytes_of(const Entry& call) { return bytes_of(call.count, call.datatype); }
+
+std::optional<uint64_t> usual_bytes(const Process& process, const Entry& call) {
+    constexpr size_t kLeastCalls = 3;
+    constexpr size_t kLookedAt = 64;
+    const History& history = process.history;
+    std::optional<uint64_t> usual;
+    size_t seen = 0;
+    for (uint32_t place = call.place == kNoIndex ? 0 : call.place; place-- > 0 && seen < kLookedAt;) {
+        const CallSignature& before = history[place];
+        if (before.row != call.row || before.kind != call.kind || before.peer != call.peer || before.captured) {
             continue;
         }
-        Finding finding = evidence.finding_at(FindingKind::kSizeMismatch, index);
-        finding.confidence = Confidence::kPossible;
-        finding.would_confirm.emplace_back(
-            "the program: of a pair that differs, the record cannot show which size is meant");
-        finding.summary = phrase("the two sides of {} pass different sizes; which one is wrong is undecidable",
-                                 node_fact(evidence.run, node));
-        // A small send is done before anybody receives it: then its sender does not wait.
-        for (const OpKind kind : {OpKind::kSend, OpKind::kRecv}) {
-            const bool sends = kind == OpKind::kSend;
-            const MemberRef ref = evidence.run.communicators[node.communicator]
-                                      .by_rank[static_cast<size_t>(sends ? node.source : node.target)];
-            const std::vector<Entry>& entries = evidence.run.process(ref).entries;
-            const auto half = std::find_if(entries.rbegin(), entries.rend(), [&](const Entry& entry) {
-                return entry.row == ref.row && entry.kind == kind && entry.sequence == node.sequence &&
-                       entry.peer == (sends ? node.target : node.source);
-            });
-            const int rank = evidence.run.member(ref).global_rank;
-            finding.ranks.push_back(rank);
-            if (half != entries.rend()) {
-                finding.evidence.push_back(
-                    phrase("{}: {} ({})", rank_fact(rank), op_text(kind), arguments_text(*half)));
-            }
+        const uint64_t bytes = bytes_of(before.count, before.datatype);
+        if (usual && *usual != bytes) {
+            return std::nullopt;
         }
-        explained.nodes[index] = true;
-        evidence.add_victims({index}, finding);
-        findings.push_back(std::move(finding));
+        usual = bytes;
+        ++seen;
+    }
+    return seen >= kLeastCalls ? usual : std::nullopt;
+}
+
+Half half_of(const Evidence& evidence, const WaitNode& node, OpKind kind) {
+    const bool sends = kind == OpKind::kSend;
+    Half half;
+    half.member =
+        evidence.run.communicators[node.communicator].by_rank[static_cast<size_t>(sends ? node.source : node.target)];
+    half.rank = evidence.run.member(half.member).global_rank;
+    // A small send is done before anybody receives it: then its sender does not wait.
+    const Process& process = evidence.run.process(half.member);
+    const auto call = std::find_if(process.entries.rbegin(), process.entries.rend(), [&](const Entry& entry) {
+        return entry.row == half.member.row && entry.kind == kind && entry.sequence == node.sequence &&
+               entry.peer == (sends ? node.target : node.source);
+    });
+    if (call != process.entries.rend()) {
+        half.call = *call;
+        half.usual_bytes = usual_bytes(process, *call);
+    }
+    return half;
+}
+
+// -1: neither, or both, did what they never did before.
+int odd_by_its_past(const Pair& pair) {
+    const auto deviates = [](const Half& half) {
+        return half.call && half.usual_bytes && *half.usual_bytes != bytes_of(*half.call);
+    };
+    const auto as_before = [](const Half& half) {
+        return half.call && half.usual_bytes && *half.usual_bytes == bytes_of(*half.call);
+    };
+    for (size_t side = 0; side < 2; ++side) {
+        if (deviates(pair.halves[side]) && as_before(pair.halves[1 - side])) {
+            return pair.halves[side].rank;
+        }
+    }
+    return -1;
+}
+
+// The only rank that is in all of several pairs, -1 where there is none.
+int common_rank(const std::vector<Pair>& pairs) {
+    std::map<int, std::map<int, size_t>> peers_of;
+    for (const Pair& pair : pairs) {
+        ++peers_of[pair.halves[0].rank][pair.halves[1].rank];
+        ++peers_of[pair.halves[1].rank][pair.halves[0].rank];
+    }
+    const auto in_all = [&](const auto& item) { return item.second.size() + 1 == peers_of.size(); };
+    const auto found = std::find_if(peers_of.begin(), peers_of.end(), in_all);
+    return peers_of.size() > 2 && std::count_if(peers_of.begin(), peers_of.end(), in_all) == 1 ? found->first : -1;
+}
+
+Sentence half_text(const Half& half, OpKind kind) {
+    return phrase("{}: {} ({})", rank_fact(half.rank), op_text(kind), half.call ? arguments_text(*half.call) : "?");
+}
+
+void show(const Evidence& evidence, Explained& explained, const Pair& pair, Finding& finding) {
+    constexpr size_t kMostEvidence = 6;
+    constexpr std::array kKinds{OpKind::kSend, OpKind::kRecv};
+    for (size_t side = 0; side < 2; ++side) {
+        if (pair.halves[side].call && finding.evidence.size() < kMostEvidence) {
+            finding.evidence.push_back(half_text(pair.halves[side], kKinds[side]));
+        }
+    }
+    explained.nodes[pair.node] = true;
+    evidence.add_victims({pair.node}, finding);
+}
+
+Finding undecidable(const Evidence& evidence, Explained& explained, const Pair& pair) {
+    Finding finding = evidence.finding_at(FindingKind::kSizeMismatch, pair.node);
+    finding.confidence = Confidence::kPossible;
+    finding.ranks = {pair.halves[0].rank, pair.halves[1].rank};
+    finding.would_confirm.emplace_back(
+        "the program: of a pair that differs, the record cannot show which size is meant");
+    finding.summary = phrase("the two sides of {} pass different sizes; which one is wrong is undecidable",
+                             node_fact(evidence.run, evidence.graph.nodes[pair.node]));
+    show(evidence, explained, pair, finding);
+    return finding;
+}
+
+Finding of_rank(const Evidence& evidence, Explained& explained, int rank, const std::vector<Pair>& pairs,
+                bool by_its_past) {
+    const uint32_t oldest = std::min_element(pairs.begin(), pairs.end(), [&](const Pair& a, const Pair& b) {
+                                return evidence.since(a.node) < evidence.since(b.node);
+                            })->node;
+    Finding finding = evidence.finding_at(FindingKind::kSizeMismatch, oldest);
+    finding.confidence = Confidence::kLikely;
+    finding.ranks = {rank};
+    std::vector<int> peers;
+    for (const Pair& pair : pairs) {
+        peers.push_back(pair.halves[pair.halves[0].rank == rank ? 1 : 0].rank);
+    }
+    sort_unique(peers);
+    const WaitNode& node = evidence.graph.nodes[oldest];
+    finding.summary = pairs.size() == 1
+                          ? phrase("{} passes another size than {} in {}", rank_fact(rank), ranks_fact(peers),
+                                   node_fact(evidence.run, node))
+                          : phrase("{} passes other sizes than {} in {} sends and receives, the oldest of them {}",
+                                   rank_fact(rank), ranks_fact(peers), pairs.size(), node_fact(evidence.run, node));
+    for (const Pair& pair : pairs) {
+        show(evidence, explained, pair, finding);
+    }
+    if (by_its_past) {
+        finding.evidence.push_back(
+            phrase("{} passed the size of its peers in its earlier calls with them", rank_fact(rank)));
+    } else {
+        finding.evidence.push_back(phrase("all pairs that differ have {} in common", rank_fact(rank)));
+    }
+    finding.would_confirm.emplace_back(by_its_past ? "the program: which size is meant is inferred from earlier calls"
+                                                   : "the program: it shows which size is meant");
+    return finding;
+}
+
+}  // namespace
+
+void find_pairs_of_other_size(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    std::map<int, std::vector<Pair>> odd_by_past;
+    std::map<uint32_t, std::vector<Pair>> open;  // by communicator
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        const WaitNode& node = evidence.graph.nodes[index];
+        if (all_arrived(evidence, explained, index) && node.sizes_differ) {
+            Pair pair{index, {half_of(evidence, node, OpKind::kSend), half_of(evidence, node, OpKind::kRecv)}};
+            const int odd = odd_by_its_past(pair);
+            (odd >= 0 ? odd_by_past[odd] : open[node.communicator]).push_back(std::move(pair));
+        }
+    }
+    for (const auto& [rank, pairs] : odd_by_past) {
+        findings.push_back(of_rank(evidence, explained, rank, pairs, true));
+    }
+    for (const auto& [communicator, pairs] : open) {
+        const int rank = common_rank(pairs);
+        if (rank >= 0) {
+            findings.push_back(of_rank(evidence, explained, rank, pairs, false));
+            continue;
+        }
+        for (const Pair& pair : pairs) {
+            findings.push_back(undecidable(evidence, explained, pair));
+        }
     }
 }
 

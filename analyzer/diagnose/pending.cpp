@@ -2,6 +2,7 @@
 #include "steps.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "came_and_left.h"
 #include "causes.h"
@@ -12,16 +13,22 @@
 namespace titan::analyzer {
 namespace {
 
-// A snapshot of a healthy job is full of shorter waits.
-constexpr int64_t kWorthReportingNs = 1'000'000'000;
-
-constexpr int64_t kUsualFactor = 2;
+// A snapshot of a healthy job is full of short waits. A wait is worth a line once it lasts for a second and twice as
+// long as usual, or for a shorter time that is beyond all that is usual there.
+struct Worth {
+    int64_t least_ns;
+    int64_t usual_factor;
+};
+constexpr Worth kWorthReporting[] = {{1'000'000'000, 2}, {200'000'000, 50}};
 
 bool is_pending(const Evidence& evidence, const WaitNode& node) {
     const int64_t usual_ns = usual_wait_ns(evidence.run, node);
-    const int64_t least_ns =
-        std::max(kWorthReportingNs, usual_ns > INT64_MAX / kUsualFactor ? INT64_MAX : usual_ns * kUsualFactor);
-    return !node.absent.empty() && !waiting_ranks(evidence.run, node).empty() && longest_wait_ns(node) > least_ns;
+    const int64_t waited_ns = longest_wait_ns(node);
+    const bool is_long = std::any_of(std::begin(kWorthReporting), std::end(kWorthReporting), [&](const Worth& worth) {
+        return waited_ns > worth.least_ns && waited_ns / worth.usual_factor > usual_ns &&
+               (usual_ns != 0 || worth.usual_factor == kWorthReporting[0].usual_factor);
+    });
+    return !node.absent.empty() && !waiting_ranks(evidence.run, node).empty() && is_long;
 }
 
 Pending pending_in(const Evidence& evidence, uint32_t index) {

@@ -11,11 +11,11 @@
 #include "host/words.h"
 #include "replays.h"
 #include "run_text.h"
+#include "shift.h"
 
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kLookahead = 32;
 constexpr size_t kMaxPerCommunicator = 16;
 
 // The one word for a difference. The operation says most; a wrong datatype explains a wrong count (the same bytes), not
@@ -61,128 +61,6 @@ std::vector<Bloc> blocs_of(const std::vector<Caller>& callers) {
     }
     std::stable_sort(blocs.begin(), blocs.end(), [](const Bloc& a, const Bloc& b) { return a.size() > b.size(); });
     return blocs;
-}
-
-// The agreement of two stretches of calls: those of `a` from `from_a` on, and those of `b` from `from_b` on.
-struct Agreement {
-    size_t compared = 0;
-    size_t equal = 0;
-    bool all() const { return compared > 0 && equal == compared; }
-};
-
-Agreement compare_from(const Run& run, MemberRef a, uint64_t from_a, MemberRef b, uint64_t from_b) {
-    Agreement agreement;
-    for (size_t i = 0; i < kLookahead; ++i) {
-        const CallSignature* left = run.process(a).signature_at(run.member(a), from_a + i);
-        const CallSignature* right = run.process(b).signature_at(run.member(b), from_b + i);
-        if (left == nullptr || right == nullptr) {
-            break;
-        }
-        ++agreement.compared;
-        agreement.equal += same_arguments(*left, *right) ? 1 : 0;
-    }
-    return agreement;
-}
-
-// The place in the member's past of the call that its own history leads one to expect at `sequence`.
-std::optional<size_t> expected_place(const Run& run, MemberRef ref, uint64_t sequence) {
-    const History& history = run.process(ref).history;
-    const CallLog& log = run.member(ref).call_log;
-    return predict(log.lower_bound(sequence),
-                   [&](size_t i, size_t j) { return same_arguments(history[log.place(i)], history[log.place(j)]); });
-}
-
-const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
-    const auto place = expected_place(run, ref, sequence);
-    return place ? &run.process(ref).history[run.member(ref).call_log.place(*place)] : nullptr;
-}
-
-// Do the two stretches belong to the same steps, as far as both tell?
-bool steps_agree(const Run& run, MemberRef a, uint64_t from_a, MemberRef b, uint64_t from_b) {
-    for (size_t i = 0; i < kLookahead; ++i) {
-        const int32_t left = step_at(run.process(a), run.member(a), from_a + i);
-        const int32_t right = step_at(run.process(b), run.member(b), from_b + i);
-        if (left >= 0 && right >= 0 && left != right) {
-            return false;
-        }
-    }
-    return true;
-}
-
-// Are the calls of `suspect` from `at` on what the history of `reference` leads one to expect from `sequence` on?
-bool goes_on_as_expected(const Run& run, MemberRef suspect, uint64_t at, MemberRef reference, uint64_t sequence) {
-    const auto expected = expected_place(run, reference, sequence);
-    const CallLog& log = run.member(reference).call_log;
-    if (expected && *expected > 0) {
-        const auto& steps = run.process(reference).history.steps;
-        const bool new_step = steps.at(log.place(*expected)) > steps.at(log.place(*expected - 1));
-        const int32_t before = step_at(run.process(reference), run.member(reference), sequence - 1);
-        const int32_t here = step_at(run.process(suspect), run.member(suspect), at);
-        if (before >= 0 && here >= 0 && (here > before) != new_step) {
-            return false;
-        }
-    }
-    size_t agreed = 0;
-    const size_t end = log.lower_bound(sequence);
-    for (size_t place = expected.value_or(end); place < end; ++place, ++agreed) {
-        const CallSignature* call = run.process(suspect).signature_at(run.member(suspect), at + agreed);
-        if (call == nullptr) {
-            break;
-        }
-        if (!same_arguments(*call, run.process(reference).history[log.place(place)])) {
-            return false;
-        }
-    }
-    return agreed > 0;
-}
-
-struct ShiftVerdict {
-    Shift shift = Shift::kNone;
-    bool by_prediction = false;
-    bool by_step = false;
-    bool or_extra = false;
-    bool is_told = true;  // false: one later call that fits by chance would tell the same story
-};
-
-// One skipped or extra call explains a whole shifted sequence; a substituted call leaves the rest in step.
-ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, uint64_t at) {
-    const Agreement in_step = compare_from(run, suspect, at + 1, reference, at + 1);
-    Agreement skipped = compare_from(run, suspect, at, reference, at + 1);
-    uint64_t skipped_calls = 1;
-    // A graph launch that was left out leaves out all its calls.
-    if (const uint64_t left = calls_left_in_replay(run.process(reference), run.member(reference), at);
-        left > 1 && !skipped.all()) {
-        skipped = compare_from(run, suspect, at, reference, at + left);
-        skipped_calls = left;
-    }
-    const Agreement extra = compare_from(run, suspect, at + 1, reference, at);
-    if (in_step.all() && in_step.compared >= std::max(skipped.equal, extra.equal)) {
-        return {};
-    }
-    const int32_t reference_step = step_at(run.process(reference), run.member(reference), at);
-    const int32_t suspect_step = step_at(run.process(suspect), run.member(suspect), at);
-    const bool steps_known = reference_step >= 0 && suspect_step >= 0;
-    const auto tells = [&](const Agreement& agreement) {
-        constexpr size_t kLeastToTell = 2;
-        return steps_known || agreement.compared >= kLeastToTell;
-    };
-    const bool extra_fits = extra.all() && steps_agree(run, suspect, at + 1, reference, at);
-    const bool skipped_fits = skipped.all() && steps_agree(run, suspect, at, reference, at + skipped_calls);
-    if (skipped_fits && !extra_fits) {
-        return {.shift = Shift::kSkipped, .is_told = tells(skipped)};
-    }
-    // Its call belongs to a later step than theirs: it is ahead, so it made no call too many.
-    if (reference_step >= 0 && suspect_step > reference_step) {
-        return {.shift = Shift::kSkipped, .by_prediction = true, .by_step = true};
-    }
-    // If the others have not issued their next call yet: would it be the one that the suspect makes now?
-    const bool by_prediction = skipped.compared == 0 && goes_on_as_expected(run, suspect, at, reference, at + 1);
-    if (!skipped_fits && !by_prediction) {
-        return {.shift = extra_fits ? Shift::kExtra : Shift::kNone, .is_told = tells(extra)};
-    }
-    // A step that repeats: with one call left out its sequence looks the same as with one made twice.
-    return {
-        .shift = Shift::kSkipped, .by_prediction = by_prediction, .or_extra = extra_fits, .is_told = tells(skipped)};
 }
 
 // Chooses among equally large blocs the one that siblings agree with, or that did what it always did there.
@@ -365,6 +243,10 @@ class CommunicatorMatcher {
             }
         }
         const std::vector<Bloc> blocs = blocs_of(callers);
+        if (name_themselves_as_root(blocs)) {
+            found_.push_back(each_its_own_root(sequence, callers));
+            return;
+        }
         size_t tied = 1;
         while (tied < blocs.size() && blocs[tied].size() == blocs[0].size()) {
             ++tied;
@@ -381,6 +263,31 @@ class CommunicatorMatcher {
                 accuse(sequence, bloc, *right, tied > 1, how, callers.size());
             }
         }
+    }
+
+    // Three or more roots, each the caller's own rank.
+    bool name_themselves_as_root(const std::vector<Bloc>& blocs) const {
+        constexpr size_t kLeastRoots = 3;
+        return blocs.size() >= kLeastRoots && std::all_of(blocs.begin(), blocs.end(), [&](const Bloc& bloc) {
+                   const CallSignature& call = *bloc.front().call;
+                   return bloc.size() == 1 && call.kind == blocs[0].front().call->kind && call.peer >= 0 &&
+                          call.peer == run_.member(bloc.front().ref).rank;
+               });
+    }
+
+    Mismatch each_its_own_root(uint64_t sequence, const std::vector<Caller>& callers) const {
+        Mismatch mismatch;
+        mismatch.communicator = index_;
+        mismatch.sequence = sequence;
+        mismatch.kind = FindingKind::kRootMismatch;
+        for (const Caller& caller : callers) {
+            mismatch.culprits.push_back(caller.ref);
+            mismatch.evidence.push_back(phrase("{}: {}", ranks_fact({run_.member(caller.ref).global_rank}),
+                                               call_in_full(run_.process(caller.ref), call_of(caller, sequence))));
+        }
+        mismatch.summary = phrase("{} each named themselves as the root of {}", ranks_fact(ranks_of(run_, callers)),
+                                  call_fact(run_, index_, callers.front().call->kind, sequence));
+        return mismatch;
     }
 
     Entry call_of(const Caller& caller, uint64_t sequence) const {
@@ -406,6 +313,7 @@ class CommunicatorMatcher {
                 phrase("{}: {}", ranks_fact(ranks_of(run_, bloc)),
                        call_in_full(run_.process(bloc.front().ref), call_of(bloc.front(), sequence))));
         }
+        note_threads(mismatch, sequence, blocs);
         mismatch.summary = phrase("members disagree at #{} on {}: {}; which side is wrong is undecidable", sequence,
                                   communicator_text(communicator_), list_and(sides));
         return mismatch;
@@ -436,6 +344,7 @@ class CommunicatorMatcher {
             mismatch.evidence.push_back(how);
         }
         describe(mismatch, bloc, right, shift);
+        note_threads(mismatch, sequence, {bloc, right});
         if (shift.shift != Shift::kNone) {
             for (Cursor& cursor : cursors_) {
                 cursor.excluded |= std::find(mismatch.culprits.begin(), mismatch.culprits.end(), cursor.ref) !=
@@ -443,6 +352,26 @@ class CommunicatorMatcher {
             }
         }
         found_.push_back(std::move(mismatch));
+    }
+
+    // Two threads of a rank that call on one communicator must agree on an order; nothing else makes them.
+    void note_threads(Mismatch& mismatch, uint64_t sequence, const std::vector<Bloc>& blocs) const {
+        std::vector<int> by_main;
+        std::vector<int> by_others;
+        for (const Bloc& bloc : blocs) {
+            for (const Caller& caller : bloc) {
+                const Process& process = run_.process(caller.ref);
+                const bool is_main = static_cast<int32_t>(caller.call->thread) == process.pid;
+                (is_main ? by_main : by_others).push_back(run_.member(caller.ref).global_rank);
+            }
+        }
+        mismatch.several_threads = !by_main.empty() && !by_others.empty();
+        if (mismatch.several_threads) {
+            mismatch.evidence.push_back(phrase(
+                "the main thread made #{} on {}, another thread on {}: several threads call on this communicator, and "
+                "NCCL needs one order of their calls on all ranks",
+                sequence, ranks_fact(by_main), ranks_fact(by_others)));
+        }
     }
 
     bool folds_into_known(const Mismatch& mismatch) {
@@ -471,6 +400,12 @@ class CommunicatorMatcher {
                                         : shift.by_prediction
                                             ? "in earlier steps its call there came after the missing one"
                                             : "with that launch added, its calls match those of the others");
+        } else if (shift.shift == Shift::kSwapped) {
+            mismatch.summary = phrase("{} called {} before {} on {}, where {} called them in the other order", who,
+                                      call_and_arguments(wrong), call_and_arguments(good),
+                                      communicator_fact(run_, index_), ranks_fact(others));
+            mismatch.evidence.push_back(phrase("the calls are #{} and #{} on {}", mismatch.sequence,
+                                               mismatch.sequence + 1, communicator_fact(run_, index_)));
         } else if (shift.or_extra) {
             mismatch.summary =
                 phrase("{} skipped {} {}, or made one {} too many: the others meet {} next call instead", who,

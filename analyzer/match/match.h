@@ -7,10 +7,9 @@
 #include "finding.h"
 #include "run.h"
 #include "sentence.h"
+#include "shift.h"
 
 namespace titan::analyzer {
-
-enum class Shift : uint8_t { kNone, kSkipped, kExtra };
 
 struct Mismatch {
     uint32_t communicator = kNoIndex;
@@ -19,6 +18,7 @@ struct Mismatch {
     Shift shift = Shift::kNone;
     bool undecidable = false;
     bool skipped_or_extra = false;  // the culprits skipped a call or made one too many: both explain what is on record
+    bool several_threads = false;   // on some ranks the main thread made the call, on others another one
     Confidence confidence = Confidence::kCertain;
     std::vector<MemberRef> culprits;
     std::vector<MemberRef> others;  // members that agree with each other

@@ -204,8 +204,18 @@ bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const E
         return history[i].row == history[j].row && history[i].kind == history[j].kind &&
                history[i].peer == history[j].peer;
     };
+    // It may have left out several: the sends and receives of a group, for instance.
+    constexpr size_t kLeftOut = 8;
     const auto expected = predict(made.place, same);
-    return expected && missing.is(history[*expected]) && !has_followed_before(made.place, same);
+    for (size_t i = expected.value_or(0); expected && i < *expected + kLeftOut && i < made.place; ++i) {
+        if (same(i, made.place)) {
+            break;
+        }
+        if (missing.is(history[i])) {
+            return !has_followed_before(made.place, same);
+        }
+    }
+    return false;
 }
 
 bool more_often_than_usual(const Process& process, const Entry& entry) {

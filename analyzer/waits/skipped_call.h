@@ -23,7 +23,7 @@ SkipVerdict ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& 
 
 // Did the absent member make another call where it always made the missing one before?
 bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& node);
-// Did it make `made` where it always made the missing one before?
+// Did it make `made` where it always made the missing one before, alone or with others?
 bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made);
 // Was this call made more often in its step than in any of several steps before?
 bool more_often_than_usual(const Process& process, const Entry& entry);

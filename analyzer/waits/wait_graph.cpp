@@ -176,6 +176,7 @@ class GraphBuilder {
                                                   member->state == CommState::kAborted);
         if (closed && (absence.held_by.empty() || !has_aborted(process))) {
             absence.reason = AbsenceReason::kClosed;
+            absence.held_by.clear();  // wherever it is held, it would not come
         } else {
             if (member != nullptr) {
                 absence.skip = find_skipped_call(run_, placed_.orders, ref, node);

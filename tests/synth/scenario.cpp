@@ -348,6 +348,14 @@ void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t re
         entry.state = CallState::kCaptured;
         entry.flags |= kCaptured;
     }
+    if (action.op == OpKind::kCommDestroy || action.op == OpKind::kCommAbort) {
+        entry.state = CallState::kReturned;
+        entry.sequence = kNoSequence;
+        --record.next_sequence;
+        record.state = action.op == OpKind::kCommAbort ? CommState::kAborted : CommState::kDestroyed;
+        record.closed_ticks = now_;
+        return;
+    }
     if (action.fails || captured) {
         return;
     }
