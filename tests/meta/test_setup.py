@@ -79,6 +79,25 @@ class Setup(unittest.TestCase):
                              env={**os.environ, "PATH": f"{self.place}/bin:{os.environ['PATH']}"}, check=False)
         self.assertEqual(ran.returncode, 0)
 
+    def test_an_installation_that_was_cut_off_is_made_again(self):
+        setup = (self.place / "scripts" / "setup").read_text()
+        function = setup[setup.index("pip_install() {"):]
+        function = function[:function.index("\n}\n") + 3]
+        # Cut off the first time, as by Ctrl-C.
+        (self.place / "venv" / "bin").mkdir(parents=True)
+        python = self.place / "venv" / "bin" / "python"
+        python.write_text(f"#!/bin/sh\necho \"$*\" >>{self.calls}\n[ $(wc -l <{self.calls}) != 1 ] || kill -9 $PPID\n")
+        python.chmod(0o755)
+        steps = "\n".join([f"source {self.place}/scripts/common.sh", f"venv={self.place}/venv logs={self.place}/logs",
+                           "make_venv() { :; }", "failed_lately() { return 1; }", "remember_failure() { :; }",
+                           "forget_failure() { :; }", function, "pip_install torch 'no torch' torch==1"])
+        for expected in (-9, 0, 0):
+            ran = subprocess.run(["bash", "-c", steps], capture_output=True, text=True, check=False)
+            self.assertEqual(ran.returncode, expected, ran.stdout + ran.stderr)
+        first, second = self.calls.read_text().splitlines()
+        self.assertNotIn("--force-reinstall", first)
+        self.assertIn("--force-reinstall", second)
+
     def forget(self, name):
         text = (self.place / "scripts" / "setup").read_text()
         (self.place / "scripts" / "setup").write_text(text.replace(f"command -v {name}", f"command -v no-{name}"))
