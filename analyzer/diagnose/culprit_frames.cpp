@@ -14,23 +14,17 @@
 #include "later_step.h"
 #include "stack_tree.h"
 #include "thread_position.h"
+#include "waits_outside.h"
 
 namespace titan::analyzer {
 namespace {
 
 constexpr size_t kMaxStacks = 16;  // most stacks of one finding
 
-const ThreadPosition* main_thread(const Process& process) {
-    const int32_t working = working_thread(process);
-    const auto found = std::find_if(process.positions.begin(), process.positions.end(),
-                                    [&](const ThreadPosition& position) { return position.thread == working; });
-    return found == process.positions.end() || found->frames.empty() ? nullptr : &*found;
-}
-
 // The thread that makes the calls of the finding's communicator, where it is one of the program itself: PyTorch's
 // threads for the backward pass call without a Python frame while the main thread has one.
 const ThreadPosition* calling_thread(const Finding& finding, const Process& process) {
-    const ThreadPosition* const main = main_thread(process);
+    const ThreadPosition* const main = working_position(process);
     for (uint32_t row = 0; row < process.members.size(); ++row) {
         if (finding.communicator == kNoIndex || process.members[row].communicator != finding.communicator) {
             continue;
@@ -51,7 +45,7 @@ const ThreadPosition* calling_thread(const Finding& finding, const Process& proc
 const ThreadPosition& telling_position(const Finding& finding, const Process& process) {
     const bool crashed = process.liveness == Liveness::kCrashed && finding.kind == FindingKind::kRankDead;
     const ThreadPosition* const caller = crashed ? nullptr : calling_thread(finding, process);
-    const ThreadPosition* const main = main_thread(process);
+    const ThreadPosition* const main = working_position(process);
     const bool crashed_in_hang = finding.kind != FindingKind::kRankDead && process.fatal_thread != 0;
     return caller != nullptr ? *caller : crashed_in_hang && main != nullptr ? *main : process.positions.front();
 }
@@ -70,7 +64,7 @@ std::vector<StackFrame> frames_of(const Process& process, const ThreadPosition& 
 StackNode tree_of_main_threads(const Run& run) {
     StackNode root;
     for (const Process& process : run.processes) {
-        const ThreadPosition* const position = process.is_gone() ? nullptr : main_thread(process);
+        const ThreadPosition* const position = process.is_gone() ? nullptr : working_position(process);
         if (position != nullptr && process.rank >= 0) {
             std::vector<std::string> texts;
             std::transform(position->frames.rbegin(), position->frames.rend(), std::back_inserter(texts),
@@ -121,7 +115,7 @@ void note_where_stacks_part(const Evidence& evidence, const StackNode& tree, Fin
     const auto way = [&](const StackNode& branch) {
         const std::vector<int> ranks(branch.ranks.begin(), branch.ranks.end());
         const Process& process = *evidence.process_of_rank[ranks.front()];
-        const std::string place = place_text(process, *main_thread(process));
+        const std::string place = place_text(process, *working_position(process));
         const size_t count = ranks.size();
         return fmt::format(
             "{} {} on to {}{}", ranks_text(ranks), verb_form(count, "goes", "go"), branch.text,
@@ -165,7 +159,7 @@ void note_where_others_are(const Evidence& evidence, Finding& finding) {
     const std::vector<int>& asked = nobody_waits ? finding.ranks : finding.victims;
     for (const auto& [rank, process] : evidence.process_of_rank.by_rank) {
         const bool named = std::find(asked.begin(), asked.end(), rank) != asked.end();
-        const ThreadPosition* const position = main_thread(*process);
+        const ThreadPosition* const position = working_position(*process);
         if (position == nullptr || rank < 0 || named == nobody_waits) {
             continue;
         }

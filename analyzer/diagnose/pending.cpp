@@ -9,6 +9,7 @@
 #include "explain.h"
 #include "host/words.h"
 #include "layout.h"
+#include "outside_nccl.h"
 
 namespace titan::analyzer {
 namespace {
@@ -58,6 +59,20 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
     return pending;
 }
 
+// Where the stacks show it: no call of it is recorded.
+Pending pending_outside(const OutsideWait& wait) {
+    Pending pending;
+    pending.ranks = wait.waiting;
+    pending.missing = wait.elsewhere;
+    pending.since_ns = wait.since_ns;
+    pending.waited_ns = wait.waited_ns;
+    pending.hang_after_ns = wait.hang_after_ns;
+    pending.summary =
+        phrase("{}; {} made no call of CUDA or NCCL for {}; reported as a hang after {}", wait.story,
+               ranks_fact(wait.waiting), duration_fact(wait.waited_ns), duration_fact(wait.hang_after_ns));
+    return pending;
+}
+
 }  // namespace
 
 // If nothing hangs: ranks that wait for longer than usual because somebody has not come.
@@ -70,6 +85,11 @@ std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Fi
         if (is_pending(evidence, evidence.graph.nodes[index])) {
             waits.push_back(pending_in(evidence, index));
         }
+    }
+    const auto outside = waits.empty() ? find_outside_wait(evidence) : std::nullopt;
+    if (outside && outside->waited_ns > kWorthReporting[0].least_ns && outside->waited_ns < outside->hang_after_ns &&
+        !outside->is_over) {
+        waits.push_back(pending_outside(*outside));
     }
     // The longest waits, and of equal ones those of the most ranks, are nearest to the cause.
     std::stable_sort(waits.begin(), waits.end(), [](const Pending& a, const Pending& b) {

@@ -82,17 +82,22 @@ void decode_positions(std::span<const std::byte> image, Symbols& symbols, Proces
     }
 }
 
-std::string place_text(const Process& process, const ThreadPosition& position) {
+std::string place_in_program(const Process& process, const ThreadPosition& position) {
     const auto frame = [&](uint32_t index) { return process.text(position.frames[index]); };
     const auto has = [&](uint32_t index) { return index < position.frames.size(); };
     if (position.frames.empty()) {
         return {};
     }
-    std::string text = frame(has(position.python) ? position.python : has(position.native) ? position.native : 0);
-    if (has(position.python) && has(position.native)) {
-        text += ", inside " + frame(position.native);
-    }
-    return has(position.caller) ? text + ", called from " + frame(position.caller) : text;
+    return (has(position.caller) ? frame(position.caller) + ", in " : std::string()) +
+           frame(has(position.python)   ? position.python
+                 : has(position.native) ? position.native
+                                        : 0);
+}
+
+std::string place_text(const Process& process, const ThreadPosition& position) {
+    const bool is_inside = position.python < position.frames.size() && position.native < position.frames.size();
+    return place_in_program(process, position) +
+           (is_inside ? ", inside " + process.text(position.frames[position.native]) : std::string());
 }
 
 }  // namespace titan::analyzer

@@ -16,7 +16,10 @@ void decode_positions(std::span<const std::byte> image, Symbols& symbols, Proces
 // Takes thread positions from an earlier dump of the same process, if the threads have not moved since.
 void keep_positions(const Process& dumped, Process& later);
 
-// "next_batch at data.py:88, inside epoll_wait_loop (libio.so)"; empty: nothing is known.
+// "train_step at train.py:40, in next_batch at data.py:88, inside epoll_wait_loop (libio.so)": the program's own line
+// first; empty: nothing is known.
 std::string place_text(const Process& process, const ThreadPosition& position);
+// The same without the native function inside of Python's.
+std::string place_in_program(const Process& process, const ThreadPosition& position);
 
 }  // namespace titan::analyzer

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 import unittest
 
 import harness
@@ -98,6 +99,44 @@ class Torchrun(harness.Case):
         self.assertIn("trained 5 steps on 4 ranks", job.stdout)
         self.assertNotIn("titantrace: ", job.stdout + job.stderr)  # its prefix; the word alone may be in a path
         self.assertEqual((self.place.ring_files(), self.place.dump_files()), ([], []))
+
+
+@unittest.skipUnless(TORCHRUN.exists(), f"no PyTorch: {TORCHRUN} is missing (scripts/setup installs it)")
+class BesideNccl(harness.Case):
+    """Ranks that wait for one of them in Gloo or for a key of the store: no collective of NCCL is pending."""
+
+    def check(self, analysis, place):
+        verdict, = analysis.json["findings"]
+        self.assertEqual((verdict["kind"], verdict["ranks"], verdict["victims"]), ("outside_nccl", [2], [0, 1, 3]))
+        self.assertRegex(verdict["summary"], rf"ranks 0-1,3 are in step at beside_nccl.py:\d+.*{place}")
+        self.assertRegex(verdict["summary"], r"rank 2 is in load at beside_nccl.py:\d+")
+
+    def wait_in(self, wait, place):
+        job = self.place.start(
+            [TORCHRUN, "--nproc-per-node=4", "--master-port=0", "--rdzv-backend=c10d",
+             "--rdzv-endpoint=localhost:0",
+             harness.ROOT / "tests" / "e2e" / "clients" / "beside_nccl.py", wait, harness.client("libtiny_user2.so")],
+            self.place.env(OMP_NUM_THREADS="1", TITANTRACE_TIMEOUT_S=1))
+        up = lambda: len(list(pathlib.Path(self.place.env()["E2E_MEET"]).glob("up.*"))) == 4
+        harness.wait_for(lambda: up() or job.status is not None, 90, "four ranks are up")
+        self.assertIsNone(job.status)
+        time.sleep(3)  # longer than the timeout, on the wrong side of which the report says WAITING
+        os.kill(python_ranks(job.pid)[0], signal.SIGUSR1)
+        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 30, "all ranks dump")
+        self.check(self.place.analyze(self.place.dumps), place)
+        return job
+
+    def test_monitored_barrier(self):
+        job = self.wait_in("monitored_barrier", r"in monitored_barrier at distributed_c10d.py:\d+ \(Gloo\)")
+        os.kill(job.pid, signal.SIGTERM)
+        harness.wait_for(lambda: job.status is not None, 60, "torchrun ends")
+        self.check(self.place.analyze(self.place.dumps), r"\(Gloo\)")
+
+    def test_all_gather_object(self):
+        self.wait_in("all_gather_object", r"\(a collective of a CPU backend\)")
+
+    def test_store(self):
+        self.wait_in("store", r"\(the store\)")
 
 
 def own_host_name():

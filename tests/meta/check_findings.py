@@ -20,8 +20,11 @@ def problems_of_command(tree, kind, command):
     found = re.fullmatch(r"scripts/demo --fault (\S+)", command)
     if found:
         return [] if found.group(1) in demo_faults(tree) else [f"{kind}: scripts/demo --list has no {found.group(1)}"]
+    found = re.fullmatch(r"torchrun --nproc-per-node=4 (\S+) \S+ LIBRARY", command)
+    if found:
+        return [] if (tree.root / found.group(1)).exists() else [f"{kind}: there is no {found.group(1)}"]
     if not re.fullmatch(r"titan-synth DIR( --\S+( [^-\s]\S*)?)+ && titan-analyze DIR", command):
-        return [f"{kind}: {command}: neither the demo nor titan-synth"]
+        return [f"{kind}: {command}: neither the demo, titan-synth nor torchrun"]
     source = tree.text(tree.root / "tests/synth/titan_synth.cpp")
     problems = [f"{kind}: titan-synth has no {option}" for option in re.findall(r" (--\S+)", command.split(" && ")[0])
                 if f'"{option}"' not in source]

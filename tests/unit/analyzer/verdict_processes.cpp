@@ -117,13 +117,24 @@ void describe(Process& process, const std::string& text) {
     }
 }
 
-// "step at train.py:7": the only frame of a thread.
-void stand(Process& process, size_t thread, const std::string& frame) {
-    process.texts.push_back(frame);
+// "gloo::wait < barrier at c10d.py:1 < step at train.py:7": the frames of a thread, innermost first.
+void stand(Process& process, size_t thread, const std::string& frames) {
     analyzer::ThreadPosition position{
-        .thread = static_cast<int32_t>(synth::tid_of(process.pid, thread)), .frames = {}, .libraries = {0}};
-    position.frames.push_back(static_cast<uint32_t>(process.texts.size() - 1));
-    (frame.find(".py:") == std::string::npos ? position.native : position.python) = 0;
+        .thread = static_cast<int32_t>(synth::tid_of(process.pid, thread)), .frames = {}, .libraries = {}};
+    for (size_t begin = 0; begin < frames.size();) {
+        const size_t end = std::min(frames.find(" < ", begin), frames.size());
+        const std::string frame = frames.substr(begin, end - begin);
+        const auto index = static_cast<uint32_t>(position.frames.size());
+        const bool python = frame.find(".py:") != std::string::npos;
+        uint32_t& role = !python                                 ? position.native
+                         : position.python == analyzer::kNoIndex ? position.python
+                                                                 : position.caller;
+        role = role == analyzer::kNoIndex ? index : role;
+        process.texts.push_back(frame);
+        position.frames.push_back(static_cast<uint32_t>(process.texts.size() - 1));
+        position.libraries.push_back(0);
+        begin = end + 3;
+    }
     process.positions.push_back(position);
 }
 

@@ -1,0 +1,111 @@
+// No collective hangs, and some ranks wait for the others outside NCCL: in Gloo, for a key of the store, in MPI.
+#include <algorithm>
+#include <map>
+
+#include "finders.h"
+#include "host/words.h"
+#include "outside_nccl.h"
+#include "run_text.h"
+#include "thread_position.h"
+#include "waits_outside.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Where the working threads of several ranks stand.
+struct Stand {
+    std::string place;
+    std::string_view wait;  // what they wait in, empty where they wait for nobody outside NCCL
+    bool operator<(const Stand& other) const { return std::tie(wait, place) < std::tie(other.wait, other.place); }
+};
+
+using Stands = std::map<Stand, std::vector<const Process*>>;
+
+Stands stands_of(const Run& run) {
+    Stands stands;
+    for (const Process& process : run.processes) {
+        const ThreadPosition* const position = process.rank < 0 ? nullptr : working_position(process);
+        if (position != nullptr) {
+            const std::string_view wait = wait_outside_nccl(process, *position);
+            stands[{wait.empty() ? place_text(process, *position) : place_in_program(process, *position), wait}]
+                .push_back(&process);
+        }
+    }
+    return stands;
+}
+
+std::vector<int> ranks_of(const std::vector<const Process*>& processes) {
+    std::vector<int> ranks;
+    std::transform(processes.begin(), processes.end(), std::back_inserter(ranks),
+                   [](const Process* process) { return process->rank; });
+    sort_unique(ranks);
+    return ranks;
+}
+
+int64_t idle_ns(const Process& process) {
+    return process.now_ns - std::max(process.last_activity_ns(), process.started_ns);
+}
+
+Sentence stand_text(const Stand& stand, const std::vector<int>& ranks) {
+    const Sentence in = phrase("{} {} in {}", ranks_fact(ranks), verb_form(ranks.size(), "is", "are"), stand.place);
+    return stand.wait.empty() ? in : phrase("{} ({})", in, stand.wait);
+}
+
+}  // namespace
+
+std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
+    constexpr size_t kShownPlaces = 4;
+    OutsideWait found;
+    found.waited_ns = INT64_MAX;
+    found.hang_after_ns = static_cast<int64_t>(std::min(evidence.options.hang_after_s, 1e9) * 1e9);
+    found.is_over = true;
+    const Stands stands = stands_of(evidence.run);
+    size_t shown = 0;
+    for (auto stand = stands.rbegin(); stand != stands.rend(); ++stand) {  // those that wait come first
+        const std::vector<int> ranks = ranks_of(stand->second);
+        std::vector<int>& side = stand->first.wait.empty() ? found.elsewhere : found.waiting;
+        side.insert(side.end(), ranks.begin(), ranks.end());
+        if (shown++ < kShownPlaces) {
+            found.story += phrase("{}{}", found.story.empty() ? "" : "; ", stand_text(stand->first, ranks));
+        }
+        for (const Process* process : stand->second) {
+            if (stand->first.wait.empty()) {
+                continue;
+            }
+            found.is_over &= process->is_gone() || process->ending.asked();
+            found.since_ns = std::max(found.since_ns, process->now_ns - idle_ns(*process));
+            found.waited_ns = std::min(found.waited_ns, idle_ns(*process));
+            if (evidence.options.hang_after_s <= 0 && process->timeout_ns != 0) {
+                found.hang_after_ns = std::max(found.hang_after_ns, nearly_its_timeout_ns(*process));
+            }
+        }
+    }
+    sort_unique(found.waiting);
+    sort_unique(found.elsewhere);
+    return found.waiting.empty() || found.elsewhere.empty() ? std::nullopt : std::optional(std::move(found));
+}
+
+void find_outside_nccl(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {
+    if (std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.hangs; })) {
+        return;
+    }
+    const std::optional<OutsideWait> wait = find_outside_wait(evidence);
+    if (!wait || (wait->waited_ns < wait->hang_after_ns && !wait->is_over)) {
+        return;
+    }
+    Finding finding;
+    finding.kind = FindingKind::kOutsideNccl;
+    finding.confidence = wait->waited_ns < wait->hang_after_ns ? Confidence::kPossible : Confidence::kLikely;
+    finding.ranks = wait->elsewhere;
+    finding.victims = wait->waiting;
+    finding.since_ns = wait->since_ns;
+    finding.waited_ns = wait->waited_ns;
+    finding.summary = phrase("{}; {} made no call of CUDA or NCCL for {}", wait->story, ranks_fact(wait->waiting),
+                             duration_fact(wait->waited_ns));
+    finding.evidence.emplace_back("no collective is pending for longer than usual; the stacks show these waits");
+    finding.would_confirm.push_back(phrase(
+        "the program: whether {} should be in the same call; its group is not recorded", ranks_fact(wait->elsewhere)));
+    findings.push_back(std::move(finding));
+}
+
+}  // namespace titan::analyzer

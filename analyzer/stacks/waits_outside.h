@@ -1,0 +1,17 @@
+// Waits for other ranks that do not go through NCCL: Gloo, c10d's store, MPI. No call of them is recorded; stacks show
+// them.
+#pragma once
+
+#include <string_view>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+// "Gloo", "the store", "MPI": what the thread waits in; empty where its stack shows no such wait.
+std::string_view wait_outside_nccl(const Process& process, const ThreadPosition& position);
+
+// The position of the thread that does the program's work; null where the dump has no stack of it.
+const ThreadPosition* working_position(const Process& process);
+
+}  // namespace titan::analyzer

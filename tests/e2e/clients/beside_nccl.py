@@ -1,0 +1,31 @@
+"""Four ranks that have used NCCL and then wait for each other outside it, but for rank 2.
+
+beside_nccl.py WAIT LIBRARY: the wait, and a library that calls NCCL."""
+import ctypes
+import os
+import sys
+import time
+
+import torch.distributed as dist
+
+
+def load():
+    time.sleep(600)
+
+
+def step(wait):
+    if wait == "monitored_barrier":
+        dist.monitored_barrier()
+    elif wait == "all_gather_object":
+        dist.all_gather_object([None] * dist.get_world_size(), {"rank": dist.get_rank()})
+    else:
+        dist.distributed_c10d._get_default_store().get("never set")
+
+
+dist.init_process_group("gloo")
+ctypes.CDLL(sys.argv[2], mode=ctypes.RTLD_LOCAL).user_reduce()
+dist.barrier()
+open(f"{os.environ['E2E_MEET']}/up.{dist.get_rank()}", "w", encoding="utf-8").close()
+if dist.get_rank() == 2:
+    load()
+step(sys.argv[1])
