@@ -13,10 +13,12 @@ titan_comm_name, or the place of its rank with titan_label("tp_rank", "1"). What
 
 examples:
   titan-analyze layout dumps/
+  titan-analyze layout dumps/ --config
   titan-analyze layout dumps/ --json | jq '.ranks["5"]')";
 
 struct LayoutArguments {
     CommonOptions common;
+    bool config = false;
     bool json = false;
 };
 
@@ -25,7 +27,11 @@ int run_layout(const LayoutArguments& arguments) {
     if (!run) {
         return fail(run.error().text());
     }
-    print_text(arguments.json ? layout_json_report(*run) : layout_report(*run, terminal_style()));
+    if (arguments.config) {
+        print_text(arguments.json ? config_json_report(*run) : config_report(*run, terminal_style()));
+    } else {
+        print_text(arguments.json ? layout_json_report(*run) : layout_report(*run, terminal_style()));
+    }
     return kExitHealthy;
 }
 
@@ -37,6 +43,8 @@ Command layout_command(CommandLine& app) {
         app.command("layout", "Show the axes of parallelism and each rank's place in them.", kLayoutFooter);
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
+    command.flag("--config", arguments->config,
+                 "instead: variables of NCCL, CUDA, PyTorch and the network, and versions, where ranks differ first");
     command.flag("--json", arguments->json, "one JSON object, with all ranks and communicators");
     return {&command, [arguments] { return run_layout(*arguments); }};
 }

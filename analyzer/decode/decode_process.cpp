@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "call_site_names.h"
+#include "decode_config.h"
 #include "decode_device.h"
 #include "decode_timing.h"
 #include "host/words.h"
@@ -239,6 +240,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     decode_labels(image, texts, process);
     decode_timing(image, texts, process);
     process.unrecorded = find_unrecorded(opened, process);
+    decode_config(opened, process);
     return process;
 }
 

@@ -36,6 +36,7 @@ enum class Tag : uint64_t {
     kLosses = 21,
     kFatalThread = 22,
     kStartsWithEnds = 23,
+    kConfig = 24,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses

@@ -101,6 +101,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kFlightRecorder, [&](A& a) { digest::flight_recorder(a, p); });
     visit(Tag::kFatalThread, [&](A& a) { a.number(p.fatal_thread); });
     visit(Tag::kStartsWithEnds, [&](A& a) { a.number(p.starts_with_ends); });
+    visit(Tag::kConfig, [&](A& a) { digest::pairs(a, p.config); });
 }
 
 // Restores the fields of a kept entry that the history holds: they are not written twice.

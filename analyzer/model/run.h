@@ -382,6 +382,8 @@ struct Process {
     std::vector<std::pair<uint32_t, uint32_t>> work_done;  // by name: how often it is known to have ended
     std::vector<ChannelWork> channels;
     std::vector<ChannelCounts> channel_counts;
+    // Texts of name and value, by name: variables of NCCL, CUDA, PyTorch and the network, versions.
+    std::vector<std::pair<uint32_t, uint32_t>> config;
     std::vector<std::pair<uint32_t, uint32_t>> labels;  // titan_label: texts of key and value, the newest of each key
     std::vector<StepProfile> steps;                     // the newest ones that ended, in order
     std::vector<SpanTime> step_spans;

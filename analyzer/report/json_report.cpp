@@ -184,6 +184,7 @@ std::string text_of(const Json& json) { return json.dump(2) + "\n"; }
 }  // namespace
 
 std::string layout_json_report(const Run& run) { return text_of(layout_json(run, nullptr)); }
+std::string config_json_report(const Run& run) { return text_of(config_json(run)); }
 
 std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     Json json;

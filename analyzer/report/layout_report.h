@@ -1,4 +1,4 @@
-// The job's grid as JSON, alone or as a part of a diagnosis.
+// The job's grid and its settings as JSON, alone or as a part of a diagnosis.
 #pragma once
 
 #include <set>
@@ -10,5 +10,8 @@ namespace titan::analyzer {
 
 // {"dims": [...], "ranks": {"5": {...}}}. `named`: only these ranks; null: all, and all communicators with their role.
 Json layout_json(const Run& run, const std::set<int>* named);
+
+// {"settings": [{"name": ..., "value": null where it is not set, "ranks": [...]}, ...]}, by name.
+Json config_json(const Run& run);
 
 }  // namespace titan::analyzer

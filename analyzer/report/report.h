@@ -11,6 +11,9 @@ namespace titan::analyzer {
 
 std::string layout_report(const Run& run, const TextStyle& style);
 std::string layout_json_report(const Run& run);
+// Settings and versions of all ranks: what differs, then what is the same.
+std::string config_report(const Run& run, const TextStyle& style);
+std::string config_json_report(const Run& run);
 std::string json_report(const Run& run, const Diagnosis& diagnosis);
 
 }  // namespace titan::analyzer

@@ -11,6 +11,8 @@
 namespace titan::analyzer {
 namespace {
 
+constexpr size_t kMostVariables = 512;
+
 uint64_t unsigned_at(const Json& object, const char* key) { return object.at(key).natural().value_or(0); }
 
 std::string text_at(const Json& object, const char* key) { return printable(object.at(key).text().value_or("")); }
@@ -58,6 +60,10 @@ std::optional<DumpMeta> parse_dump_meta(const std::string& text) {
     meta.halt = halt_named(text_at(object, "halt"));
     meta.processors = processors_at(object.at("processors"));
     const Json& environment = object.at("environment");
+    for (size_t i = 0; environment.is_object() && i < std::min(environment.keys().size(), kMostVariables); ++i) {
+        meta.environment.emplace_back(printable(environment.keys()[i]),
+                                      printable(environment.items()[i].text().value_or("")));
+    }
     meta.partial_recording = !text_at(environment, "TITANTRACE_RANKS").empty();
     const std::string launches = text_at(environment, "TITANTRACE_LAUNCHES");
     char* end = nullptr;

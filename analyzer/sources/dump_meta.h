@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "run.h"
 
@@ -20,6 +22,7 @@ struct DumpMeta {
     bool partial_recording = false;
     uint64_t launch_sample = 1;
     Processors processors;
+    std::vector<std::pair<std::string, std::string>> environment;  // in the order of the file; texts are printable
 };
 
 // Empty where it is damaged.

@@ -8,7 +8,9 @@ namespace titan::tracer {
 namespace {
 
 constexpr size_t kMaxValueBytes = 512;
-constexpr const char* kPrefixes[] = {"NCCL_", "CUDA_", "TORCH_NCCL_", "TORCHELASTIC_", "TITANTRACE"};
+constexpr const char* kPrefixes[] = {"NCCL_", "CUDA_", "TORCH_", "TORCHELASTIC_", "TITANTRACE", "UCX_", "OFI_", "FI_"};
+// Words in the names of variables whose values are nobody's business.
+constexpr const char* kSecrets[] = {"_KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "AUTH"};
 
 // A JSON string of at most `size_bytes` of text. Bytes above ASCII pass only as whole UTF-8 sequences.
 void json_string(TextWriter& json, const char* text, size_t size_bytes) {
@@ -37,7 +39,13 @@ void json_string(TextWriter& json, const char* text, size_t size_bytes) {
     json.put('"');
 }
 
-bool wanted(const char* variable) {
+bool wanted(const char* variable, const char* equals) {
+    for (const char* secret : kSecrets) {
+        const char* found = strstr(variable, secret);
+        if (found != nullptr && found < equals) {
+            return false;
+        }
+    }
     for (const char* prefix : kPrefixes) {
         if (starts_with(variable, prefix)) {
             return true;
@@ -56,7 +64,7 @@ size_t write_environment(char* out, size_t capacity_bytes, const char* const* va
     bool first = true;
     for (; variables != nullptr && *variables != nullptr; ++variables) {
         const char* equals = strchr(*variables, '=');
-        if (equals == nullptr || !wanted(*variables)) {
+        if (equals == nullptr || !wanted(*variables, equals)) {
             continue;
         }
         if (json.size_bytes() + kWorstVariableBytes > capacity_bytes) {

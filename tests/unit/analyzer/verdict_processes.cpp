@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "host_threads.h"
+#include "made_texts.h"
 #include "verdict_program.h"
 
 namespace titan::test {
@@ -138,6 +139,15 @@ void stand(Process& process, size_t thread, const std::string& frames) {
     process.positions.push_back(position);
 }
 
+// "NCCL_ALGO=Tree NCCL_PROTO=": what the process was told, and that it was told anything at all.
+void configure(Process& process, const std::string& text) {
+    analyzer::MadeTexts texts(process.texts);
+    for (const std::string& word : words_of(text)) {
+        const size_t equals = word.find('=');
+        process.config.emplace_back(texts.add(word.substr(0, equals)), texts.add(word.substr(equals + 1)));
+    }
+}
+
 void rename(analyzer::Run& run, const std::string& from, const std::string& to) {
     for (Process& process : run.processes) {
         process.texts.push_back(to);
@@ -158,7 +168,7 @@ bool ProcessChanges::add(const std::string& line) {
         lines_.push_back({verb, {}, words.at(1), words.size() > 2 ? words[2] : "", 1});
         return true;
     }
-    if (verb != "process" && verb != "stood" && verb != "watchdogs_abort") {
+    if (verb != "process" && verb != "stood" && verb != "config" && verb != "watchdogs_abort") {
         return false;
     }
     const size_t colon = line.find(": ");
@@ -190,6 +200,8 @@ void ProcessChanges::change(analyzer::Run& run) const {
             }
             if (line.verb == "process") {
                 describe(process, line.text);
+            } else if (line.verb == "config") {
+                configure(process, line.text);
             } else if (line.verb == "stood") {
                 stand(process, line.thread, line.text);
             } else {

@@ -52,6 +52,8 @@ TEST_CASE("a dump is complete, private and says what it is") {
     Scratch scratch;
     auto environment = rank_environment(scratch, 3, 8);
     environment["NCCL_DEBUG"] = "WARN";
+    environment["UCX_TLS"] = "rc";
+    environment["NCCL_PLUGIN_API_KEY"] = "of nobody's business";
     CHECK(run_child(
               environment, [] { return dump_times(1); }, scratch.path("errors")) == 0);
     CHECK(scratch.dump_names() == Names{"rank00003.0.titan"});
@@ -67,6 +69,8 @@ TEST_CASE("a dump is complete, private and says what it is") {
               "{\"schema\":1,\"dump\":0,\"reason\":\"api\",\"detail\":\"for the test\",\"requested_by_rank\":3,"));
     CHECK(has(dump.meta, "\"saved_by_rank\":-1,\"process_alive\":true,\"processors\":{\"online\":"));
     CHECK(has(dump.meta, "\"NCCL_DEBUG\":\"WARN\""));
+    CHECK(has(dump.meta, "\"UCX_TLS\":\"rc\""));
+    CHECK_FALSE(has(dump.meta, "business"));
     REQUIRE(dump.ring.size() >= sizeof(format::RingHeader));
     const auto& header = *reinterpret_cast<const format::RingHeader*>(dump.ring.data());
     CHECK(header.magic == format::kRingMagic);
