@@ -12,6 +12,13 @@
 namespace titan::analyzer {
 namespace {
 
+// A long checkpoint looks the same at first; this is the time after which PyTorch gives up a wait in Gloo
+// (default_pg_timeout in torch/csrc/distributed/c10d).
+constexpr int64_t kGlooTimeoutNs = 1'800'000'000'000;
+// Where nothing says how long a wait may take: the recorder's usual timeout.
+constexpr int64_t kUsualTimeoutNs = 300'000'000'000;
+constexpr int64_t kShortestNs = 1'000'000'000;
+
 // Where the working threads of several ranks stand.
 struct Stand {
     std::string place;
@@ -80,6 +87,7 @@ std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
             }
         }
     }
+    found.hang_after_ns = found.hang_after_ns == 0 ? kUsualTimeoutNs : found.hang_after_ns;
     sort_unique(found.waiting);
     sort_unique(found.elsewhere);
     return found.waiting.empty() || found.elsewhere.empty() ? std::nullopt : std::optional(std::move(found));
@@ -90,12 +98,12 @@ void find_outside_nccl(const Evidence& evidence, Explained& /*explained*/, std::
         return;
     }
     const std::optional<OutsideWait> wait = find_outside_wait(evidence);
-    if (!wait || (wait->waited_ns < wait->hang_after_ns && !wait->is_over)) {
+    if (!wait || wait->waited_ns < (wait->is_over ? kShortestNs : wait->hang_after_ns)) {
         return;
     }
     Finding finding;
     finding.kind = FindingKind::kOutsideNccl;
-    finding.confidence = wait->waited_ns < wait->hang_after_ns ? Confidence::kPossible : Confidence::kLikely;
+    finding.confidence = wait->waited_ns < kGlooTimeoutNs ? Confidence::kPossible : Confidence::kLikely;
     finding.ranks = wait->elsewhere;
     finding.victims = wait->waiting;
     finding.since_ns = wait->since_ns;

@@ -59,6 +59,7 @@ for attempt in 0 1 2; do
     while [ "$(dumps)" -lt $((RANKS * (attempt + 1))) ] && [ $tries -lt 400 ]; do
         sleep 0.1; tries=$((tries + 1))
     done
+    [ $tries -lt 400 ] || { ls -l /proc/[0-9]*/exe /dev/shm/*; tail -n 40 "$PLACE/job.log"; } >&2
     sleep 0.5
     dumps=$(find "$TITANTRACE_DIR" -name 'rank*.titan' | wc -l)
     pages=$(find /dev/shm /tmp/titantrace-* -name "*.job" -newer "$PLACE/started" 2>/dev/null | wc -l)
