@@ -171,7 +171,8 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
         return phrase("ended while {} was in flight", call);
     }
     if (process != nullptr && process->liveness == Liveness::kExited && !process->died()) {
-        return phrase("exited without calling {}", call);
+        const int32_t status = process->ending.exit_status;
+        return phrase("exited{} without calling {}", status < 0 ? "" : fmt::format(" with status {}", status), call);
     }
     if (absence.moved_on) {
         const auto made = std::find_if(process->entries.rbegin(), process->entries.rend(),
