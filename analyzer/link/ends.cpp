@@ -236,6 +236,7 @@ class EndJudge {
             if (unasked_.contains(i)) {
                 int64_t& of_host = hung_until_[process(i).host];
                 of_host = std::max(of_host, ended_ns(process(i)));
+                killed_in_hang_ |= process(i).liveness == Liveness::kKilled;
                 end(i);
             }
         }
@@ -250,7 +251,9 @@ class EndJudge {
                            [&](const auto& other) { return ended_ns(one) + kOtherHostNs > other.second; });
     }
 
-    // A process that shows life when the others were already being ended did not end first.
+    // A process that shows life when the others were already being ended did not end first. Nor did one that lived
+    // until those in the hang were killed without a word: a launcher that ends the others for its sake tells them
+    // first.
     void end_those_after_the_first() {
         for (const uint32_t i : asked_) {
             if (const Ending& ending = process(i).ending; ending.asked()) {
@@ -262,7 +265,7 @@ class EndJudge {
             const Process& one = process(i);
             const auto asked = first_asked_.find(one.host);
             const bool after_asked = asked != first_asked_.end() && ended_ns(one) > asked->second + kNoteNs;
-            if (after_asked || (first_asked_.empty() && ended_with_the_hang(one))) {
+            if (after_asked || ((first_asked_.empty() || killed_in_hang_) && ended_with_the_hang(one))) {
                 end(i);
             }
         }
@@ -454,6 +457,7 @@ class EndJudge {
     std::set<uint32_t> asked_;                    // Liveness::kEnded
     std::map<std::string, int64_t> first_asked_;  // key: host
     std::map<std::string, int64_t> hung_until_;   // key: host
+    bool killed_in_hang_ = false;                 // one of those that hung ended without being told to
     int witnessed_first_ = -1;
 };
 
