@@ -10,11 +10,9 @@
 #include <set>
 
 #include "host/words.h"
-#include "host_threads.h"
 #include "later_step.h"
 #include "stack_tree.h"
 #include "thread_position.h"
-#include "waits_outside.h"
 
 namespace titan::analyzer {
 namespace {

@@ -115,7 +115,7 @@ void add_config(const Run& run, std::vector<Finding>& findings) {
         }
         for (const Warning& warning : run.warnings) {
             if (warning.kind == WarningKind::kConfigDiffers) {
-                finding.evidence.push_back(phrase("{}", warning.summary));
+                finding.evidence.emplace_back(warning.summary);
             }
         }
     }

@@ -94,7 +94,7 @@ std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
 }
 
 void find_outside_nccl(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {
-    if (std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.hangs; })) {
+    if (any_hangs(findings)) {
         return;
     }
     const std::optional<OutsideWait> wait = find_outside_wait(evidence);

@@ -46,8 +46,7 @@ Finding finding_of(const Run& run, const Process& process, const Member& member,
         finding.ranks = {process.rank};
         finding.victims.clear();
         finding.summary = phrase(
-            "{} waits for {}, most likely in {}, whose entry is overwritten: why it does not end "
-            "is not recorded",
+            "{} waits for {}, most likely in {}, whose entry is overwritten: why it does not end is not recorded",
             rank_fact(process.rank), duration_fact(waited_ns), place);
     } else {
         finding.kind = FindingKind::kRankNotArrived;
@@ -57,8 +56,7 @@ Finding finding_of(const Run& run, const Process& process, const Member& member,
                                  rank_fact(process.rank), duration_fact(waited_ns));
     }
     finding.evidence.push_back(
-        phrase("{} made {} calls on {} and saw {} of them end; the entries of the others are "
-               "overwritten",
+        phrase("{} made {} calls on {} and saw {} of them end; the entries of the others are overwritten",
                rank_fact(process.rank), member.issued, communicator_fact(run, member.communicator), member.finished));
     finding.would_confirm.emplace_back("a larger TITANTRACE_COLLECTIVES: the ring would still hold the call");
     return finding;
@@ -67,7 +65,7 @@ Finding finding_of(const Run& run, const Process& process, const Member& member,
 }  // namespace
 
 void find_overwritten_waits(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {
-    if (std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.hangs; })) {
+    if (any_hangs(findings)) {
         return;
     }
     for (const Process& process : evidence.run.processes) {

@@ -1,5 +1,5 @@
-// Sends and receives whose sizes differ. Which side is wrong tells what each side always passed before, or the one rank
-// that all such pairs have in common.
+// Sends and receives whose sizes differ. What each side always passed before, or the one rank that all such pairs have
+// in common, tells which side is wrong.
 #include "finders.h"
 
 #include <algorithm>
@@ -98,16 +98,14 @@ int common_rank(const std::vector<Pair>& pairs) {
     return peers_of.size() > 2 && std::count_if(peers_of.begin(), peers_of.end(), in_all) == 1 ? found->first : -1;
 }
 
-Sentence half_text(const Half& half, OpKind kind) {
-    return phrase("{}: {} ({})", rank_fact(half.rank), op_text(kind), half.call ? arguments_text(*half.call) : "?");
-}
-
 void show(const Evidence& evidence, Explained& explained, const Pair& pair, Finding& finding) {
     constexpr size_t kMostEvidence = 6;
     constexpr std::array kKinds{OpKind::kSend, OpKind::kRecv};
     for (size_t side = 0; side < 2; ++side) {
-        if (pair.halves[side].call && finding.evidence.size() < kMostEvidence) {
-            finding.evidence.push_back(half_text(pair.halves[side], kKinds[side]));
+        const Half& half = pair.halves[side];
+        if (half.call && finding.evidence.size() < kMostEvidence) {
+            finding.evidence.push_back(
+                phrase("{}: {} ({})", rank_fact(half.rank), op_text(kKinds[side]), arguments_text(*half.call)));
         }
     }
     explained.nodes[pair.node] = true;

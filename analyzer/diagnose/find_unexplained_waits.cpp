@@ -10,8 +10,7 @@
 namespace titan::analyzer {
 
 void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {
-    const bool told =
-        std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.hangs; });
+    const bool told = any_hangs(findings);
     std::vector<uint32_t> nodes;
     for (uint32_t index = 0; index < evidence.graph.nodes.size() && !told; ++index) {
         const WaitNode& node = evidence.graph.nodes[index];

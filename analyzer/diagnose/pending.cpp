@@ -78,7 +78,7 @@ Pending pending_outside(const OutsideWait& wait) {
 // If nothing hangs: ranks that wait for longer than usual because somebody has not come.
 std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Finding>& findings) {
     std::vector<Pending> waits;
-    if (std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.hangs; })) {
+    if (any_hangs(findings)) {
         return waits;
     }
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
@@ -87,8 +87,7 @@ std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Fi
         }
     }
     const auto outside = waits.empty() ? find_outside_wait(evidence) : std::nullopt;
-    if (outside && outside->waited_ns > kWorthReporting[0].least_ns && outside->waited_ns < outside->hang_after_ns &&
-        !outside->is_over) {
+    if (outside && outside->waited_ns > kWorthReporting[0].least_ns) {  // a longer one is a finding
         waits.push_back(pending_outside(*outside));
     }
     // The longest waits, and of equal ones those of the most ranks, are nearest to the cause.

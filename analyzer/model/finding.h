@@ -1,6 +1,7 @@
 // Findings, the result of a diagnosis. The kinds come from one table, findings.def.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -100,6 +101,10 @@ struct Finding {
         }
     }
 };
+
+inline bool any_hangs(const std::vector<Finding>& findings) {
+    return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.hangs; });
+}
 
 // A wait that is longer than usual and no hang yet.
 struct Pending {

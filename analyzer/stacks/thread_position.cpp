@@ -82,6 +82,13 @@ void decode_positions(std::span<const std::byte> image, Symbols& symbols, Proces
     }
 }
 
+const ThreadPosition* working_position(const Process& process) {
+    const int32_t working = working_thread(process);
+    const auto found = std::find_if(process.positions.begin(), process.positions.end(),
+                                    [&](const ThreadPosition& position) { return position.thread == working; });
+    return found == process.positions.end() || found->frames.empty() ? nullptr : &*found;
+}
+
 std::string place_in_program(const Process& process, const ThreadPosition& position) {
     const auto frame = [&](uint32_t index) { return process.text(position.frames[index]); };
     const auto has = [&](uint32_t index) { return index < position.frames.size(); };

@@ -16,6 +16,9 @@ void decode_positions(std::span<const std::byte> image, Symbols& symbols, Proces
 // Takes thread positions from an earlier dump of the same process, if the threads have not moved since.
 void keep_positions(const Process& dumped, Process& later);
 
+// The position of the thread that does the program's work; null where the dump has no stack of it.
+const ThreadPosition* working_position(const Process& process);
+
 // "train_step at train.py:40, in next_batch at data.py:88, inside epoll_wait_loop (libio.so)": the program's own line
 // first; empty: nothing is known.
 std::string place_text(const Process& process, const ThreadPosition& position);

@@ -1,8 +1,7 @@
 #include "waits_outside.h"
 
 #include <algorithm>
-
-#include "host_threads.h"
+#include <iterator>
 
 namespace titan::analyzer {
 namespace {
@@ -37,13 +36,6 @@ std::string_view wait_outside_nccl(const Process& process, const ThreadPosition&
     };
     const auto found = std::find_if(std::begin(kWaits), std::end(kWaits), is_in);
     return found == std::end(kWaits) ? std::string_view() : found->what;
-}
-
-const ThreadPosition* working_position(const Process& process) {
-    const int32_t working = working_thread(process);
-    const auto found = std::find_if(process.positions.begin(), process.positions.end(),
-                                    [&](const ThreadPosition& position) { return position.thread == working; });
-    return found == process.positions.end() || found->frames.empty() ? nullptr : &*found;
 }
 
 }  // namespace titan::analyzer

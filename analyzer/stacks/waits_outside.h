@@ -11,7 +11,4 @@ namespace titan::analyzer {
 // "Gloo", "the store", "MPI": what the thread waits in; empty where its stack shows no such wait.
 std::string_view wait_outside_nccl(const Process& process, const ThreadPosition& position);
 
-// The position of the thread that does the program's work; null where the dump has no stack of it.
-const ThreadPosition* working_position(const Process& process);
-
 }  // namespace titan::analyzer

@@ -117,7 +117,7 @@ class BesideNccl(harness.Case):
              "--rdzv-endpoint=localhost:0",
              harness.ROOT / "tests" / "e2e" / "clients" / "beside_nccl.py", wait, harness.client("libtiny_user2.so")],
             self.place.env(OMP_NUM_THREADS="1", TITANTRACE_TIMEOUT_S=1))
-        up = lambda: len(list(pathlib.Path(self.place.env()["E2E_MEET"]).glob("up.*"))) == 4
+        up = lambda: len(list(self.place.meet.glob("up.*"))) == 4
         harness.wait_for(lambda: up() or job.status is not None, 90, "four ranks are up")
         self.assertIsNone(job.status)
         time.sleep(3)  # longer than the timeout, on the wrong side of which the report says WAITING
