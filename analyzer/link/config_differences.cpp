@@ -19,17 +19,24 @@ std::string said(const ConfigRow& row) {
 ConfigDifference difference_of(const std::vector<ConfigRow>& rows) {
     constexpr size_t kShownValues = 3;
     const bool tied = rows[0].ranks.size() == rows[1].ranks.size();
-    ConfigDifference difference{rows[0].name, {}, rows[0].name + " is "};
+    ConfigDifference difference;
+    std::vector<std::string> values;
+    std::vector<int> others;
     for (size_t i = tied ? 0 : 1; i < rows.size(); ++i) {
         difference.odd.insert(difference.odd.end(), rows[i].ranks.begin(), rows[i].ranks.end());
-        if (i <= kShownValues) {
-            difference.text += said(rows[i]) + (i + 1 < rows.size() ? ", " : "");
+        if (values.size() < kShownValues) {
+            values.push_back(said(rows[i]));
+        } else {
+            others.insert(others.end(), rows[i].ranks.begin(), rows[i].ranks.end());
         }
     }
-    if (!tied) {
-        difference.text += ", and " + said(rows[0]);
-    }
     std::sort(difference.odd.begin(), difference.odd.end());
+    if (!others.empty()) {
+        std::sort(others.begin(), others.end());
+        values.push_back("another one on " + ranks_text(others));
+    }
+    difference.text =
+        fmt::format("{} is {}{}", rows[0].name, fmt::join(values, ", "), tied ? "" : ", and " + said(rows[0]));
     return difference;
 }
 

@@ -9,13 +9,11 @@
 namespace titan::analyzer {
 
 struct ConfigDifference {
-    std::string name;
     std::vector<int> odd;  // ranks that differ from most; all where no value is that of most
     std::string text;      // "NCCL_ALGO is Ring on rank 3, and Tree on ranks 0-2,4-7"
 };
 
-// Names that most ranks have one value of, or that have two values; what has as many as there are devices on a host is
-// a setting of each rank. By name.
+// By name. What has several values and none that most ranks have, such as the network device of each rank, is left out.
 std::vector<ConfigDifference> config_differences(const Run& run);
 
 // The settings of all ranks as a table: name, value, ranks.
