@@ -165,13 +165,18 @@ class EndJudge {
         return called_a_hang(waiting) || (waiting.timeout_ns != 0 && waiter.age_ns >= waiting.watchdog_ns());
     }
 
+    // When a watchdog called it a hang, or would have: one that wrote no dump then lived on.
+    int64_t confirmed_ns(const Waiter& waiter) {
+        const Process& waiting = run_.process(waiter.member);
+        return called_a_hang(waiting) ? waiting.now_ns : waiting.now_ns - (waiter.age_ns - waiting.watchdog_ns());
+    }
+
     // A watchdog had called it a hang when this process still lived, so its end is not what the others wait for.
     bool outlived_hang(uint32_t index, const WaitNode& node) {
         const Process& one = process(index);
         return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-            const Process& waiting = run_.process(waiter.member);
-            const int64_t margin_ns = waiting.host == one.host ? 0 : kOtherHostNs;
-            return is_confirmed(waiter) && ended_ns(one) > waiting.now_ns + margin_ns;
+            const int64_t margin_ns = run_.process(waiter.member).host == one.host ? 0 : kOtherHostNs;
+            return is_confirmed(waiter) && ended_ns(one) > confirmed_ns(waiter) + margin_ns;
         });
     }
 
@@ -236,7 +241,6 @@ class EndJudge {
             if (unasked_.contains(i)) {
                 int64_t& of_host = hung_until_[process(i).host];
                 of_host = std::max(of_host, ended_ns(process(i)));
-                killed_in_hang_ |= process(i).liveness == Liveness::kKilled;
                 end(i);
             }
         }
@@ -251,9 +255,7 @@ class EndJudge {
                            [&](const auto& other) { return ended_ns(one) + kOtherHostNs > other.second; });
     }
 
-    // A process that shows life when the others were already being ended did not end first. Nor did one that lived
-    // until those in the hang were killed without a word: a launcher that ends the others for its sake tells them
-    // first.
+    // A process that shows life when the others were already being ended did not end first.
     void end_those_after_the_first() {
         for (const uint32_t i : asked_) {
             if (const Ending& ending = process(i).ending; ending.asked()) {
@@ -265,7 +267,7 @@ class EndJudge {
             const Process& one = process(i);
             const auto asked = first_asked_.find(one.host);
             const bool after_asked = asked != first_asked_.end() && ended_ns(one) > asked->second + kNoteNs;
-            if (after_asked || ((first_asked_.empty() || killed_in_hang_) && ended_with_the_hang(one))) {
+            if (after_asked || (first_asked_.empty() && ended_with_the_hang(one))) {
                 end(i);
             }
         }
@@ -457,7 +459,6 @@ class EndJudge {
     std::set<uint32_t> asked_;                    // Liveness::kEnded
     std::map<std::string, int64_t> first_asked_;  // key: host
     std::map<std::string, int64_t> hung_until_;   // key: host
-    bool killed_in_hang_ = false;                 // one of those that hung ended without being told to
     int witnessed_first_ = -1;
 };
 

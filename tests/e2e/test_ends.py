@@ -258,6 +258,10 @@ class Ends(harness.Case):
         others."""
         self.each_round(lambda: self.end_long_after_its_dump([1]))
 
+    def test_all_but_one_killed_in_a_hang(self):
+        """Three have no time to note anything, and torchrun tells the fourth."""
+        self.each_round(lambda: self.end_long_after_its_dump(range(3)))
+
     def test_interrupted_hang(self):
         def once():
             job = self.start("spin rank=2 step=40", TITANTRACE_TIMEOUT_S="60")
