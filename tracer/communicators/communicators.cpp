@@ -21,7 +21,6 @@ using format::OpKind;
 
 constexpr size_t kUniqueIdBytes = 128;
 constexpr size_t kMaxExcludedSorted = 512;
-const void* const kTombstone = reinterpret_cast<const void*>(1);
 
 // 0 means "no communicator" in the format.
 uint64_t never_zero(uint64_t id) { return id != 0 ? id : 1; }
@@ -297,15 +296,8 @@ Communicator* Communicators::add(Recording& recording, const CreateArgs& args, u
 void Communicators::bind(Communicator& communicator, const void* handle) {
     communicator.pending_result = nullptr;
     store_field(communicator.record->pointer, reinterpret_cast<uint64_t>(handle));
-    uint32_t slot = first_slot(handle);
-    for (uint32_t probes = 0; probes < kSlots; ++probes, slot = (slot + 1) % kSlots) {
-        const void* const found = slots_[slot].handle.load(std::memory_order_relaxed);
-        if (found == nullptr || found == kTombstone || found == handle) {
-            slots_[slot].communicator.store(&communicator, std::memory_order_relaxed);
-            slots_[slot].handle.store(handle, std::memory_order_release);
-            return;
-        }
-    }
+    bool full = false;
+    by_handle_.set(handle, &communicator, full);
 }
 
 Communicator* Communicators::find_created(const void* handle) {
@@ -328,33 +320,7 @@ Communicator* Communicators::find_created(const void* handle) {
 
 void Communicators::forget(Communicator& communicator) {
     ++closed_;
-    const void* const handle = reinterpret_cast<const void*>(communicator.record->pointer);
-    uint32_t slot = first_slot(handle);
-    for (uint32_t probes = 0; probes < kSlots; ++probes, slot = (slot + 1) % kSlots) {
-        const void* found = slots_[slot].handle.load(std::memory_order_relaxed);
-        if (found == handle) {
-            slots_[slot].handle.compare_exchange_strong(found, kTombstone, std::memory_order_relaxed);
-            if (const ColdLock lock(ColdLock::Wait::kNone); lock) {
-                clear_tombstones(slot);
-            }
-            return;
-        }
-        if (found == nullptr) {
-            return;
-        }
-    }
-}
-
-// Tombstones at the end of a chain are not needed: if they stayed, the table would fill with them, and each look for an
-// unknown handle would walk all of it. Those that stay here go next time.
-void Communicators::clear_tombstones(uint32_t slot) {
-    if (slots_[(slot + 1) % kSlots].handle.load(std::memory_order_relaxed) != nullptr) {
-        return;
-    }
-    while (slots_[slot].handle.load(std::memory_order_relaxed) == kTombstone) {
-        slots_[slot].handle.store(nullptr, std::memory_order_relaxed);
-        slot = (slot + kSlots - 1) % kSlots;
-    }
+    by_handle_.forget(reinterpret_cast<const void*>(communicator.record->pointer));
 }
 
 void complete_communicator(Communicator& communicator) {

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/hash.h"
 #include "formats/layout/ring_layout.h"
+#include "handle_table.h"
 #include "recording.h"
 #include "tracer/record.h"
 
@@ -45,19 +45,7 @@ class Communicators {
                uint64_t p2p_counters, format::RegionCursor& p2p_cursor);
 
     // The communicator behind NCCL's handle, null when it is not known. hot, any-thread.
-    Communicator* find(const void* handle) {
-        for (uint32_t slot = first_slot(handle), probes = 0; probes < kSlots; ++probes) {
-            const void* const found = slots_[slot].handle.load(std::memory_order_acquire);
-            if (found == handle) [[likely]] {
-                return slots_[slot].communicator.load(std::memory_order_relaxed);
-            }
-            if (found == nullptr) {
-                return nullptr;
-            }
-            slot = (slot + 1) % kSlots;
-        }
-        return nullptr;
-    }
+    Communicator* find(const void* handle) const { return by_handle_.find(handle); }
 
     // A new row in state kCreating; null when every row is in use by a living communicator.
     Communicator* add(Recording& recording, const CreateArgs& args, uint64_t private_salt, uint64_t now);
@@ -88,22 +76,9 @@ class Communicators {
     }
 
   private:
-    static constexpr uint32_t kSlots = 4096;
-    struct Slot {
-        std::atomic<const void*> handle;
-        std::atomic<Communicator*> communicator;
-    };
-
-    // NCCL's handles are heap addresses: their low bits say nothing.
-    static uint32_t first_slot(const void* handle) {
-        return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(handle) * kHashMultiplier) >> 52);
-    }
-    static_assert(kSlots == 1u << 12, "first_slot takes the top 12 bits");
-
     Communicator* free_row();
     uint64_t find_p2p_room(uint64_t counters) const;
     void take_from_closed(uint64_t begin, uint64_t end);
-    void clear_tombstones(uint32_t slot);
 
     format::CommunicatorRecord* records_;
     uint32_t row_count_;
@@ -114,7 +89,7 @@ class Communicators {
     format::RegionCursor* p2p_cursor_;
     uint64_t p2p_next_;             // counter behind those that were given last
     std::atomic<uint32_t> closed_;  // communicators, ever
-    Slot slots_[kSlots];
+    HandleTable<Communicator> by_handle_;
     Communicator rows_[kMaxRows];
 };
 

@@ -9,8 +9,8 @@
 #include <cstdint>
 
 #include "formats/layout/ring_layout.h"
-#include "graphs_table.h"
 #include "graphs_templates.h"
+#include "handle_table.h"
 #include "recording.h"
 
 namespace titan::tracer {

@@ -16,10 +16,6 @@ using format::CallStackRecord;
 using python::Frame;
 
 static_assert(format::kCallStackRows <= UINT16_MAX);  // CapturedCall::stack
-constexpr uint64_t kMaxProbes = 32;
-// Fuller tables make long searches.
-constexpr uint64_t kMostStacks = uint64_t{format::kCallStackRows} / 4 * 3;
-constexpr uint64_t kMostPlaces = uint64_t{format::kCallPlaceRows} / 4 * 3;
 constexpr uint64_t kSeed = 0x7469746E73697465;
 constexpr uint64_t kNativeSeed = 0x6E61746976657075;
 
@@ -72,8 +68,9 @@ void CallSites::start(char* region, uint32_t kinds, uint64_t& lost) {
     }
     header_ = header;
     lost_ = &lost;
-    stacks_ = table<CallStackRecord>(CallSiteTable::kStacks);
-    places_ = table<CallPlace>(CallSiteTable::kPlaces);
+    stacks_ = {table<CallStackRecord>(CallSiteTable::kStacks), format::kCallStackRows,
+               cursor(CallSiteTable::kStacks).head};
+    places_ = {table<CallPlace>(CallSiteTable::kPlaces), format::kCallPlaceRows, cursor(CallSiteTable::kPlaces).head};
     frames_ = table<format::CallFrame>(CallSiteTable::kFrames);
     texts_ = StringTable(table<format::StringRecord>(CallSiteTable::kTextIndex), format::kCallTextRows,
                          table<char>(CallSiteTable::kTextHeap), format::kCallTextHeapBytes,
@@ -161,37 +158,19 @@ uint32_t CallSites::capture(AddressRange thread_stack) {
 }
 
 uint32_t CallSites::intern(const Gathered& stack) {
-    const uint64_t row = stack.hash & (format::kCallStackRows - 1);
-    if (std::atomic_ref(stacks_[row].hash).load(std::memory_order_relaxed) == stack.hash) [[likely]] {
-        std::atomic_ref(stacks_[row].uses).fetch_add(1, std::memory_order_relaxed);
-        return static_cast<uint32_t>(row + 1);
-    }
-    return add(stack);
-}
-
-// Not at its first place, or not there at all.
-[[gnu::cold, gnu::noinline]] uint32_t CallSites::add(const Gathered& stack) {
-    for (uint64_t probe = 0; probe < kMaxProbes; ++probe) {
-        const uint64_t row = (stack.hash + probe) & (format::kCallStackRows - 1);
-        CallStackRecord& record = stacks_[row];
-        uint64_t found = std::atomic_ref(record.hash).load(std::memory_order_relaxed);
-        if (found == 0) {
-            const std::atomic_ref<uint64_t> rows(cursor(CallSiteTable::kStacks).head);
-            if (rows.load(std::memory_order_relaxed) >= kMostStacks) {
-                return lose();
-            }
-            if (std::atomic_ref(record.hash).compare_exchange_strong(found, stack.hash, std::memory_order_relaxed)) {
-                rows.fetch_add(1, std::memory_order_relaxed);
-                found = stack.hash;
-                write(stack, record);
-            }
+    uint64_t row = stacks_.find(stack.hash, stack.hash);
+    if (row == Stacks::kNone) [[unlikely]] {
+        bool is_new = false;
+        row = stacks_.claim(stack.hash, stack.hash, is_new);
+        if (row == Stacks::kNone) {
+            return lose();
         }
-        if (found == stack.hash) {
-            std::atomic_ref(record.uses).fetch_add(1, std::memory_order_relaxed);
-            return static_cast<uint32_t>(row + 1);
+        if (is_new) {
+            write(stack, stacks_[row]);
         }
     }
-    return lose();
+    std::atomic_ref(stacks_[row].uses).fetch_add(1, std::memory_order_relaxed);
+    return static_cast<uint32_t>(row + 1);
 }
 
 uint32_t CallSites::lose() {
@@ -201,7 +180,7 @@ uint32_t CallSites::lose() {
 }
 
 // The row is ours.
-void CallSites::write(const Gathered& stack, CallStackRecord& record) {
+[[gnu::cold, gnu::noinline]] void CallSites::write(const Gathered& stack, CallStackRecord& record) {
     const uint64_t count = stack.native_count + stack.python_count;
     const uint64_t first =
         std::atomic_ref(cursor(CallSiteTable::kFrames).head).fetch_add(count, std::memory_order_relaxed);
@@ -232,26 +211,15 @@ void CallSites::write(const Gathered& stack, CallStackRecord& record) {
 
 template <typename Fill>
 uint32_t CallSites::place_of(uint64_t key, const Fill& fill) {
-    for (uint64_t probe = 0; probe < kMaxProbes; ++probe) {
-        const uint64_t row = (key + probe) & (format::kCallPlaceRows - 1);
-        CallPlace& place = places_[row];
-        uint64_t found = std::atomic_ref(place.key).load(std::memory_order_relaxed);
-        if (found == 0) {
-            const std::atomic_ref<uint64_t> rows(cursor(CallSiteTable::kPlaces).head);
-            if (rows.load(std::memory_order_relaxed) >= kMostPlaces) {
-                return 0;
-            }
-            if (std::atomic_ref(place.key).compare_exchange_strong(found, key, std::memory_order_relaxed)) {
-                rows.fetch_add(1, std::memory_order_relaxed);
-                found = key;
-                fill(place);
-            }
-        }
-        if (found == key) {
-            return static_cast<uint32_t>(row + 1);
-        }
+    bool is_new = false;
+    const uint64_t row = places_.claim(key, key, is_new);
+    if (row == Places::kNone) {
+        return 0;
     }
-    return 0;
+    if (is_new) {
+        fill(places_[row]);
+    }
+    return static_cast<uint32_t>(row + 1);
 }
 
 void CallSites::describe(const Frame& frame, CallPlace& place) {

@@ -12,6 +12,7 @@
 #include "formats/layout/call_sites_layout.h"
 #include "formats/layout/stacks_layout.h"
 #include "frames.h"
+#include "keyed_rows.h"
 #include "string_table.h"
 #include "unwind_rules.h"
 
@@ -69,7 +70,9 @@ class CallSites {
     uint32_t intern(const Gathered& stack);
 
   private:
-    uint32_t add(const Gathered& stack);
+    using Stacks = KeyedRows<format::CallStackRecord, &format::CallStackRecord::hash>;
+    using Places = KeyedRows<format::CallPlace, &format::CallPlace::key>;
+
     void write(const Gathered& stack, format::CallStackRecord& record);
     void gather_python(Gathered& stack, python::Frame* frames);
     void gather_native(Gathered& stack, uint64_t* addresses, AddressRange thread_stack);
@@ -84,8 +87,8 @@ class CallSites {
     format::RegionCursor& cursor(format::CallSiteTable which) const;
 
     format::CallSitesHeader* header_ = nullptr;
-    format::CallStackRecord* stacks_ = nullptr;
-    format::CallPlace* places_ = nullptr;
+    Stacks stacks_;
+    Places places_;
     format::CallFrame* frames_ = nullptr;
     uint64_t* lost_ = nullptr;
     std::atomic<const CallPython*> python_{nullptr};

@@ -22,21 +22,14 @@ uint64_t words(int64_t count) { return static_cast<uint64_t>(count * 8); }
 }  // namespace
 
 bool UnwindRules::set(uint64_t address, UnwindRule rule) {
-    for (uint64_t probe = 0, at = hash(address); probe < kMaxProbes; ++probe, ++at) {
-        Row& row = rows_[at % kRows];
-        const uint64_t found = row.address.load(std::memory_order_relaxed);
-        if (found != 0 && found != address) {
-            continue;
-        }
-        if (found == 0 && used_ >= kRows / 4 * 3) {
-            return false;
-        }
-        used_ += found == 0 ? 1 : 0;
-        row.rule.store(std::bit_cast<uint64_t>(rule), std::memory_order_relaxed);
-        row.address.store(address, std::memory_order_release);
-        return true;
+    bool is_new = false;
+    const uint64_t row = rows_.claim(address, hash(address), is_new);
+    if (row == Rows::kNone) {
+        return false;
     }
-    return false;
+    // Until this store the row says kNone.
+    std::atomic_ref(rows_[row].rule).store(std::bit_cast<uint64_t>(rule), std::memory_order_relaxed);
+    return true;
 }
 
 [[gnu::noinline]] NativeWalk walk_native(const UnwindRules& rules, uint16_t generation, AddressRange own,

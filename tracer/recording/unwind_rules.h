@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/hash.h"
+#include "keyed_rows.h"
 
 namespace titan::tracer {
 
@@ -37,34 +38,28 @@ class UnwindRules {
   public:
     static constexpr size_t kRows = 16 << 10;
     struct Row {
-        std::atomic<uint64_t> address;
-        std::atomic<uint64_t> rule;
+        uint64_t address;
+        uint64_t rule;
     };
 
-    // kNone: it has to be learned. `rows`: kRows zeroed ones.
-    void start(Row* rows) { rows_ = rows; }
+    // `rows`: kRows zeroed ones.
+    void start(Row* rows) { rows_ = {rows, kRows, used_}; }
+    // kNone: it has to be learned.
     UnwindRule find(uint64_t address) const {
-        for (uint64_t probe = 0, at = hash(address); probe < kMaxProbes; ++probe, ++at) {
-            const Row& row = rows_[at % kRows];
-            const uint64_t found = row.address.load(std::memory_order_acquire);
-            if (found == address) [[likely]] {
-                return std::bit_cast<UnwindRule>(row.rule.load(std::memory_order_relaxed));
-            }
-            if (found == 0) {
-                break;
-            }
-        }
-        return {};
+        const uint64_t row = rows_.find(address, hash(address));
+        return row == Rows::kNone
+                   ? UnwindRule{}
+                   : std::bit_cast<UnwindRule>(std::atomic_ref(rows_[row].rule).load(std::memory_order_relaxed));
     }
-    // A new rule, or another one for an address that has one. One thread at a time. False: no room.
+    // A new rule, or another one for an address that has one. False: no room.
     bool set(uint64_t address, UnwindRule rule);
 
   private:
-    static constexpr uint64_t kMaxProbes = 16;
+    using Rows = KeyedRows<Row, &Row::address>;
     static uint64_t hash(uint64_t address) { return (address * kHashMultiplier) >> 40; }
 
-    Row* rows_ = nullptr;
-    size_t used_ = 0;
+    Rows rows_;
+    uint64_t used_ = 0;
 };
 
 struct NativeWalk {

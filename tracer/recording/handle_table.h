@@ -1,10 +1,12 @@
-// Maps a CUDA handle to what we know of it. find() is hot and lock-free, any-thread; changes expect a ColdLock.
+// Maps a handle of CUDA or NCCL to what we know of it. find() and forget() are hot and lock-free, any-thread; set()
+// expects a ColdLock.
 //
 // A handle has two buckets of eight slots to lie in, so a miss costs the same whatever came and went before, and there
-// is nothing to clean up: jobs make and destroy graphs for as long as they run.
+// is nothing to clean up: jobs make and destroy graphs and communicators for as long as they run.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/hash.h"
@@ -19,7 +21,8 @@ class HandleTable {
         return slot != nullptr ? slot->value.load(std::memory_order_acquire) : nullptr;
     }
 
-    // Gives the handle this value and returns the one that it had, or null. `full`: there was no room for it.
+    // Gives the handle, which is not null, this value and returns the one that it had, or null. `full`: there was no
+    // room for it.
     Value* set(const void* handle, Value* value, bool& full) {
         full = false;
         if (const Slot* const slot = slot_of(handle); slot != nullptr) {
@@ -31,8 +34,8 @@ class HandleTable {
             return nullptr;
         }
         slot->value.store(value, std::memory_order_relaxed);
+        used_of(*slot).fetch_add(1, std::memory_order_relaxed);
         slot->handle.store(handle, std::memory_order_release);
-        add_used(*slot, 1);
         return nullptr;
     }
 
@@ -43,8 +46,11 @@ class HandleTable {
             return nullptr;
         }
         Value* const value = slot->value.load(std::memory_order_relaxed);
-        slot->handle.store(nullptr, std::memory_order_release);
-        add_used(*slot, -1);
+        const void* expected = handle;
+        if (!slot->handle.compare_exchange_strong(expected, nullptr, std::memory_order_acq_rel)) {
+            return nullptr;
+        }
+        used_of(*slot).fetch_sub(1, std::memory_order_relaxed);
         return value;
     }
 
@@ -94,7 +100,7 @@ class HandleTable {
             uint32_t free = 0;
             for (Slot& slot : buckets_[bucket].slots) {
                 if (slot.handle.load(std::memory_order_relaxed) == nullptr) {
-                    found = &slot;
+                    found = found != nullptr ? found : &slot;  // the first is found soonest
                     ++free;
                 }
             }
@@ -123,11 +129,9 @@ class HandleTable {
         return nullptr;
     }
 
-    void add_used(const Slot& slot, int more) {
-        const auto bucket =
-            (reinterpret_cast<const char*>(&slot) - reinterpret_cast<const char*>(buckets_)) / sizeof(Bucket);
-        const uint8_t before = used_[bucket].load(std::memory_order_relaxed);
-        used_[bucket].store(static_cast<uint8_t>(before + more), std::memory_order_release);
+    std::atomic<uint8_t>& used_of(const Slot& slot) {
+        const auto bytes_before = reinterpret_cast<const char*>(&slot) - reinterpret_cast<const char*>(buckets_);
+        return used_[static_cast<size_t>(bytes_before) / sizeof(Bucket)];
     }
 
     std::atomic<uint8_t> used_[kBuckets];  // slots in use: a miss reads no more than these two numbers, mostly
