@@ -269,7 +269,7 @@ void add_position_evidence(const Run& run, const WaitNode& node, const Absence& 
 // When it ended, against the others; the end of one that hung is no more than a note.
 void add_end_evidence(const Run& run, const Absence& absence, Finding& finding) {
     const Process* process = absence.member.known() ? &run.processes[absence.member.process] : nullptr;
-    if (process == nullptr || (!process->is_gone() && process->liveness != Liveness::kEnded)) {
+    if (process == nullptr || !process->has_ended()) {
         return;
     }
     if (process->is_gone()) {

@@ -72,7 +72,7 @@ class EndJudge {
     }
 
     static bool is_over(const Process& process) {
-        return process.is_gone() || process.liveness == Liveness::kUnknown || process.liveness == Liveness::kEnded;
+        return process.has_ended() || process.liveness == Liveness::kUnknown;
     }
 
     // When its own end came, as far as that is known exactly; else its last sign of life.

@@ -404,6 +404,7 @@ struct Process {
                (liveness == Liveness::kExited && ending.failed());
     }
     bool is_gone() const { return died() || liveness == Liveness::kExited; }
+    bool has_ended() const { return is_gone() || liveness == Liveness::kEnded; }
     // Newest thing that this process is known to have done.
     int64_t last_activity_ns() const;
     // The time after which its watchdog calls a wait a hang, 0 never. Sums with it stay in range.

@@ -105,7 +105,7 @@ Json finding_json(const Run& run, const RankIndex& processes, const Finding& fin
     Json ends = Json::object();
     const std::set<int> named(finding.ranks.begin(), finding.ranks.end());
     for (const Process& process : run.processes) {
-        if (named.contains(process.rank) && (process.is_gone() || process.liveness == Liveness::kEnded)) {
+        if (named.contains(process.rank) && process.has_ended()) {
             ends[std::to_string(process.rank)] = ended_json(process);
         }
     }

@@ -143,10 +143,8 @@ bool waits_for_others(const WaitNode& node) {
 }
 
 bool is_over(const Run& run, const WaitNode& node) {
-    return std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-        const Process& process = run.process(waiter.member);
-        return process.is_gone() || process.liveness == Liveness::kEnded;
-    });
+    return std::all_of(node.waiting.begin(), node.waiting.end(),
+                       [&](const Waiter& waiter) { return run.process(waiter.member).has_ended(); });
 }
 
 bool called_a_hang(const Process& process) {
