@@ -5,7 +5,8 @@ import re
 
 CASES = {}
 Right = collections.namedtuple("Right", "kinds ranks says")
-Case = collections.namedtuple("Case", "name link symptom cause right size launcher request seen verdict why run")
+Case = collections.namedtuple("Case", "name link symptom cause right size launcher hang_s request_s seen verdict why "
+                                      "run")
 
 
 def right(kinds, *ranks, says=""):
@@ -14,19 +15,20 @@ def right(kinds, *ranks, says=""):
     return Right(kinds.split(), [list(some) for some in ranks], says)
 
 
-def case(link, symptom, cause, answer, size=4, launcher="torchrun", request=False, seen=None, partly="", wrong="",
-         nothing="", not_run=""):
+def case(link, symptom, cause, answer, size=4, launcher="torchrun", hang_s=3, request_s=0, seen=None, partly="",
+         wrong="", nothing="", not_run=""):
     """
-    size: ranks. launcher: torchrun, or "none" for ranks that nobody ends when one dies. request: dumps are asked for
-    while the job runs (slow jobs), the watchdog says nothing. seen: (kind, ranks) of our verdict, None for NOTHING
-    WRONG. partly, wrong, nothing: why a verdict that is not right is not.
+    size: ranks. launcher: torchrun, or "none" for ranks that nobody ends when one dies. hang_s: TITANTRACE_TIMEOUT_S
+    (300 by default; more than 3 where a rank needs time to end). request_s: of a slow job dumps are asked for after so
+    many seconds. seen: (kind, ranks) of our verdict, None for NOTHING WRONG; ranks are None where
+    they differ from run to run. partly, wrong, nothing: why a verdict that is not right is not.
     """
     marks = {"partly right": partly, "wrong": wrong, "nothing seen": nothing, "not run": not_run}
     verdict, why = next(((mark, why) for mark, why in marks.items() if why), ("right", ""))
 
     def add(run):
-        CASES[run.__name__] = Case(run.__name__, link, symptom, cause, answer, size, launcher, request, seen, verdict,
-                                   why, run)
+        CASES[run.__name__] = Case(run.__name__, link, symptom, cause, answer, size, launcher, hang_s, request_s, seen,
+                                   verdict, why, run)
         return run
     return add
 

@@ -29,7 +29,8 @@ def mpi_bcast(job):
 
 
 @case("NVIDIA/nccl#479", "two ranks exchange tensors and get stuck",
-      "both send first and receive then, without a group around the two calls", right("p2p_cycle", [0, 1]), size=2)
+      "both send first and receive then, without a group around the two calls", right("p2p_cycle", [0, 1]), size=2,
+      seen=("p2p_cycle", [0, 1]))
 def send_send(job):
     job.start()
     other = 1 - job.rank
@@ -40,7 +41,7 @@ def send_send(job):
 
 @case("NVIDIA/nccl#1063", "one of many GPUs dies silently and a whole pipeline stalls",
       "one GPU stopped to execute the work in its streams, without an error anywhere",
-      right("gpu_queue_blocked", [2]))
+      right("gpu_queue_blocked", [2]), seen=("gpu_queue_blocked", [2]))
 def frozen_gpu(job):
     job.start()
     for step in range(30):
@@ -55,7 +56,8 @@ def frozen_gpu(job):
 
 
 @case("NVIDIA/nccl#2079", "an all_reduce never ends on two GPUs of one machine",
-      "PCIe access control sent peer traffic through the IOMMU", right("stuck_in_flight"), size=2)
+      "PCIe access control sent peer traffic through the IOMMU", right("stuck_in_flight"), size=2,
+      seen=("stuck_in_flight", [0, 1]))
 def access_control(job):
     job.start()
     job.nccl.simgpuNcclStuckNext(job.world.handle)
@@ -65,7 +67,8 @@ def access_control(job):
 
 @case("NVIDIA/nccl#708", "the job ends after 30 minutes in a barrier at the start",
       "one process preprocesses a large data set for longer than the timeout, the others wait in the barrier",
-      right("rank_not_arrived outside_nccl comm_init_stuck", [0], says="preprocess"))
+      right("rank_not_arrived outside_nccl comm_init_stuck", [0], says="preprocess"),
+      nothing="no rank has called NCCL yet, so none records")
 def long_preprocessing(job):
     job.start()
     store = job.gloo().distributed_c10d._get_default_store()
@@ -77,7 +80,7 @@ def long_preprocessing(job):
 
 @case("NVIDIA/nccl#252", "ncclCommInitRank hangs when Python threads create one rank each",
       "the binding keeps the GIL during the call, so that the second thread never makes its own",
-      right("comm_init_stuck"), size=1)
+      right("comm_init_stuck"), size=1, seen=("comm_init_stuck", []))
 def gil_held_in_init(job):
     job.start()
     holding_the_gil = ctypes.PyDLL(f"{os.environ['SIMGPU_DIR']}/libnccl.so.2")
@@ -97,7 +100,7 @@ def gil_held_in_init(job):
 
 @case("NVIDIA/nccl#395", "jobs time out in a collective after some hours, for no visible reason",
       "a worker process was forked while a lock was held; it waits for ever, and its rank waits for it",
-      right("rank_not_arrived", [1]))
+      right("rank_not_arrived", [1]), seen=("rank_not_arrived", [1]))
 def forked_with_a_lock(job):
     job.start()
     lock, batches = threading.Lock(), multiprocessing.SimpleQueue()
@@ -113,7 +116,7 @@ def forked_with_a_lock(job):
 
 @case("NVIDIA/cuDecomp#24", "NCCL initialization hangs at scale",
       "the root's MPI broadcast of the id makes no progress inside ncclCommInitRank: some ranks never get the id",
-      right("comm_init_stuck outside_nccl", [3]))
+      right("comm_init_stuck outside_nccl", [3]), seen=("comm_init_stuck", [3]))
 def id_not_received(job):
     job.start()
     if job.rank == 0:

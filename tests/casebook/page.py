@@ -4,6 +4,7 @@ import pathlib
 
 import casebook
 
+TRACKERS = ("pytorch", "nccl", "megatron_deepspeed", "hugging_face", "serving")
 PATH = pathlib.Path(__file__).resolve().parents[2] / "docs" / "casebook.md"
 HEAD = """# Casebook
 
@@ -27,6 +28,8 @@ def row(case):
 
 
 def ranks_of(ranks):
+    if ranks is None:
+        return "other ranks each time"
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else "no rank"
 
 
@@ -34,7 +37,8 @@ def text(cases):
     counts = collections.Counter(case.verdict for case in cases.values())
     order = ("right", "partly right", "wrong", "nothing seen", "not run")
     table = "".join(f"| {verdict} | {counts[verdict]} |\n" for verdict in order)
-    rows = "\n".join(row(case) for case in cases.values())
+    in_order = sorted(cases.values(), key=lambda case: TRACKERS.index(case.run.__module__))
+    rows = "\n".join(row(case) for case in in_order)
     return (f"{HEAD}| verdict | cases |\n|---|---|\n{table}\n"
             "| thread | symptom | cause according to the thread | we say | verdict | case |\n"
             "|---|---|---|---|---|---|\n"
