@@ -20,8 +20,8 @@ def case(link, symptom, cause, answer, size=4, launcher="torchrun", hang_s=3, re
     """
     size: ranks. launcher: torchrun, or "none" for ranks that nobody ends when one dies. hang_s: TITANTRACE_TIMEOUT_S
     (300 by default; more than 3 where a rank needs time to end). request_s: of a slow job dumps are asked for after so
-    many seconds. seen: (kind, ranks) of our verdict, None for NOTHING WRONG; ranks are None where
-    they differ from run to run. partly, wrong, nothing: why a verdict that is not right is not.
+    many seconds. seen: (kind, ranks) of our verdict, None for NOTHING WRONG; ranks are None where they differ from run
+    to run. partly, wrong, nothing: why a verdict that is not right is not.
     """
     marks = {"partly right": partly, "wrong": wrong, "nothing seen": nothing, "not run": not_run}
     verdict, why = next(((mark, why) for mark, why in marks.items() if why), ("right", ""))

@@ -14,8 +14,8 @@ own does the same on the [simulated node](../tests/simgpu/README.md), under real
 contain, before the first was tried, and all that were chosen are listed. A verdict is *right* if it names the ranks
 and the kind that the thread does, *partly right* if one of the two, *wrong* if it sends you to another rank.
 
-Written by `tests/casebook/test_casebook.py --write` from [tests/casebook](../tests/casebook/README.md); run by
-`./scripts/test --casebook`, which fails when a verdict changes, for the better, too.
+Written by `tests/casebook/test_casebook.py --write` from [tests/casebook](../tests/casebook/README.md), which says how
+to run one; `./scripts/test --casebook` runs all, and fails when a verdict changes, for the better, too.
 
 """
 

@@ -64,7 +64,8 @@ def wait_for_checkpoint(job):
 @case("vllm-project/vllm#43547", "data-parallel serving of a mixture of experts deadlocks after an hour",
       "a rank without scheduled tokens returns early and leaves out that step's all_reduce of the group",
       right("op_mismatch size_mismatch rank_not_arrived", [1], [0, 1]), size=2, seen=("size_mismatch", [0]),
-      wrong="rank 0 is accused, as its call is not the usual one in that place; rank 1 had left out a step")
+      wrong="rank 0 is accused, as its call is not the usual one in that place; rank 1 had left out a step, and is "
+            "named where the record holds three rounds before it instead of one")
 def no_dummy_run(job):
     job.start()
     for step in range(1, 40):
