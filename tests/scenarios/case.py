@@ -46,13 +46,18 @@ class Case:
         self.must_hang = True
         self.wrapped = False
         self.may_wrap = 0.3
+        self.plan: Optional[Callable] = None  # sets `dumps`, where none of the usual moments is meant
+        self.reasons: Dict[int, dict] = {}  # why a rank's dump was made, where it is not the usual reason
+        self.is_newer = False
         self.until_ns = 3600 * S
 
     # Choosing places for faults.
     def use(self, *jobs: str) -> Job:
         import jobs as all_jobs
         self.job_name = self.rng.choice(jobs or list(all_jobs.USUAL))
-        self.job = all_jobs.USUAL[self.job_name](self.rng, self.steps)
+        import newer_jobs
+        make = all_jobs.USUAL.get(self.job_name) or newer_jobs.NEWER[self.job_name]
+        self.job = make(self.rng, self.steps)
         self.sound = [list(program.ops) for program in self.job.programs]
         return self.job
 
@@ -94,7 +99,13 @@ class Case:
 
     def when_dumped(self):
         engine, rng = self.engine, self.rng
-        if self.when in ("timeout", "by_hand") and self.own:
+        if self.plan:
+            self.plan(self)
+        elif self.when == "timeout" and self.own and self.is_newer and not moments.would_time_out(
+                engine, self.settings):
+            self.when = "by_hand"
+            self.dumps = moments.by_hand(engine, rng)
+        elif self.when in ("timeout", "by_hand") and self.own:
             self.dumps = moments.own_timeout(engine, self.settings.timeout_ms * MS, self.settings.timing, rng)
             if rng.random() < 0.3:
                 self.dumps = {rank: at for rank, at in self.dumps.items() if rank not in engine.dead_ns}
@@ -140,6 +151,8 @@ class Case:
         """Why a dump of titantrace was made, which the dump says."""
         if not self.own:
             return {}
+        if rank in self.reasons:
+            return self.reasons[rank]
         if self.when != "timeout":
             return {"reason": "signal"}
         first = min(self.dumps, key=self.dumps.get)
@@ -169,8 +182,13 @@ def build(name: str, number: int, directory: str) -> Case:
     import faults
     for attempt in range(40):
         case = Case(name, number, attempt)
+        if case.name in faults.NEWER:
+            case.is_newer = True
+            case.settings.newer = True
+            case.settings.watchdog = case.rng.random() < 0.5
+            case.settings.stacks = case.rng.random() < 0.5
         try:
-            faults.CLASSES[case.name](case)
+            faults.BUILDERS[case.name](case)
             case.run()
         except Retry:
             continue

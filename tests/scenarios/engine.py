@@ -95,6 +95,7 @@ class Host:
         self.inside_of = None  # communicator, group or item of that
         self.since_ns = 0
         self.visits: List[list] = []  # [what it was blocked in, of what, from, until]
+        self.polls: List[list] = []  # [what it asks about, the item, from, until]
         self.step = 0
         self.done = False
 
@@ -121,8 +122,9 @@ class Engine:
         self.steps: List[List[tuple]] = [[] for _ in range(job.world)]
         self.dead_ns: Dict[int, int] = {}
         self.exits: Dict[int, str] = {}
+        self.asked_ns: Dict[int, int] = {}  # when it was asked to end (SIGTERM)
         self.hosts = [Host(p.rank, p.ops, "main") for p in job.programs]
-        self.hosts += [Host(rank, p.ops, "background") for rank, p in job.threads]
+        self.hosts += [Host(rank, p.ops, p.thread) for rank, p in job.threads]
         # Set by faults.
         self.host_factor: Dict[int, float] = {}
         self.gpu_factor: Dict[int, float] = {}
@@ -135,6 +137,10 @@ class Engine:
         self.work: List[List[tuple]] = [[] for _ in range(job.world)]  # (time, what, stream, other stream or item)
         self.created: Dict[
             tuple, List[int]] = {}  # (rank, group, key) -> [entered, left] of the communicator's creation
+        self.creators: Dict[tuple, str] = {}  # (rank, group, key) -> the thread that creates the communicator
+        self.handed: Dict[tuple, int] = {}  # (rank, name) -> how often a thread has said so to the others of its rank
+        self.awaited: Dict[tuple, list] = {}  # (rank, name) -> [(number, host)] that wait for that
+        self.creation_frozen: Optional[str] = None  # name of a group whose communicator is never made
         for host in self.hosts:
             self.push(self.rng.randrange(0, 5 * MS), self.run_host, host)
 
@@ -272,6 +278,8 @@ class Engine:
             return
         if host.inside == "sync":
             host.visits[-1][3] = self.now
+        elif host.inside == "poll":
+            host.polls[-1][3] = self.now
         host.inside = ""
         host.inside_of = None
         ops = host.ops
@@ -319,6 +327,16 @@ class Engine:
                     self.block(host, "sync", host.compute)
                     host.compute.after.append(host)
                     return
+            elif kind == "poll":
+                if self.poll(host, op):
+                    return
+            elif kind == "signal":
+                self.signal(host, op.what)
+            elif kind == "await":
+                if self.handed.get((host.rank, op.what), 0) < op.number:
+                    self.block(host, "thread", op.what)
+                    self.awaited.setdefault((host.rank, op.what), []).append((op.number, host))
+                    return
             elif kind == "step":
                 host.step = op.number
                 self.steps[host.rank].append((self.now, op.number))
@@ -335,6 +353,33 @@ class Engine:
                 return
         host.done = True
         self.block(host, "done")
+
+    def poll(self, host: Host, op: Op) -> bool:
+        """The host asks again and again whether the compute stream, or the call with `tag`, has come to its end."""
+        item = host.tags.get(op.tag) if op.what == "work" else host.compute
+        if op.what == "event" and item is not None:
+            self.work[host.rank].append((self.now, "record", host.thread, item))
+        if item is None or item.end_ns is not None:
+            return False
+        self.block(host, "poll", item)
+        host.polls.append([op.what, item, self.now, None])
+        item.after.append(host)
+        return True
+
+    def signal(self, host: Host, name: str):
+        key = (host.rank, name)
+        self.handed[key] = self.handed.get(key, 0) + 1
+        waiting = self.awaited.pop(key, [])
+        for number, other in waiting:
+            if number <= self.handed[key]:
+                self.push(self.now + 50 * US, self.run_host, other)
+            else:
+                self.awaited.setdefault(key, []).append((number, other))
+
+    def kill(self, rank: int, how: str = "killed"):
+        if rank not in self.dead_ns:
+            self.dead_ns[rank] = self.now
+            self.exits[rank] = how
 
     def communicator(self, rank: int, op: Op) -> Communicator:
         group = op.group
@@ -353,7 +398,8 @@ class Engine:
         self.block(host, "ncclCommInitRank", comm)
         comm.entering[host.rank] = host
         self.created[(host.rank, comm.group.name, comm.key)] = [self.now, None]
-        if len(comm.entering) == len(comm.ranks):
+        self.creators[(host.rank, comm.group.name, comm.key)] = host.thread
+        if len(comm.entering) == len(comm.ranks) and self.creation_frozen != comm.group.name:
             comm.ready = True
             for other in comm.entering.values():
                 left = self.now + self.rng.randrange(20 * MS, 30 * MS)
@@ -362,7 +408,7 @@ class Engine:
 
     def meet_in_store(self, op: Op, host: Host) -> bool:
         key = (op.group.name, op.number)
-        self.block(host, "store", op.group)
+        self.block(host, op.what or "store", op.group)
         here = self.barriers.setdefault(key, [])
         here.append(host)
         if len(here) == len(op.group.ranks):

@@ -21,8 +21,9 @@ import faults  # noqa: E402
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--class", dest="name", required=True, choices=sorted(faults.LABELS), metavar="NAME",
-                        help="one of: " + ", ".join(sorted(faults.LABELS)))
+    parser.add_argument("--class", dest="name", required=True, metavar="NAME",
+                        choices=sorted(faults.LABELS + faults.NEW_LABELS),
+                        help="one of: " + ", ".join(sorted(faults.LABELS + faults.NEW_LABELS)))
     parser.add_argument("--seed", type=int, default=0, help="number of the case (default: 0)")
     parser.add_argument("--into", required=True, metavar="DIR", help="an empty or new directory")
     args = parser.parse_args()

@@ -63,7 +63,8 @@ def judge(truth: Truth, answer: Answer) -> Judgement:
         return Judgement("wrong", answer.broken, answer)
     findings = answer.findings
     judgement = Judgement(*_judge(truth, findings, answer), answer)
-    guilty = set().union(*(cause.ranks for cause in truth.causes + truth.weaker)) | truth.among
+    guilty = set().union(*(cause.ranks for cause in truth.causes + truth.weaker + truth.facts + truth.beside))
+    guilty |= truth.among
     judgement.also_certain_wrong = any(
         finding["confidence"] == "certain" and not set(finding["ranks"]) <= guilty for finding in findings[1:])
     return judgement
@@ -74,13 +75,18 @@ def _judge(truth: Truth, findings: list, answer: Answer):
         if answer.status == 3:
             why = "" if truth.cannot_tell_is_right else "cannot tell: " + answer.report["cannot_tell"]
             return "wrong" if why else "right", why
-        if not truth.causes or truth.silent_is_right:
+        waits = bool(answer.report.get("waiting"))
+        if waits and truth.over:
+            return "wrong", "waits, though the job is over"
+        if not truth.causes or truth.silent_is_right or (waits and truth.waiting_is_right):
             return "right", ""
         return "wrong", "waits" if answer.report.get("waiting") else "nothing wrong, status %d" % answer.status
     head = findings[0]
     said = "%s (%s) of %s" % (head["kind"], head["confidence"], head["ranks"])
     ranks = set(head["ranks"])
     guilty = set().union(*(cause.ranks for cause in truth.causes)) if truth.causes else set()
+    if any(tells(head, cause) for cause in truth.facts):
+        return "right", ""
     for cause in truth.causes:
         if tells(head, cause):
             named = set().union(*(f["ranks"] for f in findings))

@@ -31,6 +31,13 @@ def own_timeout(engine: Engine, timeout_ns: int, progress: bool, rng) -> Dict[in
     return {rank: moment + rng.randrange(0, 300 * MS) for rank in range(engine.job.world)}
 
 
+def would_time_out(engine: Engine, settings) -> bool:
+    """Whether anything that titantrace watches waits: a host that only asks, or waits outside NCCL, it does not."""
+    return (any(left is None for _, left in engine.created.values())
+            or any(visit[3] is None for host in engine.hosts for visit in host.visits if settings.cuda)
+            or settings.timing and first_timeout(engine, 0) is not None)
+
+
 def at_timeout(engine: Engine, timeout_ns: int, rng) -> Dict[int, int]:
     """The first to time out tells the others through the store; their monitors look once a second."""
     moment = first_timeout(engine, timeout_ns)

@@ -26,8 +26,10 @@ class Op:
     host: `seconds` in `what` · kernel: `seconds` on the GPU's compute stream · call: a collective · batch: sends and
     receives in one NCCL group (`messages`) · p2p: one message of its own · coalesced: collectives in one NCCL group
     (`parts`) · wait: the compute stream waits for the call with `tag` · sync: the host waits for the compute stream ·
-    barrier: all of `group` meet in the store · stuck: never returns · exit: the process ends · gpu_hang: a kernel that
-    never ends · step: a step begins
+    poll: as sync, but the host asks in a loop; `what` is "stream", "event" (of the compute stream) or "work" (the
+    call with `tag`) · barrier: all of `group` meet outside NCCL, in the store or in `what` · signal, await: of the
+    threads of a rank one waits until another has said `what` for the `number`-th time · stuck: never returns · exit:
+    the process ends · gpu_hang: a kernel that never ends · step: a step begins
     """
 
     __slots__ = ("kind", "group", "name", "inputs", "outputs", "dtype", "messages", "parts", "seconds", "what", "tag",
@@ -71,6 +73,7 @@ class Program:
         self.ops: List[Op] = []
         self.step_now = 0
         self.tags = 0
+        self.thread = "background"  # of programs of host threads beside the main one
 
     def add(self, op: Op) -> Op:
         op.step = self.step_now
@@ -90,8 +93,17 @@ class Program:
     def sync(self):
         self.add(Op("sync"))
 
-    def barrier(self, group: Group):
-        self.add(Op("barrier", group=group))
+    def barrier(self, group: Group, what: str = "", number: int = -1, site=None):
+        self.add(Op("barrier", group=group, what=what, number=number, site=site))
+
+    def poll(self, what: str = "stream", tag: Optional[int] = None):
+        self.add(Op("poll", what=what, tag=tag))
+
+    def signal(self, what: str):
+        self.add(Op("signal", what=what))
+
+    def await_thread(self, what: str, number: int):
+        self.add(Op("await", what=what, number=number))
 
     def wait(self, tag: Optional[int]):
         self.add(Op("wait", tag=tag))

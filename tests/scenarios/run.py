@@ -4,6 +4,7 @@
   run.py --analyzer build/analyzer/titan-analyze --count 300            the first 300 cases
   run.py --analyzer ... --class send_to_the_wrong_peer --count 12 -v    one class, with each answer that is not right
   run.py --analyzer ... --seed 100000 --count 5000 --jobs 2             5,000 other cases
+  run.py --analyzer ... --set new --count 100 --floor                   the newer classes, which have their own numbers
   run.py --analyzer ... --keep /tmp/wrong                               keep the files of what is not right
   run.py --analyzer ... --floor                                         exit status 1 unless the floor is met
 
@@ -31,8 +32,7 @@ import judge  # noqa: E402
 FLOOR = {"flight_recorder": (0.97, 0.001), "titan": (0.95, 0.02)}
 
 
-def class_of(number: int) -> str:
-    names = faults.LABELS
+def class_of(number: int, names=faults.LABELS) -> str:
     return names[number % len(names)]
 
 
@@ -61,7 +61,7 @@ def one(work) -> dict:
 
 
 def table(rows: list, out):
-    names = [name for name in faults.LABELS if any(row["class"] == name for row in rows)]
+    names = [name for name in faults.LABELS + faults.NEW_LABELS if any(row["class"] == name for row in rows)]
     print("%-40s %7s %7s %7s %14s" % ("class", "right", "partly", "wrong", "certain wrong"), file=out)
 
     def line(title, some):
@@ -131,7 +131,10 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="how many cases (default: 1000)")
     parser.add_argument("--seed", type=first_case, default=0, metavar="SEED",
                         help='number of the first case (default: 0); "fresh": one by the clock, which is printed')
-    parser.add_argument("--class", dest="only", action="append", choices=sorted(faults.LABELS), metavar="NAME",
+    parser.add_argument("--set", dest="which", default="first", choices=list(faults.SETS),
+                        help="the classes: first (default) or new; the same number is another case in each")
+    parser.add_argument("--class", dest="only", action="append", metavar="NAME",
+                        choices=sorted(faults.LABELS + faults.NEW_LABELS),
                         help="only this class (repeatable); --help-classes lists them")
     parser.add_argument("--keep", metavar="DIR", help="keep files, answer and truth of cases that are not right")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one per processor)")
@@ -139,14 +142,16 @@ def main() -> int:
     parser.add_argument("--floor", action="store_true",
                         help="exit status 1 unless enough are right and no certain is wrong")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each case that is not right")
-    parser.add_argument("--help-classes", action="version", version="\n".join(faults.LABELS), help="list the classes")
+    parser.add_argument("--help-classes", action="version", help="list the classes",
+                        version="\n".join(name + ":\n  " + "\n  ".join(labels)
+                                          for name, labels in faults.SETS.items()))
     args = parser.parse_args()
     if args.keep:
         os.makedirs(args.keep, exist_ok=True)
     scratch = tempfile.mkdtemp(prefix="scenarios.")
     numbers = range(args.seed, args.seed + args.count)
-    names = args.only or faults.LABELS
-    work = [(names[number % len(names)], number, os.path.abspath(args.analyzer), args.keep, scratch)
+    names = args.only or faults.SETS[args.which]
+    work = [(class_of(number, names), number, os.path.abspath(args.analyzer), args.keep, scratch)
             for number in numbers]
     rows = []
     try:

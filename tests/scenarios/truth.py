@@ -30,6 +30,10 @@ class Truth:
     one_is_enough: of several causes; the others may be hidden by it.
     any_member: of what all are in, naming some of them is right.
     silent_is_right: the records hold nothing of it, so that "nothing wrong" cannot be held against the reader.
+    facts: stories that the records show as well as the causes: right, even if certain.
+    beside: what is true, too, and may stand behind the first finding, though it is not the cause.
+    waiting_is_right: it is too early, or too little of it was seen, to call it a hang; but who waits must be said.
+    over: the job had ended when it was looked at: nobody waits any more, and nothing "would be called a hang" later.
     cannot_tell_is_right: most ranks left no record, so that a reader may say that it cannot tell (exit status 3).
     """
 
@@ -45,11 +49,21 @@ class Truth:
         self.one_is_enough = False
         self.any_member = False
         self.cannot_tell_is_right = False
+        self.facts: List[Cause] = []
+        self.beside: List[Cause] = []
+        self.waiting_is_right = False
+        self.over = False
 
     def describe(self) -> dict:
         return {"outcome": self.outcome, "causes": [cause.describe() for cause in self.causes],
                 "weaker": [cause.describe() for cause in self.weaker], "among": sorted(self.among),
-                "silent_is_right": self.silent_is_right, "note": self.note}
+                "silent_is_right": self.silent_is_right, "note": self.note, **self.more()}
+
+    def more(self) -> dict:
+        """What only some cases have."""
+        found = {name: [cause.describe() for cause in getattr(self, name)] for name in ("facts", "beside")}
+        found.update({name: getattr(self, name) for name in ("waiting_is_right", "over", "cannot_tell_is_right")})
+        return {name: value for name, value in found.items() if value}
 
 
 def healthy(note: str = "") -> Truth:

@@ -17,6 +17,20 @@ def fault(build: Callable[[Case], None]):
     return build
 
 
+# Classes made later, which have numbers of their own: name -> (how to make it, recorders).
+NEWER: Dict[str, Callable[[Case], None]] = {}
+NEWER_RECORDERS: Dict[str, tuple] = {}
+
+
+def newer(*recorders: str):
+    """A newer class, of dumps of `own` format or files of `pytorch` (both if none is named)."""
+    def register(build: Callable[[Case], None]):
+        NEWER[build.__name__] = build
+        NEWER_RECORDERS[build.__name__] = recorders or ("pytorch", "own")
+        return build
+    return register
+
+
 WIDE = ("ddp", "fsdp", "hsdp", "moe", "coalesced", "rollout")  # groups of more than two ranks
 GRIDS = ("megatron", "megatron_deep", "context", "hsdp", "rollout", "moe", "interleaved",
          "experts")  # several groups a rank

@@ -27,6 +27,8 @@ VERSIONS = {
 class Settings:
     """How the job was configured: drawn for each case."""
 
+    jump = None  # (host, at, by): a clock of the day that was set while the job ran
+
     def __init__(self, rng):
         self.version = rng.choice(["2.4", "2.7", "2.9", "2.10", "2.10", "2.10"])
         self.timing = rng.random() < 0.4
@@ -59,7 +61,10 @@ class Writer:
         self.waits = 0  # unfinished calls that are on record
 
     def wall(self, rank: int, ns: int) -> int:
-        return self.settings.epoch_ns + ns + self.offsets[rank // self.engine.job.per_host]
+        host = rank // self.engine.job.per_host
+        jump = self.settings.jump
+        return self.settings.epoch_ns + ns + self.offsets[host] + (
+            jump[2] if jump and jump[0] == host and ns >= jump[1] else 0)
 
     def discovered(self, record: Record, at_ns: int) -> int:
         """When the watchdog of that group's instance sees something that was true from `at_ns` on."""
@@ -133,8 +138,9 @@ class Writer:
             if duration is not None:
                 row["duration_ms"] = duration
             if threads:
-                row["thread_name"] = "pt_main_thread" if record.thread == "main" else "pt_ckpt"
-                row["thread_id"] = "14%d" % (0x700000 + rank * 16 + (record.thread != "main"))
+                row["thread_name"] = {"main": "pt_main_thread", "background": "pt_ckpt"}.get(record.thread,
+                                                                                            record.thread)
+                row["thread_id"] = "14%d" % (0x700000 + rank * 16 + thread_number(self.engine, record))
             if settings.frames and settings.format != "json":
                 site = record.op.site or ("train_step", 100)
                 if site not in frames:
@@ -178,6 +184,10 @@ class Writer:
         os.utime(path, ns=(written, written))
         self.settings.format = format_before
         return path
+
+
+def thread_number(engine: Engine, record: Record) -> int:
+    return [host.thread for host in engine.hosts if host.rank == record.rank].index(record.thread)
 
 
 def stack(site, name: str) -> list:

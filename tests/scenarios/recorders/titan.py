@@ -12,6 +12,7 @@ import struct
 from typing import Dict, List
 
 from engine import MS, S, US, Engine, numel
+from recorders import stacks
 from recorders.zstd_frames import fnv1a64, frame
 
 KINDS = {"all_reduce": 1, "all_reduce_barrier": 1, "_all_gather_base": 4, "all_gather": 4, "_reduce_scatter_base": 5,
@@ -43,6 +44,15 @@ PIECE = 1 << 20  # elements that an all_to_all moves between two ranks
 
 
 class Settings:
+    # What only newer classes have (they set `newer`): threads as they are, with what they ask in loops and where they
+    # stand, how processes ended, and rings of 64 entries.
+    newer = False
+    watchdog = False  # PyTorch's thread that asks for the events of all calls every 100 ms
+    stacks = False
+    small = False
+    pids = 4000  # of rank 0
+    jump = None  # (host, at, by): a clock of the day that was set while the job ran
+
     def __init__(self, rng):
         self.timing = rng.random() < 0.7
         self.method = rng.choice([WRITES, WRITES, WRITES, TIMING, 1])  # of observing the GPU, where it is observed
@@ -127,18 +137,19 @@ class Image:
         self.writer, self.rank, self.now = writer, rank, now
         self.engine, self.settings = writer.engine, writer.settings
         self.device = rank % self.engine.job.per_host
-        self.tids = {"main": 4000 + rank, "background": 4500 + rank}
+        self.tids = tids_of(self.engine, rank, self.settings.pids)
         self.text = Texts()
         self.calls = Table(1, 192, self.settings.ring, True)
-        self.cuda = Table(2, 64, 256, True)
-        self.markers = Table(3, 48, 256, True)
+        self.cuda = Table(2, 64, 64 if self.settings.small else 256, True)
+        self.markers = Table(3, 48, 64 if self.settings.small else 256, True)
         self.communicators = Table(4, 192, 64, False)
-        self.threads = Table(5, 192, 4, False)
+        self.threads = Table(5, 192, 16 if self.settings.newer else 4, False)
         self.work = Table(9, 64, 1024, True)
         self.counters = b""
         self.marks: Dict[int, bytes] = {}
         self.groups = self.launches = 0
         self.newest: Dict[str, tuple] = {}  # thread -> (name, returned) of its last call
+        self.events: Dict[int, int] = {}
         self.comms = [comm for comm in self.engine.comms.values() if rank in comm.ranks and
                       (comm.born_ready or self.key(comm) in self.engine.created)]
         self.rows = {(comm.group.name, comm.key): i for i, comm in enumerate(self.comms)}
@@ -155,6 +166,9 @@ class Image:
         entered, left = self.engine.created.get(self.key(comm), (0, 25 * MS))
         return entered, None if left is None or left > self.now else left
 
+    def creator(self, comm) -> str:
+        return self.engine.creators.get(self.key(comm), "main") if self.settings.newer else "main"
+
     def tick(self, ns: int) -> int:
         return self.writer.ticks(self.rank, ns)
 
@@ -162,7 +176,7 @@ class Image:
         return 0x7f00_0000_8000 + 64 * self.rows[(comm.group.name, comm.key)]
 
     def compute_of(self, thread: str) -> int:
-        return 0x7f00_0000_4000 + (64 if thread == "background" else 0)
+        return 0x7f00_0000_4000 + 64 * list(self.tids).index(thread)
 
     def step_at(self, ns: int) -> int:
         if not self.settings.steps:
@@ -192,8 +206,10 @@ class Image:
                 self.markers.rows.append(MARKER.pack(slot(len(self.markers.rows)), self.tick(ns), number, number, 0, 0,
                                                      self.tids["main"], 1, 0, 0))
         for host in self.engine.hosts:
-            if host.rank == self.rank:
+            if host.rank == self.rank and (host.thread == "main" or host.inside != "done" or not self.settings.newer):
                 self.add_thread(host)
+        if self.settings.watchdog:
+            self.add_watchdog()
         for comm in self.comms:
             self.add_communicator(comm)
 
@@ -204,8 +220,8 @@ class Image:
         self.calls.rows.append(COLLECTIVE.pack(
             slot(len(self.calls.rows)), 0, 0, 0, 0, 0, 0, 0, self.step_at(entered), self.tick(entered),
             0 if left is None else self.tick(left), 0, 0, comm_id(comm.group, comm.key),
-            self.rows[(comm.group.name, comm.key)], self.tids["main"], 0, 0, -1, comm.ranks.index(self.rank),
-            self.device, 0,
+            self.rows[(comm.group.name, comm.key)], self.tids[self.creator(comm)], 0, 0, -1,
+            comm.ranks.index(self.rank), self.device, 0,
             COMM_INIT, 255, 255, 0, ENTERED if left is None else RETURNED, 0, -1 if left is None else 0, *[0] * 9))
 
     def parts(self, op, comm) -> list:
@@ -264,7 +280,7 @@ class Image:
 
     def add_work(self):
         """Kernels of the compute stream, and the events that make streams wait for each other."""
-        events: Dict[int, int] = {}
+        events = self.events
 
         def add(ns, stream, thing, name, thread, call, kind):
             self.work.rows.append(STREAM_WORK.pack(slot(len(self.work.rows)), self.tick(ns), stream, thing, 1, 0,
@@ -279,6 +295,9 @@ class Image:
                     add(ns - 3 * US, compute, 0x5000, name, thread, "cudaLaunchKernel", KERNEL)
                 continue
             event = events.setdefault(id(item), 0x6000 + 64 * len(events))
+            if what == "record":
+                add(ns - US, compute, event, "cudaEventRecord", thread, "cudaEventRecord", EVENT_RECORD)
+                continue
             stream = self.stream_of(item.call.comm)
             if what == "call":
                 add(ns - 2 * US, compute, event + 32, "cudaEventRecord", thread, "cudaEventRecord", EVENT_RECORD)
@@ -304,15 +323,49 @@ class Image:
                 inside, since, of = self.text("cudaStreamSynchronize"), begun, stream
         for comm in self.comms:
             entered, left = self.creation(comm)
-            if host.thread == "main" and entered <= self.now and left is None:
+            if host.thread == self.creator(comm) and entered <= self.now and left is None:
                 inside, since, of = self.text("ncclCommInitRank"), entered, comm_id(comm.group, comm.key)
+        polls, queries, asked = self.asked(host, stream)
+        if polls and not inside:
+            of = asked
         last, returned = self.newest.get(host.thread, ("", -1))
         launches = sum(PIECES.get(what, 1) for ns, what, thread, _ in self.engine.work[self.rank]
                        if ns <= self.now and thread == host.thread and self.settings.cuda)
         self.threads.rows.append(THREAD.pack(
             tid, inside, self.tick(since) if inside else 0, of, 0, 0, 0, self.text(last),
-            self.tick(returned) if returned >= 0 else 0, 0, *[0] * 8, 0, *[0] * 8,
-            b"python3" if host.thread == "main" else b"checkpoint", launches, 0))
+            self.tick(returned) if returned >= 0 else 0, 0, *[0] * 8, polls, *[0] * 8,
+            b"python3" if host.thread == "main" else stacks.thread_name(host.thread).encode(), launches, queries))
+
+    def asked(self, host, stream: int) -> tuple:
+        """Queries since the newest other call, all queries, and what the newest was about."""
+        polls = queries = of = 0
+        if not self.settings.cuda:
+            return 0, 0, 0
+        for what, item, begun, until in host.polls:
+            if begun > self.now:
+                break
+            end = self.now if until is None or until > self.now else until
+            times = max(1, (end - begun) // self.writer.pause)
+            queries += times
+            name = "cudaStreamQuery" if what == "stream" else "cudaEventQuery"
+            newest = self.newest.get(host.thread, ("", -1))[1]
+            self.returned(host.thread, name, max(end - self.writer.pause // 2, begun))
+            polls = times if self.newest[host.thread][1] != newest else 0
+            of = stream if what == "stream" else self.events.get(id(item), 0x5f00)
+        return min(polls, NONE32), queries, of
+
+    def add_watchdog(self):
+        """It asks for the oldest call that has not ended, if there is one, every 100 ms."""
+        waits = [record.item for record in self.engine.records[self.rank] if record.item is not None
+                 and record.created_ns <= self.now and not (record.item.end_ns and record.item.end_ns <= self.now)]
+        if not waits or not self.settings.cuda:
+            return
+        since = min(record.created_ns for record in self.engine.records[self.rank] if record.item is waits[0])
+        times = max(1, (self.now - since) // (100 * MS)) * len(waits)
+        self.threads.rows.append(THREAD.pack(
+            watchdog_tid(self.rank), 0, 0, self.events.get(id(waits[0]), 0x5f00), 0, 0, 0,
+            self.text("cudaEventQuery"), self.tick(max(self.now - self.writer.rng.randrange(100 * MS), 1)), 0, *[0] * 8,
+            times, *[0] * 8, b"pt_nccl_watchdg", 0, times + 1000))
 
     def add_communicator(self, comm):
         entered, left = self.creation(comm)
@@ -326,7 +379,7 @@ class Image:
             self.issued[i], self.finished[i], self.tick(entered), 0 if left is None else self.tick(left), 0,
             len(self.counters),
             size, comm.ranks.index(self.rank), self.device, 0, 0, 0, 0, name, -1 if left is None else 0, 0, -1,
-            self.tids["main"], 0, *[0] * 6))
+            self.tids[self.creator(comm)], 0, *[0] * 6))
         self.counters += struct.pack("<%dQ" % (2 * size), *self.messages[i]["send"], *self.messages[i]["recv"])
 
     def regions(self) -> list:
@@ -351,6 +404,7 @@ class Writer:
         self.offsets = [rng.randrange(-off, off + 1) if off else 0 for _ in range(hosts)]
         self.up = [rng.randrange(1000, 900000) * S for _ in range(hosts)]  # since boot
         self.lost = 0
+        self.pause = rng.choice([2, 50, 1000]) * US if settings.newer else 1  # between two queries of a loop
 
     def host(self, rank: int) -> int:
         return rank // self.engine.job.per_host
@@ -359,7 +413,9 @@ class Writer:
         return self.up[self.host(rank)] + ns
 
     def wall(self, rank: int, ns: int) -> int:
-        return self.settings.epoch_ns + self.offsets[self.host(rank)] + ns
+        jump = self.settings.jump
+        by = jump[2] if jump and jump[0] == self.host(rank) and ns >= jump[1] else 0
+        return self.settings.epoch_ns + self.offsets[self.host(rank)] + ns + by
 
     def image(self, rank: int, now: int) -> list:
         """Pieces of the ring image as (offset, bytes), the header first."""
@@ -386,8 +442,8 @@ class Writer:
         def put(at, form, *values):
             struct.pack_into("<" + form, page, at, *values)
         put(0, "8sHHIIIQ32sii", b"TITANRNG", 1, 2, 0x01020304, PAGE, len(regions), offset, b"titantrace 0.1",
-            4000 + rank, 1000)
-        put(72, "QQiiii", 100000 + rank, 4026531836, rank, engine.job.world, rank % engine.job.per_host, 0)
+            settings.pids + rank, 1000)
+        put(72, "QQiiii", 96000 + settings.pids + rank, 4026531836, rank, engine.job.world, rank % engine.job.per_host, 0)
         put(104, "64s40s128s128s", b"node-%d" % host, b"00000000-0000-0000-0000-%012d" % host, self.run.encode(),
             b"/usr/bin/python3")
         put(464, "IIQ", 1, 0, 1000000000)
@@ -399,24 +455,40 @@ class Writer:
             2 if dead and engine.exits.get(rank) == "exit" else 1, 0)
         put(560, "qQQQ", steps[-1][1] if steps and settings.steps else -1,
             self.ticks(rank, steps[-1][0]) if steps and settings.steps else 0, 0, settings.timeout_ms * MS)
+        if settings.newer:
+            self.ending(put, rank, last, dead)
         put(592, "IIiIQ", settings.method if settings.timing else 0, 22705, 12080, 1, 0)
         page[872:872 + len(descriptors)] = descriptors
         put(1280, "II", 1, 3)
         page[3328:3328 + len(cursors)] = cursors
         return [(0, bytes(page))] + pieces
 
-    def write(self, directory: str, rank: int, dump_ns: int, reason: str = "timeout", asked_by: int = -1) -> str:
+    def ending(self, put, rank: int, now: int, dead: bool):
+        """Who asked the process to end, and with what it left."""
+        asked = self.engine.asked_ns.get(rank)
+        if asked is not None and asked <= now:
+            put(2952, "Qii", self.ticks(rank, asked), 15, 3000)
+        if dead and self.engine.exits.get(rank) == "exit":
+            put(2968, "Qi", self.ticks(rank, now), 1 + 1)
+
+    def write(self, directory: str, rank: int, dump_ns: int, reason: str = "timeout", asked_by: int = -1,
+              number: int = 1) -> str:
         if self.settings.as_rings:
             return self.write_ring(directory, rank, dump_ns)
         died = self.engine.dead_ns.get(rank)
         dead = died is not None and died <= dump_ns
-        meta = {"schema": 1, "dump": 1, "reason": "collected" if dead else reason, "detail": "",
+        meta = {"schema": 1, "dump": number, "reason": "collected" if dead else reason, "detail": "",
                 "requested_by_rank": asked_by,
                 "realtime_ns": self.wall(rank, dump_ns), "ticks": self.ticks(rank, dump_ns),
                 "saved_by_rank": (rank + 1) % self.engine.job.world if dead else -1, "process_alive": not dead,
                 "environment": self.settings.environment()}
         sections = [(1, 0, json.dumps(meta).encode())]
         sections += [(2, offset, data) for offset, data in self.image(rank, dump_ns)]
+        if self.settings.stacks and not dead and dump_ns >= self.engine.now:
+            hosts = [host for host in self.engine.hosts if host.rank == rank]
+            tid_of = tids_of(self.engine, rank, self.settings.pids).get
+            watchdog = watchdog_tid(rank) if self.settings.watchdog else 0
+            sections.append((3, 0, stacks.image(hosts, tid_of, watchdog, self.wall(rank, dump_ns))))
         out = [checked(struct.pack("<8sHHIQ", b"TITANDMP", 1, 0, 32, 0))]
         for kind, offset, data in sections:
             stored = frame(data)
@@ -425,7 +497,7 @@ class Writer:
         out.append(checked(struct.pack("<IIQQQ", 0, fnv1a64(b"") & NONE32, 0, 0, 0)))
         place = os.path.join(directory, self.run, "0")
         os.makedirs(place, exist_ok=True)
-        path = os.path.join(place, "rank%05d.1.titan" % rank)
+        path = os.path.join(place, "rank%05d.%d.titan" % (rank, number))
         with open(path, "wb") as file:
             file.write(b"".join(out))
         return path
@@ -436,13 +508,27 @@ class Writer:
         pieces = self.image(rank, now)
         place = os.path.join(directory, "titantrace-1000")
         os.makedirs(place, exist_ok=True)
-        path = os.path.join(place, "%d-%d.ring" % (4000 + rank, 100000 + rank))
+        pid = self.settings.pids + rank
+        path = os.path.join(place, "%d-%d.ring" % (pid, 96000 + pid))
         with open(path, "wb") as file:
             for offset, data in pieces:
                 file.seek(offset)
                 file.write(data)
             file.truncate(struct.unpack_from("<Q", pieces[0][1], 24)[0])
         return path
+
+
+def tids_of(engine, rank: int, pids: int) -> Dict[str, int]:
+    """Threads of a rank, the main one first."""
+    found = {"main": pids + rank, "background": pids + 500 + rank}
+    for host in engine.hosts:
+        if host.rank == rank and host.thread not in found:
+            found[host.thread] = pids + 500 * len(found) + rank
+    return found
+
+
+def watchdog_tid(rank: int) -> int:
+    return 9000 + rank
 
 
 def checked(data: bytes) -> bytes:
