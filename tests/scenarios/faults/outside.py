@@ -20,6 +20,11 @@ def asked(case: Case):
     case.dumps = {rank: at + case.rng.randrange(0, 300 * MS) for rank in range(case.job.world)}
 
 
+def may_be_a_pause(case: Case):
+    """Checkpoints and compilers take a minute, too: it is no hang yet, but who waits, and where, has to be said."""
+    case.truth.waiting_is_right = min(case.dumps.values()) - case.engine.now <= 60 * S
+
+
 def job(case: Case) -> int:
     case.use("beside")
     case.settings.stacks = True
@@ -40,6 +45,7 @@ def one_not_at_the_barrier(case: Case):
     case.ops(rank).insert(place, Op("stuck", what=case.rng.choice(PLACES), step=case.ops(rank)[place].step))
     case.truth = hang(AWAY, [rank])
     case.plan = asked
+    case.looks_back.append(may_be_a_pause)
 
 
 @newer("own")

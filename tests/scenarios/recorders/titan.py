@@ -419,6 +419,8 @@ class Writer:
 
     def image(self, rank: int, now: int) -> list:
         """Pieces of the ring image as (offset, bytes), the header first."""
+        if self.settings.newer:
+            now = min(now, self.engine.dead_ns.get(rank, now))
         image = Image(self, rank, now)
         image.fill()
         self.lost += max(0, len(image.calls.rows) - self.settings.ring)
@@ -443,7 +445,8 @@ class Writer:
             struct.pack_into("<" + form, page, at, *values)
         put(0, "8sHHIIIQ32sii", b"TITANRNG", 1, 2, 0x01020304, PAGE, len(regions), offset, b"titantrace 0.1",
             settings.pids + rank, 1000)
-        put(72, "QQiiii", 96000 + settings.pids + rank, 4026531836, rank, engine.job.world, rank % engine.job.per_host, 0)
+        put(72, "QQiiii", 96000 + settings.pids + rank, 4026531836, rank, engine.job.world,
+            rank % engine.job.per_host, 0)
         put(104, "64s40s128s128s", b"node-%d" % host, b"00000000-0000-0000-0000-%012d" % host, self.run.encode(),
             b"/usr/bin/python3")
         put(464, "IIQ", 1, 0, 1000000000)
