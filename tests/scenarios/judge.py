@@ -70,17 +70,32 @@ def judge(truth: Truth, answer: Answer) -> Judgement:
     return judgement
 
 
+def waiting_words(truth: Truth, waits: list) -> str:
+    """What is wrong with what is said under WAITING; empty if nothing is."""
+    if waits and truth.over:
+        return "waits, though the job is over"
+    for wait in waits:
+        if wait.get("hang_after_ns") and wait.get("waited_ns", 0) > wait["hang_after_ns"]:
+            return "nothing is overdue, and yet waits longer than its limit: " + wait["summary"]
+    missing = set().union(*(wait.get("missing") or [] for wait in waits))
+    guilty = set().union(*(cause.ranks for cause in truth.causes)) if truth.causes else set()
+    if missing and guilty and not guilty & missing and not truth.silent_is_right:
+        return "waits for %s" % sorted(missing)
+    return ""
+
+
 def _judge(truth: Truth, findings: list, answer: Answer):
     if not findings:
         if answer.status == 3:
             why = "" if truth.cannot_tell_is_right else "cannot tell: " + answer.report["cannot_tell"]
             return "wrong" if why else "right", why
-        waits = bool(answer.report.get("waiting"))
-        if waits and truth.over:
-            return "wrong", "waits, though the job is over"
+        waits = answer.report.get("waiting")
+        why = waiting_words(truth, waits or [])
+        if why:
+            return "wrong", why
         if not truth.causes or truth.silent_is_right or (waits and truth.waiting_is_right):
             return "right", ""
-        return "wrong", "waits" if answer.report.get("waiting") else "nothing wrong, status %d" % answer.status
+        return "wrong", "waits" if waits else "nothing wrong, status %d" % answer.status
     head = findings[0]
     said = "%s (%s) of %s" % (head["kind"], head["confidence"], head["ranks"])
     ranks = set(head["ranks"])

@@ -50,6 +50,7 @@ PLACES: Dict[str, tuple] = {
     "ncclCommInitRank": (("do_poll", 7), [(LIBC, "poll"), (NCCL, "ncclCommInitRankConfig")],
                          [("all_reduce", C10D, 2810), ("wrapper", TORCH + "distributed/c10d_logger.py", 81)],
                          ("train_step", 100)),
+    "done": (("hrtimer_nanosleep", 230), [(LIBC, "clock_nanosleep")], [], ("idle_until_shutdown", 390)),
     "thread": (FUTEX, LOCK, [("wait", "/usr/lib/python3.12/threading.py", 359),
                              ("get", "/usr/lib/python3.12/queue.py", 171)], ("next_from_thread", 143)),
     "store": (("do_poll", 7), STORE_GET, [("get", TORCH + "distributed/store.py", 41)], ("rendezvous", 205)),
@@ -132,7 +133,7 @@ def image(hosts, tid_of, watchdog_tid: int, realtime_ns: int) -> bytes:
             continue
         wait, native, library, usual = PLACES.get(host.inside, PLACES["python"])
         op = host.ops[min(host.at, len(host.ops)) - 1] if host.at else None
-        function, line = (op.site if op is not None and op.site else usual)
+        function, line = op.site if op is not None and op.site and host.inside != "done" else usual
         python = library + [(function, "/job/train.py", line)]
         if host.thread == "main":
             python = python + [("main", "/job/train.py", 401), ("<module>", "/job/train.py", 420)]
