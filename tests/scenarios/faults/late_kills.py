@@ -207,4 +207,5 @@ def exception_then_launcher(case: Case):
             case.reasons[other] = {"reason": "end"}
         if case.rng.random() < 0.3:
             del case.dumps[rank]  # nobody collected its ring
+            case.truth.cannot_tell_is_right = True
     case.plan = plan

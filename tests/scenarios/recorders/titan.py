@@ -51,6 +51,7 @@ class Settings:
     stacks = False
     small = False
     pids = 4000  # of rank 0
+    salt = ""  # of the ids of communicators, which two jobs do not share
     jump = None  # (host, at, by): a clock of the day that was set while the job ran
 
     def __init__(self, rng):
@@ -126,8 +127,8 @@ def slot(ticket: int) -> int:
     return 2 * ticket + 2
 
 
-def comm_id(group, key: str) -> int:
-    return int.from_bytes(hashlib.sha256(("%s/%s" % (group.name, key)).encode()).digest()[:8], "little") | 1
+def comm_id(group, key: str, salt: str) -> int:
+    return int.from_bytes(hashlib.sha256(("%s/%s%s" % (group.name, key, salt)).encode()).digest()[:8], "little") | 1
 
 
 class Image:
@@ -165,6 +166,9 @@ class Image:
         """Entered, left (None: still inside) as seen now."""
         entered, left = self.engine.created.get(self.key(comm), (0, 25 * MS))
         return entered, None if left is None or left > self.now else left
+
+    def id_of(self, comm) -> int:
+        return comm_id(comm.group, comm.key, self.settings.salt)
 
     def creator(self, comm) -> str:
         return self.engine.creators.get(self.key(comm), "main") if self.settings.newer else "main"
@@ -219,7 +223,7 @@ class Image:
             return
         self.calls.rows.append(COLLECTIVE.pack(
             slot(len(self.calls.rows)), 0, 0, 0, 0, 0, 0, 0, self.step_at(entered), self.tick(entered),
-            0 if left is None else self.tick(left), 0, 0, comm_id(comm.group, comm.key),
+            0 if left is None else self.tick(left), 0, 0, self.id_of(comm),
             self.rows[(comm.group.name, comm.key)], self.tids[self.creator(comm)], 0, 0, -1,
             comm.ranks.index(self.rank), self.device, 0,
             COMM_INIT, 255, 255, 0, ENTERED if left is None else RETURNED, 0, -1 if left is None else 0, *[0] * 9))
@@ -268,7 +272,7 @@ class Image:
                     self.finished[row] = self.issued[row]
             entered = record.created_ns + i * US // 100
             self.calls.rows.append(COLLECTIVE.pack(
-                slot(len(self.calls.rows)), comm_id(comm.group, comm.key), sequence,
+                slot(len(self.calls.rows)), self.id_of(comm), sequence,
                 numel(outputs) if name in COUNTED_BY_OUTPUT else numel(inputs), 0x7e0000000000, 0x7e1000000000,
                 self.stream_of(comm), self.groups if grouped else 0, self.step_at(entered), self.tick(entered),
                 self.tick(entered + 8 * US), started, finished, 0, row, self.tids[record.thread], 0, 0,
@@ -324,7 +328,7 @@ class Image:
         for comm in self.comms:
             entered, left = self.creation(comm)
             if host.thread == self.creator(comm) and entered <= self.now and left is None:
-                inside, since, of = self.text("ncclCommInitRank"), entered, comm_id(comm.group, comm.key)
+                inside, since, of = self.text("ncclCommInitRank"), entered, self.id_of(comm)
         polls, queries, asked = self.asked(host, stream)
         if polls and not inside:
             of = asked
@@ -374,7 +378,7 @@ class Image:
         i, size = self.rows[(comm.group.name, comm.key)], len(comm.ranks)
         name = self.text(comm.group.desc) if self.settings.names and not comm.key else 0
         self.communicators.rows.append(COMMUNICATOR.pack(
-            1, COMM_INIT, CREATING if left is None else LIVE, 0, comm_id(comm.group, comm.key), 0, 0,
+            1, COMM_INIT, CREATING if left is None else LIVE, 0, self.id_of(comm), 0, 0,
             0x7d0000000000 + 4096 * i,
             self.issued[i], self.finished[i], self.tick(entered), 0 if left is None else self.tick(left), 0,
             len(self.counters),
