@@ -11,7 +11,7 @@ import moments
 from engine import MS, S, Engine
 from program import COMMUNICATION, Job, Op
 from recorders import flight_recorder, titan
-from truth import Truth
+from truth import ABSENT, Truth
 
 
 OWN = "own:"  # before the name of a class: recorded by titantrace, not by PyTorch
@@ -49,6 +49,7 @@ class Case:
         self.plan: Optional[Callable] = None  # sets `dumps`, where none of the usual moments is meant
         self.reasons: Dict[int, dict] = {}  # why a rank's dump was made, where it is not the usual reason
         self.is_newer = False
+        self.may_be_skipped = False  # of a thread that ended one may say that it skipped what it would have called
         self.until_ns = 3600 * S
 
     # Choosing places for faults.
@@ -192,6 +193,9 @@ def build(name: str, number: int, directory: str) -> Case:
             case.run()
         except Retry:
             continue
+        if case.is_newer:
+            case.truth.nobody_skipped = bool(case.truth.causes) and not case.may_be_skipped and all(
+                cause.kinds <= ABSENT for cause in case.truth.causes)
         case.write(directory)
         return case
     raise RuntimeError("no job has a place for %s, case %d" % (name, number))

@@ -122,6 +122,8 @@ class Engine:
         self.steps: List[List[tuple]] = [[] for _ in range(job.world)]
         self.dead_ns: Dict[int, int] = {}
         self.exits: Dict[int, str] = {}
+        self.aborted_ns: Dict[int, int] = {}  # when PyTorch's watchdog aborted its communicators
+        self.crashed_ns: Dict[int, int] = {}  # when PyTorch ended it by SIGABRT
         self.asked_ns: Dict[int, int] = {}  # when it was asked to end (SIGTERM)
         self.hosts = [Host(p.rank, p.ops, "main") for p in job.programs]
         self.hosts += [Host(rank, p.ops, p.thread) for rank, p in job.threads]

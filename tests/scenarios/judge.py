@@ -97,6 +97,8 @@ def _judge(truth: Truth, findings: list, answer: Answer):
             return "right", ""
         return "wrong", "waits" if waits else "nothing wrong, status %d" % answer.status
     head = findings[0]
+    if truth.nobody_skipped and head["confidence"] == "certain" and " skipped " in head["summary"]:
+        return "partly", "nobody skipped a call: " + head["summary"]
     said = "%s (%s) of %s" % (head["kind"], head["confidence"], head["ranks"])
     ranks = set(head["ranks"])
     guilty = set().union(*(cause.ranks for cause in truth.causes)) if truth.causes else set()

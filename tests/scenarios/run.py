@@ -28,8 +28,12 @@ import case as cases  # noqa: E402
 import faults  # noqa: E402
 import judge  # noqa: E402
 
-# Of each recorder: least share of right answers, most false alarms for each healthy run (one is always let pass).
-FLOOR = {"flight_recorder": (0.97, 0.001), "titan": (0.95, 0.02)}
+# Of each set and recorder: least share of right answers, most false alarms for each healthy run (one is always let
+# pass). Of each set: most answers that are certain and wrong, for each case. The new set's are where it stands; they
+# are to come to 0.95 and 0.
+FLOOR = {"first": {"flight_recorder": (0.97, 0.001), "titan": (0.95, 0.02)},
+         "new": {"flight_recorder": (0.88, 0.02), "titan": (0.88, 0.02)}}
+MOST_CERTAIN_WRONG = {"first": 0.0, "new": 0.04}
 
 
 def class_of(number: int, names=faults.LABELS) -> str:
@@ -98,10 +102,10 @@ CONDITIONS = [
 ]
 
 
-def floor(rows: list) -> int:
+def floor(rows: list, which: str) -> int:
     """0 where the floor is met: no answer certain and wrong, enough of each recorder's right, few false alarms."""
-    met = not any(row["certain_wrong"] for row in rows)
-    for recorder, (least_right, most_alarms) in FLOOR.items():
+    met = sum(row["certain_wrong"] for row in rows) <= MOST_CERTAIN_WRONG[which] * len(rows)
+    for recorder, (least_right, most_alarms) in FLOOR[which].items():
         some = [row for row in rows if row["recorder"] == recorder]
         if not some:
             continue
@@ -175,7 +179,7 @@ def main() -> int:
     if args.json:
         with open(args.json, "w") as file:
             json.dump(rows, file, indent=1)
-    return floor(rows) if args.floor else 0
+    return floor(rows, args.which) if args.floor else 0
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ class Truth:
     facts: stories that the records show as well as the causes: right, even if certain.
     beside: what is true, too, and may stand behind the first finding, though it is not the cause.
     waiting_is_right: it is too early, or too little of it was seen, to call it a hang; but who waits must be said.
+    nobody_skipped: the guilty stand still or are gone: "skipped" is no certain answer, though the rank is right.
     over: the job had ended when it was looked at: nobody waits any more, and nothing "would be called a hang" later.
     cannot_tell_is_right: most ranks left no record, so that a reader may say that it cannot tell (exit status 3).
     """
@@ -53,6 +54,7 @@ class Truth:
         self.beside: List[Cause] = []
         self.waiting_is_right = False
         self.over = False
+        self.nobody_skipped = False
 
     def describe(self) -> dict:
         return {"outcome": self.outcome, "causes": [cause.describe() for cause in self.causes],
@@ -62,7 +64,8 @@ class Truth:
     def more(self) -> dict:
         """What only some cases have."""
         found = {name: [cause.describe() for cause in getattr(self, name)] for name in ("facts", "beside")}
-        found.update({name: getattr(self, name) for name in ("waiting_is_right", "over", "cannot_tell_is_right")})
+        found.update({name: getattr(self, name) for name in ("waiting_is_right", "over", "nobody_skipped",
+                                                            "cannot_tell_is_right")})
         return {name: value for name, value in found.items() if value}
 
 

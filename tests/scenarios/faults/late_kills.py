@@ -187,6 +187,37 @@ def killed_in_a_pause(case: Case):
 
 
 @newer("own")
+def aborted_by_the_watchdog(case: Case):
+    """PyTorch's watchdog aborts all communicators, what waits on GPUs returns as if it had ended, and 15 s later the
+    process ends itself. Our timeout may have come before, or not; each event leaves a dump."""
+    case.rng.choice(HANGS[:5])(case)
+    case.settings.watchdog, case.settings.stacks = True, False
+    case.may_wrap = 0.15
+    case.truth.over = True
+    ours_is_shorter = case.rng.random() < 0.5
+
+    def plan(case: Case):
+        if any(left is None for _, left in case.engine.created.values()):
+            raise Retry
+        since = case.engine.now
+        at = since + (600 if ours_is_shorter else 120) * S
+        case.when = "aborted"
+        for rank in range(case.job.world):
+            case.engine.aborted_ns[rank] = at + case.rng.randrange(0, 200) * MS
+            case.engine.crashed_ns[rank] = case.engine.aborted_ns[rank] + 15 * S
+            case.dumps[rank] = case.engine.aborted_ns[rank] + case.rng.randrange(1, 4) * MS
+            case.reasons[rank] = {"reason": "abort", "number": 2}
+    case.plan = plan
+
+    def others(case: Case, directory, writer):
+        for rank in range(case.job.world):
+            if ours_is_shorter:
+                writer.write(directory, rank, case.engine.now + 300 * S + case.rng.randrange(0, 300 * MS), number=1)
+            writer.write(directory, rank, case.engine.crashed_ns[rank], reason="crash", number=3)
+    case.after.append(others)
+
+
+@newer("own")
 def exception_then_launcher(case: Case):
     """A rank exits with status 1; torchrun asks the others to end, kills after 30 s who does not."""
     rank = hosts.ends(case, "exit")

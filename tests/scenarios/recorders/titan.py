@@ -23,8 +23,9 @@ DTYPES = {"Float": 7, "BFloat16": 9, "Half": 6, "Long": 4, "Int": 2, "Byte": 1}
 CALLS = {1: "ncclAllReduce", 2: "ncclReduce", 3: "ncclBroadcast", 4: "ncclAllGather", 5: "ncclReduceScatter",
          9: "ncclSend", 10: "ncclRecv"}
 COUNTED_BY_OUTPUT = ("_reduce_scatter_base", "reduce_scatter", "_broadcast_oop")
-COMM_INIT = 20
-CREATING, LIVE = 1, 2
+COMM_INIT, COMM_ABORT = 20, 27
+CREATING, LIVE, ABORTED = 1, 2, 5
+AFTER_ABORT = 5 * MS  # until kernels that wait return
 TIMING, WRITES = 2, 3  # methods of observing the GPU
 ENQUEUED, PENDING, STARTED, FINISHED, ENTERED, RETURNED = 4, 5, 6, 7, 1, 9
 KERNEL, EVENT_RECORD, EVENT_WAIT = 1, 5, 6
@@ -151,6 +152,7 @@ class Image:
         self.groups = self.launches = 0
         self.newest: Dict[str, tuple] = {}  # thread -> (name, returned) of its last call
         self.events: Dict[int, int] = {}
+        self.aborted = self.engine.aborted_ns.get(rank, now + 1)
         self.comms = [comm for comm in self.engine.comms.values() if rank in comm.ranks and
                       (comm.born_ready or self.key(comm) in self.engine.created)]
         self.rows = {(comm.group.name, comm.key): i for i, comm in enumerate(self.comms)}
@@ -203,6 +205,9 @@ class Image:
             self.add_calls(of_one)
         for comm in creations:
             self.add_creation(comm)
+        if self.aborted <= self.now:
+            for comm in self.comms:
+                self.add_abort(comm)
         if self.settings.cuda:
             self.add_work()
         for ns, number in self.engine.steps[self.rank]:
@@ -228,6 +233,20 @@ class Image:
             comm.ranks.index(self.rank), self.device, 0,
             COMM_INIT, 255, 255, 0, ENTERED if left is None else RETURNED, 0, -1 if left is None else 0, *[0] * 9))
 
+    def add_abort(self, comm):
+        """By PyTorch's watchdog: what waits on the GPU returns some milliseconds later."""
+        back = self.aborted + AFTER_ABORT
+        row = self.rows[(comm.group.name, comm.key)]
+        self.calls.rows.append(COLLECTIVE.pack(
+            slot(len(self.calls.rows)), self.id_of(comm), self.issued[row], 0, 0, 0, 0, 0, self.step_at(self.aborted),
+            self.tick(self.aborted), self.tick(back) if back <= self.now else 0, 0, 0, 0, row, watchdog_tid(self.rank),
+            0, 0, -1, comm.ranks.index(self.rank), self.device, 0, COMM_ABORT, 255, 255, 0,
+            RETURNED if back <= self.now else ENTERED, 0, 0 if back <= self.now else -1, *[0] * 9))
+
+    def until(self, end_ns):
+        """When something ended, or will have, for all that can be seen here."""
+        return self.aborted + AFTER_ABORT if end_ns is None and self.aborted <= self.now else end_ns
+
     def parts(self, op, comm) -> list:
         """(name, inputs, outputs, peer or root) of each NCCL call that one of PyTorch's makes."""
         place = {member: i for i, member in enumerate(comm.ranks)}
@@ -250,15 +269,16 @@ class Image:
         grouped = op.kind in ("coalesced", "batch") or op.name == "all_to_all"
         self.groups += grouped
         self.launches += 1
-        came = item.ready_ns is not None and item.ready_ns <= self.now
-        done = item.end_ns is not None and item.end_ns <= self.now
+        ready_ns, end_ns = self.until(item.ready_ns), self.until(item.end_ns)
+        came = ready_ns is not None and ready_ns <= self.now
+        done = end_ns is not None and end_ns <= self.now
         marked = settings.timing and settings.method == WRITES
         if marked:
             self.marks[self.launches - 1] = MARKS.pack(self.launches if came else 0, self.launches if done else 0)
         state = ENQUEUED if not settings.timing else FINISHED if done else STARTED if came else PENDING
         seen = self.writer.rng.randrange(0, 5 * MS) if settings.method != TIMING else 0
-        started = self.tick(min(item.ready_ns + seen, self.now)) if came and settings.timing else 0
-        finished = self.tick(min(item.end_ns + seen, self.now)) if done and settings.timing else 0
+        started = self.tick(min(ready_ns + seen, self.now)) if came and settings.timing else 0
+        finished = self.tick(min(end_ns + seen, self.now)) if done and settings.timing else 0
         for i, (name, inputs, outputs, peer) in enumerate(self.parts(op, comm)):
             kind = KINDS[name]
             message = name in ("send", "recv")
@@ -316,6 +336,7 @@ class Image:
         for _, _, begun, until in host.visits:
             if begun > self.now or not self.settings.cuda:
                 break
+            until = self.until(until)
             over = until is not None and until <= self.now
             self.cuda.rows.append(CUDA_CALL.pack(
                 slot(len(self.cuda.rows)), self.tick(begun), self.tick(until) if over else 0, stream,
@@ -375,13 +396,14 @@ class Image:
         entered, left = self.creation(comm)
         if entered > self.now:
             return
+        gone = self.aborted <= self.now
         i, size = self.rows[(comm.group.name, comm.key)], len(comm.ranks)
         name = self.text(comm.group.desc) if self.settings.names and not comm.key else 0
         self.communicators.rows.append(COMMUNICATOR.pack(
-            1, COMM_INIT, CREATING if left is None else LIVE, 0, self.id_of(comm), 0, 0,
+            1, COMM_INIT, ABORTED if gone else CREATING if left is None else LIVE, 0, self.id_of(comm), 0, 0,
             0x7d0000000000 + 4096 * i,
-            self.issued[i], self.finished[i], self.tick(entered), 0 if left is None else self.tick(left), 0,
-            len(self.counters),
+            self.issued[i], self.finished[i], self.tick(entered), 0 if left is None else self.tick(left),
+            self.tick(self.aborted) if gone else 0, len(self.counters),
             size, comm.ranks.index(self.rank), self.device, 0, 0, 0, 0, name, -1 if left is None else 0, 0, -1,
             self.tids[self.creator(comm)], 0, *[0] * 6))
         self.counters += struct.pack("<%dQ" % (2 * size), *self.messages[i]["send"], *self.messages[i]["recv"])
@@ -464,6 +486,8 @@ class Writer:
             self.ticks(rank, steps[-1][0]) if steps and settings.steps else 0, 0, settings.timeout_ms * MS)
         if settings.newer:
             self.ending(put, rank, last, dead)
+        if engine.crashed_ns.get(rank, last + 1) <= last:
+            put(552, "Ii", 3, 6)
         put(592, "IIiIQ", settings.method if settings.timing else 0, 22705, 12080, 1, 0)
         page[872:872 + len(descriptors)] = descriptors
         put(1280, "II", 1, 3)
