@@ -124,6 +124,7 @@ class Engine:
         self.exits: Dict[int, str] = {}
         self.aborted_ns: Dict[int, int] = {}  # when PyTorch's watchdog aborted its communicators
         self.crashed_ns: Dict[int, int] = {}  # when PyTorch ended it by SIGABRT
+        self.stopped_ns: Dict[int, int] = {}  # from when on it did not run any more
         self.asked_ns: Dict[int, int] = {}  # when it was asked to end (SIGTERM)
         self.hosts = [Host(p.rank, p.ops, "main") for p in job.programs]
         self.hosts += [Host(rank, p.ops, p.thread) for rank, p in job.threads]

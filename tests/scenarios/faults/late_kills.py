@@ -3,6 +3,7 @@
 What killed it is not what was wrong with it. How long all had been waiting when it came is on record.
 """
 
+import newer_jobs
 from case import Case, Retry
 from engine import MS, S
 from faults import arguments, counts, devices, hosts, messages
@@ -17,6 +18,8 @@ HANGS = (hosts.stuck_in_code_before_a_call, hosts.one_in_its_data_loader, counts
 
 def some_hang(case: Case):
     case.rng.choice(HANGS)(case)
+    if case.rng.random() < 0.25:
+        newer_jobs.polling(case.job, case.rng)
     case.may_wrap = 0.15
     # Of rings alone: that it died before it came is another reading, if nothing else tells how it ended.
     case.truth.weaker += [Cause({"rank_dead"}, cause.ranks) for cause in case.truth.causes]
@@ -182,6 +185,24 @@ def killed_in_a_pause(case: Case):
 
     def plan(case: Case):
         end(case, at_once(case, case.engine.now + case.rng.randrange(200, 9000) * MS))
+        leave_rings(case)
+    case.plan = plan
+
+
+@newer("own")
+def stopped_then_killed(case: Case):
+    """SIGSTOP holds one rank: it gives no sign of life from then on. Minutes later all are killed."""
+    hosts.stuck_in_code_before_a_call(case)
+    rank = next(iter(case.truth.causes[0].ranks))
+    case.truth = Truth("hang", [Cause({"rank_stopped", "rank_not_arrived", "p2p_unmatched"}, [rank])],
+                       weaker=[Cause({"rank_dead"}, [rank])], note="it was stopped, and may have died as well")
+    case.truth.over = True
+    case.truth.beside.append(Cause({"rank_dead"}, range(case.job.world)))
+
+    def plan(case: Case):
+        host = next(h for h in case.engine.hosts if h.rank == rank and h.thread == "main")
+        case.engine.stopped_ns[rank] = host.since_ns
+        end(case, at_once(case, after_a_while(case)))
         leave_rings(case)
     case.plan = plan
 

@@ -476,7 +476,7 @@ class Writer:
         put(104, "64s40s128s128s", b"node-%d" % host, b"00000000-0000-0000-0000-%012d" % host, self.run.encode(),
             b"/usr/bin/python3")
         put(464, "IIQ", 1, 0, 1000000000)
-        last = died if dead else now
+        last = min(died if dead else now, engine.stopped_ns.get(rank, now))
         for at, ns in ((480, 0), (512, max(last - 300 * MS, 1))):
             put(at, "QQQQ", 2, self.ticks(rank, ns), self.ticks(rank, ns), self.wall(rank, ns))
         steps = [(ns, n) for ns, n in engine.steps[rank] if ns <= last]
