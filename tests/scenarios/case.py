@@ -188,6 +188,9 @@ def build(name: str, number: int, directory: str) -> Case:
             case.settings.newer = True
             case.settings.watchdog = case.rng.random() < 0.5
             case.settings.stacks = case.rng.random() < 0.5
+            case.settings.legacy_stream = case.rng.random() < 0.4
+            case.settings.blocking = case.rng.choice(3 * ["cudaStreamSynchronize"] + ["cudaDeviceSynchronize",
+                                                                                      "cudaMemcpy"])
         try:
             faults.BUILDERS[case.name](case)
             case.run()

@@ -99,6 +99,8 @@ def _judge(truth: Truth, findings: list, answer: Answer):
     head = findings[0]
     if truth.nobody_skipped and head["confidence"] == "certain" and " skipped " in head["summary"]:
         return "partly", "nobody skipped a call: " + head["summary"]
+    if truth.possible_is_right and all(finding["confidence"] == "possible" for finding in findings):
+        return "right", ""
     said = "%s (%s) of %s" % (head["kind"], head["confidence"], head["ranks"])
     ranks = set(head["ranks"])
     guilty = set().union(*(cause.ranks for cause in truth.causes)) if truth.causes else set()

@@ -34,6 +34,7 @@ class Truth:
     beside: what is true, too, and may stand behind the first finding, though it is not the cause.
     waiting_is_right: it is too early, or too little of it was seen, to call it a hang; but who waits must be said.
     nobody_skipped: the guilty stand still or are gone: "skipped" is no certain answer, though the rank is right.
+    possible_is_right: the records contradict each other, and whatever is only called possible is right.
     over: the job had ended when it was looked at: nobody waits any more, and nothing "would be called a hang" later.
     cannot_tell_is_right: most ranks left no record, so that a reader may say that it cannot tell (exit status 3).
     """
@@ -54,6 +55,7 @@ class Truth:
         self.beside: List[Cause] = []
         self.waiting_is_right = False
         self.over = False
+        self.possible_is_right = False
         self.nobody_skipped = False
 
     def describe(self) -> dict:
@@ -64,8 +66,8 @@ class Truth:
     def more(self) -> dict:
         """What only some cases have."""
         found = {name: [cause.describe() for cause in getattr(self, name)] for name in ("facts", "beside")}
-        found.update({name: getattr(self, name) for name in ("waiting_is_right", "over", "nobody_skipped",
-                                                            "cannot_tell_is_right")})
+        found.update({name: getattr(self, name) for name in ("waiting_is_right", "possible_is_right", "over",
+                                                             "nobody_skipped", "cannot_tell_is_right")})
         return {name: value for name, value in found.items() if value}
 
 

@@ -51,6 +51,8 @@ class Settings:
     watchdog = False  # PyTorch's thread that asks for the events of all calls every 100 ms
     stacks = False
     small = False
+    legacy_stream = False  # the main thread computes on stream 0, as PyTorch does by default
+    blocking = "cudaStreamSynchronize"  # what hosts wait in: .item() and torch.cuda.synchronize() are others
     pids = 4000  # of rank 0
     salt = ""  # of the ids of communicators, which two jobs do not share
     jump = None  # (host, at, by): a clock of the day that was set while the job ran
@@ -182,6 +184,8 @@ class Image:
         return 0x7f00_0000_8000 + 64 * self.rows[(comm.group.name, comm.key)]
 
     def compute_of(self, thread: str) -> int:
+        if thread == "main" and self.settings.legacy_stream:
+            return 0
         return 0x7f00_0000_4000 + 64 * list(self.tids).index(thread)
 
     def step_at(self, ns: int) -> int:
@@ -333,19 +337,20 @@ class Image:
     def add_thread(self, host):
         inside = since = of = 0
         stream, tid = self.compute_of(host.thread), self.tids[host.thread]
+        call = self.settings.blocking
+        about = {"cudaDeviceSynchronize": 0, "cudaMemcpy": 0x7e20_0000_1000}.get(call, stream)
         for _, _, begun, until in host.visits:
             if begun > self.now or not self.settings.cuda:
                 break
             until = self.until(until)
             over = until is not None and until <= self.now
             self.cuda.rows.append(CUDA_CALL.pack(
-                slot(len(self.cuda.rows)), self.tick(begun), self.tick(until) if over else 0, stream,
-                self.step_at(begun),
-                self.text("cudaStreamSynchronize"), tid, 0 if over else -1, 0, 0))
+                slot(len(self.cuda.rows)), self.tick(begun), self.tick(until) if over else 0, about,
+                self.step_at(begun), self.text(call), tid, 0 if over else -1, 0, 0))
             if over:
-                self.returned(host.thread, "cudaStreamSynchronize", until)
+                self.returned(host.thread, call, until)
             else:
-                inside, since, of = self.text("cudaStreamSynchronize"), begun, stream
+                inside, since, of = self.text(call), begun, about
         for comm in self.comms:
             entered, left = self.creation(comm)
             if host.thread == self.creator(comm) and entered <= self.now and left is None:
