@@ -141,6 +141,7 @@ class Case:
         for rank in sorted(self.dumps):
             writer.write(directory, rank, self.dumps[rank], **self.reason(rank))
         self.wrapped = writer.lost > 0
+        self.truth.rings_are_small = self.is_newer and self.wrapped
         if self.wrapped and not self.own and not writer.waits:
             self.truth.silent_is_right = True  # what waits is overwritten
         if not self.own and self.rng.random() < 0.08:

@@ -101,6 +101,9 @@ def _judge(truth: Truth, findings: list, answer: Answer):
         return "partly", "nobody skipped a call: " + head["summary"]
     if truth.possible_is_right and all(finding["confidence"] == "possible" for finding in findings):
         return "right", ""
+    if (truth.rings_are_small and head["confidence"] == "possible" and "rings are too small" in head["summary"]
+            and all(cause.ranks <= set(head["ranks"]) for cause in truth.causes)):
+        return "right", ""
     said = "%s (%s) of %s" % (head["kind"], head["confidence"], head["ranks"])
     ranks = set(head["ranks"])
     guilty = set().union(*(cause.ranks for cause in truth.causes)) if truth.causes else set()

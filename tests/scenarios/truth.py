@@ -35,6 +35,7 @@ class Truth:
     waiting_is_right: it is too early, or too little of it was seen, to call it a hang; but who waits must be said.
     nobody_skipped: the guilty stand still or are gone: "skipped" is no certain answer, though the rank is right.
     possible_is_right: the records contradict each other, and whatever is only called possible is right.
+    rings_are_small: that what waits may be overwritten, and who is to blame cannot be told, is right if only possible.
     over: the job had ended when it was looked at: nobody waits any more, and nothing "would be called a hang" later.
     cannot_tell_is_right: most ranks left no record, so that a reader may say that it cannot tell (exit status 3).
     """
@@ -55,6 +56,7 @@ class Truth:
         self.beside: List[Cause] = []
         self.waiting_is_right = False
         self.over = False
+        self.rings_are_small = False
         self.possible_is_right = False
         self.nobody_skipped = False
 
