@@ -29,7 +29,16 @@ bool is_pending(const Evidence& evidence, const WaitNode& node) {
         return waited_ns > worth.least_ns && waited_ns / worth.usual_factor > usual_ns &&
                (usual_ns != 0 || worth.usual_factor == kWorthReporting[0].usual_factor);
     });
-    return !node.absent.empty() && !waiting_ranks(evidence.run, node).empty() && is_long;
+    const bool may_last = !node.absent.empty() || node.kind == WaitKind::kCreation;
+    return may_last && !waiting_ranks(evidence.run, node).empty() && is_long;
+}
+
+// Whom it waits for waits itself, in a call that is told.
+bool follows_from(const WaitGraph& graph, uint32_t index, const std::vector<uint32_t>& pending) {
+    return std::any_of(graph.edges_of[index].begin(), graph.edges_of[index].end(), [&](uint32_t edge) {
+        const uint32_t to = graph.edges[edge].to;
+        return to != index && std::find(pending.begin(), pending.end(), to) != pending.end();
+    });
 }
 
 Pending pending_in(const Evidence& evidence, uint32_t index) {
@@ -50,12 +59,14 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
     pending.waited_ns = longest_wait_ns(node);
     pending.hang_after_ns = hang_after_ns(evidence.run, node, evidence.options);
     constexpr size_t kHoursMinutesSeconds = 8;
-    pending.summary = phrase("{} {} in {} for {}: since {}, {}{}; reported as a hang after {}",
-                             ranks_fact(evidence.run, pending.ranks), verb_form(pending.ranks.size(), "waits", "wait"),
-                             node_fact(evidence.run, node), absent_fact(node.absent),
-                             clock_text(pending.since_ns).substr(0, kHoursMinutesSeconds),
-                             verb_form(pending.ranks.size(), "for ", "the longest for "),
-                             duration_fact(pending.waited_ns), duration_fact(pending.hang_after_ns));
+    const Sentence for_whom =
+        node.absent.empty() ? Sentence("though all members have come") : phrase("for {}", absent_fact(node.absent));
+    pending.summary =
+        phrase("{} {} in {} {}: since {}, {}{}; reported as a hang after {}", ranks_fact(evidence.run, pending.ranks),
+               verb_form(pending.ranks.size(), "waits", "wait"), node_fact(evidence.run, node), for_whom,
+               clock_text(pending.since_ns).substr(0, kHoursMinutesSeconds),
+               verb_form(pending.ranks.size(), "for ", "the longest for "), duration_fact(pending.waited_ns),
+               duration_fact(pending.hang_after_ns));
     return pending;
 }
 
@@ -81,8 +92,14 @@ std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Fi
     if (any_hangs(findings)) {
         return waits;
     }
+    std::vector<uint32_t> pending;
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         if (is_pending(evidence, evidence.graph.nodes[index])) {
+            pending.push_back(index);
+        }
+    }
+    for (const uint32_t index : pending) {
+        if (!follows_from(evidence.graph, index, pending)) {
             waits.push_back(pending_in(evidence, index));
         }
     }

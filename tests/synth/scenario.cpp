@@ -78,7 +78,11 @@ Program& Program::pause() { return add(plain(Action::kPause)); }
 Program& Program::die() { return add(plain(Action::kDie)); }
 Program& Program::crash() { return add(plain(Action::kCrash)); }
 Program& Program::exit() { return add(plain(Action::kExit)); }
-Program& Program::init(const std::string& communicator) { return add(named(Action::kInit, communicator)); }
+Program& Program::init(const std::string& communicator, bool never_finishes) {
+    Action action = named(Action::kInit, communicator);
+    action.never_finishes = never_finishes;
+    return add(action);
+}
 Program& Program::split(const std::string& child) { return add(named(Action::kSplit, child)); }
 
 Program& Program::thread(size_t n) {
@@ -503,7 +507,7 @@ bool Scenario::enter_creation(int rank, const Action& action) {
         thread.inside_object = spec.id;
     }
     const std::vector<int>& needed = spec.parent.empty() ? spec.ranks : communicators_.at(spec.parent).ranks;
-    const bool all_there = std::all_of(needed.begin(), needed.end(), [&](int member) {
+    const bool all_there = !action.never_finishes && std::all_of(needed.begin(), needed.end(), [&](int member) {
         return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& item) {
             return (item.first == action.communicator || (!spec.parent.empty() && item.second.parent == spec.parent)) &&
                    item.second.entered.contains(member);

@@ -105,7 +105,7 @@ class Program {
     Program& die();    // kill -9
     Program& crash();  // SIGSEGV
     Program& exit();
-    Program& init(const std::string& communicator);
+    Program& init(const std::string& communicator, bool never_finishes = false);
     Program& split(const std::string& child);
 
     // The n-th call of the program on a communicator, from 0: where faults are planted.

@@ -207,7 +207,8 @@ class Writer {
             {"die", [](Writer& own, const Words&) { own.program_.die(); }},
             {"crash", [](Writer& own, const Words&) { own.program_.crash(); }},
             {"exit", [](Writer& own, const Words&) { own.program_.exit(); }},
-            {"init", [](Writer& own, const Words& words) { own.program_.init(words.at(0)); }},
+            {"init",
+             [](Writer& own, const Words& words) { own.program_.init(words.at(0), words.back() == "never_finishes"); }},
             {"split", [](Writer& own, const Words& words) { own.program_.split(words.at(0)); }},
         };
         return kVerbs;
