@@ -88,6 +88,14 @@ std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
         }
     }
     found.hang_after_ns = found.hang_after_ns == 0 ? kUsualTimeoutNs : found.hang_after_ns;
+    // The tracer dumps such a wait whether or not it ends well.
+    const auto by_itself = [](const Process& process) {
+        return process.source.reason == format::DumpReason::kStandstill;
+    };
+    if (evidence.options.hang_after_s <= 0 &&
+        std::any_of(evidence.run.processes.begin(), evidence.run.processes.end(), by_itself)) {
+        found.hang_after_ns = std::max(found.hang_after_ns, kGlooTimeoutNs);
+    }
     sort_unique(found.waiting);
     sort_unique(found.elsewhere);
     return found.waiting.empty() || found.elsewhere.empty() ? std::nullopt : std::optional(std::move(found));

@@ -21,6 +21,7 @@ struct Origin {
 // Counts of a healthy rank's dumps must not read as accusations.
 constexpr auto kOrigins = std::to_array<Origin>({
     {DumpReason::kTimeout, "by the watchdog"},
+    {DumpReason::kStandstill, "in a wait outside NCCL"},
     {DumpReason::kPeer, "on request of another rank"},
     {DumpReason::kCrash, "after a crash or a kill"},
     {DumpReason::kAbort, "at ncclCommAbort"},

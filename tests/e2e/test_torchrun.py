@@ -116,13 +116,17 @@ class BesideNccl(harness.Case):
             [TORCHRUN, "--nproc-per-node=4", "--master-port=0", "--rdzv-backend=c10d",
              "--rdzv-endpoint=localhost:0",
              harness.ROOT / "tests" / "e2e" / "clients" / "beside_nccl.py", wait, harness.client("libtiny_user2.so")],
-            self.place.env(OMP_NUM_THREADS="1", TITANTRACE_TIMEOUT_S=1))
+            self.place.env(OMP_NUM_THREADS="1", TITANTRACE_TIMEOUT_S=2))
         up = lambda: len(list(self.place.meet.glob("up.*"))) == 4
         harness.wait_for(lambda: up() or job.status is not None, 90, "four ranks are up")
         self.assertIsNone(job.status)
-        time.sleep(3)  # longer than the timeout, on the wrong side of which the report says WAITING
+        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 30, "all ranks dump by themselves")
+        waiting = self.place.analyze(self.place.dumps)
+        self.assertEqual(waiting.json["findings"], [], waiting.stdout)
+        self.assertRegex(waiting.json["waiting"][0]["summary"], place)
+        time.sleep(2)  # a dump of somebody who asks within two seconds joins the last one
         os.kill(python_ranks(job.pid)[0], signal.SIGUSR1)
-        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 30, "all ranks dump")
+        harness.wait_for(lambda: len(list(self.place.dumps.glob("*/0/*.1.titan"))) == 4, 30, "all ranks dump again")
         self.check(self.place.analyze(self.place.dumps), place)
         return job
 

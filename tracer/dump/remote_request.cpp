@@ -103,7 +103,7 @@ bool spans_nodes(const Session& session) {
 
 // Or until there is more to tell.
 void await_turn(const Session& session, const JobRequest& request, uint32_t word) {
-    if (request.reason == format::DumpReason::kTimeout) {
+    if (comes_everywhere(request.reason)) {
         futex_wait(wake, word, turn_ns(session.identity.rank, session.identity.world_size, ranks_here()));
     }
 }

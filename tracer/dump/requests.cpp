@@ -22,9 +22,9 @@ struct RequestPlace {
 };
 
 // The gravest first.
-constexpr DumpReason kByGravity[] = {DumpReason::kCrash,   DumpReason::kAbort,  DumpReason::kTimeout,
-                                     DumpReason::kEnd,     DumpReason::kSignal, DumpReason::kApi,
-                                     DumpReason::kRequest, DumpReason::kExit,   DumpReason::kPeer};
+constexpr DumpReason kByGravity[] = {
+    DumpReason::kCrash,  DumpReason::kAbort, DumpReason::kTimeout, DumpReason::kStandstill, DumpReason::kEnd,
+    DumpReason::kSignal, DumpReason::kApi,   DumpReason::kRequest, DumpReason::kExit,       DumpReason::kPeer};
 constinit RequestPlace places[16]{};  // indexed by reason
 constinit std::atomic<uint32_t> asked{0};
 constinit std::atomic<uint32_t> copied{0};

@@ -3,7 +3,14 @@
 
 #include <cstdint>
 
+#include "formats/layout/enums.h"
+
 namespace titan::tracer {
+
+// What makes a rank dump comes on all nodes at the same moment, and those in it have time.
+constexpr bool comes_everywhere(format::DumpReason cause) {
+    return cause == format::DumpReason::kTimeout || cause == format::DumpReason::kStandstill;
+}
 
 inline constexpr uint64_t kLookPauseNs = 2'000'000'000;
 inline constexpr uint64_t kTurnNs = 5'000'000;  // per node

@@ -23,6 +23,7 @@
 #include "requests.h"
 #include "session.h"
 #include "signals.h"
+#include "standstill.h"
 #include "turns.h"
 #include "watchdog.h"
 
@@ -70,6 +71,7 @@ struct HeldDump {
 struct WatchState {
     HeldDump held;
     WatchdogState watchdog;
+    StandstillState standstill;
     SignalHistory signals;
     uint64_t last_dump_ns;  // monotonic, 0 none yet
     bool last_dump_for_peer;
@@ -254,7 +256,7 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Notify
     state.last_dump_ns = monotonic_now_ns();
     state.last_dump_for_peer = pending.reason == DumpReason::kPeer;
     state.last_dump_on_purpose = on_purpose(pending.cause);
-    if (!on_purpose(pending.reason)) {
+    if (!on_purpose(pending.reason) && pending.cause != DumpReason::kStandstill) {
         state.watchdog.documented_ticks = now_ticks();
     }
     session.gpu_progress.look_now(kLookNs);
@@ -264,9 +266,8 @@ void dump(Session& session, const PendingDump& pending, uint32_t covered, Notify
     if (notify != Notify::kNobody) {
         ask_other_nodes(request);
     }
-    const uint64_t wait_ns = pending.cause == DumpReason::kTimeout
-                                 ? turn_ns(session.identity.rank, session.identity.world_size, ranks_here())
-                                 : 0;
+    const uint64_t wait_ns =
+        comes_everywhere(pending.cause) ? turn_ns(session.identity.rank, session.identity.world_size, ranks_here()) : 0;
     state.held = {true, pending, covered, monotonic_now_ns() + wait_ns};
     if (wait_ns == 0) {
         write_held(session);
@@ -332,7 +333,7 @@ void answer_late(uint32_t covered) {
 bool must_write_held(const Session& session, Answer answer, DumpReason reason) {
     const bool runs = std::atomic_ref(session.ring_file.header->state).load(std::memory_order_relaxed) ==
                       format::ProcessState::kRunning;
-    const bool may_wait = reason == DumpReason::kTimeout || reason == DumpReason::kPeer;
+    const bool may_wait = comes_everywhere(reason) || reason == DumpReason::kPeer;
     return monotonic_now_ns() >= state.held.due_ns || !runs || answer == Answer::kNothing ||
            (answer == Answer::kJoin && !may_wait);
 }
@@ -401,6 +402,8 @@ bool tick(Session& session) {
     char detail[sizeof(PendingDump::detail)];
     if (find_stuck(session, state.watchdog, detail, sizeof(detail))) {
         request_dump(DumpReason::kTimeout, detail);
+    } else if (find_standstill(session, state.standstill, state.moved_ns, detail, sizeof(detail))) {
+        request_dump(DumpReason::kStandstill, detail);
     }
     return soon;
 }

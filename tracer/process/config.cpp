@@ -213,9 +213,10 @@ bool parse_number(const char* text, uint32_t& value) {
 }
 
 bool parse_dump_on(const char* text, uint32_t& value) {
-    static constexpr format::DumpReason kChoices[] = {format::DumpReason::kSignal, format::DumpReason::kTimeout,
-                                                      format::DumpReason::kAbort,  format::DumpReason::kCrash,
-                                                      format::DumpReason::kEnd,    format::DumpReason::kExit};
+    static constexpr format::DumpReason kChoices[] = {format::DumpReason::kSignal,     format::DumpReason::kTimeout,
+                                                      format::DumpReason::kStandstill, format::DumpReason::kAbort,
+                                                      format::DumpReason::kCrash,      format::DumpReason::kEnd,
+                                                      format::DumpReason::kExit};
     value = 0;
     if (same_text(text, "none") || is_off(text)) {
         return true;

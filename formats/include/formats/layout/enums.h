@@ -163,7 +163,8 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(7, kPeer, "peer")           \
     X(8, kCollected, "collected") \
     X(9, kRequest, "request")     \
-    X(10, kEnd, "end")
+    X(10, kEnd, "end")            \
+    X(11, kStandstill, "standstill")
 
 // X(number, identifier, "name")
 #define TITAN_PROCESS_STATES(X) \

@@ -43,8 +43,8 @@ TEST_CASE("defaults") {
     CHECK(config->timeout_ns == 300'000'000'000);
     CHECK(config->dump_signal == SIGUSR1);
     CHECK(config->dump_on ==
-          (dump_bit(DumpReason::kSignal) | dump_bit(DumpReason::kTimeout) | dump_bit(DumpReason::kAbort) |
-           dump_bit(DumpReason::kCrash) | dump_bit(DumpReason::kEnd)));
+          (dump_bit(DumpReason::kSignal) | dump_bit(DumpReason::kTimeout) | dump_bit(DumpReason::kStandstill) |
+           dump_bit(DumpReason::kAbort) | dump_bit(DumpReason::kCrash) | dump_bit(DumpReason::kEnd)));
     CHECK(config->keep == 3);
     CHECK(config->collectives == 16384);
     CHECK(config->cuda_calls == 4096);
