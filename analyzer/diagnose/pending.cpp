@@ -20,7 +20,7 @@ struct Worth {
     int64_t least_ns;
     int64_t usual_factor;
 };
-constexpr Worth kWorthReporting[] = {{1'000'000'000, 2}, {200'000'000, 50}};
+constexpr Worth kWorthReporting[] = {{1'000'000'000, 2}, {200'000'000, 20}};
 
 bool is_pending(const Evidence& evidence, const WaitNode& node) {
     const int64_t usual_ns = usual_wait_ns(evidence.run, node);
