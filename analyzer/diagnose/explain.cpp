@@ -9,6 +9,7 @@
 #include "ends.h"
 #include "host/words.h"
 #include "hosts.h"
+#include "later_step.h"
 #include "layout.h"
 #include "match.h"
 #include "rank_state.h"
@@ -175,9 +176,8 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
         return phrase("exited{} without calling {}", status < 0 ? "" : fmt::format(" with status {}", status), call);
     }
     if (absence.moved_on) {
-        const auto made = std::find_if(process->entries.rbegin(), process->entries.rend(),
-                                       [](const Entry& entry) { return format::moves_data(entry.kind); });
-        const Entry& last = made == process->entries.rend() ? process->entries.back() : *made;
+        const Entry* made = newest_call_beside(*process, absence.member.row);
+        const Entry& last = made == nullptr ? process->entries.back() : *made;
         const bool same_step = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
             return waiter.entry != nullptr && waiter.entry->step >= last.step;
         });
