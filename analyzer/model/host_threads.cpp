@@ -43,6 +43,10 @@ bool has_aborted(const Process& process) {
                        [](const Member& member) { return member.state == format::CommState::kAborted; });
 }
 
+bool tells_threads(const Process& process) {
+    return std::any_of(process.callers.begin(), process.callers.end(), [](uint32_t thread) { return thread != 0; });
+}
+
 bool is_host_unseen(const Process& process) {
     return !process.sees.host_calls ||
            (process.streams_seen.recorded == 0 && process.streams_seen.launches == 0 &&

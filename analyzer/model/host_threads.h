@@ -16,6 +16,8 @@ bool is_inside_a_call(const Process& process);
 // static runtime).
 bool is_host_unseen(const Process& process);
 
+// Its calls say which thread made them; PyTorch's recorder does not.
+bool tells_threads(const Process& process);
 // It aborted a communicator: whatever its host waited in, the abort let it go.
 bool has_aborted(const Process& process);
 // A creation from another communicator.

@@ -82,14 +82,25 @@ SkipVerdict odd_of_pair(const Member& absent, const Member& waiter, const WaitNo
     return issued == back ? SkipVerdict::kSkipped : missing == back ? SkipVerdict::kWaiterIsOdd : SkipVerdict::kNo;
 }
 
+// Did any of these processes make the call that is waited in?
+bool is_made_by_any(const Run& run, const std::vector<uint32_t>& processes, const WaitNode& node) {
+    return std::any_of(processes.begin(), processes.end(), [&](uint32_t process) {
+        const Member* member = member_in(run.processes[process], node.communicator);
+        return member != nullptr && member->issued > node.sequence;
+    });
+}
+
 // The absent member made `later`, which the waiter made only after the call it waits in. The vote of all ranks that
 // make such calls tells more than what each of the two used to do.
 SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, const WaitNode& node,
                        const Waiter& waiter, CallPlace later) {
     const bool collective = node.kind == WaitKind::kCollective;
     const OrderVote vote = collective ? vote_on_order(run, {node.communicator, node.sequence}, later) : OrderVote();
+    if (!vote.is_tied() && vote.a_first.size() > vote.b_first.size()) {
+        return SkipVerdict::kSkipped;
+    }
     if (!vote.is_tied()) {
-        return vote.a_first.size() > vote.b_first.size() ? SkipVerdict::kSkipped : SkipVerdict::kWaiterIsOdd;
+        return is_made_by_any(run, vote.b_first, node) ? SkipVerdict::kNo : SkipVerdict::kWaiterIsOdd;
     }
     const Process& process = run.process(absent);
     const auto made = process.recall(member, later.sequence);

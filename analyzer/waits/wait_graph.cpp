@@ -178,7 +178,9 @@ class GraphBuilder {
             absence.reason = AbsenceReason::kClosed;
             absence.held_by.clear();  // wherever it is held, it would not come
         } else {
-            if (member != nullptr) {
+            // A rank all of whose calls have ended went on nowhere: another thread may have made the later ones.
+            const bool by_order = member != nullptr && (tells_threads(process) || !absence.held_by.empty());
+            if (by_order) {
                 absence.skip = find_skipped_call(run_, placed_.orders, ref, node);
                 if (absence.skip.verdict == SkipVerdict::kNo) {
                     absence.skip.verdict = ahead_in_messages(run_, ref, node);
@@ -187,8 +189,8 @@ class GraphBuilder {
             absence.moved_on = went_to_a_later_step(run_, ref, node) || absence.skip.verdict == SkipVerdict::kSkipped ||
                                absence.skip.verdict == SkipVerdict::kUndecided ||
                                (member != nullptr && captured_it(node, absence));
-            absence.by_prediction = member != nullptr && !absence.moved_on &&
-                                    absence.skip.verdict == SkipVerdict::kNo && called_another_instead(run_, ref, node);
+            absence.by_prediction = by_order && !absence.moved_on && absence.skip.verdict == SkipVerdict::kNo &&
+                                    called_another_instead(run_, ref, node);
             absence.moved_on |= absence.by_prediction;
         }
         return absence;
