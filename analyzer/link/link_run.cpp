@@ -6,6 +6,7 @@
 
 #include "ends.h"
 #include "layout.h"
+#include "unmet_ends.h"
 
 namespace titan::analyzer {
 namespace {
@@ -219,6 +220,7 @@ void link(Run& run) {
     build_communicators(run);
     set_global_ranks(run);
     order_members(run);
+    forget_unmet_ends(run);
     find_missing_ranks(run);
     for (Communicator& communicator : run.communicators) {
         communicator.rank_line = fit_line(run, communicator);

@@ -65,6 +65,12 @@ Program& Program::sync(uint64_t stream) {
     return add(action);
 }
 
+Program& Program::sync_other_device() {
+    Action action = plain(Action::kSync);
+    action.object = 1;
+    return add(action);
+}
+
 Program& Program::poll(uint64_t stream) {
     Action action = plain(Action::kPoll);
     action.stream = stream;
@@ -257,8 +263,12 @@ bool Scenario::run_action(int rank, const Action& action) {
         case Action::kCaptureEnd: host.capturing = 0; return true;
         case Action::kReplay: replay(rank, action); return true;
         case Action::kSync:
+            if (action.object != 0) {
+                record_sync(rank, "cudaDeviceSynchronize", 0);
+                return true;
+            }
             if (host.streams[action.stream].empty()) {
-                record_sync(rank, action.stream);
+                record_sync(rank, "cudaStreamSynchronize", action.stream);
                 thread.last_call = "cudaStreamSynchronize";
                 thread.last_call_ticks = now_;
                 return true;

@@ -53,7 +53,8 @@ struct Action {
     bool never_finishes = false;  // the collective arrives everywhere and hangs on this rank
     bool fails = false;           // the call returns an error
     format::WorkKind work{};      // kWork: `text` is the kernel's name, `count` its bytes or blocks
-    uint64_t object = 0;          // event; capture and replay: the number of the graph
+    uint64_t object = 0;          // event; capture and replay: the number of the graph; kSync: not 0 for
+                                  // another device
     // Of a call in a Flight Recorder file that is written without a play: it is "pending" or "started" there, else
     // done; PyTorch has let go of it; how long after the rank's call before it was made.
     std::string recorded;
@@ -87,6 +88,8 @@ class Program {
     }
     Program& on_stream(uint64_t stream);  // of the last call
     Program& sync(uint64_t stream = 0x51);
+    // Of a device that has nothing to do: returns at once.
+    Program& sync_other_device();
     // The same by asking again and again.
     Program& poll(uint64_t stream = 0x51);
     Program& work(format::WorkKind kind, uint64_t stream, uint64_t object = 0);
@@ -195,7 +198,7 @@ class Scenario {
     bool run_action(int rank, const Action& action);
     void hand_over(int rank, const Action& action);
     void replay(int rank, const Action& action);
-    void record_sync(int rank, uint64_t stream);
+    void record_sync(int rank, const char* name, uint64_t stream);
     void reach(int rank, const Group& group);
     bool is_done(int rank, const Group& group) const;
     void finish_group(int rank, const Group& group);

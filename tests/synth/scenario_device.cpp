@@ -98,9 +98,9 @@ void Scenario::replay(int rank, const Action& action) {
     host.streams[action.stream].back().replay_ends = tickets;
 }
 
-void Scenario::record_sync(int rank, uint64_t stream) {
+void Scenario::record_sync(int rank, const char* name, uint64_t stream) {
     const Thread& thread = hosts_[static_cast<size_t>(rank)]->thread();
-    CudaCallEntry& call = rings_[static_cast<size_t>(rank)]->add_cuda_call("cudaStreamSynchronize");
+    CudaCallEntry& call = rings_[static_cast<size_t>(rank)]->add_cuda_call(name);
     call.thread = tid(rank);
     call.object = stream;
     call.entered_ticks = thread.inside.empty() ? now_ : thread.inside_since;

@@ -185,6 +185,7 @@ class Writer {
             {"step", [](Writer& own, const Words& words) { own.program_.step(number_in<int64_t>(words.at(0))); }},
             {"span", [](Writer& own, const Words& words) { own.program_.span(words.empty() ? "" : words[0]); }},
             {"sync", [](Writer& own, const Words& words) { own.program_.sync(stream_of(words)); }},
+            {"sync_other_device", [](Writer& own, const Words&) { own.program_.sync_other_device(); }},
             {"poll", [](Writer& own, const Words& words) { own.program_.poll(stream_of(words)); }},
             {"kernel", [](Writer& own, const Words& words) { own.program_.kernel(words.at(0), stream_of(words)); }},
             {"hanging_kernel",
