@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "host/words.h"
+#include "long_waits.h"
+
 namespace titan::analyzer {
 namespace {
 
@@ -29,6 +32,27 @@ std::string too_few_text(const Run& run, const std::vector<Finding>& left_out) {
            "; only the dumps of the others can show who is missing there";
 }
 
+// A watchdog called it a hang, and no call on record is the one that these ranks wait for.
+std::string unknown_waits_text(const Run& run) {
+    std::vector<int> ranks;
+    int64_t longest_ns = 0;
+    uint64_t overwritten = 0;
+    for (const Process& process : run.processes) {
+        const int64_t waited_ns = hangs_for_ns(run, process);
+        if (waited_ns > 0) {
+            ranks.push_back(process.rank);
+            longest_ns = std::max(longest_ns, waited_ns);
+            overwritten += process.overwritten;
+        }
+    }
+    sort_unique(ranks);
+    return ranks.empty() ? std::string()
+                         : fmt::format("{} {} for the GPU for {}, and no call on record is what {} for{}",
+                                       ranks_text(ranks), verb_form(ranks.size(), "waits", "wait"),
+                                       duration_text(longest_ns), verb_form(ranks.size(), "it waits", "they wait"),
+                                       overwritten == 0 ? "" : ": its entry may be overwritten");
+}
+
 }  // namespace
 
 void admit_ignorance(const Run& run, Diagnosis& diagnosis) {
@@ -40,6 +64,9 @@ void admit_ignorance(const Run& run, Diagnosis& diagnosis) {
         const std::vector<Finding> left_out(rest, findings.end());
         findings.erase(rest, findings.end());
         diagnosis.cannot_tell = findings.empty() ? too_few_text(run, left_out) : std::string();
+    }
+    if (findings.empty() && diagnosis.cannot_tell.empty()) {
+        diagnosis.cannot_tell = unknown_waits_text(run);
     }
     if (findings.empty() && !run.end_unclear.empty()) {
         diagnosis.cannot_tell += (diagnosis.cannot_tell.empty() ? "" : "; ") + run.end_unclear;

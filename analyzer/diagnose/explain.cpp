@@ -459,8 +459,10 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
             phrase("{}, all members, have started {} on the GPU with {}, and it does not finish: fabric or GPU",
                    ranks_fact(waiting), what, equal);
     } else if (node.finished.empty()) {
-        finding.summary =
-            phrase("{}, all members, called {} with {}, and it does not finish", ranks_fact(waiting), what, equal);
+        const bool all_wait = waiting.size() == run.communicators[node.communicator].members.size() ||
+                              node.kind == WaitKind::kPointToPoint;
+        finding.summary = phrase("{}{} called {} with {}, and it does not finish", ranks_fact(waiting),
+                                 all_wait ? ", all members," : " and all other members", what, equal);
     } else {
         finding.summary = phrase("{} does not finish on {}; it finished on {}", what, ranks_fact(run, waiting),
                                  ranks_fact(run, node.finished));

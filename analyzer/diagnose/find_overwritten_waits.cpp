@@ -3,27 +3,36 @@
 #include "finders.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "causes.h"
 #include "host/words.h"
-#include "host_threads.h"
+#include "long_waits.h"
 #include "run_text.h"
 #include "skipped_call.h"
 
 namespace titan::analyzer {
 namespace {
 
-// For how long its watchdog saw the process wait, 0 if it does not.
-int64_t waits_for_ns(const Process& process) {
-    const ThreadState* const thread = most_informative_thread_state(process);
-    const bool waits = thread != nullptr && thread->call != 0 && called_a_hang(process) && !process.is_gone();
-    return waits ? process.now_ns - thread->entered_ns : 0;
+// The oldest call of the member that has not ended, if its entry is lost. Where nobody watched the GPU, one that some
+// member has not made.
+std::optional<uint64_t> lost_call(const Run& run, const Process& process, const Member& member) {
+    if (member.closed_ns != 0 || member.communicator == kNoIndex || process.overwritten == 0) {
+        return std::nullopt;
+    }
+    const uint64_t oldest =
+        has_lost_unfinished_calls(process) ? member.finished : run.communicators[member.communicator].least_issued;
+    const bool lost = oldest < member.issued && !member.call_log.find(oldest);
+    return lost ? std::optional(oldest) : std::nullopt;
 }
 
-std::vector<int> ranks_behind(const Run& run, const Member& waiting) {
+std::vector<int> ranks_where(const Run& run, uint32_t communicator, uint64_t sequence, bool made) {
     std::vector<int> ranks;
-    for (const MemberRef ref : run.communicators[waiting.communicator].members) {
-        if (run.member(ref).issued <= waiting.finished) {
+    for (const MemberRef ref : run.communicators[communicator].members) {
+        if ((run.member(ref).issued > sequence) == made) {
             ranks.push_back(run.member(ref).global_rank);
         }
     }
@@ -31,15 +40,15 @@ std::vector<int> ranks_behind(const Run& run, const Member& waiting) {
     return ranks;
 }
 
-Finding finding_of(const Run& run, const Process& process, const Member& member, int64_t waited_ns) {
+Finding finding_of(const Run& run, const Process& process, const Member& member, uint64_t sequence, int64_t waited_ns) {
     Finding finding;
     finding.communicator = member.communicator;
-    finding.sequence = member.finished;
-    finding.ranks = ranks_behind(run, member);
-    finding.victims = {process.rank};
+    finding.sequence = sequence;
+    finding.ranks = ranks_where(run, member.communicator, sequence, false);
+    finding.victims = ranks_where(run, member.communicator, sequence, true);
     finding.waited_ns = waited_ns;
     finding.since_ns = process.now_ns - waited_ns;
-    const auto place = phrase("call #{} on {}", member.finished, communicator_fact(run, member.communicator));
+    const auto place = phrase("call #{} on {}", sequence, communicator_fact(run, member.communicator));
     if (finding.ranks.empty()) {
         finding.kind = FindingKind::kStuckInFlight;
         finding.confidence = Confidence::kPossible;
@@ -52,29 +61,54 @@ Finding finding_of(const Run& run, const Process& process, const Member& member,
         finding.kind = FindingKind::kRankNotArrived;
         finding.confidence = Confidence::kLikely;
         finding.summary = phrase("{} {} not made {}, which {} made; {} waits for {}", ranks_fact(finding.ranks),
-                                 verb_form(finding.ranks.size(), "has", "have"), place, rank_fact(process.rank),
+                                 verb_form(finding.ranks.size(), "has", "have"), place, ranks_fact(finding.victims),
                                  rank_fact(process.rank), duration_fact(waited_ns));
     }
-    finding.evidence.push_back(
-        phrase("{} made {} calls on {} and saw {} of them end; the entries of the others are overwritten",
-               rank_fact(process.rank), member.issued, communicator_fact(run, member.communicator), member.finished));
+    if (has_lost_unfinished_calls(process)) {
+        finding.evidence.push_back(
+            phrase("{} made {} calls on {} and saw {} of them end; the entries of the others are overwritten",
+                   rank_fact(process.rank), member.issued, communicator_fact(run, member.communicator), sequence));
+    } else {
+        finding.evidence.push_back(
+            phrase("{} made {} calls on {}, {} made {}; the entry of the last is overwritten", rank_fact(process.rank),
+                   member.issued, communicator_fact(run, member.communicator), ranks_fact(finding.ranks), sequence));
+    }
     finding.would_confirm.emplace_back("a larger TITANTRACE_COLLECTIVES: the ring would still hold the call");
     return finding;
 }
 
+// Nobody watched the GPU, and the newest call on record was taken for the one that the host waits in: here is a better
+// one.
+void forget_guesses(const Evidence& evidence, Explained& explained) {
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        const WaitNode& node = evidence.graph.nodes[index];
+        explained.nodes[index] =
+            explained.nodes[index] || (node.kind != WaitKind::kCreation && node.absent.empty() &&
+                                       std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+                                           return evidence.graph.orders[waiter.member.process].inferred;
+                                       }));
+    }
+}
+
 }  // namespace
 
-void find_overwritten_waits(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {
+void find_overwritten_waits(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     if (any_hangs(findings)) {
         return;
     }
+    const bool others_hang =
+        std::any_of(evidence.hang_of.begin(), evidence.hang_of.end(), [](Hang hang) { return hang != Hang::kNone; });
+    std::set<std::pair<uint32_t, uint64_t>> told;
     for (const Process& process : evidence.run.processes) {
-        const int64_t waited_ns = has_lost_unfinished_calls(process) ? waits_for_ns(process) : 0;
+        const int64_t waited_ns = hangs_for_ns(evidence.run, process);
         for (const Member& member : process.members) {
-            const bool lost =
-                member.closed_ns == 0 && member.finished < member.issued && !member.call_log.find(member.finished);
-            if (waited_ns > 0 && lost && member.communicator != kNoIndex) {
-                findings.push_back(finding_of(evidence.run, process, member, waited_ns));
+            const auto lost = waited_ns > 0 ? lost_call(evidence.run, process, member) : std::nullopt;
+            // Where all made it, a wait that is on record tells more.
+            const bool tells =
+                lost && (!others_hang || !ranks_where(evidence.run, member.communicator, *lost, false).empty());
+            if (tells && told.insert({member.communicator, *lost}).second) {
+                findings.push_back(finding_of(evidence.run, process, member, *lost, waited_ns));
+                forget_guesses(evidence, explained);
             }
         }
     }
