@@ -69,6 +69,15 @@ std::optional<WaitNode> first_owed(const Evidence& evidence, const Process& proc
     return first;
 }
 
+// One of the findings says of that collective who should have made it.
+bool is_told_of(const std::vector<Finding>& findings, const WaitNode& owed) {
+    return owed.kind == WaitKind::kCollective &&
+           std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+               return finding.hangs && finding.kind == FindingKind::kOpMismatch &&
+                      finding.communicator == owed.communicator && finding.sequence == owed.sequence;
+           });
+}
+
 }  // namespace
 
 void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings) {
@@ -88,6 +97,9 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
             continue;
         }
         const std::optional<WaitNode> owed = first_owed(evidence, process);
+        if (owed && is_told_of(findings, *owed)) {
+            continue;
+        }
         const int64_t idle_ns = process.now_ns - process.last_activity_ns();
         if (!owed ||
             std::min(idle_ns, longest_wait_ns(*owed)) <= hang_after_ns(evidence.run, *owed, evidence.options)) {
