@@ -52,11 +52,11 @@ Finding finding_of(const Run& run, const Process& process, const Member& member,
     if (finding.ranks.empty()) {
         finding.kind = FindingKind::kStuckInFlight;
         finding.confidence = Confidence::kPossible;
-        finding.ranks = {process.rank};
-        finding.victims.clear();
+        finding.ranks.swap(finding.victims);
         finding.summary = phrase(
-            "{} waits for {}, most likely in {}, whose entry is overwritten: why it does not end is not recorded",
-            rank_fact(process.rank), duration_fact(waited_ns), place);
+            "{}, all members, made {}, whose entries are overwritten, and {} waits for {}, most likely there: why it "
+            "does not end is not recorded",
+            ranks_fact(finding.ranks), place, rank_fact(process.rank), duration_fact(waited_ns));
     } else {
         finding.kind = FindingKind::kRankNotArrived;
         finding.confidence = Confidence::kLikely;

@@ -10,6 +10,7 @@
 #include "explain.h"
 #include "host/words.h"
 #include "host_threads.h"
+#include "long_waits.h"
 #include "rank_state.h"
 #include "skipped_call.h"
 #include "witnessed_ends.h"
@@ -95,6 +96,23 @@ bool may_have_been_stopped(const Run& run, const Process& process) {
            std::all_of(run.processes.begin(), run.processes.end(), left_a_ring_alone);
 }
 
+namespace {
+
+// Nothing on record holds it, and yet a thread of it has waited for its timeout: the rest of the rank may wait for
+// that.
+bool may_be_held_in_a_lost_call(const Run& run, const Absence& absence) {
+    const Process& process = run.process(absence.member);
+    return absence.held_by.empty() && process.overwritten != 0 && hangs_for_ns(run, process) > 0;
+}
+
+Sentence lost_call_text(const Run& run, const Process& process) {
+    return phrase(
+        "a larger TITANTRACE_COLLECTIVES: a thread of {} waits for {}, and the entry of its call may be overwritten",
+        rank_fact(process.rank), duration_fact(hangs_for_ns(run, process)));
+}
+
+}  // namespace
+
 void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     const WaitNode& node = *culprits.node;
     const Absence& first = culprits.absences.front();
@@ -132,6 +150,7 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                                            rank_fact(process.rank), grouped_digits(process.torn)));
     lost(format::Loss::kUnknownCommunicators);
     lost(format::Loss::kCommunicatorsUntracked);
+    finding.doubt(may_be_held_in_a_lost_call(run, first), lost_call_text(run, process));
     if (node.kind == WaitKind::kPointToPoint) {
         lost(format::Loss::kP2pUncounted);
         // In an exchange each pair counts for itself: no vote decides whether one side skipped it or the other made one
