@@ -206,8 +206,10 @@ std::string process_text(const Process& process) {
                                                     : fmt::format(" (pid {} on {})", process.pid, process.host);
 }
 
+// That it is dead is reason enough: whether it had left the call out before is another, and less sure.
 Sentence dead_summary(const Run& run, const Culprits& culprits) {
-    const Absence& first = culprits.absences.front();
+    Absence first = culprits.absences.front();
+    first.moved_on = false;
     const size_t count = culprits.absences.size();
     const Sentence who =
         phrase("{} {} {}{}", absent_fact(culprits.absences), verb_form(count, "is", "are"), death_text(run, first),
