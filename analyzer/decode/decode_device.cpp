@@ -68,12 +68,32 @@ void resolve_waits(std::vector<RawWork>& work) {
     }
 }
 
-void note_calls(const format::RingImage& image, DoneStreams& done) {
+// When the process gave up all that its GPU was to do: it aborted a communicator, and called nothing any more. What
+// returned or ended since then does not show that the GPU came to it.
+uint64_t gave_up_at_ticks(const format::RingImage& image, const Process& process) {
+    int64_t first_ns = INT64_MAX;
+    for (const Member& member : process.members) {
+        if (member.state == format::CommState::kAborted && member.closed_ns != 0) {
+            first_ns = std::min(first_ns, member.closed_ns);
+        }
+    }
+    const bool went_on = std::any_of(process.entries.begin(), process.entries.end(), [&](const Entry& entry) {
+        return format::moves_data(entry.kind) && entry.entered_ns > first_ns;
+    });
+    return first_ns == INT64_MAX || went_on ? UINT64_MAX : image.clock().ticks_at_realtime(first_ns);
+}
+
+void note_calls(const format::RingImage& image, uint64_t until_ticks, DoneStreams& done) {
     image.for_each_collective([&](uint64_t, const CollectiveEntry& raw) {
         const DeviceState state = device_state(raw, image);
-        if (state == DeviceState::kFinished) {
+        if (raw.gpu_started_ticks >= until_ticks) {
+            return;
+        }
+        if (state == DeviceState::kFinished && raw.gpu_finished_ticks < until_ticks) {
             done.note(raw.stream, raw.entered_ticks);
-        } else if ((state == DeviceState::kStarted || state == DeviceState::kGraphStarted) && raw.entered_ticks != 0) {
+        } else if ((state == DeviceState::kStarted || state == DeviceState::kGraphStarted ||
+                    state == DeviceState::kFinished) &&
+                   raw.entered_ticks != 0) {
             done.note(raw.stream, raw.entered_ticks - 1);  // its stream came to it
         }
     });
@@ -92,7 +112,7 @@ bool has_several_devices(const Process& process) {
 
 // The host waited for the GPU and came back without an error.
 void note_synchronisations(const format::RingImage& image, const std::vector<RawWork>& work, bool several_devices,
-                           DoneStreams& done) {
+                           uint64_t until_ticks, DoneStreams& done) {
     std::unordered_map<uint64_t, std::vector<uint32_t>> records;  // records of each event, in ring order
     for (uint32_t i = 0; i < work.size(); ++i) {
         if (work[i].entry.kind == WorkKind::kEventRecord) {
@@ -100,7 +120,7 @@ void note_synchronisations(const format::RingImage& image, const std::vector<Raw
         }
     }
     image.for_each_cuda_call([&](uint64_t, const CudaCallEntry& call) {
-        if (call.returned_ticks == 0 || call.result != 0) {
+        if (call.returned_ticks == 0 || call.returned_ticks >= until_ticks || call.result != 0) {
             return;
         }
         const std::string_view name = image.text(call.name);
@@ -279,8 +299,9 @@ void decode_stream_work(const OpenedSource& opened, TextTable& texts, Process& p
     }
     resolve_waits(work);
     DoneStreams done;
-    note_calls(image, done);
-    note_synchronisations(image, work, has_several_devices(process), done);
+    const uint64_t until_ticks = gave_up_at_ticks(image, process);
+    note_calls(image, until_ticks, done);
+    note_synchronisations(image, work, has_several_devices(process), until_ticks, done);
     find_done(work, done);
     finish_unwatched_calls(image, done, process);
     keep_unfinished(work, image.clock(), texts, process);

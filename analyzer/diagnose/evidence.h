@@ -67,10 +67,11 @@ struct Explained {
     explicit Explained(const Evidence& evidence)
         : nodes(evidence.graph.nodes.size(), false), is_cause(evidence.graph.nodes.size(), false) {}
 
-    std::vector<bool> nodes;        // true: the reason for its waits is told
-    std::vector<bool> is_cause;     // index: node; the cause of an absence or a cycle
-    std::set<uint32_t> in_cycle;    // nodes
-    std::set<uint32_t> skipped_in;  // components
+    std::vector<bool> nodes;          // true: the reason for its waits is told
+    std::vector<bool> is_cause;       // index: node; the cause of an absence or a cycle
+    std::set<uint32_t> in_cycle;      // nodes
+    std::set<uint32_t> skipped_in;    // components
+    std::set<uint32_t> died_waiting;  // processes that died while they waited in a hang that is told
 };
 
 // A member that is to blame, also where it has no record.

@@ -90,8 +90,55 @@ bool is_held_by_a_mismatch(const Evidence& evidence, const Explained& explained,
            });
 }
 
+bool is_death(const Evidence& evidence, const Cause& cause) {
+    return cause.absence.member.known() && evidence.run.processes[cause.absence.member.process].died();
+}
+
+// Nodes that living members keep from ending, and whose waits a watchdog has called a hang, or nearly: nobody among
+// those is merely late.
+std::vector<uint32_t> nodes_of_the_living(const Evidence& evidence, const Causes& causes) {
+    std::vector<uint32_t> nodes;
+    for (const auto& [key, cause] : causes) {
+        const bool lives = cause.absence.member.known() && cause.absence.reason != AbsenceReason::kUnknown &&
+                           !is_death(evidence, cause);
+        const bool hung = std::any_of(cause.nodes.begin(), cause.nodes.end(), [&](uint32_t index) {
+            const WaitNode& node = evidence.graph.nodes[index];
+            return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+                return called_a_hang(evidence.run.process(waiter.member)) ||
+                       waited_for_its_timeout(evidence.run, node, waiter);
+            });
+        });
+        if (lives && hung) {
+            nodes.insert(nodes.end(), cause.nodes.begin(), cause.nodes.end());
+        }
+    }
+    return nodes;
+}
+
+// A rank that died while it waited in a hang is not what the hang waits for.
+void leave_out_deaths_in_a_hang(const Evidence& evidence, Explained& explained, Causes& causes) {
+    const std::vector<uint32_t> behind = nodes_behind(evidence.graph, nodes_of_the_living(evidence, causes));
+    const std::set<uint32_t> hung(behind.begin(), behind.end());
+    std::map<uint32_t, bool> all_hung;  // key: process; of the nodes that it waits in
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        for (const Waiter& waiter : evidence.graph.nodes[index].waiting) {
+            bool& all = all_hung.try_emplace(waiter.member.process, true).first->second;
+            all = all && hung.contains(index);
+        }
+    }
+    std::erase_if(causes, [&](const auto& one) {
+        const uint32_t process = one.first.process;
+        const auto waits = all_hung.find(process);
+        const bool in_a_hang = is_death(evidence, one.second) && waits != all_hung.end() && waits->second;
+        if (in_a_hang) {
+            explained.died_waiting.insert(process);
+        }
+        return in_a_hang;
+    });
+}
+
 FindingKind kind_of(const Evidence& evidence, const Cause& cause) {
-    if (cause.absence.member.known() && evidence.run.processes[cause.absence.member.process].died()) {
+    if (is_death(evidence, cause)) {
         return FindingKind::kRankDead;
     }
     if (!cause.absence.member.known() && died_unrecorded(evidence.run, cause.absence.global_rank)) {
@@ -143,8 +190,12 @@ void put_first_place_first(const Evidence& evidence, Cause& cause) {
     const auto later = [&](uint32_t node) {
         return setting_up && evidence.graph.nodes[node].kind != WaitKind::kCreation;
     };
+    const auto deserted = [&](uint32_t node) {
+        return waiting_ranks(evidence.run, evidence.graph.nodes[node]).empty();
+    };
     const auto worth = [&](uint32_t node) {
-        return std::tuple(later(node), arrived(node), !expected(node), leads_on(node), evidence.since(node));
+        return std::tuple(later(node), deserted(node), arrived(node), !expected(node), leads_on(node),
+                          evidence.since(node));
     };
     const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(),
                                         [&](uint32_t a, uint32_t b) { return worth(a) < worth(b); });
@@ -344,6 +395,7 @@ void find_absences(const Evidence& evidence, Explained& explained, std::vector<F
             }
         }
     }
+    leave_out_deaths_in_a_hang(evidence, explained, causes);
     report_causes(evidence, explained, findings, causes);
 }
 

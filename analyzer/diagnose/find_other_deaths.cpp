@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ends.h"
 #include "host/words.h"
 #include "rank_state.h"
 #include "uncertainty.h"
@@ -37,15 +38,42 @@ bool is_in_a_call(const Process& process) {
     });
 }
 
-}  // namespace
-
-void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {
-    std::set<int> named;
+std::set<int> dead_ranks_in(const std::vector<Finding>& findings) {
+    std::set<int> ranks;
     for (const Finding& finding : findings) {
         if (finding.kind == FindingKind::kRankDead) {
-            named.insert(finding.ranks.begin(), finding.ranks.end());
+            ranks.insert(finding.ranks.begin(), finding.ranks.end());
         }
     }
+    return ranks;
+}
+
+// They had called what the others wait in, and it is told whom that waits for.
+void add_deaths_in_a_hang(const Evidence& evidence, const Explained& explained, std::vector<Finding>& findings) {
+    Finding finding;
+    finding.kind = FindingKind::kRankDead;
+    finding.hangs = false;
+    finding.since_ns = INT64_MAX;
+    for (const uint32_t index : explained.died_waiting) {
+        const Process& process = evidence.run.processes[index];
+        finding.ranks.push_back(process.rank);
+        finding.since_ns = std::min(finding.since_ns, process.now_ns);
+        finding.evidence.push_back(phrase("{}: {}", rank_fact(process.rank), rank_state(evidence.run, process)));
+        if (const std::string order = end_text(process); !order.empty()) {
+            finding.evidence.push_back(phrase("{} {}", rank_fact(process.rank), order));
+        }
+    }
+    if (finding.ranks.empty()) {
+        return;
+    }
+    const bool one = finding.ranks.size() == 1;
+    finding.summary =
+        phrase("{} {} dead, too: {} while {} waited as the others do", ranks_fact(finding.ranks), one ? "is" : "are",
+               one ? "its process ended" : "their processes ended", one ? "it" : "they");
+    findings.push_back(std::move(finding));
+}
+
+void add_other_deaths(const Evidence& evidence, const Explained& explained, std::vector<Finding>& findings) {
     Finding finding;
     finding.kind = FindingKind::kRankDead;
     finding.since_ns = INT64_MAX;
@@ -55,8 +83,10 @@ void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::
                                       [](const Process& process) { return process.is_gone() && !process.died(); });
     bool waited = false;
     bool failed = false;  // failed by itself; an error of another rank may cause that, too
-    for (const Process& process : evidence.run.processes) {
-        if (process.died() && !named.contains(process.rank)) {
+    const std::set<int> named = dead_ranks_in(findings);
+    for (uint32_t index = 0; index < evidence.run.processes.size(); ++index) {
+        const Process& process = evidence.run.processes[index];
+        if (process.died() && !named.contains(process.rank) && !explained.died_waiting.contains(index)) {
             finding.ranks.push_back(process.rank);
             unsure = process.ending.guessed || process.ending.waited_ns != 0 ? &process : unsure;
             waited |= one_left && is_in_a_call(process);
@@ -83,6 +113,14 @@ void find_other_deaths(const Evidence& evidence, Explained& /*explained*/, std::
                              ranks_fact(finding.ranks), verb_form(count, "its", "their")));
         findings.push_back(std::move(finding));
     }
+}
+
+}  // namespace
+
+void find_other_deaths(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    add_other_deaths(evidence, explained, findings);
+    add_deaths_in_a_hang(evidence, explained, findings);
+    const std::set<int> named = dead_ranks_in(findings);
     for (const int rank : evidence.run.missing_ranks) {
         if (!named.contains(rank) && died_unrecorded(evidence.run, rank)) {
             add_unrecorded_death(evidence, findings, rank);

@@ -140,6 +140,10 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                              rank_fact(process.rank)));
         return;
     }
+    finding.doubt(is_unchecked(process) && process.now_ns + kCertainAfterNs < latest_end_ns(node),
+                  phrase("whether {} still ran: its ring shows no sign of life in the last {} of the others', and "
+                         "nobody could look it up",
+                         rank_fact(process.rank), duration_fact(latest_end_ns(node) - process.now_ns)));
     // Several reasons for the same doubt lower it once.
     const Confidence before = finding.confidence;
     const auto lost = [&](format::Loss loss) {

@@ -11,6 +11,7 @@
 #include "causes.h"
 #include "host/words.h"
 #include "host_threads.h"
+#include "match.h"
 #include "wait_graph.h"
 #include "witnessed_ends.h"
 
@@ -141,7 +142,7 @@ class EndJudge {
             before[i] = process(i).liveness;
             process(i).liveness = Liveness::kEnded;
         }
-        graph_ = build_wait_graph(run_);
+        graph_ = build_wait_graph(run_, find_mismatches(run_));
         hangs_ = find_hangs(run_, graph_, {});
         for (const auto& [i, liveness] : before) {
             process(i).liveness = liveness;
@@ -200,6 +201,19 @@ class EndJudge {
                static_cast<int32_t>(one.fatal_thread) != working_thread(one);
     }
 
+    // It aborted the communicator, whose call had not ended.
+    bool gave_up_a_wait(const Waiter& waiter) const {
+        return waiter.member.row != kNoIndex && run_.member(waiter.member).state == format::CommState::kAborted;
+    }
+
+    // One of several that were killed, none of them asked, after it had itself waited for longer than this run ever
+    // waits: the others' waits merely lasted until they were killed, too.
+    bool killed_one_by_one(const WaitNode& node, const Waiter& waiter) {
+        const uint32_t index = waiter.member.process;
+        return process(index).liveness == Liveness::kKilled && asked_.empty() && !ended_alone(index) &&
+               waiter.age_ns > hang_after_ns(run_, node, {});
+    }
+
     // A watchdog that aborts a waiting rank is not the cause of the wait. A rank that is killed alone may be: the
     // others wait for it once the late member has come. Only a wait that a watchdog has called a hang was one before. A
     // rank that aborted its communicator first had given up a wait, for whatever reason.
@@ -211,10 +225,10 @@ class EndJudge {
         const bool for_others = waits_for_others(node);
         for (const Waiter& waiter : node.waiting) {
             const uint32_t index = waiter.member.process;
-            const bool gave_up =
-                waiter.member.row != kNoIndex && run_.member(waiter.member).state == format::CommState::kAborted;
+            const bool gave_up = gave_up_a_wait(waiter);
             const bool by_monitor = confirmed && ended_by_monitor(process(index));
-            if (waiter.age_ns <= longest_ns / 2 || !(for_others || gave_up || by_monitor)) {
+            const bool to_the_end = waiter.age_ns > longest_ns / 2 || killed_one_by_one(node, waiter);
+            if (!to_the_end || !(for_others || gave_up || by_monitor)) {
                 continue;
             }
             if (!confirmed && process(index).liveness == Liveness::kKilled && ended_alone(index)) {
@@ -230,11 +244,28 @@ class EndJudge {
         }
     }
 
+    // What ends after the first rank has given up a hang ends because of that.
+    void note_aborts(const WaitNode& node) {
+        for (const Waiter& waiter : node.waiting) {
+            if (gave_up_a_wait(waiter)) {
+                int64_t& of_host = first_abort_.try_emplace(run_.process(waiter.member).host, INT64_MAX).first->second;
+                of_host = std::min(of_host, waiter.since_ns + waiter.age_ns);
+            }
+        }
+    }
+
+    bool ended_after_an_abort(const Process& one) const {
+        return std::any_of(first_abort_.begin(), first_abort_.end(), [&](const auto& abort) {
+            return ended_ns(one) > abort.second + (abort.first == one.host ? 0 : kOtherHostNs);
+        });
+    }
+
     void end_those_in_a_hang() {
         std::set<uint32_t> hung;
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
             if (hangs_[node] == Hang::kByTime) {
                 add_hung(graph_.nodes[node], hung);
+                note_aborts(graph_.nodes[node]);
             }
         }
         for (const uint32_t i : hung) {
@@ -267,7 +298,7 @@ class EndJudge {
             const Process& one = process(i);
             const auto asked = first_asked_.find(one.host);
             const bool after_asked = asked != first_asked_.end() && ended_ns(one) > asked->second + kNoteNs;
-            if (after_asked || (first_asked_.empty() && ended_with_the_hang(one))) {
+            if (after_asked || ended_after_an_abort(one) || (first_asked_.empty() && ended_with_the_hang(one))) {
                 end(i);
             }
         }
@@ -442,9 +473,7 @@ class EndJudge {
 
     // Rings that were copied from a machine, or outlived its start: their processes cannot be looked up.
     void admit_unchecked() {
-        const bool unchecked = std::all_of(run_.processes.begin(), run_.processes.end(), [](const Process& one) {
-            return one.source.is_ring && one.liveness == Liveness::kUnknown;
-        });
+        const bool unchecked = std::all_of(run_.processes.begin(), run_.processes.end(), is_unchecked);
         if (unchecked && run_.end_unclear.empty()) {
             run_.end_unclear =
                 "no call waited for long in these rings, and their processes were on another machine, or before its "
@@ -459,6 +488,7 @@ class EndJudge {
     std::set<uint32_t> asked_;                    // Liveness::kEnded
     std::map<std::string, int64_t> first_asked_;  // key: host
     std::map<std::string, int64_t> hung_until_;   // key: host
+    std::map<std::string, int64_t> first_abort_;  // key: host; of a communicator whose call hung
     int witnessed_first_ = -1;
 };
 

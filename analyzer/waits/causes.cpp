@@ -4,6 +4,7 @@
 #include <deque>
 #include <limits>
 
+#include "came_and_left.h"
 #include "robust.h"
 #include "skipped_call.h"
 
@@ -48,10 +49,12 @@ int64_t pace_ns(const Run& run, const WaitNode& node) {
 }
 
 // How long we know the member to be missing: from the start of the wait to its own dump, by its host's clock; or by its
-// own silence, which needs no common clock.
-int64_t missing_for_ns(const Run& run, const Absence& absence, int64_t since_ns) {
+// own silence, which needs no common clock. A ring that ends with its last sign of life tells of its silence by the
+// others' newer ones.
+int64_t missing_for_ns(const Run& run, const WaitNode& node, const Absence& absence, int64_t since_ns) {
     const Process& process = run.processes[absence.member.process];
-    return std::max(process.now_ns - since_ns, process.now_ns - process.last_activity_ns());
+    const int64_t until_ns = is_unchecked(process) ? std::max(process.now_ns, latest_end_ns(node)) : process.now_ns;
+    return std::max(until_ns - since_ns, process.now_ns - process.last_activity_ns());
 }
 
 // Calls with lost entries may still be ahead. Allows the time that they take at the observed pace.
@@ -99,7 +102,7 @@ bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
                // times.
                const bool ends_before = absence.reason == AbsenceReason::kUnknown && absence.member.known();
                return !absence.member.known() || (ends_before && confirmed) || absence.reason == AbsenceReason::kLeft ||
-                      missing_for_ns(run, absence, since) > threshold;
+                      missing_for_ns(run, node, absence, since) > threshold;
            });
 }
 
@@ -116,14 +119,19 @@ bool hangs_by_death(const Run& run, const WaitNode& node) {
     });
 }
 
-// The time between the first and the last dump of the ranks in the node: a healthy job may show shorter waits, too.
+// The time between the first and the last dump of the ranks in the node: a healthy job may show shorter waits, too. A
+// record that ends with the last sign of life of its process was not cut off by a dump.
 int64_t smeared_over_ns(const Run& run, const WaitNode& node) {
     int64_t first = INT64_MAX;
     int64_t last = INT64_MIN;
     const auto note = [&](MemberRef ref) {
-        if (ref.known() && !run.process(ref).is_gone() && !run.process(ref).sees.by_watchdog) {
-            first = std::min(first, run.process(ref).now_ns);
-            last = std::max(last, run.process(ref).now_ns);
+        if (!ref.known()) {
+            return;
+        }
+        const Process& process = run.process(ref);
+        if (!process.has_ended() && !is_unchecked(process) && !process.sees.by_watchdog) {
+            first = std::min(first, process.now_ns);
+            last = std::max(last, process.now_ns);
         }
     };
     for (const Waiter& waiter : node.waiting) {
@@ -150,6 +158,8 @@ bool is_over(const Run& run, const WaitNode& node) {
 bool called_a_hang(const Process& process) {
     return process.source.reason == format::DumpReason::kTimeout || process.source.reason == format::DumpReason::kAbort;
 }
+
+bool is_unchecked(const Process& process) { return process.source.is_ring && process.liveness == Liveness::kUnknown; }
 
 int64_t nearly_its_timeout_ns(const Process& process) { return process.watchdog_ns() / 10 * 9; }
 

@@ -31,6 +31,9 @@ bool is_over(const Run& run, const WaitNode& node);
 // A watchdog found it, or an abort ended it: a wait in this record is more than a slow call.
 bool called_a_hang(const Process& process);
 
+// A ring of which nobody could look up whether its process lives: it ends with the last sign of life.
+bool is_unchecked(const Process& process);
+
 // A wait that has lasted so long will soon be called a hang by the watchdog of that process.
 int64_t nearly_its_timeout_ns(const Process& process);
 
