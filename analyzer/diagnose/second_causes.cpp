@@ -9,6 +9,7 @@
 #include "causes.h"
 #include "explain.h"
 #include "host_threads.h"
+#include "long_waits.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
@@ -93,7 +94,8 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
         return;
     }
     for (const Process& process : evidence.run.processes) {
-        if (told.contains(process.rank) || !is_idle(process)) {
+        // A thread of which no call is left on record may be what the others wait for.
+        if (told.contains(process.rank) || !is_idle(process) || hangs_for_ns(evidence.run, process) > 0) {
             continue;
         }
         const std::optional<WaitNode> owed = first_owed(evidence, process);
