@@ -32,8 +32,8 @@ import judge  # noqa: E402
 # pass). Of each set: most answers that are certain and wrong, for each case. The new set's are where it stands; they
 # are to come to 0.95 and 0.
 FLOOR = {"first": {"flight_recorder": (0.97, 0.001), "titan": (0.95, 0.02)},
-         "new": {"flight_recorder": (0.88, 0.02), "titan": (0.88, 0.02)}}
-MOST_CERTAIN_WRONG = {"first": 0.0, "new": 0.04}
+         "new": {"flight_recorder": (0.92, 0.02), "titan": (0.95, 0.02)}}
+MOST_CERTAIN_WRONG = {"first": 0.0, "new": 0.005}
 
 
 def class_of(number: int, names=faults.LABELS) -> str:
