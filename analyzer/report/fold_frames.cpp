@@ -7,12 +7,12 @@
 namespace titan::analyzer {
 namespace {
 
-using Frames = std::vector<StackFrame>;
-
 constexpr size_t kShownLibraries = 4;
 constexpr size_t kOutermostLines = 4;  // kept of a stack that is cut in the middle
 
-std::string run_text(Frames::const_iterator first, Frames::const_iterator end) {
+using Frame = std::vector<StackFrame>::const_iterator;
+
+std::string run_text(Frame first, Frame end) {
     if (end - first == 1) {
         return first->text;
     }
@@ -32,7 +32,7 @@ std::string run_text(Frames::const_iterator first, Frames::const_iterator end) {
 
 }  // namespace
 
-std::vector<std::string> folded_frames(const Frames& frames, size_t most) {
+std::vector<std::string> folded_frames(const std::vector<StackFrame>& frames, size_t most) {
     std::vector<std::string> lines;
     for (auto next = frames.begin(); next != frames.end();) {
         const auto end =

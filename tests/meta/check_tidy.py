@@ -30,12 +30,23 @@ BAD = {
 GOOD = {"nothing to say": {"base/a.cpp": "int f() { return 1; }\n"}}
 
 
+def of_each_file(command):
+    """What compiles each file that `command` compiles together with others."""
+    path = pathlib.Path(command["directory"], command["file"])
+    if "-unity" not in path.name:
+        return [command]
+    files = re.findall(r'^#include\s*[<"](.+)[>"]$', path.read_text(), re.M)
+    return [{**command, "file": os.path.join(command["directory"], file),
+             "command": command["command"].replace(command["file"], file)} for file in files]
+
+
 def compiled(tree, into):
     """The product's files as the build compiles them for the product, which the compilation database in `into` says:
     those for tests have other options. All files of a sample, which has no build."""
     if tree.build is None or tree.root != CONFIG.parent:
         return [str(path) for path in tree.files(suffixes={".cpp"})], ["--", "-std=c++20"]
-    commands = [command for command in json.loads((tree.build / "compile_commands.json").read_text())
+    commands = [command for entry in json.loads((tree.build / "compile_commands.json").read_text())
+                for command in of_each_file(entry)
                 if command["output"].split("/")[0] in metalib.LAYERS and command["file"].endswith(".cpp")]
     pathlib.Path(into, "compile_commands.json").write_text(json.dumps(commands))
     product = {str((pathlib.Path(command["directory"]) / command["file"]).resolve()) for command in commands}

@@ -9,6 +9,7 @@
 #include "link_run.h"
 #include "played.h"
 #include "report.h"
+#include "says.h"
 #include "uncertainty.h"
 
 using namespace titan::test;
@@ -24,8 +25,6 @@ using titan::synth::write_training;
 namespace {
 
 constexpr uint64_t kCompute = 0xc0;
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 bool mentions(const Finding& finding, const std::string& text) {
     return says(finding.summary.text(), text) ||

@@ -13,6 +13,7 @@
 #include "load_run.h"
 #include "played.h"
 #include "read_digest.h"
+#include "says.h"
 #include "temporary_directory.h"
 #include "write_digests.h"
 
@@ -62,8 +63,6 @@ std::string error_of(const std::string& path) {
     const auto read = read_digest_file(path);
     return read ? "" : read.error().text();
 }
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

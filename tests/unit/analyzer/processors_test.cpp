@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "analyze_timing.h"
+#include "findings_of.h"
 #include "load_run.h"
 #include "overcommitted_hosts.h"
 #include "temporary_directory.h"
-#include "timing_findings.h"
 #include "timing_job.h"
 #include "write_digests.h"
 
@@ -17,6 +16,7 @@ namespace {
 using namespace titan;
 using analyzer::Confidence;
 using analyzer::Finding;
+using test::findings_of;
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
@@ -39,12 +39,6 @@ analyzer::Processors delayed(uint64_t run_s, uint64_t delay_s, uint32_t load_cen
     seen.run_ns = run_s * kSecond;
     seen.run_delay_ns = delay_s * kSecond;
     return seen;
-}
-
-std::vector<Finding> findings_of(const analyzer::Run& run) {
-    std::vector<Finding> findings;
-    analyzer::add_timing_findings(run, analyzer::analyze_timing(run), findings);
-    return findings;
 }
 
 bool tells(const Finding& finding, const std::string& part) {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "analyze_timing.h"
+#include "findings_of.h"
 #include "timed_files.h"
 #include "timing.h"
 #include "timing_findings.h"
@@ -12,12 +13,7 @@ using namespace titan;
 using analyzer::Finding;
 using test::FileJob;
 using test::FileOptions;
-
-std::vector<Finding> findings_of(const analyzer::Run& run) {
-    std::vector<Finding> findings;
-    analyzer::add_timing_findings(run, analyzer::analyze_timing(run), findings);
-    return findings;
-}
+using test::findings_of;
 
 std::string summaries(const std::vector<Finding>& findings) {
     std::string all;

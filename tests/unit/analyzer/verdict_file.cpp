@@ -10,6 +10,7 @@
 
 #include "host/words.h"
 #include "played.h"
+#include "says.h"
 #include "verdict_processes.h"
 #include "verdict_program.h"
 #include "verdict_recorder.h"
@@ -24,8 +25,6 @@ std::string after_colon(const std::string& text) {
     const size_t colon = text.find(": ");
     return colon == std::string::npos ? "" : text.substr(colon + 2);
 }
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 bool mentions(const Finding& finding, const std::string& part) {
     return says(finding.summary.text(), part) || std::any_of(finding.evidence.begin(), finding.evidence.end(),

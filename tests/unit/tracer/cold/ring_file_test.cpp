@@ -69,7 +69,7 @@ void plant_dead_ring(const Scratch& scratch, const std::string& name, uint64_t a
     memcpy(header.boot_id, made.identity.boot_id, sizeof(header.boot_id));
     std::string path = scratch.ring_dir() + "/" + name;
     int fd = open(path.c_str(), O_RDWR | O_CREAT, 0600);
-    [[maybe_unused]] ssize_t written = write(fd, &header, sizeof(header));
+    [[maybe_unused]] ssize_t written = ::write(fd, &header, sizeof(header));
     [[maybe_unused]] int cut = ftruncate(fd, static_cast<off_t>(bytes));
     timespec times[2]{};
     times[0].tv_sec = times[1].tv_sec = static_cast<time_t>(realtime_now_ns() / 1'000'000'000 - age_s);

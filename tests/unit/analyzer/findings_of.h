@@ -1,0 +1,18 @@
+// What the timing of a run alone finds.
+#pragma once
+
+#include <vector>
+
+#include "analyze_timing.h"
+#include "finding.h"
+#include "timing_findings.h"
+
+namespace titan::test {
+
+inline std::vector<analyzer::Finding> findings_of(const analyzer::Run& run) {
+    std::vector<analyzer::Finding> findings;
+    analyzer::add_timing_findings(run, analyzer::analyze_timing(run), findings);
+    return findings;
+}
+
+}  // namespace titan::test
