@@ -45,7 +45,7 @@ class Ends(harness.Case):
         return self.place.start(
             [TORCHRUN, "--nproc-per-node=4", "--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0",
              *options,
-             program, "--tp", "2", "--steps", "100000", "--step-ms", "2"],
+             program, "--tp", "2", "--steps", "100000", "--step-ms", "10"],
             self.place.env(SIMGPU_DIR=harness.stand_ins(), LD_LIBRARY_PATH=None, OMP_NUM_THREADS="1",
                            SIMGPU_FAULTS=faults,
                            TITANTRACE_RUN_ID=None, **settings))

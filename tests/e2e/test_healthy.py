@@ -7,7 +7,7 @@ import time
 
 import harness
 
-SIM = ["--steps", "100000", "--step-ms", "2"]
+SIM = ["--steps", "100000", "--step-ms", "10"]
 
 
 def pids_of(path):

@@ -44,7 +44,7 @@ class Torchrun(harness.Case):
             self.place.env(SIMGPU_DIR=harness.stand_ins(), LD_LIBRARY_PATH=None, OMP_NUM_THREADS="1", **settings))
 
     def test_signal_to_any_rank_dumps_all(self):
-        job = self.start("--steps", "100000", "--step-ms", "2")
+        job = self.start("--steps", "100000", "--step-ms", "10")
         harness.wait_for(lambda: len(self.place.ring_files()) == 4 or job.status is not None, 90, "four ranks record")
         pids = python_ranks(job.pid)
         self.assertEqual(sorted(pids), [0, 1, 2, 3])
@@ -58,7 +58,7 @@ class Torchrun(harness.Case):
         self.assertEqual(analysis.json["run"]["ranks"], [0, 1, 2, 3])
 
     def test_rank_stuck_in_python(self):
-        self.start("--steps", "100000", "--step-ms", "2", SIMGPU_FAULTS="spin rank=1 step=20",
+        self.start("--steps", "100000", "--step-ms", "10", SIMGPU_FAULTS="spin rank=1 step=20",
                    TITANTRACE_TIMEOUT_S=3 * harness.SLOW)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 120, "the watchdog dumps all")
         analysis = self.place.analyze(self.place.dumps)
@@ -173,7 +173,7 @@ class TwoNodes(harness.Case):
         for node in "01":
             (self.place.path / f"rings-gpu-{node}").mkdir()
         self.torchrun(free_port(), "--nproc-per-node=2", harness.ROOT / "tests" / "simgpu" / "train.py", "--tp", "2",
-                      "--steps", "100000", "--step-ms", "2", SIMGPU_DIR=harness.stand_ins(),
+                      "--steps", "100000", "--step-ms", "10", SIMGPU_DIR=harness.stand_ins(),
                       SIMGPU_FAULTS="spin rank=3 step=20",
                       SIMTRAIN_STORE=self.place.path / "store", TITANTRACE_TIMEOUT_S=3 * harness.SLOW)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 120, "the watchdog dumps all")
