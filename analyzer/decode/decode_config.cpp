@@ -3,11 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 
+#include "formats/ring/stacks_image.h"
+#include "host/words.h"
 #include "made_texts.h"
 
 namespace titan::analyzer {
 namespace {
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
 
 // Variables that say which rank a process is, or what only the recorder does: they are no settings of the job.
 bool is_of_the_rank(const std::string& name) {
@@ -22,25 +28,78 @@ std::string nccl_version_text(uint32_t code) {
 
 std::string cuda_version_text(int32_t code) { return fmt::format("{}.{}", code / 1000, code % 1000 / 10); }
 
+void add_versions(const format::RingHeader& header, Settings& settings) {
+    if (header.nccl_version != 0) {
+        settings.emplace_back("version of NCCL", nccl_version_text(header.nccl_version));
+    }
+    if (header.driver_version > 0) {
+        settings.emplace_back("CUDA version of the driver", cuda_version_text(header.driver_version));
+    }
+}
+
+struct MachineFact {
+    std::string_view key;  // FORMAT.md, section 5
+    std::string_view name;
+};
+constexpr auto kMachineFacts = std::to_array<MachineFact>({
+    {"processor", "processor of the host"},
+    {"kernel", "Linux kernel"},
+    {"gpu_driver", "NVIDIA driver"},
+    {"gpus", "GPUs of the host"},
+    {"infiniband", "RDMA devices of the host"},
+});
+
+void add_machine(const OpenedSource& opened, Settings& settings) {
+    for (const auto& [key, value] : opened.machine) {
+        const auto* fact = std::find_if(kMachineFacts.begin(), kMachineFacts.end(),
+                                        [&](const MachineFact& row) { return row.key == key; });
+        if (fact != kMachineFacts.end() && !value.empty()) {
+            settings.emplace_back(fact->name, value);
+        }
+    }
+    if (opened.processors.allowed != 0) {
+        settings.emplace_back("processors that the process may use", std::to_string(opened.processors.allowed));
+    }
+}
+
+// Libraries of which all ranks should have the same build: starts of file names.
+constexpr auto kLibraries =
+    std::to_array<std::string_view>({"libnccl.so", "libnccl-net", "libcuda.so", "libcudart.so", "libtorch_cuda.so",
+                                     "libtorch_cpu.so", "libc10_cuda.so", "librdmacm.so", "libibverbs.so"});
+
+void add_builds(const OpenedSource& opened, Settings& settings) {
+    constexpr size_t kShownBytes = 6;  // of a build id, as git shows of a commit
+    const auto stacks = format::StacksImage::open(opened.stacks);
+    if (!stacks) {
+        return;
+    }
+    for (const format::StackModule& module : stacks->modules()) {
+        const std::string file = printable(std::filesystem::path(stacks->text(module.path)).filename().string());
+        const bool wanted = std::any_of(kLibraries.begin(), kLibraries.end(),
+                                        [&](std::string_view library) { return file.starts_with(library); });
+        const size_t bytes = std::min<size_t>({module.build_id_bytes, sizeof(module.build_id), kShownBytes});
+        if (wanted && bytes != 0) {
+            settings.emplace_back("build of " + file,
+                                  fmt::format("{:02x}", fmt::join(module.build_id, module.build_id + bytes, "")));
+        }
+    }
+}
+
 }  // namespace
 
 void decode_config(const OpenedSource& opened, Process& process) {
     if (opened.environment.empty()) {
         return;  // a ring alone: what is not told there need not be unset
     }
-    std::vector<std::pair<std::string, std::string>> config;
-    std::copy_if(opened.environment.begin(), opened.environment.end(), std::back_inserter(config),
+    Settings settings;
+    std::copy_if(opened.environment.begin(), opened.environment.end(), std::back_inserter(settings),
                  [](const auto& variable) { return !is_of_the_rank(variable.first); });
-    const format::RingHeader& header = opened.image.header();
-    if (header.nccl_version != 0) {
-        config.emplace_back("version of NCCL", nccl_version_text(header.nccl_version));
-    }
-    if (header.driver_version > 0) {
-        config.emplace_back("CUDA version of the driver", cuda_version_text(header.driver_version));
-    }
-    std::sort(config.begin(), config.end());
+    add_versions(opened.image.header(), settings);
+    add_machine(opened, settings);
+    add_builds(opened, settings);
+    std::sort(settings.begin(), settings.end());
     MadeTexts texts(process.texts);
-    for (const auto& [name, value] : config) {
+    for (const auto& [name, value] : settings) {
         process.config.emplace_back(texts.add(name), texts.add(value));
     }
 }

@@ -107,20 +107,6 @@ StateTexts state_of(const Evidence& evidence, const Process& process) {
     return {rank_state(evidence.run, process, awaited), rank_state_without_times(evidence.run, process, awaited)};
 }
 
-// What hangs in the creation of a communicator, or in flight, may do so because its members were set up differently.
-void add_config(const Run& run, std::vector<Finding>& findings) {
-    for (Finding& finding : findings) {
-        if (finding.kind != FindingKind::kCommInitStuck && finding.kind != FindingKind::kStuckInFlight) {
-            continue;
-        }
-        for (const Warning& warning : run.warnings) {
-            if (warning.kind == WarningKind::kConfigDiffers) {
-                finding.evidence.emplace_back(warning.summary);
-            }
-        }
-    }
-}
-
 // Adds the state of each rank that a finding names.
 void add_states(const Evidence& evidence, std::vector<Finding>& findings) {
     std::map<const Process*, StateTexts> states;
@@ -160,13 +146,13 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     add_second_causes(evidence, findings);
     add_timing(run, diagnosis);
     admit_ignorance(run, diagnosis);
-    add_config(run, findings);
     add_testimony(run, findings);
     doubt_by_witnesses(run, findings);
     add_places(run, findings);
     add_states(evidence, findings);
     add_positions(evidence, findings);
     diagnosis.warnings = run.warnings;
+    tell_config(run, diagnosis);
     return diagnosis;
 }
 

@@ -14,5 +14,8 @@ std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Fi
 void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings);
 // Adds the positions of the culprits, and the frame where they part from the others.
 void add_positions(const Evidence& evidence, std::vector<Finding>& findings);
+// Settings and machines that differ: beside what hangs in flight or in a creation, else a warning. Last, when all
+// findings are there.
+void tell_config(const Run& run, Diagnosis& diagnosis);
 
 }  // namespace titan::analyzer

@@ -4,22 +4,42 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "host/words.h"
+#include "layout.h"
 
 namespace titan::analyzer {
 namespace {
+
+using Rows = std::vector<ConfigRow>;
+
+constexpr size_t kFewestRanks = 3;  // of one place: of two, none is the odd one
 
 std::string said(const ConfigRow& row) {
     return fmt::format("{} on {}", row.value.empty() ? "not set" : row.value, ranks_text(row.ranks));
 }
 
+size_t count_ranks(const Rows& rows) {
+    size_t ranks = 0;
+    for (const ConfigRow& row : rows) {
+        ranks += row.ranks.size();
+    }
+    return ranks;
+}
+
+bool has_majority(const Rows& rows) { return rows.front().ranks.size() * 2 > count_ranks(rows); }
+
+void put_most_frequent_first(Rows& rows) {
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const ConfigRow& a, const ConfigRow& b) { return a.ranks.size() > b.ranks.size(); });
+}
+
 // `rows`: of one name, the most frequent value first.
-ConfigDifference difference_of(const std::vector<ConfigRow>& rows) {
+ConfigDifference difference_of(const Rows& rows) {
     constexpr size_t kShownValues = 3;
     const bool tied = rows[0].ranks.size() == rows[1].ranks.size();
     ConfigDifference difference;
+    difference.name = rows[0].name;
     std::vector<std::string> values;
     std::vector<int> others;
     for (size_t i = tied ? 0 : 1; i < rows.size(); ++i) {
@@ -40,13 +60,59 @@ ConfigDifference difference_of(const std::vector<ConfigRow>& rows) {
     return difference;
 }
 
+// The rows of each place on the axis of `role`; empty if the place of a rank is unknown.
+std::map<int, Rows> by_place(const Rows& rows, const Layout& layout, Role role) {
+    std::map<int, Rows> parts;
+    for (const ConfigRow& row : rows) {
+        std::map<int, std::vector<int>> ranks_at;
+        for (const int rank : row.ranks) {
+            const RankPlace* place = layout.place_of(rank);
+            if (place == nullptr || place->in(role) < 0) {
+                return {};
+            }
+            ranks_at[place->in(role)].push_back(rank);
+        }
+        for (auto& [place, ranks] : ranks_at) {
+            parts[place].push_back({row.name, row.value, std::move(ranks)});
+        }
+    }
+    for (auto& [place, part] : parts) {
+        put_most_frequent_first(part);
+    }
+    return parts;
+}
+
+// Roles may have settings of their own: what is odd is odd among the ranks of one place.
+std::vector<ConfigDifference> differences_by_role(const Rows& rows, const Layout& layout) {
+    for (const Dimension& dimension : layout.dimensions()) {
+        const std::map<int, Rows> parts = by_place(rows, layout, dimension.role);
+        const bool decides = parts.size() > 1 && std::all_of(parts.begin(), parts.end(), [](const auto& part) {
+                                 return has_majority(part.second) && count_ranks(part.second) >= kFewestRanks;
+                             });
+        if (!decides) {
+            continue;
+        }
+        std::vector<ConfigDifference> differences;
+        for (const auto& [place, part] : parts) {
+            if (part.size() > 1) {
+                differences.push_back(difference_of(part));
+            }
+        }
+        return differences;
+    }
+    return {};
+}
+
+// Variables are unset where they are not told; a fact of the machine, whose name has several words, is unknown there.
+bool is_variable(const std::string& name) { return name.find(' ') == std::string::npos; }
+
 }  // namespace
 
-std::vector<ConfigRow> config_rows(const Run& run) {
+std::vector<ConfigRow> config_rows(const Run& run, const std::set<int>& among) {
     std::map<std::string, std::map<std::string, std::vector<int>>> by_name;
     std::vector<const Process*> told;  // those whose record tells
     for (const Process& process : run.processes) {
-        if (process.rank < 0 || process.config.empty()) {
+        if (process.rank < 0 || process.config.empty() || (!among.empty() && !among.contains(process.rank))) {
             continue;
         }
         told.push_back(&process);
@@ -54,40 +120,39 @@ std::vector<ConfigRow> config_rows(const Run& run) {
             by_name[process.text(name)][process.text(value)].push_back(process.rank);
         }
     }
-    std::vector<ConfigRow> rows;
+    Rows rows;
     for (auto& [name, values] : by_name) {
         std::set<int> set_on;
         for (const auto& [value, ranks] : values) {
             set_on.insert(ranks.begin(), ranks.end());
         }
         for (const Process* process : told) {
-            if (!set_on.contains(process->rank)) {
+            if (is_variable(name) && !set_on.contains(process->rank)) {
                 values[""].push_back(process->rank);
             }
         }
-        const size_t first = rows.size();
+        Rows of_name;
         for (auto& [value, ranks] : values) {
             std::sort(ranks.begin(), ranks.end());
-            rows.push_back({name, value, ranks});
+            of_name.push_back({name, value, ranks});
         }
-        std::stable_sort(rows.begin() + static_cast<std::ptrdiff_t>(first), rows.end(),
-                         [](const ConfigRow& a, const ConfigRow& b) { return a.ranks.size() > b.ranks.size(); });
+        put_most_frequent_first(of_name);
+        rows.insert(rows.end(), of_name.begin(), of_name.end());
     }
     return rows;
 }
 
-std::vector<ConfigDifference> config_differences(const Run& run) {
+std::vector<ConfigDifference> config_differences(const Run& run, const std::set<int>& among) {
     std::vector<ConfigDifference> differences;
-    const std::vector<ConfigRow> rows = config_rows(run);
-    for (size_t first = 0, end = 0; first < rows.size(); first = end) {
-        size_t ranks = 0;
-        for (end = first; end < rows.size() && rows[end].name == rows[first].name; ++end) {
-            ranks += rows[end].ranks.size();
-        }
-        const bool of_most = rows[first].ranks.size() * 2 > ranks;
-        if (end - first > 1 && (of_most || end - first == 2)) {
-            differences.push_back(difference_of(
-                {rows.begin() + static_cast<std::ptrdiff_t>(first), rows.begin() + static_cast<std::ptrdiff_t>(end)}));
+    const Rows rows = config_rows(run, among);
+    for (auto first = rows.begin(), end = first; first != rows.end(); first = end) {
+        end = std::find_if(first, rows.end(), [&](const ConfigRow& row) { return row.name != first->name; });
+        const Rows of_name(first, end);
+        if (of_name.size() == 2 || (of_name.size() > 2 && has_majority(of_name))) {
+            differences.push_back(difference_of(of_name));
+        } else if (of_name.size() > 2 && run.layout != nullptr) {
+            const auto by_role = differences_by_role(of_name, *run.layout);
+            differences.insert(differences.end(), by_role.begin(), by_role.end());
         }
     }
     return differences;

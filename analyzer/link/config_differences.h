@@ -1,6 +1,7 @@
-// Settings and versions that differ between the ranks of a job.
+// Settings, versions and machines that differ between the ranks of a job.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,19 +10,22 @@
 namespace titan::analyzer {
 
 struct ConfigDifference {
+    std::string name;
     std::vector<int> odd;  // ranks that differ from most; all where no value is that of most
     std::string text;      // "NCCL_ALGO is Ring on rank 3, and Tree on ranks 0-2,4-7"
 };
 
-// By name. What has several values and none that most ranks have, such as the network device of each rank, is left out.
-std::vector<ConfigDifference> config_differences(const Run& run);
+// By name. What has several values and none that most ranks have, such as the network device of each rank, is left out,
+// unless most ranks of each stage, tensor parallel rank and so on have one: then each of these is compared by itself.
+// `among`: only these ranks, all where it is empty.
+std::vector<ConfigDifference> config_differences(const Run& run, const std::set<int>& among = {});
 
-// The settings of all ranks as a table: name, value, ranks.
+// The settings of all ranks as a table: name, value, ranks. By name, the most frequent value first.
 struct ConfigRow {
     std::string name;
     std::string value;  // empty: not set
     std::vector<int> ranks;
 };
-std::vector<ConfigRow> config_rows(const Run& run);
+std::vector<ConfigRow> config_rows(const Run& run, const std::set<int>& among = {});
 
 }  // namespace titan::analyzer

@@ -6,7 +6,6 @@
 #include <array>
 #include <map>
 
-#include "config_differences.h"
 #include "host/words.h"
 #include "hosts.h"
 #include "overcommitted_hosts.h"
@@ -132,20 +131,6 @@ void warn_of_unrecorded(Run& run) {
     }
 }
 
-void warn_of_config(Run& run) {
-    constexpr size_t kMostWarnings = 8;
-    const std::vector<ConfigDifference> differences = config_differences(run);
-    for (size_t i = 0; i < std::min(differences.size(), kMostWarnings); ++i) {
-        run.warnings.push_back({WarningKind::kConfigDiffers, differences[i].odd, differences[i].text});
-    }
-    if (differences.size() > kMostWarnings) {
-        run.warnings.push_back({WarningKind::kConfigDiffers,
-                                {},
-                                fmt::format("{} more settings differ: titan-analyze layout --config shows all",
-                                            differences.size() - kMostWarnings)});
-    }
-}
-
 }  // namespace
 
 void warn_of_gaps(Run& run) {
@@ -154,7 +139,6 @@ void warn_of_gaps(Run& run) {
     warn_of_losses(run);
     warn_of_overcommitted(run);
     warn_of_unrecorded(run);
-    warn_of_config(run);
 }
 
 }  // namespace titan::analyzer

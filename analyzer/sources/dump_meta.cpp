@@ -11,7 +11,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kMostVariables = 512;
+constexpr size_t kMostTexts = 512;  // of one object
 
 uint64_t unsigned_at(const Json& object, const char* key) { return object.at(key).natural().value_or(0); }
 
@@ -41,6 +41,14 @@ Processors processors_at(const Json& object) {
     return processors;
 }
 
+std::vector<std::pair<std::string, std::string>> texts_of(const Json& object) {
+    std::vector<std::pair<std::string, std::string>> texts;
+    for (size_t i = 0; object.is_object() && i < std::min(object.keys().size(), kMostTexts); ++i) {
+        texts.emplace_back(printable(object.keys()[i]), printable(object.items()[i].text().value_or("")));
+    }
+    return texts;
+}
+
 }  // namespace
 
 std::optional<DumpMeta> parse_dump_meta(const std::string& text) {
@@ -60,10 +68,8 @@ std::optional<DumpMeta> parse_dump_meta(const std::string& text) {
     meta.halt = halt_named(text_at(object, "halt"));
     meta.processors = processors_at(object.at("processors"));
     const Json& environment = object.at("environment");
-    for (size_t i = 0; environment.is_object() && i < std::min(environment.keys().size(), kMostVariables); ++i) {
-        meta.environment.emplace_back(printable(environment.keys()[i]),
-                                      printable(environment.items()[i].text().value_or("")));
-    }
+    meta.environment = texts_of(environment);
+    meta.machine = texts_of(object.at("machine"));
     meta.partial_recording = !text_at(environment, "TITANTRACE_RANKS").empty();
     const std::string launches = text_at(environment, "TITANTRACE_LAUNCHES");
     char* end = nullptr;

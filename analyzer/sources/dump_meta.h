@@ -22,7 +22,9 @@ struct DumpMeta {
     bool partial_recording = false;
     uint64_t launch_sample = 1;
     Processors processors;
-    std::vector<std::pair<std::string, std::string>> environment;  // in the order of the file; texts are printable
+    // In the order of the file; texts are printable.
+    std::vector<std::pair<std::string, std::string>> environment;
+    std::vector<std::pair<std::string, std::string>> machine;  // keys of FORMAT.md, section 5
 };
 
 // Empty where it is damaged.

@@ -28,6 +28,7 @@ struct OpenedSource {
     Halt halt = Halt::kNone;
     Processors processors;
     std::vector<std::pair<std::string, std::string>> environment;  // DumpMeta::environment
+    std::vector<std::pair<std::string, std::string>> machine;      // DumpMeta::machine
     bool partial_recording = false;
     uint64_t launch_sample = 1;     // every n-th piece of stream work was recorded, 0: none; 1 also where nothing tells
     std::vector<std::byte> stacks;  // formats/layout/stacks_layout.h, empty: none

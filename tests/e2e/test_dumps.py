@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Dumps on request: how many, where, and who may read them."""
 
+import json
 import os
+import platform
 import shutil
 import signal
 import stat
@@ -21,6 +23,25 @@ class Dumps(harness.Case):
         run = self.place.run_rank("e2e-processes", "dump-by-hand")
         self.assertEqual((run.status, run.stdout), (0, "dump 0\n"))
         self.assertEqual([path.name for path in self.place.dump_files()], ["rank00000.0.titan"])
+
+    def test_settings_machine_and_builds(self):
+        for rank in [self.place.start_rank("e2e-processes", "dump-by-hand", rank, 3, NCCL_ALGO=algorithm)
+                     for rank, algorithm in enumerate(("Ring", "Ring", "Tree"))]:
+            rank.wait()
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "layout", self.place.dumps, "--config",
+                               "--json", "--no-rings"], self.place.env(preload=False))
+        told = {}
+        for row in json.loads(done.stdout)["settings"]:
+            told.setdefault(row["name"], []).append((row["value"], row["ranks"]))
+        self.assertEqual(told["NCCL_ALGO"], [("Ring", [0, 1]), ("Tree", [2])])
+        self.assertEqual(told["Linux kernel"], [(platform.release(), [0, 1, 2])])
+        self.assertEqual(told["processors that the process may use"],
+                         [(str(len(os.sched_getaffinity(0))), [0, 1, 2])])
+        build, = told["build of libnccl.so.2"]
+        self.assertRegex(build[0], "^[0-9a-f]{12}$")
+        warned = [warning["summary"] for warning in self.place.analyze(self.place.dumps, "--no-rings").json["warnings"]
+                  if warning["kind"] == "config_differs"]
+        self.assertEqual(warned, ["NCCL_ALGO is Tree on rank 2, and Ring on ranks 0-1"])
 
     def test_what_is_not_recorded_is_said(self):
         """A library by its name: any will do, preloaded beside us. PyTorch loads NVSHMEM's always; its bootstrap module

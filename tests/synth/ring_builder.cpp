@@ -219,7 +219,9 @@ CudaCallEntry& RingBuilder::add_cuda_call(std::string_view name) {
 
 LaunchMarks& RingBuilder::marks(uint64_t launch) { return *slot<LaunchMarks>(kLaunches, launch - 1); }
 
-std::string dump_meta(uint64_t now_ticks, std::string_view reason, bool process_alive, uint64_t dump_number) {
+std::string dump_meta(uint64_t now_ticks, std::string_view reason, bool process_alive, uint64_t dump_number,
+                      std::string_view nccl_algo) {
+    const Json environment = nccl_algo.empty() ? Json::object() : Json{{"NCCL_ALGO", nccl_algo}};
     const Json meta{{"schema", 1},
                     {"dump", dump_number},
                     {"reason", reason},
@@ -229,7 +231,7 @@ std::string dump_meta(uint64_t now_ticks, std::string_view reason, bool process_
                     {"ticks", now_ticks},
                     {"saved_by_rank", -1},
                     {"process_alive", process_alive},
-                    {"environment", Json::object()}};
+                    {"environment", environment}};
     return meta.dump();
 }
 

@@ -92,8 +92,9 @@ class RingBuilder {
     std::vector<std::byte> bytes_;
 };
 
-// The meta section of a dump of this ring.
-std::string dump_meta(uint64_t now_ticks, std::string_view reason, bool process_alive, uint64_t dump_number = 0);
+// The meta section of a dump of this ring. `nccl_algo`: the variable NCCL_ALGO of the process, "" without any variable.
+std::string dump_meta(uint64_t now_ticks, std::string_view reason, bool process_alive, uint64_t dump_number = 0,
+                      std::string_view nccl_algo = "");
 // The whole dump file.
 std::vector<std::byte> make_dump(const RingBuilder& ring, std::string_view meta_json);
 // Creates directories as needed. Throws where it cannot.

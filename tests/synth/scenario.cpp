@@ -579,10 +579,10 @@ void Scenario::record_threads(int rank, RingBuilder& ring) {
 }
 
 std::string Scenario::meta(int rank) const {
-    const Host& host = *hosts_[static_cast<size_t>(rank)];
-    const bool killed = host.state == Host::kDead || host.state == Host::kCrashed;
-    const std::string reason = killed ? "collected" : host.state == Host::kExited ? "exit" : options_.reason;
-    return dump_meta(now_ticks(rank), reason, !killed);
+    const bool exited = hosts_[static_cast<size_t>(rank)]->state == Host::kExited;
+    const bool killed = is_dead(rank) && !exited;
+    const char* const algorithm = options_.odd_setting < 0 ? "" : options_.odd_setting == rank ? "Tree" : "Ring";
+    return dump_meta(now_ticks(rank), killed ? "collected" : exited ? "exit" : options_.reason, !killed, 0, algorithm);
 }
 
 void Scenario::write(const std::string& directory, const std::set<int>& without, uint64_t dump_number) {

@@ -143,6 +143,7 @@ struct ScenarioOptions {
     uint64_t id_salt = 0;    // other communicator ids: another job
     double start_s = 0;      // the whole job happens this much later
     double round_s = 0.001;  // how long the fastest thing takes
+    int odd_setting = -1;    // this rank has NCCL_ALGO=Tree, the others Ring; -1: no dump tells variables
 };
 
 // The kernel's number of a rank's thread: 1 is the main thread.

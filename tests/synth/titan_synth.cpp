@@ -153,6 +153,7 @@ int run_command_line(int argc, char** argv) {
     app.option("--fault", options.fault, "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu");
     app.option("--rank", options.rank, "the guilty rank");
     app.option("--at", options.at, "its n-th call on the world communicator");
+    app.option("--odd-setting", options.scenario.odd_setting, "this rank has another NCCL_ALGO than the others");
     app.option("--run", options.scenario.run, "its name");
     app.option("--large", large_calls, "no simulation: this many calls on every rank (faults: none, sleep)");
     bool timed = false;

@@ -54,6 +54,27 @@ bool wanted(const char* variable, const char* equals) {
     return false;
 }
 
+void write_machine(TextWriter& json, const Machine& machine) {
+    const struct {
+        const char* key;
+        const char* value;
+    } facts[] = {{"processor", machine.processor},
+                 {"kernel", machine.kernel},
+                 {"gpu_driver", machine.gpu_driver},
+                 {"gpus", machine.gpus},
+                 {"infiniband", machine.infiniband}};
+    json.text(",\"machine\":{");
+    bool first = true;
+    for (const auto& fact : facts) {
+        if (fact.value[0] != '\0') {
+            json.format("%s\"%s\":", first ? "" : ",", fact.key);
+            json_string(json, fact.value, strlen(fact.value));
+            first = false;
+        }
+    }
+    json.put('}');
+}
+
 }  // namespace
 
 size_t write_environment(char* out, size_t capacity_bytes, const char* const* variables) {
@@ -95,6 +116,7 @@ size_t write_meta(char* out, size_t capacity_bytes, const DumpMeta& meta) {
         json_string(json, meta.halt, strlen(meta.halt));
     }
     write_processors(json, meta.processors);
+    write_machine(json, meta.machine);
     json.text(",\"environment\":");
     json.text(meta.environment);
     json.put('}');

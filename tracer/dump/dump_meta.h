@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "formats/layout/enums.h"
+#include "machine.h"
 #include "processors.h"
 
 namespace titan::tracer {
@@ -24,6 +25,7 @@ struct DumpMeta {
     bool process_alive;
     const char* environment;  // JSON object, "{}" where it is not known
     ProcessorUse processors{};
+    Machine machine{};
     const char* halt = "";  // reason why the process does not run, "" none
 };
 

@@ -142,7 +142,7 @@ bool write_dump(Session& session, const DumpOrder& order) {
     const Identity& identity = session.identity;
     DumpContent content{
         {0, order.reason, order.detail, order.requested_by_rank, memory.snapshot_realtime_ns, memory.snapshot_ticks, -1,
-         true, memory.environment, read_processors(0, threads_in_copy(session))},
+         true, memory.environment, read_processors(0, threads_in_copy(session)), read_machine()},
         memory.image,
         memory.image_bytes,
         memory.stacks};

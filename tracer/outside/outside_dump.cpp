@@ -24,13 +24,13 @@ std::string write_to(const OutsideDump& dump, bool opened, DumpFile& file) {
     const size_t workspace_bytes = format::dump_workspace_bytes();
     const auto workspace = std::make_unique<uint64_t[]>(workspace_bytes / sizeof(uint64_t) + 1);
     std::vector<char> meta(kMetaBytes);
-    DumpContent content{
-        {0, format::DumpReason::kCollected, dump.detail.c_str(), -1, dump.realtime_ns, dump.ticks, -1,
-         dump.process_alive, environment.data(),
-         dump.threads_of != 0 ? read_processors(dump.threads_of, {}) : ProcessorUse{}, dump.halt.c_str()},
-        dump.image.data(),
-        dump.image.size(),
-        dump.stacks};
+    DumpContent content{{0, format::DumpReason::kCollected, dump.detail.c_str(), -1, dump.realtime_ns, dump.ticks, -1,
+                         dump.process_alive, environment.data(),
+                         dump.threads_of != 0 ? read_processors(dump.threads_of, {}) : ProcessorUse{}, read_machine(),
+                         dump.halt.c_str()},
+                        dump.image.data(),
+                        dump.image.size(),
+                        dump.stacks};
     const DumpRoom room{reinterpret_cast<char*>(workspace.get()), workspace_bytes, meta.data()};
     return write_dump_file(file, content, room, file.next_number(), dump.keep, EvidenceNumbers()) ? file.path()
                                                                                                   : std::string();

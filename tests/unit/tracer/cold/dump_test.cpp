@@ -71,6 +71,8 @@ TEST_CASE("a dump is complete, private and says what it is") {
     CHECK(has(dump.meta, "\"NCCL_DEBUG\":\"WARN\""));
     CHECK(has(dump.meta, "\"UCX_TLS\":\"rc\""));
     CHECK_FALSE(has(dump.meta, "business"));
+    CHECK(has(dump.meta, ",\"machine\":{"));
+    CHECK(has(dump.meta, "\"kernel\":\""));
     REQUIRE(dump.ring.size() >= sizeof(format::RingHeader));
     const auto& header = *reinterpret_cast<const format::RingHeader*>(dump.ring.data());
     CHECK(header.magic == format::kRingMagic);
