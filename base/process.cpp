@@ -97,9 +97,14 @@ bool read_process_stat(pid_t pid, ProcessStat& out) {
     constexpr int kStartField = 22;
     field += 2;
     out.state = *field;
+    out.parent = 0;
     for (int i = kStateField; i < kStartField && field != nullptr; ++i) {
         field = strchr(field, ' ');
         field = field == nullptr ? nullptr : field + 1;
+        uint64_t parent = 0;
+        if (i == kStateField && field != nullptr && parse_u64(field, strcspn(field, " "), parent)) {
+            out.parent = static_cast<pid_t>(parent);
+        }
     }
     if (field == nullptr || !parse_u64(field, strcspn(field, " "), out.start_ticks)) {
         return false;

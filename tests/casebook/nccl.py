@@ -68,7 +68,8 @@ def access_control(job):
 @case("NVIDIA/nccl#708", "the job ends after 30 minutes in a barrier at the start",
       "one process preprocesses a large data set for longer than the timeout, the others wait in the barrier",
       right("rank_not_arrived outside_nccl comm_init_stuck", [0], says="preprocess"),
-      nothing="no rank has called NCCL yet, so none records")
+      nothing="no finding yet: WAITING, which names rank 0 in preprocess and the others in the barrier; a wait outside "
+              "NCCL is called a hang after 30 minutes")
 def long_preprocessing(job):
     job.start()
     store = job.gloo().distributed_c10d._get_default_store()

@@ -56,6 +56,14 @@ class Dormant(harness.Case):
         self.place.go()
         self.assertEqual(run.wait(), 0)
 
+    def test_cuda_without_a_launcher(self):
+        run = self.place.start([harness.client("e2e-processes"), "cuda-only"])
+        run.wait_says("done")
+        self.assertNotIn("titan", " ".join(harness.threads_of(run.pid)))
+        self.expect_nothing()
+        self.place.go()
+        self.assertEqual(run.wait(), 0)
+
     def test_signal_keeps_its_default(self):
         """A dormant process dies of SIGUSR1 as it always did."""
         run = self.place.start_rank("e2e-processes", "nothing")

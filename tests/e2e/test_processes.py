@@ -96,6 +96,21 @@ class Processes(harness.Case):
         self.assertEqual((run.status, run.stderr), (0, ""))
         self.assertEqual((self.place.ring_files(), self.place.dump_files()), ([], []))
 
+    def test_rank_records_before_its_first_collective(self):
+        """What it does instead of the first one is seen by those who wait for it."""
+        rank = self.start("cuda-only")
+        self.expect_dumps(rank.pid)
+        self.assertIn("done", rank.stdout)
+        frames = self.place.stacks()[0]["threads"][0]["frames"]
+        self.assertTrue(any("cuda_only" in frame["function"] for frame in frames), frames)
+        self.finish(rank)
+
+    def test_helper_that_a_rank_starts_is_no_rank(self):
+        rank = self.place.start_rank("e2e-processes", "cuda-in-a-helper")
+        rank.wait_says("done")  # of the helper
+        self.assertEqual([path.name.split("-")[0] for path in self.place.ring_files()], [str(rank.pid)])
+        self.finish(rank)
+
     def test_exec_by_a_rank_starts_a_new_record(self):
         run = self.start("execute")
         calls = self.place.show(self.place.rings, "--op", "all_reduce")

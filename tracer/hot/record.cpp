@@ -257,7 +257,7 @@ bool enter_mark(Call& call, uint16_t api, const void* object) {
 }
 
 bool enter_cuda_mark(Call& call, uint16_t api, const void* object) {
-    return enter_mark_of(outermost_thread(MayStart::kNever), call, api, object);
+    return enter_mark_of(outermost_thread(MayStart::kRank), call, api, object);
 }
 
 void leave_mark(Call& call) {
@@ -266,7 +266,7 @@ void leave_mark(Call& call) {
 }
 
 bool enter_cuda(Call& call, uint16_t api, const void* object) {
-    Thread* const thread = outermost_thread(MayStart::kNever);
+    Thread* const thread = outermost_thread(MayStart::kRank);
     if (thread == nullptr) {
         return false;
     }

@@ -97,7 +97,7 @@ namespace {
 template <bool kIsKernel>
 [[gnu::noinline]] WorkState enter_unusual(const void* stream, const void* object, uint64_t api, uint64_t amount,
                                           WorkKind kind) {
-    Thread* const thread = cuda_is_interposed() ? outermost_thread(MayStart::kNever) : nullptr;
+    Thread* const thread = cuda_is_interposed() ? outermost_thread(MayStart::kRank) : nullptr;
     if (thread == nullptr) {
         return WorkState::kNotRecorded;
     }

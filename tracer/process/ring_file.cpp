@@ -333,6 +333,18 @@ Fd open_ring_dir(const char* parent) {
     return dir;
 }
 
+bool has_ring(const Config& config, pid_t pid, uint64_t start_ticks) {
+    const PrivateDirName directory = private_dir_name();
+    for (const char* parent : {config.ring_dir, "/tmp"}) {
+        char path[PATH_MAX + 96];
+        format_text(path, sizeof(path), "%s/%s/%d-%lu%s", parent, directory.text, pid, start_ticks, kRingEnding);
+        if (access(path, F_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool create_ring_file(const Config& config, const Identity& identity, RingFile& ring_file) {
     ring_file = RingFile{};
     if (create_in(config.ring_dir, config, identity, ring_file)) {

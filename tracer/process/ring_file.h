@@ -31,6 +31,9 @@ bool create_ring_file(const Config& config, const Identity& identity, RingFile& 
 char* region_bytes(format::RingHeader& header, format::RegionKind kind, const format::RegionDescriptor** descriptor,
                    format::RegionCursor** cursor = nullptr);
 
+// The process has a ring where we would make ours: it records, or did.
+bool has_ring(const Config& config, pid_t pid, uint64_t start_ticks);
+
 // The directory "<parent>/titantrace-<uid>", see private_dir.h; a warning and an invalid one where it cannot be
 // trusted.
 Fd open_ring_dir(const char* parent);

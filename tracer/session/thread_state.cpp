@@ -1,5 +1,7 @@
 #include "thread_state.h"
 
+#include <errno.h>
+
 #include "own_thread.h"
 #include "threads_table.h"
 
@@ -23,7 +25,10 @@ Session* session_for(MayStart may_start) {
         return current;
     }
     Session* (*const start)() = may_start == MayStart::kAlways ? starters.always : starters.of_rank;
-    return start != nullptr ? start() : nullptr;
+    const int saved_errno = errno;
+    Session* const started = start != nullptr ? start() : nullptr;
+    errno = saved_errno;
+    return started;
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ struct Thread : Nesting {
 // that the hot path need not check.
 inline Thread* this_thread() { return static_cast<Thread*>(this_nesting); }
 
-// Calls that may start a session: NCCL's always, markers only in a rank's process, CUDA's never.
+// Calls that may start a session: NCCL's always, markers and CUDA's only in a rank's process, those that end something
+// never.
 enum class MayStart : uint8_t { kAlways, kRank, kNever };
 
 // Functions that start a session: only start/ knows all its parts. Each returns null if nothing is recorded.

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/map_private.h"
+#include "base/process.h"
 #include "base/uninterrupted.h"
 #include "bindings.h"
 #include "log.h"
@@ -26,8 +27,8 @@ namespace {
 // The process that recorded last, and as which rank; a forked child inherits them, whatever way it was forked.
 constinit pid_t recorded_pid = 0;
 constinit int32_t recorded_rank = -1;
-constinit std::atomic<bool> markers_declined{false};  // this process is no rank, and asking again costs
-constinit NameSweep name_sweep{};                     // the watch thread's
+constinit std::atomic<bool> rank_declined{false};  // this process is no rank, and asking again costs
+constinit NameSweep name_sweep{};                  // the watch thread's
 
 void wipe_in_child() {
     ForkPage* const page = fork_page.load(std::memory_order_relaxed);
@@ -103,6 +104,26 @@ void map_regions(Session& session) {
                                 static_cast<uint32_t>(communicators.count), *communicators.cursor,
                                 static_cast<uint64_t*>(counters.base), counters.count / sizeof(uint64_t),
                                 *counters.cursor);
+}
+
+// A child inherits the variables of its rank also across an exec: of a rank that records, its compilers and tuners are
+// none, whatever they do with CUDA.
+bool is_child_of_recorded() {
+    constexpr int kMostAncestors = 16;
+    auto* const config = map_private<Config>();  // too large for the stack of a stranger's thread
+    if (config == nullptr) {
+        return false;
+    }
+    load_config(*config);
+    ProcessStat stat{};
+    bool found = false;
+    pid_t pid = getppid();
+    for (int i = 0; i < kMostAncestors && !found && read_process_stat(pid, stat); ++i) {
+        found = has_ring(*config, pid, stat.start_ticks);
+        pid = stat.parent;
+    }
+    munmap(config, sizeof(Config));
+    return found;
 }
 
 bool forked_from_recorded() { return recorded_pid != 0 && recorded_pid != getpid(); }
@@ -239,11 +260,11 @@ Session* start_session_of_rank() {
     if (page != nullptr && page->phase.load(std::memory_order_acquire) != Phase::kAsleep) {
         return wait_for_start(*page);
     }
-    if (forked_from_recorded() || markers_declined.load(std::memory_order_relaxed)) {
+    if (forked_from_recorded() || rank_declined.load(std::memory_order_relaxed)) {
         return nullptr;
     }
-    if (!environment_names_rank()) {
-        markers_declined.store(true, std::memory_order_relaxed);
+    if (!environment_names_rank() || is_child_of_recorded()) {
+        rank_declined.store(true, std::memory_order_relaxed);
         return nullptr;
     }
     return start_session();

@@ -11,6 +11,7 @@ namespace titan {
 
 struct ProcessStat {
     char state;            // R, S, D, T, t, Z, X
+    pid_t parent;          // 0 none in this pid namespace
     uint64_t start_ticks;  // clock ticks since boot when it started, the same for readers of all time namespaces
 };
 

@@ -207,6 +207,34 @@ int markers_only() {
     return 0;
 }
 
+// Memory and a stream, as a program has them before its first collective.
+int cuda_only() {
+    void* memory = nullptr;
+    cudaStream_t stream = nullptr;
+    CUDA(cudaMalloc(&memory, 4096));
+    CUDA(cudaStreamCreate(&stream));
+    say("done");
+    client::await("go");
+    CUDA(cudaStreamDestroy(stream));
+    CUDA(cudaFree(memory));
+    return 0;
+}
+
+// Its rank's variables are also those of a helper that it starts: a compiler that tries out kernels.
+int cuda_in_a_helper() {
+    void* memory = nullptr;
+    CUDA(cudaMalloc(&memory, 4096));
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        execl("/proc/self/exe", "e2e-processes", "cuda-only", nullptr);
+        _exit(127);
+    }
+    say("child ended with %d", ended(child));
+    CUDA(cudaFree(memory));
+    return 0;
+}
+
 int in_a_span() {
     titan_step(3);
     titan_span_begin("outer");
@@ -236,6 +264,8 @@ constexpr client::Scenario kScenarios[] = {{"fork-idle", fork_idle},
                                            {"five-dumps", five_dumps},
                                            {"markers-only", markers_only},
                                            {"in-a-span", in_a_span},
+                                           {"cuda-only", cuda_only},
+                                           {"cuda-in-a-helper", cuda_in_a_helper},
                                            {"nothing", nothing}};
 
 }  // namespace
