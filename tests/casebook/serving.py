@@ -154,7 +154,7 @@ def collection_on_one_rank(job):
 
 @case("sgl-project/sglang#20287", "a server with tensor parallelism hangs at its start, without an error",
       "the OOM killer took a higher rank while it allocated memory; the launcher waits for rank 0 only",
-      right("rank_dead comm_init_stuck", [3]), launcher="none", seen=("comm_init_stuck", [3]))
+      right("rank_dead comm_init_stuck", [3]), launcher="none", seen=("rank_dead", [3]))
 def killed_at_the_start(job):
     job.start()
     if job.rank == 3:

@@ -40,6 +40,16 @@ bool plant(Scenario& job, const Options& options) {
                               Program().kernel("_Z4gemmPf", 7).record(3, 7).wait(3, 0x51).hanging_kernel("_Z4spinv"));
         return true;
     }
+    if (fault == "kernel") {
+        const char* const all_reduce = "_ZN4vllm26cross_device_reduce_1stageIfLi8EEEvPNS_8RankDataE";
+        for (int rank = 0; rank < options.ranks; ++rank) {
+            const bool guilty = rank == options.rank;
+            job.program(rank).insert_before("world", options.at,
+                                            guilty ? Program().sleep() : Program().hanging_kernel(all_reduce).sync());
+            job.program(rank).insert_before("world", options.at - 1, Program().kernel(all_reduce));
+        }
+        return true;
+    }
     Action& call = program.nth_call("world", options.at);
     if (fault == "skip") {
         program.skip("world", options.at);
@@ -150,7 +160,7 @@ int run_command_line(int argc, char** argv) {
     app.option("DIR", options.directory, "dump directory to write").required();
     app.option("--ranks", options.ranks, "of the job").between(1, 65536);
     app.option("--steps", options.steps, "of the job");
-    app.option("--fault", options.fault, "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu");
+    app.option("--fault", options.fault, "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu, kernel");
     app.option("--rank", options.rank, "the guilty rank");
     app.option("--at", options.at, "its n-th call on the world communicator");
     app.option("--odd-setting", options.scenario.odd_setting, "this rank has another NCCL_ALGO than the others");

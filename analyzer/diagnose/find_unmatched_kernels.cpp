@@ -1,0 +1,286 @@
+// Kernels that wait for their counterparts on other GPUs: collectives that are not NCCL's. Nothing on record says which
+// launches belong together, but their names and how often each rank made them do.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+
+#include "explain.h"
+#include "finders.h"
+#include "host/words.h"
+#include "host_wait.h"
+#include "kernel_name.h"
+#include "long_waits.h"
+#include "rank_state.h"
+#include "run_text.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Parts of the names of such kernels, in small letters and without underscores.
+constexpr auto kWaitingKernels = std::to_array<std::string_view>({
+    "crossdevicereduce",      // custom all-reduce of vLLM and SGLang (custom_all_reduce.cuh)
+    "oneshotallreduce",       // TensorRT-LLM (customAllReduceKernels.cu, mnnvlTwoShotAllreduceKernels.cu), FlashInfer,
+    "twoshotallreduce",       // and PyTorch's symmetric memory (CUDASymmetricMemoryOps.cu)
+    "allreducefusionkernel",  // TensorRT-LLM and FlashInfer (allReduceFusionKernels.cu)
+    "multimemallreduce",      // PyTorch's symmetric memory
+    "multimemoneshot",
+    "waitsignalkernel",  // PyTorch's symmetric memory (CUDASymmetricMemory.cu)
+    "barrieronstream",   // NVSHMEM (barrier.cu)
+    "synconstream",
+    "deepep",  // DeepEP's namespace deep_ep: dispatch, combine, notify_dispatch
+});
+
+bool waits_for_other_gpus(const std::string& name) {
+    std::string plain;
+    for (const char c : name) {
+        if (c != '_') {
+            plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        }
+    }
+    return std::any_of(kWaitingKernels.begin(), kWaitingKernels.end(),
+                       [&](std::string_view part) { return plain.find(part) != std::string::npos; });
+}
+
+// A rank whose stream stands in a kernel.
+struct Stuck {
+    const Process* process = nullptr;
+    std::string name;  // for people
+    int64_t waited_ns = 0;
+};
+
+// How often the process launched a kernel of that name; nothing where not all launches are on record.
+std::optional<uint64_t> launches_of(const Process& process, const std::string& name) {
+    const StreamCoverage& coverage = process.streams_seen;
+    if (coverage.sampled || coverage.overwritten != 0 || coverage.torn != 0) {
+        return std::nullopt;
+    }
+    uint64_t launches = 0;
+    for (const auto& [text, times] : process.work_done) {
+        launches += short_kernel_name(process.text(text)) == name ? times : 0;
+    }
+    return launches +
+           static_cast<uint64_t>(std::count_if(process.work.begin(), process.work.end(), [&](const StreamWork& work) {
+               return work.kind == WorkKind::kKernel && short_kernel_name(process.text(work.name)) == name;
+           }));
+}
+
+// The kernel that the process waits for, if it is one of those, and nothing ahead of it can be what blocks.
+std::optional<Stuck> stuck_in_kernel(const Evidence& evidence, const Process& process) {
+    const int64_t waited_ns = hangs_for_ns(evidence.run, process);
+    if (waited_ns <= 0) {
+        return std::nullopt;
+    }
+    const auto index = static_cast<size_t>(&process - evidence.run.processes.data());
+    const QueueReader queues(process, evidence.graph.orders[index]);
+    for (const ThreadState& thread : process.threads) {
+        if (thread.call == 0) {
+            continue;
+        }
+        const Ahead ahead = awaited_by(process, thread, queues);
+        for (const uint32_t piece : ahead.work) {
+            const StreamWork& work = process.work[piece];
+            const std::string name = short_kernel_name(process.text(work.name));
+            if (work.kind == WorkKind::kKernel && waits_for_other_gpus(name)) {
+                return Stuck{&process, name, waited_ns};
+            }
+            if (process.gpu_method == format::GpuProgressMethod::kWrites) {
+                break;  // the oldest one has not ended: what is behind it has not begun
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+using StuckRanks = std::map<int, Stuck>;
+
+// Ranks that exchange data in such a kernel, and those of them that have not launched it.
+struct Unmatched {
+    std::vector<int> waiting;
+    std::vector<int> missing;
+    bool counted = true;     // the numbers of launches tell it, too
+    bool ambiguous = false;  // a smaller group is complete, and may be all who exchange data
+};
+
+// `members` exchange data if all of them wait in the same kernel, but for those that have launched it less often.
+std::optional<Unmatched> unmatched_among(const Evidence& evidence, const std::vector<int>& members,
+                                         const StuckRanks& stuck, const Stuck& first) {
+    Unmatched found;
+    const std::optional<uint64_t> wanted = launches_of(*first.process, first.name);
+    for (const int rank : members) {
+        const auto at = stuck.find(rank);
+        if (at != stuck.end() && at->second.name == first.name) {
+            found.waiting.push_back(rank);
+            continue;
+        }
+        const Process* const process = evidence.process_of_rank[rank];
+        const std::optional<uint64_t> launches = process == nullptr ? std::nullopt : launches_of(*process, first.name);
+        if (launches && wanted && (*launches == 0 || *launches >= *wanted)) {
+            return std::nullopt;  // it takes no part, or has come
+        }
+        found.counted &= launches && wanted;
+        found.missing.push_back(rank);
+    }
+    return found;
+}
+
+std::vector<int> ranks_of(const Run& run, const Communicator& communicator) {
+    std::vector<int> ranks;
+    for (const MemberRef member : communicator.members) {
+        ranks.push_back(run.member(member).global_rank);
+    }
+    sort_unique(ranks);
+    return ranks;
+}
+
+// The smallest group of ranks in which the kernel of `rank` lacks a counterpart, else the largest one in which all have
+// launched it: libraries make their own groups, and these have the ranks of a communicator.
+std::optional<Unmatched> unmatched_with(const Evidence& evidence, const StuckRanks& stuck, int rank) {
+    std::vector<std::vector<int>> groups;
+    for (const Communicator& communicator : evidence.run.communicators) {
+        const std::vector<int> ranks = ranks_of(evidence.run, communicator);
+        if (ranks.size() > 1 && std::binary_search(ranks.begin(), ranks.end(), rank)) {
+            groups.push_back(ranks);
+        }
+    }
+    groups.push_back(evidence.run.ranks);
+    std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    std::optional<Unmatched> complete;
+    for (const std::vector<int>& group : groups) {
+        auto found = unmatched_among(evidence, group, stuck, stuck.at(rank));
+        if (found && !found->missing.empty()) {
+            found->ambiguous = complete && found->missing.size() >= found->waiting.size();
+            return found;
+        }
+        complete = found ? std::move(found) : std::move(complete);
+    }
+    return complete;
+}
+
+// Waits for ranks that stand in the kernel are its consequence.
+void mark_explained(const Evidence& evidence, const Unmatched& unmatched, Explained& explained, Finding& finding) {
+    const auto waits = [&](const MemberRef member) {
+        return std::binary_search(unmatched.waiting.begin(), unmatched.waiting.end(),
+                                  evidence.run.process(member).rank);
+    };
+    std::vector<uint32_t> causes;
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        const WaitNode& node = evidence.graph.nodes[index];
+        const bool all_wait = std::all_of(node.absent.begin(), node.absent.end(),
+                                          [&](const Absence& absence) { return waits(absence.member); }) &&
+                              std::all_of(node.blocked.begin(), node.blocked.end(),
+                                          [&](const Blocked& blocked) { return waits(blocked.member); });
+        if (evidence.hangs(index) && !explained.nodes[index] && all_wait &&
+            !(node.absent.empty() && node.blocked.empty())) {
+            causes.push_back(index);
+            explained.is_cause[index] = true;
+        }
+    }
+    for (const uint32_t index : nodes_behind(evidence.graph, causes)) {
+        explained.nodes[index] = true;
+    }
+    evidence.add_victims(causes, finding);
+}
+
+std::string launched_text(const Process& process, const std::string& name) {
+    const std::optional<uint64_t> launches = launches_of(process, name);
+    return launches ? fmt::format("rank {} launched {} {}", process.rank, name, counted(*launches, "time"))
+                    : fmt::format("rank {}: not all of its launches are on record", process.rank);
+}
+
+// All have launched it, and it does not end.
+void explain_complete(const Stuck& first, const Unmatched& complete, Finding& finding) {
+    finding.kind = FindingKind::kStuckInFlight;
+    finding.confidence = complete.counted ? Confidence::kLikely : Confidence::kPossible;
+    finding.ranks = complete.waiting;
+    finding.summary = phrase(
+        "{} wait for {} in kernel {}, which exchanges data with other GPUs: all of them have "
+        "launched it, and it does not end",
+        ranks_fact(complete.waiting), duration_fact(finding.waited_ns), first.name);
+}
+
+void explain_missing(const StuckRanks& stuck, const Unmatched& unmatched, Finding& finding) {
+    const Stuck& first = stuck.at(unmatched.waiting.front());
+    finding.kind = FindingKind::kKernelUnmatched;
+    finding.confidence = unmatched.counted && !unmatched.ambiguous ? Confidence::kLikely : Confidence::kPossible;
+    finding.ranks = unmatched.missing;
+    finding.victims = unmatched.waiting;
+    finding.summary =
+        phrase("{} {} for {} in kernel {}, which exchanges data with other GPUs; {} {} not launched its counterpart",
+               ranks_fact(unmatched.waiting), verb_form(unmatched.waiting.size(), "waits", "wait"),
+               duration_fact(finding.waited_ns), first.name, ranks_fact(unmatched.missing),
+               verb_form(unmatched.missing.size(), "has", "have"));
+    size_t in_another = 0;
+    for (const int rank : unmatched.missing) {
+        if (const auto at = stuck.find(rank); at != stuck.end()) {
+            finding.evidence.push_back(phrase("{} stands in kernel {}", rank_fact(rank), at->second.name));
+            ++in_another;
+        }
+    }
+    if (in_another != 0 && in_another >= unmatched.waiting.size()) {  // neither side is the odd one
+        finding.ranks.insert(finding.ranks.end(), unmatched.waiting.begin(), unmatched.waiting.end());
+        sort_unique(finding.ranks);
+        finding.victims.clear();
+        finding.confidence = Confidence::kPossible;
+    }
+}
+
+Finding finding_of(const Evidence& evidence, const StuckRanks& stuck, const Unmatched& unmatched) {
+    constexpr size_t kShown = 4;
+    const Stuck& first = stuck.at(unmatched.waiting.front());
+    Finding finding;
+    for (const int rank : unmatched.waiting) {
+        finding.waited_ns = std::max(finding.waited_ns, stuck.at(rank).waited_ns);
+        const int64_t since_ns = stuck.at(rank).process->now_ns - stuck.at(rank).waited_ns;
+        finding.since_ns = finding.since_ns == 0 ? since_ns : std::min(finding.since_ns, since_ns);
+    }
+    unmatched.missing.empty() ? explain_complete(first, unmatched, finding)
+                              : explain_missing(stuck, unmatched, finding);
+    std::vector<int> shown(
+        unmatched.missing.begin(),
+        unmatched.missing.begin() + static_cast<std::ptrdiff_t>(std::min(unmatched.missing.size(), kShown)));
+    shown.push_back(unmatched.waiting.front());
+    for (const int rank : shown) {
+        if (const Process* const process = evidence.process_of_rank[rank]; process != nullptr) {
+            finding.evidence.emplace_back(launched_text(*process, first.name));
+        }
+    }
+    finding.would_confirm.emplace_back(
+        "the program: which ranks exchange data in that kernel is taken from its name and from the communicators");
+    return finding;
+}
+
+}  // namespace
+
+void find_unmatched_kernels(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    StuckRanks stuck;
+    for (const Process& process : evidence.run.processes) {
+        if (process.rank >= 0) {
+            if (auto found = stuck_in_kernel(evidence, process)) {
+                stuck.emplace(process.rank, std::move(*found));
+            }
+        }
+    }
+    std::vector<Unmatched> found;
+    for (const auto& [rank, first] : stuck) {
+        if (auto unmatched = unmatched_with(evidence, stuck, rank)) {
+            found.push_back(std::move(*unmatched));
+        }
+    }
+    // What most ranks wait in is right where others stand in another kernel.
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Unmatched& a, const Unmatched& b) { return a.waiting.size() > b.waiting.size(); });
+    std::set<int> told;
+    for (const Unmatched& unmatched : found) {
+        if (told.contains(unmatched.waiting.front())) {
+            continue;
+        }
+        told.insert(unmatched.waiting.begin(), unmatched.waiting.end());
+        told.insert(unmatched.missing.begin(), unmatched.missing.end());
+        Finding finding = finding_of(evidence, stuck, unmatched);
+        mark_explained(evidence, unmatched, explained, finding);
+        findings.push_back(std::move(finding));
+    }
+}
+
+}  // namespace titan::analyzer
