@@ -1,9 +1,11 @@
-// all_to_all: members rightly pass different sizes, but what all of them send together is what all receive together.
+// all_to_all: members rightly pass different sizes, but what one sends to another is what that one receives from it,
+// and what all of them send together is what all receive together.
 #include "finders.h"
 
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include "host/words.h"
 #include "run_text.h"
@@ -13,80 +15,266 @@ namespace {
 
 struct Part {
     MemberRef member;
-    uint64_t sent;
-    uint64_t received;
-    bool even() const { return sent == received; }
+    const Exchange* exchange = nullptr;
+    bool even() const { return exchange->sent == exchange->received; }
 };
 
-// Members that differ from a majority with one even size; all members if there is no such majority.
-std::vector<Part> suspects(const std::vector<Part>& parts) {
+// One call, as the members tell it.
+struct Call {
+    uint32_t communicator = kNoIndex;
+    uint64_t sequence = kNoSequence;
+    std::vector<Part> parts;
+};
+
+// What one member sends to another, in elements.
+struct Pair {
+    size_t from = 0;  // parts of the call
+    size_t to = 0;
+    uint64_t sent = 0;
+    uint64_t received = 0;
+};
+
+struct Pairs {
+    std::vector<Pair> differ;
+    size_t agree = 0;
+    std::optional<uint64_t> usual;  // what more than half of those that agree pass
+};
+
+std::optional<uint64_t> of_peer(const std::vector<uint64_t>& by_rank, int32_t rank) {
+    const bool known = rank >= 0 && static_cast<size_t>(rank) < by_rank.size();
+    return known ? std::optional(by_rank[static_cast<size_t>(rank)]) : std::nullopt;
+}
+
+Pairs compare_pairs(const Run& run, const Call& call) {
+    Pairs pairs;
     std::map<uint64_t, size_t> votes;
-    for (const Part& part : parts) {
-        votes[part.sent] += part.even() ? 1 : 0;
+    for (size_t from = 0; from < call.parts.size(); ++from) {
+        const int32_t sender = run.member(call.parts[from].member).rank;
+        for (size_t to = 0; to < call.parts.size(); ++to) {
+            const int32_t receiver = run.member(call.parts[to].member).rank;
+            const auto sent = of_peer(call.parts[from].exchange->sent_to, receiver);
+            const auto received = of_peer(call.parts[to].exchange->received_from, sender);
+            if (sent && received && *sent != *received) {
+                pairs.differ.push_back({from, to, *sent, *received});
+            } else if (sent && received) {
+                ++pairs.agree;
+                ++votes[*sent];
+            }
+        }
+    }
+    for (const auto& [elements, count] : votes) {
+        if (count * 2 > pairs.agree) {
+            pairs.usual = elements;
+        }
+    }
+    return pairs;
+}
+
+// The one part that all pairs that differ have in common, or of one pair alone the one whose number is not the usual.
+struct Odd {
+    std::optional<size_t> part;
+    bool by_the_usual = false;
+};
+
+Odd odd_part(const Pairs& pairs) {
+    std::map<size_t, size_t> seen;
+    for (const Pair& pair : pairs.differ) {
+        ++seen[pair.from];
+        seen[pair.to] += pair.from == pair.to ? 0 : 1;
+    }
+    std::vector<size_t> in_all;
+    for (const auto& [part, count] : seen) {
+        if (count == pairs.differ.size()) {
+            in_all.push_back(part);
+        }
+    }
+    if (in_all.size() == 1) {
+        return {in_all.front(), false};
+    }
+    const Pair& first = pairs.differ.front();
+    if (pairs.differ.size() == 1 && pairs.usual == first.received) {
+        return {first.from, true};
+    }
+    if (pairs.differ.size() == 1 && pairs.usual == first.sent) {
+        return {first.to, true};
+    }
+    return {};
+}
+
+int rank_of(const Run& run, const Call& call, size_t part) { return run.member(call.parts[part].member).global_rank; }
+
+Sentence pair_fact(const Run& run, const Call& call, const Pair& pair) {
+    return phrase("{} sends {} to {}, which receives {} of it", rank_fact(rank_of(run, call, pair.from)),
+                  many_counted(pair.sent, "element"), rank_fact(rank_of(run, call, pair.to)),
+                  grouped_digits(pair.received));
+}
+
+Sentence part_fact(const Run& run, const Call& call, size_t index) {
+    const Part& part = call.parts[index];
+    const Process& process = run.process(part.member);
+    const Entry* entry = process.call_at(process.members[part.member.row], call.sequence);
+    return phrase("{}: sends {} elements, receives {}{}", rank_fact(rank_of(run, call, index)),
+                  grouped_digits(part.exchange->sent), grouped_digits(part.exchange->received),
+                  entry == nullptr ? std::string() : site_text(process, *entry));
+}
+
+void judge_pairs(const Run& run, const Call& call, const Pairs& pairs, Finding& finding) {
+    constexpr size_t kMostPairs = 6;
+    const Sentence where = call_fact(run, call.communicator, OpKind::kAllToAll, call.sequence);
+    const Sentence first = pair_fact(run, call, pairs.differ.front());
+    const Odd odd = odd_part(pairs);
+    std::vector<size_t> concerned;
+    for (const Pair& pair : pairs.differ) {
+        concerned.insert(concerned.end(), {pair.from, pair.to});
+    }
+    std::sort(concerned.begin(), concerned.end());
+    concerned.erase(std::unique(concerned.begin(), concerned.end()), concerned.end());
+    if (odd.part) {
+        finding.ranks = {rank_of(run, call, *odd.part)};
+        const bool alone = concerned.size() == 1;
+        std::vector<int> others;
+        for (const size_t part : concerned) {
+            if (part != *odd.part) {
+                others.push_back(rank_of(run, call, part));
+            }
+        }
+        finding.summary = alone ? phrase("the sizes of {} in {} do not fit each other: {}",
+                                         rank_fact(finding.ranks.front()), where, first)
+                                : phrase("{} passes other sizes than {} in {}: {}", rank_fact(finding.ranks.front()),
+                                         ranks_fact(others), where, first);
+        finding.doubt(!alone, "the program: it shows which size is meant");
+    } else {
+        for (const size_t part : concerned) {
+            finding.ranks.push_back(rank_of(run, call, part));
+        }
+        std::sort(finding.ranks.begin(), finding.ranks.end());
+        finding.summary =
+            pairs.differ.size() == 1
+                ? phrase("the two sides of a pair pass different sizes in {}: {}; which one is wrong is undecidable",
+                         where, first)
+                : phrase("{} pairs of ranks pass different sizes in {}, one of them: {}; who is wrong is undecidable",
+                         pairs.differ.size(), where, first);
+        finding.confidence = Confidence::kPossible;
+        finding.would_confirm.emplace_back(
+            "the program: of a pair that differs, the record cannot show which size is meant");
+    }
+    for (size_t i = 1; i < std::min(pairs.differ.size(), kMostPairs); ++i) {
+        finding.evidence.push_back(pair_fact(run, call, pairs.differ[i]));
+    }
+    if (pairs.differ.size() > 1 && odd.part) {
+        finding.evidence.push_back(phrase("all pairs that differ have {} in common", rank_fact(finding.ranks.front())));
+    }
+    if (pairs.agree != 0) {
+        finding.evidence.push_back(phrase(
+            "{} of the call {}{}", many_counted(pairs.agree, "other pair"), verb_form(pairs.agree, "agrees", "agree"),
+            odd.by_the_usual ? ", most of them on " + many_counted(*pairs.usual, "element") : std::string()));
+    }
+    for (size_t i = 0; i < std::min(concerned.size(), kMostPairs); ++i) {
+        finding.evidence.push_back(part_fact(run, call, concerned[i]));
+    }
+}
+
+// Members that differ from a majority with one even size; all members if there is no such majority.
+std::vector<size_t> suspects(const Call& call) {
+    std::vector<size_t> all;
+    std::map<uint64_t, size_t> votes;
+    for (size_t part = 0; part < call.parts.size(); ++part) {
+        all.push_back(part);
+        votes[call.parts[part].exchange->sent] += call.parts[part].even() ? 1 : 0;
     }
     for (const auto& [size, count] : votes) {
-        if (count * 2 > parts.size()) {
-            std::vector<Part> few;
-            std::copy_if(parts.begin(), parts.end(), std::back_inserter(few),
-                         [&](const Part& part) { return !part.even() || part.sent != size; });
+        if (count * 2 > call.parts.size()) {
+            std::vector<size_t> few;
+            std::copy_if(all.begin(), all.end(), std::back_inserter(few), [&](size_t index) {
+                const Part& part = call.parts[index];
+                return !part.even() || part.exchange->sent != size;
+            });
             return few;
         }
     }
-    return parts;
+    return all;
+}
+
+// False: the sums are equal, or not all members tell them.
+bool judge_sums(const Run& run, const Call& call, Finding& finding) {
+    uint64_t sent = 0;
+    uint64_t received = 0;
+    for (const Part& part : call.parts) {
+        sent += part.exchange->sent;
+        received += part.exchange->received;
+    }
+    const int32_t size = run.communicators[call.communicator].size;
+    if (sent == received || size <= 0 || call.parts.size() != static_cast<size_t>(size)) {
+        return false;
+    }
+    const std::vector<size_t> wrong = suspects(call);
+    for (const size_t part : wrong) {
+        finding.ranks.push_back(rank_of(run, call, part));
+        finding.evidence.push_back(part_fact(run, call, part));
+    }
+    finding.summary = phrase("the members of {} send {} elements and receive {}{}",
+                             call_fact(run, call.communicator, OpKind::kAllToAll, call.sequence), grouped_digits(sent),
+                             grouped_digits(received),
+                             wrong.size() == call.parts.size() ? "; whose sizes are wrong is undecidable" : "");
+    finding.doubt(true, "the sizes for each peer, which the record does not hold");
+    finding.doubt(wrong.size() == call.parts.size(), "a majority that passes one size");
+    return true;
+}
+
+// A coalesced call may hold several exchanges of a member: which belong together, their numbers do not tell.
+bool one_each(const Call& call) {
+    std::vector<uint32_t> processes;
+    for (const Part& part : call.parts) {
+        processes.push_back(part.member.process);
+    }
+    std::sort(processes.begin(), processes.end());
+    return std::adjacent_find(processes.begin(), processes.end()) == processes.end();
+}
+
+std::vector<Call> exchanges(const Run& run) {
+    std::map<std::pair<uint32_t, uint64_t>, std::vector<Part>> parts;
+    for (uint32_t process = 0; process < run.processes.size(); ++process) {
+        for (const Exchange& exchange : run.processes[process].exchanges) {
+            const Member& member = run.processes[process].members[exchange.row];
+            if (member.communicator != kNoIndex) {
+                parts[{member.communicator, exchange.sequence}].push_back({{process, exchange.row}, &exchange});
+            }
+        }
+    }
+    std::vector<Call> calls;
+    for (auto& [place, of] : parts) {
+        calls.push_back({place.first, place.second, std::move(of)});
+    }
+    return calls;
 }
 
 }  // namespace
 
 void find_uneven_exchanges(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
-    std::map<std::pair<uint32_t, uint64_t>, std::vector<Part>> calls;
-    for (uint32_t process = 0; process < evidence.run.processes.size(); ++process) {
-        for (const Exchange& exchange : evidence.run.processes[process].exchanges) {
-            const Member& member = evidence.run.processes[process].members[exchange.row];
-            if (member.communicator != kNoIndex) {
-                calls[{member.communicator, exchange.sequence}].push_back(
-                    {{process, exchange.row}, exchange.sent, exchange.received});
+    for (const Call& call : exchanges(evidence.run)) {
+        Finding finding;
+        finding.kind = FindingKind::kSizeMismatch;
+        finding.communicator = call.communicator;
+        finding.sequence = call.sequence;
+        finding.op = op_text(OpKind::kAllToAll);
+        const Pairs pairs = one_each(call) ? compare_pairs(evidence.run, call) : Pairs();
+        if (!pairs.differ.empty()) {
+            judge_pairs(evidence.run, call, pairs, finding);
+        } else if (!judge_sums(evidence.run, call, finding)) {
+            continue;
+        }
+        std::vector<uint32_t> nodes;
+        for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+            const WaitNode& node = evidence.graph.nodes[index];
+            if (node.kind == WaitKind::kCollective && node.communicator == call.communicator &&
+                node.sequence == call.sequence) {
+                nodes.push_back(index);
+                explained.nodes[index] = true;
             }
         }
-    }
-    for (const auto& [place, parts] : calls) {
-        const Communicator& communicator = evidence.run.communicators[place.first];
-        uint64_t sent = 0;
-        uint64_t received = 0;
-        for (const Part& part : parts) {
-            sent += part.sent;
-            received += part.received;
-        }
-        if (sent != received && communicator.size > 0 && parts.size() == static_cast<size_t>(communicator.size)) {
-            Finding finding;
-            finding.kind = FindingKind::kSizeMismatch;
-            finding.communicator = place.first;
-            finding.sequence = place.second;
-            finding.op = op_text(OpKind::kAllToAll);
-            const std::vector<Part> wrong = suspects(parts);
-            for (const Part& part : wrong) {
-                finding.ranks.push_back(evidence.run.member(part.member).global_rank);
-                finding.evidence.push_back(phrase("{}: sends {} elements, receives {}", rank_fact(finding.ranks.back()),
-                                                  grouped_digits(part.sent), grouped_digits(part.received)));
-            }
-            finding.summary = phrase("the members of {} send {} elements and receive {}{}",
-                                     call_fact(evidence.run, place.first, OpKind::kAllToAll, place.second),
-                                     grouped_digits(sent), grouped_digits(received),
-                                     wrong.size() == parts.size() ? "; whose sizes are wrong is undecidable" : "");
-            finding.doubt(true, "the sizes for each peer, which the record does not hold");
-            finding.doubt(wrong.size() == parts.size(), "a majority that passes one size");
-            std::vector<uint32_t> nodes;
-            for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-                const WaitNode& node = evidence.graph.nodes[index];
-                if (node.kind == WaitKind::kCollective && node.communicator == place.first &&
-                    node.sequence == place.second) {
-                    nodes.push_back(index);
-                    explained.nodes[index] = true;
-                }
-            }
-            evidence.add_victims(nodes, finding);
-            finding.hangs = !nodes.empty();
-            findings.push_back(std::move(finding));
-        }
+        evidence.add_victims(nodes, finding);
+        finding.hangs = !nodes.empty();
+        findings.push_back(std::move(finding));
     }
 }
 

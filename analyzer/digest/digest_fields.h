@@ -37,6 +37,8 @@ enum class Tag : uint64_t {
     kFatalThread = 22,
     kStartsWithEnds = 23,
     kConfig = 24,
+    kSplits = 25,
+    kRecorderMinor = 26,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
@@ -206,6 +208,14 @@ void flight_recorder(A& a, Process& p) {
         a.number(m.last_enqueued);
         a.number(m.last_started);
         a.number(m.last_completed);
+    }
+}
+
+template <typename A>
+void splits(A& a, Process& p) {
+    for (Exchange& exchange : p.exchanges) {
+        numbers(a, exchange.sent_to);
+        numbers(a, exchange.received_from);
     }
 }
 

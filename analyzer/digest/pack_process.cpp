@@ -102,6 +102,8 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kFatalThread, [&](A& a) { a.number(p.fatal_thread); });
     visit(Tag::kStartsWithEnds, [&](A& a) { a.number(p.starts_with_ends); });
     visit(Tag::kConfig, [&](A& a) { digest::pairs(a, p.config); });
+    visit(Tag::kSplits, [&](A& a) { digest::splits(a, p); });
+    visit(Tag::kRecorderMinor, [&](A& a) { a.number(p.source.recorder_minor); });
 }
 
 // Restores the fields of a kept entry that the history holds: they are not written twice.

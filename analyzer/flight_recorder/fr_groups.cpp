@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "formats/fr/fr_dump.h"
 #include "fr_moment.h"
 #include "host/words.h"
 #include "made_texts.h"
@@ -204,6 +205,23 @@ void align_pairs(Run& run) {
     }
 }
 
+void warn_of_newer_versions(Run& run) {
+    std::vector<int> ranks;
+    int newest = 0;
+    for (const Process& process : run.processes) {
+        if (process.source.recorder_minor > format::fr::kNewestMinor) {
+            ranks.push_back(process.rank);
+            newest = std::max(newest, process.source.recorder_minor);
+        }
+    }
+    if (!ranks.empty()) {
+        run.warnings.push_back({WarningKind::kFlightRecorder, ranks,
+                                fmt::format("Flight Recorder dumps of {} are of version 2.{}, newer than the 2.{} that "
+                                            "is known: what it adds is left out",
+                                            ranks_text(ranks), newest, format::fr::kNewestMinor)});
+    }
+}
+
 }  // namespace
 
 void GroupRanks::add(uint64_t id, const std::vector<int32_t>& ranks) {
@@ -254,6 +272,7 @@ void warn_of_what_it_hides(Run& run) {
          fmt::format("Flight Recorder dumps of {} hold calls and how far PyTorch saw them get, but not what the hosts "
                      "do, nor streams, roots, reductions, CUDA graphs{}",
                      ranks_text(ranks), by_file ? ". The time of the file is taken as the moment of the dump" : "")});
+    warn_of_newer_versions(run);
 }
 
 }  // namespace titan::analyzer

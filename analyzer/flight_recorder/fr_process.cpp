@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "base/hash.h"
 #include "decode_timing.h"
@@ -22,6 +23,7 @@ namespace fr = format::fr;
 // the default stream.
 constexpr uint64_t kFirstLane = 0x1000;
 constexpr ptrdiff_t kExchanges = 256;
+constexpr size_t kMostSplits = 4096;  // numbers of the newest exchanges that are kept by rank
 constexpr uint64_t kFirstPairLane = uint64_t{1} << 40;
 // Parts of a coalesced call follow each other, but for what other threads do meanwhile: where some are overwritten, the
 // others are among the first that are left.
@@ -63,6 +65,7 @@ class ProcessMaker {
         process_.source.written_ns = written_ns;
         process_.texts.emplace_back();
         process_.source.is_flight_recorder = true;
+        process_.source.recorder_minor = dump.minor;
         process_.sees = kFlightRecorderCoverage;
         process_.liveness = Liveness::kAlive;
         process_.host = printable(dump.host_name);
@@ -318,9 +321,35 @@ class ProcessMaker {
             entry.agreed = 0;
         }
         if (entry.kind == OpKind::kAllToAll && entry.sequence != kNoSequence) {
-            process_.exchanges.push_back({row, entry.sequence, in, out});
+            const int32_t size = process_.members[row].size;
+            process_.exchanges.push_back({row, entry.sequence, in, out, splits_of(raw.input_splits, size, in),
+                                          splits_of(raw.output_splits, size, out)});
         }
         return entry;
+    }
+
+    // Only where they are the elements of the tensors, divided among the members.
+    std::vector<uint64_t> splits_of(const fr::Range& range, int32_t members, uint64_t elements) const {
+        const auto first = dump_.splits.begin() + range.begin;
+        const auto last = first + range.count;
+        const bool whole = range.count != 0 && static_cast<int64_t>(range.count) == members &&
+                           std::accumulate(first, last, uint64_t{0}) == elements;
+        return whole ? std::vector<uint64_t>(first, last) : std::vector<uint64_t>();
+    }
+
+    void trim_exchanges() {
+        std::vector<Exchange>& exchanges = process_.exchanges;
+        if (std::ssize(exchanges) > kExchanges) {
+            exchanges.erase(exchanges.begin(), exchanges.end() - kExchanges);
+        }
+        size_t kept = 0;
+        for (auto exchange = exchanges.rbegin(); exchange != exchanges.rend(); ++exchange) {
+            kept += exchange->sent_to.size() + exchange->received_from.size();
+            if (kept > kMostSplits) {
+                exchange->sent_to.clear();
+                exchange->received_from.clear();
+            }
+        }
     }
 
     // `end`: the entry that stands for the whole group, null where the group has none (or is none at all).
@@ -435,9 +464,7 @@ class ProcessMaker {
             set_finished(member, row);
         }
         index_calls(process_);
-        if (std::ssize(process_.exchanges) > kExchanges) {
-            process_.exchanges.erase(process_.exchanges.begin(), process_.exchanges.end() - kExchanges);
-        }
+        trim_exchanges();
         for (const auto& [key, count] : p2p_counts_) {
             const auto& [row, peer, send] = key;
             Member& member = process_.members[row];

@@ -306,6 +306,7 @@ struct Source {
     std::string label;   // file name, for messages
     bool is_ring = false;
     bool is_flight_recorder = false;  // PyTorch's
+    int recorder_minor = 0;           // and of its version 2.x the x
     bool is_digest = false;
     uint64_t dump_number = 0;
     int64_t written_ns = 0;       // the file's time, where the dump's moment is not in it
@@ -328,6 +329,9 @@ struct Exchange {
     uint64_t sequence = 0;
     uint64_t sent = 0;
     uint64_t received = 0;
+    // By rank in the communicator; empty where the record does not tell. Where both sides of a pair do, they are equal.
+    std::vector<uint64_t> sent_to;
+    std::vector<uint64_t> received_from;
 };
 
 using format::plausible_rank;

@@ -82,7 +82,16 @@ class EntryReader : public Converter {
     }
 #include "keys.def"
 #undef X
-        return Key::kOther;
+        return split_key(name);
+    }
+
+    // PyTorch 2.11 has element counts for each rank of an all_to_all, one list a side. By what their names must say,
+    // because writers abbreviate them: input_split_sizes, in_splits.
+    static Key split_key(std::string_view name) {
+        const bool splits = name.find("split") != std::string_view::npos;
+        return splits && name.starts_with("in")    ? Key::input_split_sizes
+               : splits && name.starts_with("out") ? Key::output_split_sizes
+                                                   : Key::kOther;
     }
 
     bool take(Key key, const Value& value, Entry& entry) {
@@ -154,6 +163,24 @@ class EntryReader : public Converter {
             }
             made.elements = static_cast<uint64_t>(elements);
             dump_.tensors.push_back(made);
+        }
+        return true;
+    }
+
+    // Left out where it is anything but a list of counts.
+    bool splits(const Value& value, Range& into) {
+        const std::span<const Value> counts = tree_.items(value);
+        if (!value.is_sequence() || !std::all_of(counts.begin(), counts.end(), [](const Value& count) {
+                return count.kind == Kind::kInt && count.integer >= 0;
+            })) {
+            return true;
+        }
+        if (!visit(counts.size())) {
+            return false;
+        }
+        into = {static_cast<uint32_t>(dump_.splits.size()), static_cast<uint32_t>(counts.size())};
+        for (const Value& count : counts) {
+            dump_.splits.push_back(static_cast<uint64_t>(count.integer));
         }
         return true;
     }

@@ -185,6 +185,82 @@ class Verdicts(Dumps):
         job.call(0, "0", "all_to_all", [[12]], [[9]], state="scheduled")
         self.check(job, "size_mismatch", [0], "send 30 elements and receive 27")
 
+    @staticmethod
+    def exchanged(job, rows, **changes):
+        """One all_to_all; `rows`: what each rank sends to each. changes: {(from, to): what `to` receives of it}."""
+        changed = changes.pop("receives", {})
+        for rank in job.ranks:
+            received = [changed.get((peer, rank), rows[peer][rank]) for peer in job.ranks]
+            job.call(rank, "0", "all_to_all", [[sum(rows[rank])]], [[sum(received)]], state="scheduled",
+                     input_split_sizes=rows[rank], output_split_sizes=received, **changes)
+
+    def test_a_pair_whose_splits_disagree(self):
+        """Schema 2.11 tells the splits. Totals that agree hide nothing, and no majority of even sizes is needed."""
+        rows = [[4, 3, 9], [1, 7, 2], [5, 6, 8]]
+        for changed, agree in (({(0, 1): 2}, 8), ({(0, 1): 2, (2, 2): 9}, 7)):
+            with self.subTest(changed=changed):
+                job = self.trained(3, version="2.11")
+                self.exchanged(job, rows)  # has gone well
+                for rank in job.ranks:
+                    job.rank[rank].entries[-1].update(state="completed", time_discovered_completed_ns=job.now_ns)
+                self.exchanged(job, rows, receives=changed)
+                analysis = self.diagnose(job)
+                head = analysis.json["findings"][0]
+                self.assertEqual((head["kind"], head["confidence"]), ("size_mismatch", "possible"))
+                self.assertIn("all_to_all #12", head["summary"])
+                self.assertIn("rank 0 sends 3 elements to rank 1, which receives 2 of it", head["summary"])
+                self.assertEqual(head["ranks"], [0, 1] if len(changed) == 1 else [0, 1, 2])
+                told = "\n".join(head["evidence"])
+                self.assertIn(f"{agree} other pairs of the call agree", told)
+                self.assertIn("rank 1: sends 10 elements, receives 15, called at train.py:212 in step", told)
+                self.assertEqual(len(analysis.json["findings"]), 1)
+                digests = self.place.path / "digests"
+                self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.directory, "--no-rings",
+                                "--into", digests])
+                self.assertEqual(self.place.analyze(digests).json["findings"], analysis.json["findings"])
+
+    def test_the_rank_that_pairs_have_in_common(self):
+        job = self.trained(4, version="2.11")
+        self.exchanged(job, [[4, 3, 9, 1], [1, 7, 2, 2], [5, 6, 8, 3], [2, 2, 2, 2]],
+                       receives={(0, 2): 8, (1, 2): 4, (3, 2): 5})
+        self.check(job, "size_mismatch", [2], "rank 2 passes other sizes than ranks 0-1,3 in all_to_all #11",
+                   "all pairs that differ have rank 2 in common", confidence="likely")
+
+    def test_a_pair_beside_many_that_pass_one_size(self):
+        for changed, odd in (({"receives": {(0, 1): 6}}, 1), ({}, 0)):
+            with self.subTest(odd=odd):
+                rows = [[4] * 4 for _ in range(4)]
+                if odd == 0:
+                    rows[0][1], changed = 6, {"receives": {(0, 1): 4}}
+                job = self.trained(4, version="2.11")
+                self.exchanged(job, rows, **changed)
+                self.check(job, "size_mismatch", [odd], f"rank {odd} passes other sizes than rank {1 - odd}",
+                           "15 other pairs of the call agree, most of them on 4 elements", confidence="likely")
+
+    def test_splits_of_a_rank_that_left_no_dump(self):
+        job = self.trained(4, version="2.11")
+        self.exchanged(job, [[4, 3, 9, 1], [1, 7, 2, 2], [5, 6, 8, 3], [2, 2, 2, 2]], receives={(0, 2): 8})
+        self.check(job, "size_mismatch", [0, 2], "rank 0 sends 9 elements to rank 2, which receives 8 of it",
+                   without={3})
+
+    def test_splits_that_are_no_element_counts_are_left_out(self):
+        """Lists of another length, and such as do not add up to the tensors: the sums are compared, as before."""
+        for splits in ([1, 2], [2, 2, 2], [9, "x", 0], "none", None, [3, 3, -3], [[3], [3], [3]]):
+            with self.subTest(splits=splits):
+                job = self.trained(3, version="2.11")
+                job.everywhere("0", "all_to_all", [[9]], without=(0,), state="scheduled", input_split_sizes=splits)
+                job.call(0, "0", "all_to_all", [[12]], [[9]], state="scheduled", output_split_sizes=splits)
+                self.check(job, "size_mismatch", [0], "send 30 elements and receive 27")
+
+    def test_a_version_that_nobody_knows_yet(self):
+        for version, warned in (("2.11", False), ("2.12", True)):
+            with self.subTest(version=version):
+                job = self.trained(version=version)
+                job.everywhere("0", "all_reduce", [[1024]], without=(1,), state="scheduled", flavour={"of": [1, 2]})
+                analysis = self.check(job, "rank_not_arrived", [1])
+                told = json.dumps(analysis.json["warnings"])
+                self.assertEqual("of version 2.12, newer than the 2.11 that is known" in told, warned, told)
+
     def test_overwritten_records(self):
         job = self.trained()
         job.everywhere("0", "all_reduce", [[1024]], without=(0,), state="scheduled")

@@ -21,6 +21,8 @@ def job(version="2.10"):
         made.coalesced(rank, "1", [("reduce_scatter", [[8]], [[4]]), ("broadcast", [[2]], [[2]])])
     made.everywhere("0", "broadcast", [[4, 4], []], state="started", without=[0])
     made.everywhere("1", "all_reduce", [[2]], state="scheduled")
+    if version == "2.11":
+        made.everywhere("0", "all_to_all", [[4]], state="scheduled", input_split_sizes=[1, 3], output_split_sizes=[1, 3])
     made.rank[0].extra["pg_status"] = {"0": {"last_enqueued_collective": 3, "last_started_collective": 2,
                                              "last_completed_collective": 2}}
     return made
@@ -87,6 +89,10 @@ def hostile_dumps(as_json):
     yield "more-words-than-tensors", changed(lambda number,
                                              _: {"input_dtypes": ["Float"] * 99,
                                                  "output_dtypes": ["\x1b[31m" * 3]}), READ
+    splits = [[1, 3], [TWO63 - 1, TWO63 - 1], [], [4] * 1000, [-1, 5], [[2], [2]], "2,2", [TWO63, 0]]
+    yield "splits-without-sense", changed(lambda number, _: {
+        "profiling_name": "nccl:all_to_all", "input_sizes": [[4]], "output_sizes": [[4]],
+        "input_split_sizes": splits[number % 8], "output_split_sizes": splits[(number + 1) % 8]}), READ
     yield "states-without-sense", changed(lambda number, _: {"state": "\0"}), READ
 
 
@@ -116,7 +122,7 @@ def memo_bomb():
 
 
 def pickle_samples():
-    for minor in range(4, 11):
+    for minor in range(4, 12):
         protocol = 2 + minor % 4
         yield f"version-2.{minor}-protocol-{protocol}.pickle", pickle.dumps(job(f"2.{minor}").dump(minor % 2),
                                                                             protocol), READ
@@ -169,7 +175,7 @@ def as_json(made):
 
 
 def json_samples():
-    for minor in range(4, 11):
+    for minor in range(4, 12):
         yield f"version-2.{minor}.json", as_json(job(f"2.{minor}").dump(minor % 2, as_json=True)), READ
     good = as_json(dump(as_json=True))
     yield "indented.json", json.dumps(dump(as_json=True), indent=2).encode(), READ

@@ -106,6 +106,26 @@ TEST_CASE("groups, status, and newer keys") {
     CHECK(dump->status[0].last_completed == 4);
 }
 
+TEST_CASE("splits of an all_to_all") {
+    const auto splits = [](const std::string& keys) {
+        const auto dump = dump_of(with_entry(R"({"profiling_name": "nccl:all_to_all", )" + keys + "}"));
+        REQUIRE_MESSAGE(dump, (dump ? "" : dump.error().text()));
+        const auto of = [&](const fr::Range& range) {
+            const auto begin = dump->splits.begin() + range.begin;
+            return std::vector<uint64_t>(begin, begin + range.count);
+        };
+        return std::pair(of(dump->entries[0].input_splits), of(dump->entries[0].output_splits));
+    };
+    using Lists = std::pair<std::vector<uint64_t>, std::vector<uint64_t>>;
+    CHECK(splits(R"("input_split_sizes": [3, 0, 5], "output_split_sizes": [1])") == Lists{{3, 0, 5}, {1}});
+    CHECK(splits(R"("out_splits": [1, 2], "in_splits": [3])") == Lists{{3}, {1, 2}});
+    CHECK(splits(R"("input_split_sizes": [], "output_split_sizes": null)") == Lists());
+    for (const char* odd : {"[-1]", "[1, \"2\"]", "[1.5]", "7", "\"[1]\"", "{\"0\": 1}", "[[1]]", "true"}) {
+        CAPTURE(odd);
+        CHECK(splits(std::string(R"("input_split_sizes": )") + odd) == Lists());
+    }
+}
+
 TEST_CASE("a wrong type is named with its place") {
     CHECK(problem(R"({"version": "2.4"})").find("no Flight Recorder dump") == 0);
     CHECK(problem("[1]").find("no Flight Recorder dump") == 0);

@@ -18,6 +18,8 @@ namespace titan::format::fr {
 enum class State : uint8_t { kUnknown, kScheduled, kStarted, kCompleted };
 
 inline constexpr int64_t kUnknownNumber = INT64_MIN;
+// What later versions 2.x add is left out.
+inline constexpr int kNewestMinor = 11;
 
 // Texts are numbers of Dump::texts; 0 is the empty text.
 struct Tensor {
@@ -49,6 +51,8 @@ struct Entry {
     uint32_t thread = 0;  // text
     Range inputs;         // range of Dump::tensors
     Range outputs;
+    Range input_splits;  // range of Dump::splits: elements for each rank of the group, of an all_to_all from 2.11 on
+    Range output_splits;
     Range stack;  // range of Dump::stacks, innermost first
     State state = State::kUnknown;
     bool retired = false;  // the watchdog looks at it no more
@@ -86,6 +90,7 @@ struct Dump {
     std::vector<Entry> entries;  // oldest first
     std::vector<Tensor> tensors;
     std::vector<int64_t> dims;
+    std::vector<uint64_t> splits;
     std::vector<Frame> frames;
     std::vector<uint32_t> stacks;  // frames
     std::vector<std::string> texts;
