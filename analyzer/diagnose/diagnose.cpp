@@ -9,7 +9,9 @@
 #include "analyze_timing.h"
 #include "cannot_tell.h"
 #include "finders.h"
+#include "formats/layout/nccl_error.h"
 #include "halted.h"
+#include "host/words.h"
 #include "host_threads.h"
 #include "host_wait.h"
 #include "layout.h"
@@ -107,6 +109,37 @@ StateTexts state_of(const Evidence& evidence, const Process& process) {
     return {rank_state(evidence.run, process, awaited), rank_state_without_times(evidence.run, process, awaited)};
 }
 
+std::string nccl_error_of(const Process& process) {
+    const auto found = std::find_if(process.labels.begin(), process.labels.end(), [&](const auto& label) {
+        return process.text(label.first) == format::kNcclErrorLabel;
+    });
+    return found == process.labels.end() ? std::string() : printable(process.text(found->second));
+}
+
+// What NCCL told the programs of the ranks that a finding names, or that wait for those.
+void add_nccl_errors(const Evidence& evidence, std::vector<Finding>& findings) {
+    constexpr size_t kMostTexts = 3;
+    for (Finding& finding : findings) {
+        std::vector<std::pair<std::string, std::vector<int>>> told;
+        for (const auto* ranks : {&finding.ranks, &finding.victims}) {
+            for (const int rank : *ranks) {
+                const Process* process = evidence.process_of_rank[rank];
+                const std::string text = process == nullptr ? std::string() : nccl_error_of(*process);
+                const auto same =
+                    std::find_if(told.begin(), told.end(), [&](const auto& other) { return other.first == text; });
+                if (same != told.end()) {
+                    same->second.push_back(rank);
+                } else if (!text.empty() && told.size() < kMostTexts) {
+                    told.emplace_back(text, std::vector<int>{rank});
+                }
+            }
+        }
+        for (const auto& [text, ranks] : told) {
+            finding.evidence.push_back(phrase("the last error that NCCL told {}: {}", ranks_fact(ranks), text));
+        }
+    }
+}
+
 // Adds the state of each rank that a finding names.
 void add_states(const Evidence& evidence, std::vector<Finding>& findings) {
     std::map<const Process*, StateTexts> states;
@@ -146,6 +179,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     add_second_causes(evidence, findings);
     add_timing(run, diagnosis);
     admit_ignorance(run, diagnosis);
+    add_nccl_errors(evidence, findings);
     add_testimony(run, findings);
     doubt_by_witnesses(run, findings);
     add_places(run, findings);

@@ -13,6 +13,8 @@ constexpr Row kRows[] = {
     {"nccl", "", HostCall::kNccl},
     {"nccl", "Init", HostCall::kCreation},
     {"nccl", "Split", HostCall::kCreation},
+    {"ncclMem", "", HostCall::kCuda},  // memory of CUDA: NCCL does no more than ask for it
+    {"ncclMem", "", HostCall::kSynchronising},
     {"cu", "", HostCall::kCuda},
     {"cu", "Synchronize", HostCall::kSynchronising},
     {"cu", "Memcpy", HostCall::kSynchronising},

@@ -24,7 +24,7 @@ class HostCall {
 
     explicit HostCall(std::string_view name);
 
-    bool is_nccl() const { return has(kNccl); }
+    bool is_nccl() const { return has(kNccl) && !has(kCuda); }
     bool is_cuda() const { return has(kCuda); }
     bool creates_communicators() const { return has(kCreation); }
     bool waits_for_gpu() const { return (has(kSynchronising) && !has(kAsynchronous)) || polls(); }

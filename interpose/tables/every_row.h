@@ -12,10 +12,11 @@
 #define GROUP_END(...) TITAN_CLASS(GROUP_END, __VA_ARGS__)
 #define ASYNC_ERROR(...) TITAN_CLASS(ASYNC_ERROR, __VA_ARGS__)
 #define GROW_ID(...) TITAN_CLASS(GROW_ID, __VA_ARGS__)
+#define LAST_ERROR(...) TITAN_CLASS(LAST_ERROR, __VA_ARGS__)
 // all
 #define MARK(...) TITAN_CLASS(MARK, __VA_ARGS__)
-// cuda_runtime.def, cuda_driver.def
 #define SYNC(...) TITAN_CLASS(SYNC, __VA_ARGS__)
+// cuda_runtime.def, cuda_driver.def
 #define WORK(...) TITAN_CLASS(WORK, __VA_ARGS__)
 #define KERNEL(...) TITAN_CLASS(KERNEL, __VA_ARGS__)
 #define QUERY(...) TITAN_CLASS(QUERY, __VA_ARGS__)
@@ -37,6 +38,7 @@
 #undef GROUP_END
 #undef ASYNC_ERROR
 #undef GROW_ID
+#undef LAST_ERROR
 #undef MARK
 #undef SYNC
 #undef WORK

@@ -12,8 +12,18 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"  // rows name the fields that their call has
 
 // The table against the vendor's header: a row whose parameters differ from nccl.h does not compile.
+#define TITAN_RESULT_OF_CALL ncclResult_t
+#define TITAN_RESULT_OF_CREATE ncclResult_t
+#define TITAN_RESULT_OF_CREATE_ALL ncclResult_t
+#define TITAN_RESULT_OF_MARK ncclResult_t
+#define TITAN_RESULT_OF_SYNC ncclResult_t
+#define TITAN_RESULT_OF_GROUP_START ncclResult_t
+#define TITAN_RESULT_OF_GROUP_END ncclResult_t
+#define TITAN_RESULT_OF_ASYNC_ERROR ncclResult_t
+#define TITAN_RESULT_OF_GROW_ID ncclResult_t
+#define TITAN_RESULT_OF_LAST_ERROR const char*
 extern "C" {
-#define TITAN_ROW(id, since, name, params, ...) ncclResult_t name params;
+#define TITAN_CLASS(CLASS, id, since, name, params, ...) TITAN_RESULT_OF_##CLASS name params;
 #define TITAN_TABLE "nccl.def"
 #include "every_row.h"
 }
@@ -44,6 +54,9 @@ void** handle(ncclComm_t* comm) { return reinterpret_cast<void**>(comm); }
                   leave_create_all(call, handle(comm), ndev, result))
 #define TITAN_MARK(name, params, args) \
     TITAN_WRAPPER(name, params, args, enter_mark(call, TITAN_API(name), nullptr), leave_mark(call))
+#define TITAN_SYNC(name, params, args, object)                                                           \
+    TITAN_WRAPPER(name, params, args, cuda_is_interposed() && enter_cuda(call, TITAN_API(name), object), \
+                  leave_cuda(call, result))
 #define TITAN_GROUP_START(name, params, args) \
     TITAN_WRAPPER(name, params, args, enter_group_start(call), leave_group_start(call, result))
 #define TITAN_GROUP_END(name, params, args, simulate) \
@@ -55,6 +68,9 @@ void** handle(ncclComm_t* comm) { return reinterpret_cast<void**>(comm); }
     TITAN_FUNCTION(                                          \
         name, params, const ncclResult_t result = real args; \
         if (result == ncclSuccess) { note_grow_id(comm, uniqueId); } return result;)
+#define TITAN_LAST_ERROR(name, params, args)                                                                        \
+    TITAN_FUNCTION_OF(const char*, "", name, params, const char* const result = real args; note_last_error(result); \
+                      return result;)
 
 #define TITAN_CLASS(CLASS, id, since, ...) TITAN_##CLASS(__VA_ARGS__)
 #define TITAN_TABLE "nccl.def"

@@ -82,6 +82,22 @@ class Interposition(harness.Case):
         self.assertNotIn("0", results)
         self.assertEqual({call["state"] for call in calls if call["op"] in ("all_reduce", "broadcast")}, {"failed"})
 
+    def test_memory_of_nccl_and_what_it_tells_of_errors(self):
+        """ncclMemAlloc and ncclMemFree may block: they are calls like cudaMalloc. An error's text is kept once."""
+        client = self.place.start_rank("e2e-nccl-use", "memory-and-errors")
+        client.wait_says("done")
+        calls = {call["call"]: call for call in self.place.show(self.place.rings, "--cuda-calls")}
+        labels = [(marker["name"], marker["text"]) for marker in self.place.show(self.place.rings, "--markers")]
+        self.place.go()
+        self.assertEqual(client.wait(), 0)
+        plain = self.place.run([harness.client("e2e-nccl-use"), "memory-and-errors"], self.place.env(preload=False))
+        self.assertEqual(client.stdout, plain.stdout)
+        for name in ("ncclMemAlloc", "ncclMemFree"):
+            self.assertEqual(calls[name]["result"], 0)
+            self.assertIsNotNone(calls[name]["returned_ticks"])
+        self.assertNotEqual(calls["ncclMemFree"]["object"], 0)
+        self.assertEqual(labels, [("nccl_last_error", "a call with an invalid datatype or root")])
+
     def test_arguments(self):
         call = self.calls_of("broadcast-once", "--op", "broadcast", state="finished")[0]
         wanted = {"rank": 0, "count": 16, "datatype": "float32", "peer": 0, "comm_rank": 0, "result": 0,

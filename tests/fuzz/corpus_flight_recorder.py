@@ -22,7 +22,8 @@ def job(version="2.10"):
     made.everywhere("0", "broadcast", [[4, 4], []], state="started", without=[0])
     made.everywhere("1", "all_reduce", [[2]], state="scheduled")
     if version == "2.11":
-        made.everywhere("0", "all_to_all", [[4]], state="scheduled", input_split_sizes=[1, 3], output_split_sizes=[1, 3])
+        made.everywhere("0", "all_to_all", [[4]], state="scheduled", input_split_sizes=[1, 3],
+                        output_split_sizes=[1, 3])
     made.rank[0].extra["pg_status"] = {"0": {"last_enqueued_collective": 3, "last_started_collective": 2,
                                              "last_completed_collective": 2}}
     return made

@@ -2,12 +2,16 @@
 #define TITAN_IN_TRACER
 #include "markers.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/hash.h"
+#include "formats/layout/nccl_error.h"
 #include "session.h"
 #include "thread_state.h"
 #include "titantrace.h"
+#include "tracer/record.h"
 
 namespace titan::tracer {
 
@@ -76,6 +80,18 @@ void end_span(Thread& thread) {
 
 void mark_event(Thread& thread, uint32_t name) {
     record_marker(thread, {.kind = MarkerKind::kEvent, .name = name}, now_ticks());
+}
+
+// A program may ask again and again: each text once, and again in another session.
+void note_last_error(const char* text) {
+    static std::atomic<uint64_t> newest{0};
+    if (text == nullptr || text[0] == '\0') {
+        return;
+    }
+    const uint64_t hash = fnv1a64(text, strlen(text)) ^ reinterpret_cast<uint64_t>(session());
+    if (newest.exchange(hash, std::memory_order_relaxed) != hash) {
+        titan_label(format::kNcclErrorLabel, text);
+    }
 }
 
 }  // namespace titan::tracer

@@ -157,6 +157,20 @@ int failing_calls() {
     return hold();
 }
 
+int memory_and_errors() {
+    Rank r;
+    r.join();
+    void* memory = nullptr;
+    NCCL(ncclMemAlloc(&memory, 1 << 20));
+    NCCL(ncclMemFree(memory));
+    say("%s", ncclGetLastError(nullptr));
+    ncclAllReduce(r.send, r.receive, 1, static_cast<ncclDataType_t>(99), ncclSum, r.comm, r.stream);
+    for (int asked = 0; asked < 3; ++asked) {
+        say("%s", ncclGetLastError(asked == 0 ? nullptr : r.comm));
+    }
+    return hold();
+}
+
 // PLT calls, and nothing held: what a healthy program does, and then it leaves.
 int healthy() {
     Rank r;
@@ -177,6 +191,7 @@ constexpr client::Scenario kScenarios[] = {{"broadcast-once", broadcast_once},
                                            {"reused-pointer", reused_pointer},
                                            {"capture", capture},
                                            {"failing-calls", failing_calls},
+                                           {"memory-and-errors", memory_and_errors},
                                            {"healthy", healthy}};
 
 }  // namespace

@@ -75,6 +75,7 @@ ncclResult_t enqueue(const Call& call, ncclComm_t comm, cudaStream_t stream) {
         return ncclInvalidUsage;
     }
     if (element_bytes(call.type) == 0 || call.root < 0 || call.root >= core->ranks) {
+        warn("a call with an invalid datatype or root");
         return ncclInvalidArgument;
     }
     CollectiveOp op{call.kind,

@@ -173,14 +173,9 @@ NCCL_EXPORT(const char*, ncclGetErrorString, (ncclResult_t result)) {
     }
 }
 
-NCCL_EXPORT(const char*, ncclGetLastError, (ncclComm_t comm)) {
+NCCL_EXPORT(const char*, ncclGetLastError, (ncclComm_t)) {
     thread_local std::string text;
-    const CoreRef core = find_core(comm);
-    text.clear();
-    if (core) {
-        std::lock_guard lock(core->lock);
-        text = core->last_error;
-    }
+    text = last_warning();
     return text.c_str();
 }
 

@@ -28,6 +28,16 @@ Registry& registry() {
     return *instance;
 }
 
+// Of the process: NCCL ignores for which communicator it is asked.
+struct LastError {
+    std::mutex lock;
+    std::string text;
+};
+LastError& last_error() {
+    static auto* instance = new LastError;
+    return *instance;
+}
+
 }  // namespace
 
 Core::~Core() {
@@ -74,21 +84,24 @@ ncclResult_t usable(const CoreRef& core) {
         return ncclInternalError;
     }
     if (state == ncclInProgress) {
-        warn(core, "Attempt to use communicator before the previous operation returned ncclSuccess");
+        warn("Attempt to use communicator before the previous operation returned ncclSuccess");
         return ncclInvalidArgument;
     }
     return state;
 }
 
-void warn(const CoreRef& core, const std::string& text) {
+void warn(const std::string& text) {
     const char* level = std::getenv("NCCL_DEBUG");
     if (level && (std::strcmp(level, "WARN") == 0 || std::strcmp(level, "INFO") == 0)) {
         std::fprintf(stderr, "simgpu NCCL WARN %s\n", text.c_str());
     }
-    if (core) {
-        std::lock_guard lock(core->lock);
-        core->last_error = text;
-    }
+    std::lock_guard lock(last_error().lock);
+    last_error().text = text;
+}
+
+std::string last_warning() {
+    std::lock_guard lock(last_error().lock);
+    return last_error().text;
 }
 
 uint64_t mix(uint64_t seed, const void* data, size_t bytes) {  // FNV-1a

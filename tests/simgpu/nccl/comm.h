@@ -62,7 +62,6 @@ struct Core {
     int next_scalar = ncclNumOps;
     uint64_t next_window = 1;
     std::map<uint64_t, std::pair<unsigned char*, size_t>> windows;
-    std::string last_error;
 
     // For the profiler plugin.
     uint64_t hash = 0;
@@ -87,7 +86,8 @@ void drop_handle(ncclComm_t handle);
 ncclResult_t usable(const CoreRef& core);
 
 // "Prints" like NCCL: to stderr with NCCL_DEBUG=WARN, and kept for ncclGetLastError.
-void warn(const CoreRef& core, const std::string& text);
+void warn(const std::string& text);
+std::string last_warning();
 
 uint64_t mix(uint64_t seed, const void* data, size_t bytes);
 std::string child_key(const Core& parent, const char* kind, uint32_t ordinal, const void* data, size_t bytes);

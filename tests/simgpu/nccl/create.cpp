@@ -41,7 +41,7 @@ ncclResult_t apply_config(const CoreRef& core, const ncclConfig_t* config) {
         return ncclSuccess;
     }
     if (config->magic != NCCL_API_MAGIC || config->size < offsetof(ncclConfig_t, cgaClusterSize)) {
-        warn(core, "ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
+        warn("ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
         return ncclInvalidArgument;
     }
     if (config->blocking != NCCL_CONFIG_UNDEF_INT) {
@@ -101,13 +101,13 @@ ncclResult_t join_members(const CoreRef& core, const CoreRef& parent) {
         case JoinResult::kJoined: break;
         case JoinResult::kStopped: return ncclInternalError;
         case JoinResult::kSystemError:
-            warn(core, "shared memory " + core->key + " cannot be used: " + std::strerror(errno));
+            warn("shared memory " + core->key + " cannot be used: " + std::strerror(errno));
             return ncclSystemError;
-        case JoinResult::kWrongSize: warn(core, "members disagree about the number of ranks"); return ncclInvalidUsage;
-        case JoinResult::kRankTaken: warn(core, "two members have the same rank"); return ncclInvalidUsage;
+        case JoinResult::kWrongSize: warn("members disagree about the number of ranks"); return ncclInvalidUsage;
+        case JoinResult::kRankTaken: warn("two members have the same rank"); return ncclInvalidUsage;
     }
     if (duplicate_device(core)) {
-        warn(core, "Duplicate GPU detected: two ranks on CUDA device " + std::to_string(core->device));
+        warn("Duplicate GPU detected: two ranks on CUDA device " + std::to_string(core->device));
         return ncclInvalidUsage;
     }
     core->hash = comm_hash(core->key);

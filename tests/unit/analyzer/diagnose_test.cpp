@@ -6,6 +6,7 @@
 
 #include "evidence.h"
 #include "finders.h"
+#include "host_calls.h"
 #include "link_run.h"
 #include "played.h"
 #include "report.h"
@@ -81,6 +82,44 @@ TEST_CASE("members that finished and members that did not are told apart") {
     REQUIRE(diagnosis.findings.size() == 1);
     CHECK(diagnosis.findings[0].kind == FindingKind::kStuckInFlight);
     CHECK(diagnosis.findings[0].ranks == ranks({1, 2}));
+}
+
+TEST_CASE("what NCCL told the programs of a hang is evidence, each text once") {
+    Scenario job(4);
+    job.every_rank([](int, Program& program) { program.all_reduce("world").sync(); });
+    job.program(0).nth_call("world", 0).never_finishes = true;
+    job.play();
+    Run run = run_of(job);
+    const auto told = [&](size_t rank, const std::string& key, const std::string& text) {
+        titan::analyzer::Process& process = run.processes[rank];
+        process.texts.insert(process.texts.end(), {key, text});
+        const auto last = static_cast<uint32_t>(process.texts.size() - 1);
+        process.labels.emplace_back(last - 1, last);
+    };
+    told(0, "nccl_last_error", "net: connection to 10.0.0.9\n lost");
+    told(1, "nccl_last_error", "net: connection to 10.0.0.9\n lost");
+    told(2, "dp", "3");
+    told(3, "nccl_last_error", "no route to host");
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run);
+    REQUIRE(diagnosis.findings.size() == 1);
+    std::vector<std::string> lines;
+    for (const std::string& line : titan::analyzer::texts_of(diagnosis.findings[0].evidence)) {
+        if (line.find("NCCL told") != std::string::npos) {
+            lines.push_back(line);
+        }
+    }
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0] == "the last error that NCCL told ranks 0-1: net: connection to 10.0.0.9? lost");
+    CHECK(lines[1] == "the last error that NCCL told rank 3: no route to host");
+}
+
+TEST_CASE("memory of NCCL is a call of CUDA that may wait for the GPU") {
+    for (const char* name : {"ncclMemAlloc", "ncclMemFree"}) {
+        CHECK(titan::analyzer::HostCall(name).is_cuda());
+        CHECK(titan::analyzer::HostCall(name).waits_for_gpu());
+        CHECK(!titan::analyzer::HostCall(name).is_nccl());
+    }
+    CHECK(titan::analyzer::HostCall("ncclCommInitRank").is_nccl());
 }
 
 TEST_CASE("a cycle is drawn step by step, and a long one by its ends") {

@@ -12,9 +12,9 @@ options = argparse.Namespace()
 
 # Functions of nccl.h that neither communicate nor manage a communicator, by pattern and reason.
 NOT_WRAPPED = {
-    r"ncclGetVersion|ncclGetErrorString|ncclGetLastError|ncclResetDebugInit": "tells about the library",
+    r"ncclGetVersion|ncclGetErrorString|ncclResetDebugInit": "tells about the library",
     r"ncclComm(Count|CuDevice|UserRank|MemStats|QueryProperties)": "tells about a communicator",
-    r"ncclMem(Alloc|Free)|ncclWinGetUserPtr": "memory",
+    r"ncclWinGetUserPtr": "asks for an address",
     r"ncclParam\w+|ncclSetEncryption": "settings of the process",
 }
 # Types that came after 2.18, with the release that brought them: an older nccl.h has none of them.

@@ -205,6 +205,8 @@ void leave_group_end(Call& call, int result);
 
 // The communicator's health as NCCL just told the program. any-thread.
 void note_async_error(const void* comm, int call_result, int async_error);
+// What NCCL told the program about the last error of the process; nothing if it is empty or null. any-thread.
+void note_last_error(const char* text);
 // ncclCommGetUniqueId: the id that ranks joining by ncclCommGrow will be given.
 void note_grow_id(const void* comm, const void* unique_id);
 
