@@ -1,5 +1,5 @@
-// NCCL speaks of ranks of its communicators and of pids on nodes that it tells by address. Which ranks of the job are
-// those?
+// NCCL, and torchcomms, speak of ranks of their communicators and of pids on nodes that are told by address. Which
+// ranks of the job are those?
 #include "nccl_ranks.h"
 
 #include <algorithm>
@@ -42,10 +42,14 @@ void name_rank_of_nccl(const Run& run, int32_t world, Testimony& said) {
 
 }  // namespace
 
+bool speaks_of_communicators(const Testimony& said) {
+    return said.witness.starts_with("NCCL") || said.witness == "torchcomms";
+}
+
 void name_ranks_of_nccl(Run& run) {
     const int32_t world = world_of(run);
     for (Testimony& said : run.testimony) {
-        if (said.rank < 0 && said.witness.starts_with("NCCL")) {
+        if (said.rank < 0 && speaks_of_communicators(said)) {
             name_rank_of_nccl(run, world, said);
         }
     }

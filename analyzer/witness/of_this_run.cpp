@@ -119,7 +119,7 @@ void keep_of_this_run(Run& run) {
     const auto part_of = [](const Testimony& said) { return std::pair(said.file, said.part); };
     std::set<std::pair<std::string, int32_t>> others;  // a part is written in one go, and is about one job
     for (Testimony& said : run.testimony) {
-        if (!said.witness.starts_with("NCCL")) {
+        if (!speaks_of_communicators(said)) {
             judge.name_rank(said);
         }
         if (judge.contradicts(said)) {

@@ -24,6 +24,7 @@ constexpr WitnessReader kReaders[] = {
     {"NCCL RAS", is_ras_text, read_ras_text},
     {"NCCL", is_nccl_log, read_nccl_log},
     {"torch.distributed.debug", is_torch_debug, read_torch_debug},
+    {"torchcomms", is_torchcomms_clog, read_torchcomms_clog, true},
 };
 
 constexpr std::string_view kEndings[] = {".log", ".out", ".err", ".txt", ".json", ".stdout", ".stderr"};

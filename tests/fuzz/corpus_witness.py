@@ -27,6 +27,13 @@ def error_file(**changes):
                        **changes}).encode()
 
 
+def clog(*lines, version=1):
+    """A log of torchcomms' hook, of rank 3 of 8."""
+    return "\n".join([f"V|{version}|base_timestamp=1795336072.123", "new_comm|comm=world|rank=3|world_size=8",
+                      "C1|sig|all_reduce|in_count=1024|out_count=1024|dtype=f32|red_op=sum|async_op=f|comm=world",
+                      *lines]).encode()
+
+
 def witness_samples():
     killed = FAILURE.format(index=0, rank=2, code=-9, pid=4711, signal="(SIGKILL)", traceback="Signal 9")
     ended = FAILURE.format(index=1, rank=1, code=-15, pid=4710, signal="(SIGTERM)", traceback="Signal 15")
@@ -61,6 +68,18 @@ def witness_samples():
          b"mpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed).\n", "read: 1"),
         ("mpirun-exit.log", b"The first process to do so was:\n\n  Process name: [[8989,1],2]\n  Exit code:    3\n",
          "read: 1"),
+        ("clog.log",
+         clog("C1|Q|work_id=1|+0.100", "C1|S|+0.110", "C1|E|+0.120", "C1|Q|work_id=2|+0.200", "C1|S|+0.210",
+              "G7|C1|Q|work_id=3|+0.300", "G7|R1|C1|S|+0.400", "WARN|post-hook missing work_id for op_id 4"),
+         "read: 3"),
+        ("clog-cut.log", clog("C1|Q|work_id=1|+0.100", "C1|Q|work_i"), "read: 1"),
+        ("clog-of-a-newer-version.log", clog("C1|Q|work_id=1|+0.100", version=99), "read: 1"),
+        ("clog-wild-numbers.log",
+         clog("C1|Q|work_id=99999999999999999999|+1", "C1|Q|work_id=7|+1e999", "C99999999999999999999|sig|x|comm=a",
+              "C2|sig|" + "x" * 20000, "new_comm|rank=-1|world_size=0", "C1|E|+nan", "G1|R2|", *["C1|E|+1"] * 9),
+         "read: 0"),
+        ("clog-many-communicators.log",
+         clog(*(f"C{n}|sig|barrier|async_op=f|comm=c{n}\nC{n}|Q|work_id={n}|+1" for n in range(2, 200))), "read: 16"),
         ("not-utf-8.log", b"srun: error: \xff\xfe: task 1: Killed\n\x00\x00", "read: 1"),
         ("nothing.log", b"step 1 loss 2.0\n", "read: 0"),
     ]
