@@ -17,7 +17,7 @@ import pythons  # noqa: E402
 OLDEST = (3, 9)  # requires-python in pyproject.toml
 options = argparse.Namespace()
 
-# Prints whether the tracer is there and whether it dumped. Values of a wrong type and numbers too large are ignored.
+# Prints whether the tracer is there, whether it dumped, and its calls of NCCL: none. Values of a wrong type and numbers too large are ignored.
 PROGRAM = r"""
 import json, threading
 import titantrace
@@ -49,7 +49,7 @@ except KeyError:
 thread = threading.Thread(target=beside)
 thread.start()
 thread.join()
-print(json.dumps([titantrace.active(), titantrace.dump("from the test")]))
+print(json.dumps([titantrace.active(), titantrace.dump("from the test"), titantrace.record()]))
 """
 
 MADE = [("label", "dp", "3"), ("step", "", 7), ("metric", "loss", 2.5), ("metric", "tokens", 1024.0),
@@ -103,7 +103,7 @@ class Package(unittest.TestCase):
     def test_markers_of_a_rank_are_in_its_dump(self):
         for python in self.each_python():
             name = re.sub(r"\W", "-", f"{python.version}-{python.shape}")
-            self.assertEqual(self.run_program(python, name, True, RANK="3", WORLD_SIZE="8"), [True, True])
+            self.assertEqual(self.run_program(python, name, True, RANK="3", WORLD_SIZE="8"), [True, True, []])
             dump, = (self.place / name).rglob("rank00003.*.titan")
             markers = self.markers_in(dump)
             first = markers[0]["thread"]
@@ -113,12 +113,12 @@ class Package(unittest.TestCase):
 
     def test_a_process_that_is_no_rank_records_nothing(self):
         for python in self.each_python():
-            self.assertEqual(self.run_program(python, "no-rank", True), [True, False])
+            self.assertEqual(self.run_program(python, "no-rank", True), [True, False, []])
             self.assertEqual(list(self.place.iterdir()), [])
 
     def test_without_the_tracer_nothing_happens(self):
         for python in self.each_python():
-            self.assertEqual(self.run_program(python, "no-tracer", False, RANK="3", WORLD_SIZE="8"), [False, False])
+            self.assertEqual(self.run_program(python, "no-tracer", False, RANK="3", WORLD_SIZE="8"), [False, False, []])
             self.assertEqual(list(self.place.iterdir()), [])
 
     def test_importing_brings_nothing_heavy(self):

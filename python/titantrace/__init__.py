@@ -8,11 +8,14 @@
         with titantrace.span("forward"):
             ...
 
+    titantrace.record(last=20)             # this process' newest NCCL calls, as dictionaries
+
 The markers are thin calls of the C functions in titantrace.h. Without the preload (titan-run) every call does nothing,
 and none ever raises.
 """
 import os as _os
 
+from .calls import record
 from .markers import active, dump, event, label, metric, span, step
 
 try:
@@ -20,7 +23,8 @@ try:
 except ImportError:  # the source tree
     __version__ = "0+source"
 
-__all__ = ["active", "dump", "event", "include", "label", "library", "metric", "span", "step"]
+__all__ = ["active", "dump", "event", "include", "label", "library", "metric", "record", "span",
+           "step"]
 
 _HERE = _os.path.dirname(_os.path.abspath(__file__))
 

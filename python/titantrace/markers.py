@@ -13,24 +13,25 @@ def _nothing(*_: object) -> int:
     return -1
 
 
-def _function(load: Callable[..., ctypes.CDLL], name: str, *types: object) -> Callable[..., int]:
+def function(load: Callable[..., ctypes.CDLL], name: str, *types: object, result: object = None) -> Callable[..., int]:
+    """A function of the tracer; where it is not loaded, one that does nothing and returns -1."""
     try:
         found = getattr(load(None), name)
     except (AttributeError, OSError):
         return _nothing
     found.argtypes = types
-    found.restype = ctypes.c_int if name == "titan_dump" else None
+    found.restype = result
     return found  # type: ignore[no-any-return]
 
 
 # The markers take less than a microsecond: handing the GIL to others and back would cost more. A dump waits.
-_step = _function(ctypes.PyDLL, "titan_step", ctypes.c_int64)
-_span_begin = _function(ctypes.PyDLL, "titan_span_begin", ctypes.c_char_p)
-_span_end = _function(ctypes.PyDLL, "titan_span_end")
-_event = _function(ctypes.PyDLL, "titan_event", ctypes.c_char_p)
-_metric = _function(ctypes.PyDLL, "titan_metric", ctypes.c_char_p, ctypes.c_double)
-_label = _function(ctypes.PyDLL, "titan_label", ctypes.c_char_p, ctypes.c_char_p)
-_dump = _function(ctypes.CDLL, "titan_dump", ctypes.c_char_p)
+_step = function(ctypes.PyDLL, "titan_step", ctypes.c_int64)
+_span_begin = function(ctypes.PyDLL, "titan_span_begin", ctypes.c_char_p)
+_span_end = function(ctypes.PyDLL, "titan_span_end")
+_event = function(ctypes.PyDLL, "titan_event", ctypes.c_char_p)
+_metric = function(ctypes.PyDLL, "titan_metric", ctypes.c_char_p, ctypes.c_double)
+_label = function(ctypes.PyDLL, "titan_label", ctypes.c_char_p, ctypes.c_char_p)
+_dump = function(ctypes.CDLL, "titan_dump", ctypes.c_char_p, result=ctypes.c_int)
 
 
 def _bytes(text: object) -> bytes:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Python stacks in dumps of real programs, by every CPython that is found: each is printed as tested or missing."""
 
+import json
 import re
 import signal
 import sys
@@ -29,6 +30,39 @@ def lines_of(function):
                                       or len(SOURCE[last + 1]) - len(SOURCE[last + 1].lstrip()) > indent):
         last += 1
     return range(first + 1, last + 2)
+
+
+class OwnRecord(harness.Case):
+    """titantrace.record() of the Python package: the process' newest calls, without a file."""
+
+    def run_client(self, **settings):
+        program = harness.ROOT / "tests" / "e2e" / "clients" / "own_record.py"
+        done = self.place.run([sys.executable, program], self.place.env(PYTHONPATH=harness.ROOT / "python", **settings))
+        self.assertEqual(done.status, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_its_newest_calls_also_while_threads_call(self):
+        told = self.run_client(RANK="0", WORLD_SIZE="1", TITANTRACE_DUMP_ON="timeout")
+        self.assertEqual(told["nothing_yet"], [])
+        self.assertEqual([call["count"] for call in told["newest"]], [7, 8, 9, 10])
+        self.assertEqual([call["seq"] for call in told["newest"]], [6, 7, 8, 9])
+        for call in told["newest"]:
+            wanted = {"op": "all_reduce", "datatype": "float32", "reduction": "sum", "result": 0, "step": 5,
+                      "span": "forward", "comm_rank": 0, "peer": -1}
+            self.assertEqual({key: call[key] for key in wanted}, wanted)
+            self.assertLessEqual(told["before_ns"] - 1_000_000, call["entered_realtime_ns"])
+            self.assertLessEqual(call["entered_realtime_ns"], call["returned_realtime_ns"])
+            self.assertLessEqual(call["returned_realtime_ns"], told["after_ns"] + 1_000_000)
+        self.assertTrue(told["tickets_rise"])
+        self.assertLessEqual(told["most"], 200)
+        self.assertGreater(told["fewest"], 0)
+        self.assertLessEqual(set(told["ops"]), {"all_reduce", "comm_init"})
+        self.assertEqual(told["whole"], [True, [], [], []])
+        self.assertEqual(self.place.dump_files(), [])
+
+    def test_without_the_tracer_it_is_empty(self):
+        told = self.run_client(preload=False)
+        self.assertEqual((told["newest"], told["most"], told["whole"]), ([], 0, [False, [], [], []]))
 
 
 class Python(harness.Case):

@@ -15,6 +15,7 @@
 #ifndef TITANTRACE_H
 #define TITANTRACE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -67,6 +68,42 @@ TITAN_MARKER(titan_comm_name, (void* nccl_comm, const char* name), (nccl_comm, n
 TITAN_DECLARE(int, titan_dump, (const char* reason))
 #if !defined(TITAN_IN_TRACER)
 static inline int titan_dump(const char* reason) { return titan_dump_in_tracer ? titan_dump_in_tracer(reason) : -1; }
+#endif
+
+/* A call of NCCL that this process made. Times are nanoseconds since 1970, 0 where nothing is known, or not yet. */
+typedef struct titan_call {
+    uint64_t ticket;       /* n-th call of the process, from 0 */
+    uint64_t communicator; /* id, equal on all members; 0 unknown */
+    int64_t sequence;      /* collectives: n-th of the communicator; sends, receives: n-th with this peer; -1 */
+    uint64_t count;        /* elements */
+    uint64_t group;        /* n-th group of the process from 1, 0 outside groups */
+    int64_t step;          /* -1 before the first */
+    int64_t entered_ns;
+    int64_t returned_ns;
+    int64_t gpu_started_ns;
+    int64_t gpu_finished_ns;
+    int32_t peer;      /* rank of the root or peer in the communicator, -1 none */
+    int32_t comm_rank; /* of the caller, -1 unknown */
+    int32_t device;    /* -1 unknown */
+    int32_t result;    /* ncclResult_t, -1 not returned yet */
+    uint32_t thread;   /* kernel's id of the caller's thread */
+    uint32_t reserved;
+    const char* op; /* "all_reduce"; these four are never null, and valid for ever */
+    const char* datatype;
+    const char* reduction;
+    const char* state;
+    char communicator_name[64]; /* empty where it has none */
+    char span[64];              /* innermost one of the thread */
+} titan_call;
+
+/* Copies the newest `most` calls of this process, oldest first, and returns how many it copied: fewer where the ring
+ * holds fewer, or other threads are writing some of them. `call_bytes` is sizeof(titan_call). Writes no file, may be
+ * called from any thread while others call NCCL, takes no lock, and allocates nothing. */
+TITAN_DECLARE(size_t, titan_record, (titan_call * calls, size_t most, size_t call_bytes))
+#if !defined(TITAN_IN_TRACER)
+static inline size_t titan_record(titan_call* calls, size_t most, size_t call_bytes) {
+    return titan_record_in_tracer ? titan_record_in_tracer(calls, most, call_bytes) : 0;
+}
 #endif
 
 #undef TITAN_MARKER
