@@ -17,7 +17,8 @@ import pythons  # noqa: E402
 OLDEST = (3, 9)  # requires-python in pyproject.toml
 options = argparse.Namespace()
 
-# Prints whether the tracer is there, whether it dumped, and its calls of NCCL: none. Values of a wrong type and numbers too large are ignored.
+# Prints whether the tracer is there, whether it dumped, and its calls of NCCL: none. Values of a wrong type and numbers
+# too large are ignored.
 PROGRAM = r"""
 import json, threading
 import titantrace
