@@ -175,7 +175,7 @@ class Ends(harness.Case):
             analysis = self.place.analyze(self.place.rings)
             self.assertIn("were told to end by SIGTERM" if number == signal.SIGTERM else "told to end by",
                           analysis.stdout)
-            self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []), analysis.stdout)
+            self.assert_healthy(analysis)
         self.each_round(once)
 
     def test_cancelled(self):
