@@ -60,6 +60,14 @@ Json process_group(const TorchCallRecord& r) {
     return {printable(r.dump.text(r.raw.group)), printable(r.dump.text(r.raw.group_desc))};
 }
 
+Json splits(const TorchCallRecord& r, const format::fr::Range& range) {
+    Json list = Json::array();
+    for (uint32_t i = 0; i < range.count; ++i) {
+        list.push_back(r.dump.splits[range.begin + i]);
+    }
+    return list;
+}
+
 Json marker_value(const MarkerRecord& r) {
     switch (r.raw.kind) {
         case MarkerKind::kMetric: return std::bit_cast<double>(r.raw.value);

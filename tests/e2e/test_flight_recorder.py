@@ -43,6 +43,15 @@ class Dumps(harness.Case):
             job.everywhere("0", "_all_gather_base", [[4]], [[4 * size]])
         return job
 
+    @staticmethod
+    def exchanged(job, rows, **changes):
+        """One all_to_all; `rows`: what each rank sends to each. changes: {(from, to): what `to` receives of it}."""
+        changed = changes.pop("receives", {})
+        for rank in job.ranks:
+            received = [changed.get((peer, rank), rows[peer][rank]) for peer in job.ranks]
+            job.call(rank, "0", "all_to_all", [[sum(rows[rank])]], [[sum(received)]], state="scheduled",
+                     input_split_sizes=rows[rank], output_split_sizes=received, **changes)
+
 
 class Verdicts(Dumps):
     def test_healthy(self):
@@ -184,15 +193,6 @@ class Verdicts(Dumps):
         job.everywhere("0", "all_to_all", [[9]], without=(0,), state="scheduled")
         job.call(0, "0", "all_to_all", [[12]], [[9]], state="scheduled")
         self.check(job, "size_mismatch", [0], "send 30 elements and receive 27")
-
-    @staticmethod
-    def exchanged(job, rows, **changes):
-        """One all_to_all; `rows`: what each rank sends to each. changes: {(from, to): what `to` receives of it}."""
-        changed = changes.pop("receives", {})
-        for rank in job.ranks:
-            received = [changed.get((peer, rank), rows[peer][rank]) for peer in job.ranks]
-            job.call(rank, "0", "all_to_all", [[sum(rows[rank])]], [[sum(received)]], state="scheduled",
-                     input_split_sizes=rows[rank], output_split_sizes=received, **changes)
 
     def test_a_pair_whose_splits_disagree(self):
         """Schema 2.11 tells the splits. Totals that agree hide nothing, and no majority of even sizes is needed."""
@@ -420,6 +420,14 @@ class Files(Dumps):
                          ("nccl:send 0->1", "started", "train.py:212 in step"))
         only = self.place.show(self.place.path / "fr", "--rank", "1", "--seq", "3-4", "--op", "all_reduce")
         self.assertEqual([line["collective_seq_id"] for line in only], [3])
+
+    def test_show_splits(self):
+        job = self.trained(2, version="2.11")
+        self.exchanged(job, [[1, 3], [2, 2]])
+        job.write(self.place.path / "fr")
+        *others, line = self.place.show(self.place.path / "fr", "--rank", "0")
+        self.assertEqual((line["input_splits"], line["output_splits"]), ([1, 3], [1, 2]))
+        self.assertNotIn("input_splits", others[-1])
 
     def say(self, *arguments):
         return subprocess.run([harness.BUILD / "analyzer" / "titan-analyze", *arguments], capture_output=True,
