@@ -114,7 +114,8 @@ int64_t typical_ns(const Process& process, const Member& member) {
     std::vector<int64_t> durations;
     for (size_t i = member.calls.size(); i-- > 0 && durations.size() < kTypicalCalls;) {
         const Entry& entry = process.entries[member.calls[i]];
-        if (entry.finished_ns > entry.entered_ns && entry.entered_ns != 0) {
+        if (entry.finished_ns > entry.entered_ns && entry.entered_ns != 0 &&
+            process.may_have_taken(entry.finished_ns - entry.entered_ns)) {
             durations.push_back(entry.finished_ns - entry.entered_ns);
         }
     }

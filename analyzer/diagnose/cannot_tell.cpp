@@ -53,6 +53,25 @@ std::string unknown_waits_text(const Run& run) {
                                        overwritten == 0 ? "" : ": its entry may be overwritten");
 }
 
+// Calls wait in files that seem to be older than what they hold: for how long, nothing tells.
+std::string unknown_moments_text(const Run& run) {
+    std::vector<int> ranks;
+    for (const Process& process : run.processes) {
+        const bool waits = std::any_of(process.entries.begin(), process.entries.end(), [](const Entry& entry) {
+            return entry.state == CallState::kPending || entry.state == CallState::kStarted;
+        });
+        if (process.moment == Moment::kUnknown && waits) {
+            ranks.push_back(process.rank);
+        }
+    }
+    sort_unique(ranks);
+    return ranks.empty() ? std::string()
+                         : fmt::format(
+                               "{} {} in calls, and for how long is unknown: by their times the files are older "
+                               "than what they hold, so that a clock was set back, or the times are not theirs",
+                               ranks_text(ranks), verb_form(ranks.size(), "waits", "wait"));
+}
+
 }  // namespace
 
 void admit_ignorance(const Run& run, Diagnosis& diagnosis) {
@@ -67,6 +86,9 @@ void admit_ignorance(const Run& run, Diagnosis& diagnosis) {
     }
     if (findings.empty() && diagnosis.cannot_tell.empty()) {
         diagnosis.cannot_tell = unknown_waits_text(run);
+    }
+    if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
+        diagnosis.cannot_tell = unknown_moments_text(run);
     }
     if (findings.empty() && !run.end_unclear.empty()) {
         diagnosis.cannot_tell += (diagnosis.cannot_tell.empty() ? "" : "; ") + run.end_unclear;

@@ -18,6 +18,8 @@ constexpr int64_t kLongestDumpNs = 60'000'000'000;
 constexpr int64_t kLatestDumpNs = 15 * 60'000'000'000LL;
 // A file that is so much younger than its dump is a copy.
 constexpr int64_t kCopiedNs = 2 * 60'000'000'000LL;
+// A file server's clock may be behind its host's by that much.
+constexpr int64_t kBehindNs = 1'000'000'000;
 // Clocks of hosts differ.
 constexpr int64_t kApartNs = 60'000'000'000;
 
@@ -48,6 +50,23 @@ int64_t newest_ns(const Process& process) {
         newest = std::max({newest, entry.entered_ns, entry.finished_ns});
     }
     return newest;
+}
+
+// When the calls that wait were made; 0 where none does.
+struct Waits {
+    int64_t first_ns = 0;
+    int64_t last_ns = 0;
+};
+
+Waits waits_of(const Process& process) {
+    Waits waits;
+    for (const Entry& entry : process.entries) {
+        if ((entry.state == CallState::kPending || entry.state == CallState::kStarted) && entry.entered_ns != 0) {
+            waits.first_ns = waits.first_ns == 0 ? entry.entered_ns : std::min(waits.first_ns, entry.entered_ns);
+            waits.last_ns = std::max(waits.last_ns, entry.entered_ns);
+        }
+    }
+    return waits;
 }
 
 int64_t median(std::vector<int64_t> numbers) {
@@ -111,20 +130,26 @@ size_t count_stale(const std::vector<Span>& spans) {
 
 void set_moment(const fr::Dump& dump, Process& process) {
     const int64_t found_ns = moment_in_entries(dump);
+    const int64_t newest = newest_ns(process);
+    const Waits waits = waits_of(process);
     process.moment = found_ns != 0 ? Moment::kRecorded : Moment::kFileTime;
-    process.now_ns = std::max(found_ns != 0 ? found_ns : process.source.written_ns, newest_ns(process));
-    if (process.moment == Moment::kRecorded || process.timeout_ns == 0) {
+    process.now_ns = std::max(found_ns != 0 ? found_ns : process.source.written_ns, newest);
+    if (process.moment == Moment::kRecorded) {
         return;
     }
-    int64_t since_ns = INT64_MAX;
-    for (const Entry& entry : process.entries) {
-        if ((entry.state == CallState::kPending || entry.state == CallState::kStarted) && entry.entered_ns != 0) {
-            since_ns = std::min(since_ns, entry.entered_ns);
-        }
+    if (process.source.written_ns + kBehindNs < newest) {
+        // A clock was set back. If that was before the waits began, the file's time still tells how long they are.
+        const bool before = waits.last_ns != 0 && waits.last_ns <= process.source.written_ns;
+        process.moment = before ? Moment::kFileTime : Moment::kUnknown;
+        process.now_ns = before ? process.source.written_ns : newest;
+        return;
     }
-    if (since_ns != INT64_MAX && process.now_ns - since_ns > process.watchdog_ns() + kLatestDumpNs) {
+    const int64_t longest_ns = process.watchdog_ns() + kLatestDumpNs;
+    // Nothing ends so long after a wait began: there the clock was set forward in between.
+    const int64_t since_ns = newest - waits.first_ns > longest_ns ? newest : waits.first_ns;
+    if (process.timeout_ns != 0 && waits.last_ns != 0 && process.now_ns - since_ns > longest_ns) {
         process.moment = Moment::kGuessed;
-        process.now_ns = std::max(since_ns + process.watchdog_ns(), newest_ns(process));
+        process.now_ns = std::max(since_ns + process.watchdog_ns(), newest);
     }
 }
 
@@ -145,7 +170,9 @@ void compare_moments(Run& run) {
     const bool copied = median(later) > kCopiedNs;
     for (Process& process : run.processes) {
         if (process.source.is_flight_recorder &&
-            (process.moment == Moment::kGuessed || (copied && process.moment == Moment::kFileTime))) {
+            (process.moment == Moment::kGuessed ||
+             (process.moment == Moment::kUnknown && newest_ns(process) <= moment_ns) ||
+             (copied && process.moment == Moment::kFileTime))) {
             process.moment = Moment::kGuessed;
             process.now_ns = std::max(moment_ns, newest_ns(process));
         }

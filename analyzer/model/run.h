@@ -283,6 +283,7 @@ enum class Moment : uint8_t {
     kRecorded,  // the dump says so, explicitly or by what it found only then
     kFileTime,  // nothing in it does: the file's time, which a copy may have changed
     kGuessed,   // nor does the file's time: no wait is longer than PyTorch's timeout lets it be
+    kUnknown,   // the file's time is before its own content: a clock was set back, or the time is not the file's
 };
 
 // Abilities of the recorder of a process. The loader sets them; later stages ask for these and not for who recorded.
@@ -411,6 +412,10 @@ struct Process {
     bool has_ended() const { return is_gone() || liveness == Liveness::kEnded; }
     // Newest thing that this process is known to have done.
     int64_t last_activity_ns() const;
+    // PyTorch's watchdog ends the job of a call that takes longer: a clock was set while that one ran.
+    bool may_have_taken(int64_t duration_ns) const {
+        return !sees.by_watchdog || timeout_ns == 0 || duration_ns <= watchdog_ns();
+    }
     // The time after which its watchdog calls a wait a hang, 0 never. Sums with it stay in range.
     int64_t watchdog_ns() const { return static_cast<int64_t>(std::min<uint64_t>(timeout_ns, INT64_MAX / 4)); }
 };

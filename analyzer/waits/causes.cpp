@@ -27,7 +27,8 @@ int64_t typical_p2p_ns(const Run& run, MemberRef ref) {
     for (size_t i = process.entries.size(); i-- > 0 && durations.size() < kTypicalCalls;) {
         const Entry& entry = process.entries[i];
         const bool counts = entry.row == ref.row && format::class_of(entry.kind) == format::OpClass::p2p;
-        if (counts && entry.finished_ns > entry.entered_ns && entry.entered_ns != 0) {
+        if (counts && entry.finished_ns > entry.entered_ns && entry.entered_ns != 0 &&
+            process.may_have_taken(entry.finished_ns - entry.entered_ns)) {
             durations.push_back(entry.finished_ns - entry.entered_ns);
         }
     }

@@ -6,6 +6,8 @@
 #include "call_order.h"
 #include "call_predictor.h"
 #include "captures.h"
+#include "host_clocks.h"
+#include "host_threads.h"
 #include "later_step.h"
 #include "match.h"
 
@@ -16,6 +18,8 @@ namespace {
 constexpr size_t kCallsAhead = 64;
 // Clocks of hosts may differ; this much is not taken for order.
 constexpr int64_t kClockSlackNs = 100'000'000;
+// A record whose program was silent for so long at its end shows a rank that waits or stands still.
+constexpr int64_t kSilentNs = 1'000'000'000;
 // The number of steps compared to tell what is usual.
 constexpr int32_t kComparedSteps = 64;
 
@@ -165,6 +169,15 @@ std::vector<uint32_t> places_of_thread(const Process& process, const Entry* call
     return places;
 }
 
+// The newest activity of the threads that make its calls: others, such as PyTorch's watchdog, poll for ever.
+int64_t newest_of_callers_ns(const Process& process) {
+    int64_t newest = process.entries.empty() ? 0 : process.entries.back().entered_ns;
+    for (const ThreadState* thread : issuing_threads(process)) {
+        newest = std::max({newest, thread->last_call_ns, thread->call != 0 ? thread->entered_ns : 0});
+    }
+    return newest;
+}
+
 }  // namespace
 
 bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& node) {
@@ -287,13 +300,17 @@ void note_earlier_skip(const Run& run, const WaitNode& node, const Entry& queued
     absence.moved_on |= absence.by_prediction;
 }
 
-bool is_stale(const Process& process, const WaitNode& node) {
-    int64_t first = INT64_MAX;
-    for (const Waiter& waiter : node.waiting) {
-        first = std::min(first, waiter.since_ns);
+bool is_stale(const Run& run, uint32_t process, const WaitNode& node) {
+    const Process& record = run.processes[process];
+    if (record.is_gone() || record.now_ns - newest_of_callers_ns(record) >= kSilentNs) {
+        return false;
     }
-    return !process.is_gone() && process.now_ns + kClockSlackNs < first &&
-           process.now_ns - process.last_activity_ns() < 1'000'000'000;
+    return std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        const auto ended_before = [&](int64_t ahead_ns) {
+            return record.now_ns + kClockSlackNs < waiter.since_ns - ahead_ns;
+        };
+        return ended_before(0) && ended_before(clock_ahead_ns(run, process, waiter.member.process).value_or(0));
+    });
 }
 
 uint64_t lost_unfinished_calls(const Process& process) {

@@ -34,7 +34,8 @@ bool skipped_a_repetition(const Process& process, const Entry& entry);
 // `absence`.
 void note_earlier_skip(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence);
 // Did the record of this process end before the wait began? Then it says nothing about the wait.
-bool is_stale(const Process& process, const WaitNode& node);
+// `process`: index.
+bool is_stale(const Run& run, uint32_t process, const WaitNode& node);
 // Unfinished calls whose entries are overwritten: which call is at the head of their stream is not known then.
 uint64_t lost_unfinished_calls(const Process& process);
 bool has_lost_unfinished_calls(const Process& process);

@@ -76,7 +76,8 @@ class GraphBuilder {
         std::set<uint64_t> moved;
         for (const Entry& entry : owner.entries) {
             int64_t& until = busy_until[entry.stream];
-            until = std::max(until, entry.finished_ns);
+            // An end after the dump: the clock was set back since.
+            until = std::max(until, entry.finished_ns > owner.now_ns ? 0 : entry.finished_ns);
             if (entry.state == CallState::kFinished) {
                 moved.insert(entry.stream);
             }
@@ -167,7 +168,7 @@ class GraphBuilder {
         const Process& process = run_.processes[ref.process];
         Absence absence{ref, comm_rank, global_rank, AbsenceReason::kNotIssued, {}, false};
         const Member* member = ref.row == kNoIndex ? nullptr : &process.members[ref.row];
-        if (is_stale(process, node) || ends_early(process, node)) {
+        if (is_stale(run_, ref.process, node) || ends_early(process, node)) {
             absence.reason = AbsenceReason::kUnknown;
             return absence;
         }

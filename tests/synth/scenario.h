@@ -56,10 +56,11 @@ struct Action {
     uint64_t object = 0;          // event; capture and replay: the number of the graph; kSync: not 0 for
                                   // another device
     // Of a call in a Flight Recorder file that is written without a play: it is "pending" or "started" there, else
-    // done; PyTorch has let go of it; how long after the rank's call before it was made.
+    // done; PyTorch has let go of it; how long after the rank's call before it was made; how long it took.
     std::string recorded;
     bool retired = false;
     int64_t after_ms = 0;
+    int64_t took_ms = 5;
 };
 
 // What one rank does. Calls chain: program.step(1).all_reduce("dp:0", 1024).sync().

@@ -45,7 +45,8 @@ def set_a_clock(case: Case, at_ns: int, forward: bool = True):
     case.settings.jump = (of, at_ns, by)
     # PyTorch's files have no other clock: those of one host seem to be written at another time than the others'.
     case.truth.possible_is_right = not case.own and case.job.world > case.job.per_host
-    case.truth.cannot_tell_is_right = case.truth.possible_is_right
+    # Set back, they seem to be older than what they hold: how long anything waits there, nobody can tell.
+    case.truth.cannot_tell_is_right = case.truth.possible_is_right or (not case.own and by < 0)
 
 
 @newer()

@@ -27,6 +27,7 @@ struct FrCall {
     uint64_t elements = 1024;
     std::string datatype = "Float";
     bool retired = false;
+    int64_t took_ms = 5;
 };
 
 class FrJob {
@@ -120,7 +121,7 @@ class FrJob {
         rank.now_ms += 10;
         const int64_t created_ns = (kEpochMs + rank.now_ms) * 1'000'000;
         const bool done = call.state == "completed";
-        const int64_t done_ns = created_ns + 5'000'000;
+        const int64_t done_ns = created_ns + call.took_ms * 1'000'000;
         const std::string started_too =
             starts_with_ends_ ? fmt::format(R"(, "time_discovered_started_ns": {})", done_ns) : std::string();
         rank.entries.push_back(fmt::format(

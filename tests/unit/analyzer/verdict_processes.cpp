@@ -62,6 +62,39 @@ int64_t moment(const Process& process, std::string_view text) {
     return from_ns + std::stoll(std::string(text.substr(0, text.size() - 2))) * kMs;
 }
 
+// "-7200s": the clock of the process's host is wrong by that.
+void set_clock(Process& process, const std::string& value) {
+    const int64_t by_ns = std::stoll(value) * 1000 * kMs;
+    const auto shift = [&](auto&... times_ns) { ((times_ns += times_ns == 0 ? 0 : by_ns), ...); };
+    shift(process.now_ns, process.started_ns);
+    for (analyzer::Entry& entry : process.entries) {
+        shift(entry.entered_ns, entry.returned_ns, entry.started_ns, entry.finished_ns);
+    }
+    for (int64_t& mark_ns : process.history.marks_ns) {
+        shift(mark_ns);
+    }
+    for (analyzer::Member& member : process.members) {
+        shift(member.created_ns, member.ready_ns, member.closed_ns);
+        for (analyzer::Arrival& arrival : member.arrivals) {
+            shift(arrival.entered_ns, arrival.started_ns, arrival.ended_ns);
+        }
+    }
+    for (analyzer::ThreadState& thread : process.threads) {
+        shift(thread.entered_ns, thread.last_call_ns);
+    }
+    for (analyzer::StreamWork& work : process.work) {
+        shift(work.entered_ns);
+    }
+}
+
+// PyTorch's watchdog, which asks the GPU for ever and calls nothing else.
+void watch(Process& process, int64_t newest_ns) {
+    analyzer::ThreadState watchdog;
+    watchdog.thread = kWatchdogThread;
+    watchdog.last_call_ns = newest_ns;
+    process.threads.push_back(watchdog);
+}
+
 const std::map<std::string, Liveness>& fates() {
     static const std::map<std::string, Liveness> kFates{
         {"alive", Liveness::kAlive},     {"killed", Liveness::kKilled},   {"exited", Liveness::kExited},
@@ -98,6 +131,9 @@ const std::map<std::string, Word>& words_about() {
         {"timeout_s", [](Process& own, const Process&,
                          const std::string& value) { own.timeout_ns = std::stoull(value) * 1000 * kMs; }},
         {"host", [](Process& own, const Process&, const std::string& value) { own.host = value; }},
+        {"clock", [](Process& own, const Process&, const std::string& value) { set_clock(own, value); }},
+        {"watchdog",
+         [](Process& own, const Process& before, const std::string& value) { watch(own, moment(before, value)); }},
         {"ring", [](Process& own, const Process&, const std::string&) { own.source.is_ring = true; }},
     };
     return kWords;

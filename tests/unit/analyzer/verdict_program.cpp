@@ -283,6 +283,8 @@ void change_call(std::string_view word, Action& call) {
         call.retired = true;
     } else if (key == "after_ms") {
         call.after_ms = number_in<int64_t>(value);
+    } else if (key == "took_ms") {
+        call.took_ms = number_in<int64_t>(value);
     } else {
         refuse("no such argument of a call", word);
     }

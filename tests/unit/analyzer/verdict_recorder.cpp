@@ -31,7 +31,8 @@ void write_call(FrJob& job, int rank, const Action& action) {
     FrCall call{.name = name_in_pytorch(action.op),
                 .elements = action.count,
                 .datatype = name_in_pytorch(action.datatype),
-                .retired = action.retired};
+                .retired = action.retired,
+                .took_ms = action.took_ms};
     if (!action.recorded.empty()) {
         call.state = action.recorded == "pending" ? "scheduled" : action.recorded;
     }
