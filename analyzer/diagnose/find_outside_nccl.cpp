@@ -1,5 +1,6 @@
 // No collective hangs, and some ranks wait for the others outside NCCL: in Gloo, for a key of the store, in MPI.
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "finders.h"
@@ -58,6 +59,24 @@ Sentence stand_text(const Stand& stand, const std::vector<int>& ranks) {
     return stand.wait.empty() ? in : phrase("{} ({})", in, stand.wait);
 }
 
+// All wait, and not in one place: those who are not where most are; all, where no place has most.
+std::vector<int> not_with_the_most(const Stands& stands) {
+    size_t most = 0;
+    size_t places = 0;
+    for (const auto& [stand, processes] : stands) {
+        places = processes.size() == most ? places + 1 : processes.size() > most ? 1 : places;
+        most = std::max(most, processes.size());
+    }
+    std::vector<int> ranks;
+    for (const auto& [stand, processes] : stands) {
+        if (stands.size() > 1 && (places > 1 || processes.size() < most)) {
+            const std::vector<int> here = ranks_of(processes);
+            ranks.insert(ranks.end(), here.begin(), here.end());
+        }
+    }
+    return ranks;
+}
+
 }  // namespace
 
 std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
@@ -88,16 +107,18 @@ std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
         }
     }
     found.hang_after_ns = found.hang_after_ns == 0 ? kUsualTimeoutNs : found.hang_after_ns;
-    // The tracer dumps such a wait whether or not it ends well.
+    // The tracer dumps such a wait whether or not it ends well. Where all ranks wait, none is left to end it.
     const auto by_itself = [](const Process& process) {
         return process.source.reason == format::DumpReason::kStandstill;
     };
-    if (evidence.options.hang_after_s <= 0 &&
-        std::any_of(evidence.run.processes.begin(), evidence.run.processes.end(), by_itself)) {
-        found.hang_after_ns = std::max(found.hang_after_ns, kGlooTimeoutNs);
-    }
     sort_unique(found.waiting);
     sort_unique(found.elsewhere);
+    if (found.elsewhere.empty() && std::ssize(found.waiting) == evidence.run.world_size) {
+        found.elsewhere = not_with_the_most(stands);
+    } else if (evidence.options.hang_after_s <= 0 &&
+               std::any_of(evidence.run.processes.begin(), evidence.run.processes.end(), by_itself)) {
+        found.hang_after_ns = std::max(found.hang_after_ns, kGlooTimeoutNs);
+    }
     return found.waiting.empty() || found.elsewhere.empty() ? std::nullopt : std::optional(std::move(found));
 }
 
@@ -113,7 +134,8 @@ void find_outside_nccl(const Evidence& evidence, Explained& /*explained*/, std::
     finding.kind = FindingKind::kOutsideNccl;
     finding.confidence = wait->waited_ns < kGlooTimeoutNs ? Confidence::kPossible : Confidence::kLikely;
     finding.ranks = wait->elsewhere;
-    finding.victims = wait->waiting;
+    std::set_difference(wait->waiting.begin(), wait->waiting.end(), wait->elsewhere.begin(), wait->elsewhere.end(),
+                        std::back_inserter(finding.victims));
     finding.since_ns = wait->since_ns;
     finding.waited_ns = wait->waited_ns;
     finding.summary = phrase("{}; {} made no call of CUDA or NCCL for {}", wait->story, ranks_fact(wait->waiting),

@@ -12,9 +12,9 @@ namespace titan::analyzer {
 
 struct OutsideWait {
     std::vector<int> waiting;
-    std::vector<int> elsewhere;
-    int64_t since_ns = 0;   // their last call of CUDA or NCCL; the newest of all waiters
-    int64_t waited_ns = 0;  // at least so long: the shortest of all waiters, by their own clocks
+    std::vector<int> elsewhere;  // where all wait, those of them who do in another call than most
+    int64_t since_ns = 0;        // their last call of CUDA or NCCL; the newest of all waiters
+    int64_t waited_ns = 0;       // at least so long: the shortest of all waiters, by their own clocks
     int64_t hang_after_ns = 0;
     bool is_over = false;  // those who wait have been told to end, or have ended: nobody will come any more
     Sentence story;        // who waits where, and who is where
