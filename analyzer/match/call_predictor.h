@@ -17,6 +17,22 @@ inline constexpr size_t kShortSeen = 3;
 inline constexpr size_t kMaxContext = 64;
 inline constexpr size_t kMaxHistory = 4096;
 
+// The newest `length` elements before `position` are preceded by one that none of them equals, such as the check that a
+// loop makes every eighth time: how often they have repeated since is part of the context.
+template <typename Same>
+bool begins_anew(size_t position, size_t length, Same&& same) {
+    if (length >= position) {
+        return false;
+    }
+    const size_t before = position - 1 - length;
+    for (size_t i = before + 1; i < position; ++i) {
+        if (same(i, before)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // same(i, j): elements i and j are equal. Returns the index whose element is expected at `position`.
 template <typename Same>
 std::optional<size_t> predict(size_t position, Same&& same) {
@@ -25,6 +41,7 @@ std::optional<size_t> predict(size_t position, Same&& same) {
     std::optional<size_t> always;
     size_t seen = 0;
     bool unanimous = true;
+    bool cut = false;  // the stretch of `best` goes back to where the record begins
     const size_t oldest = position > kMaxHistory ? position - kMaxHistory : 0;
     for (size_t candidate = position; candidate-- > oldest + 1;) {
         size_t length = 0;
@@ -35,6 +52,7 @@ std::optional<size_t> predict(size_t position, Same&& same) {
         if (length > best_length) {
             best_length = length;
             best = candidate;
+            cut = length == candidate - oldest;
         }
         if (length >= kShortContext) {
             always = always.value_or(candidate);
@@ -44,6 +62,10 @@ std::optional<size_t> predict(size_t position, Same&& same) {
         if (best_length == kMaxContext) {
             break;
         }
+    }
+    // What came before that stretch is lost or never was, and here it matters.
+    if (cut && !unanimous && best_length < kMaxContext && begins_anew(position, best_length, same)) {
+        return std::nullopt;
     }
     if (best_length >= kMinContext) {
         return best;
