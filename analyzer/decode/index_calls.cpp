@@ -123,10 +123,13 @@ int64_t typical_ns(const Process& process, const Member& member) {
 }
 
 // The longest time that the program went without a call. If nobody watches the GPU, nothing else shows how long its
-// steps are.
+// steps are. What an abort ends was no pause of the program but the hang.
 int64_t longest_pause_ns(const Process& process) {
     int64_t longest = 0;
     for (size_t i = 1; i < process.entries.size(); ++i) {
+        if (process.entries[i].kind == OpKind::kCommAbort) {
+            continue;
+        }
         longest = std::max(longest, process.entries[i].entered_ns - process.entries[i - 1].entered_ns);
     }
     return longest;
