@@ -1,5 +1,5 @@
 // A send or receive with the wrong peer: the peer never heard of it, and the usual one waits for the half that it
-// stands for.
+// stands for. A collective on the wrong communicator, where there are only such.
 #include "finders.h"
 
 #include <algorithm>
@@ -81,9 +81,76 @@ uint32_t meant_instead_of(const Evidence& evidence, uint32_t index) {
     return UINT32_MAX;
 }
 
+// The only collective that was ever called there, among sends and receives. A new communicator has a first call, too.
+bool is_alone_on_its_communicator(const Evidence& evidence, const WaitNode& node) {
+    const std::vector<MemberRef>& members = evidence.run.communicators[node.communicator].members;
+    return node.kind == WaitKind::kCollective && node.waiting.size() == 1 && members.size() > 1 && !node.lost &&
+           node.sequence == evidence.run.process(node.waiting.front().member).sees.first_number &&
+           std::any_of(members.begin(), members.end(),
+                       [&](MemberRef member) {
+                           return !evidence.run.member(member).sent.empty() ||
+                                  !evidence.run.member(member).received.empty();
+                       }) &&
+           std::all_of(members.begin(), members.end(), [&](MemberRef member) {
+               return member == node.waiting.front().member || evidence.run.member(member).issued == 0;
+           });
+}
+
+// The node in which others wait for just this call of the waiter, on a communicator where it has called before;
+// UINT32_MAX where there is none.
+uint32_t same_call_elsewhere(const Evidence& evidence, uint32_t index) {
+    const Waiter& caller = evidence.graph.nodes[index].waiting.front();
+    for (uint32_t other = 0; other < evidence.graph.nodes.size(); ++other) {
+        const WaitNode& node = evidence.graph.nodes[other];
+        const Entry* call = node.kind != WaitKind::kCollective || other == index || !evidence.hangs(other)
+                                ? nullptr
+                                : node.waiting.front().entry;
+        const bool same = call != nullptr && call->kind == caller.entry->kind && call->count == caller.entry->count &&
+                          call->datatype == caller.entry->datatype && call->reduction == caller.entry->reduction &&
+                          node.sequence > evidence.run.process(caller.member).sees.first_number;
+        if (same && std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+                return absence.member.process == caller.member.process && absence.reason == AbsenceReason::kNotIssued &&
+                       std::find(absence.held_by.begin(), absence.held_by.end(), index) != absence.held_by.end();
+            })) {
+            return other;
+        }
+    }
+    return UINT32_MAX;
+}
+
+void find_on_another_communicator(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        const WaitNode& node = evidence.graph.nodes[index];
+        const bool alone = evidence.hang_of[index] == Hang::kByTime && !explained.nodes[index] &&
+                           is_alone_on_its_communicator(evidence, node);
+        const uint32_t meant = alone ? same_call_elsewhere(evidence, index) : UINT32_MAX;
+        if (meant == UINT32_MAX) {
+            continue;
+        }
+        const int rank = evidence.run.member(node.waiting.front().member).global_rank;
+        const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[meant]);
+        Finding finding = evidence.finding_at(FindingKind::kRankNotArrived, meant);
+        finding.ranks = {rank};
+        finding.confidence = Confidence::kLikely;
+        finding.summary = phrase(
+            "{} called {}, where there were only sends and receives before, while {} {} for the same call of it, {}",
+            rank_fact(rank), node_fact(evidence.run, node), ranks_fact(waiting),
+            verb_form(waiting.size(), "waits", "wait"), node_fact(evidence.run, evidence.graph.nodes[meant]));
+        for (const uint32_t place : {index, meant}) {
+            explained.nodes[place] = explained.is_cause[place] = true;
+            finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[place]));
+        }
+        finding.would_confirm.push_back(phrase(
+            "the program: that {} means the other communicator is inferred from equal arguments", rank_fact(rank)));
+        evidence.add_victims({index, meant}, finding);
+        findings.push_back(std::move(finding));
+    }
+}
+
 }  // namespace
 
 void find_misdirected(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    find_on_another_communicator(evidence, explained, findings);
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         const WaitNode& node = evidence.graph.nodes[index];
         if (node.kind != WaitKind::kPointToPoint || evidence.hang_of[index] != Hang::kByTime ||
