@@ -1,0 +1,76 @@
+// Ranks that are each in the creation of another communicator, as lazily made ones of pairs are: whoever is missing in
+// one is in another.
+#include "finders.h"
+
+#include <algorithm>
+#include <set>
+
+#include "explain.h"
+#include "host/words.h"
+#include "host_threads.h"
+#include "ids_apart.h"
+#include "run_text.h"
+
+namespace titan::analyzer {
+namespace {
+
+// A creation that lacks members of which nothing tells who they are.
+bool lacks_somebody(const WaitNode& node) {
+    return node.kind == WaitKind::kCreation && node.sequence == kNoSequence &&
+           std::any_of(node.absent.begin(), node.absent.end(),
+                       [](const Absence& absence) { return !absence.member.known() && absence.global_rank < 0; });
+}
+
+// All ranks left a record and are inside a call: none of them is on its way.
+bool all_are_held(const Run& run) {
+    return run.missing_ranks.empty() && !run.partial_recording &&
+           std::all_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
+               return !process.is_gone() && process.sees.host_calls && is_inside_a_call(process);
+           });
+}
+
+}  // namespace
+
+void find_creations_apart(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    std::vector<uint32_t> nodes;
+    std::set<uint32_t> processes;
+    bool hangs = false;
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        const WaitNode& node = evidence.graph.nodes[index];
+        if (!explained.nodes[index] && lacks_somebody(node)) {
+            nodes.push_back(index);
+            hangs |= evidence.hang_of[index] == Hang::kByTime;
+            for (const Waiter& waiter : node.waiting) {
+                processes.insert(waiter.member.process);
+            }
+        }
+    }
+    if (nodes.size() < 2 || processes.size() < 2 || !hangs || !all_are_held(evidence.run) ||
+        may_be_one_communicator(evidence, nodes)) {
+        return;
+    }
+    const uint32_t oldest = *std::min_element(
+        nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    Finding finding = evidence.finding_at(FindingKind::kCommInitStuck, oldest);
+    finding.confidence = Confidence::kLikely;
+    constexpr size_t kShown = 8;
+    for (const uint32_t index : nodes) {
+        explained.nodes[index] = explained.is_cause[index] = true;
+        const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[index]);
+        finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
+        if (finding.evidence.size() < kShown) {
+            finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[index]));
+        }
+    }
+    sort_unique(finding.ranks);
+    finding.summary = phrase(
+        "{} are in the creation of {} communicators, and each of these lacks a member; all ranks are held in calls, so "
+        "those who are missing in one are in another: they create them in orders that wait for each other",
+        ranks_fact(finding.ranks), nodes.size());
+    finding.would_confirm.emplace_back(
+        "the program: for which ranks each of these communicators is made; only members that came are recorded");
+    evidence.add_victims(nodes, finding);
+    findings.push_back(std::move(finding));
+}
+
+}  // namespace titan::analyzer
