@@ -83,9 +83,20 @@ bool choose_who_skipped(const Evidence& evidence, const std::vector<const Edge*>
     if (skipped.size() != 1 || !others_as_before) {
         return false;
     }
-    const Sentence call = node_fact(evidence.run, evidence.graph.nodes[skipped.front()->from]);
-    finding.kind = FindingKind::kP2pUnmatched;
+    const WaitNode& missed = evidence.graph.nodes[skipped.front()->from];
+    const Sentence call = node_fact(evidence.run, missed);
     finding.ranks = {rank};
+    if (std::any_of(missed.absent.begin(), missed.absent.end(), [&](const Absence& absence) {
+            return absence.member == skipped.front()->via && absence.reason == AbsenceReason::kQueued;
+        })) {
+        finding.summary = phrase("{} made its side of {} later than it always did before: {}", rank_fact(rank), call,
+                                 finding.summary);
+        finding.doubt(true, phrase("the program: that {} has the wrong order is inferred from that of its earlier "
+                                   "calls alone",
+                                   rank_fact(rank)));
+        return true;
+    }
+    finding.kind = FindingKind::kP2pUnmatched;
     finding.summary =
         phrase("{} did not make its side of {} where it always did before: {}", rank_fact(rank), call, finding.summary);
     finding.evidence.push_back(phrase("whether {} skipped the call or is late is undecidable", rank_fact(rank)));

@@ -109,6 +109,53 @@ void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, 
     findings.push_back(std::move(finding));
 }
 
+// Ranks without a record that a member of the node has handed over a send or receive with, in a call that nobody saw
+// end.
+std::vector<int> unrecorded_partners(const Evidence& evidence, const WaitNode& node) {
+    const Run& run = evidence.run;
+    std::vector<int> ranks;
+    for (const MemberRef member : run.communicators[node.communicator].members) {
+        const Process& process = run.process(member);
+        const bool is_half = node.kind == WaitKind::kCollective || run.member(member).rank == node.source ||
+                             run.member(member).rank == node.target;
+        for (uint32_t index = 0; is_half && index < process.entries.size(); ++index) {
+            const Entry& entry = process.entries[index];
+            const bool open = format::class_of(entry.kind) == format::OpClass::p2p && entry.row != kNoIndex &&
+                              process.members[entry.row].communicator != kNoIndex &&
+                              evidence.graph.orders[member.process].progress[index] == Progress::kUnknown;
+            const int partner =
+                open ? run.global_rank(run.communicators[process.members[entry.row].communicator], entry.peer) : -1;
+            if (partner >= 0 && std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), partner)) {
+                ranks.push_back(partner);
+            }
+        }
+    }
+    sort_unique(ranks);
+    return ranks;
+}
+
+// A rank that left no record may not have come to what the others exchange with it, and all of them may wait for that.
+bool blame_the_unrecorded(const Evidence& evidence, const WaitNode& node, Finding& finding) {
+    const std::vector<int> partners = evidence.run.partial_recording || !is_known_by_hosts_alone(evidence, node)
+                                          ? std::vector<int>()
+                                          : unrecorded_partners(evidence, node);
+    if (partners.empty()) {
+        return false;
+    }
+    const std::vector<int> waiting = waiting_ranks(evidence.run, node);
+    finding.kind = FindingKind::kRankNotArrived;
+    finding.confidence = Confidence::kPossible;
+    finding.ranks = partners;
+    finding.summary = phrase(
+        "{} left no record, and the others have handed over sends and receives with {} that nobody saw end: {} may "
+        "not have come; {} {} for {}",
+        ranks_fact(partners), verb_form(partners.size(), "it", "them"), verb_form(partners.size(), "it", "they"),
+        ranks_fact(waiting), verb_form(waiting.size(), "waits", "wait"), node_fact(evidence.run, node));
+    finding.evidence.push_back(waiting_fact(evidence.run, node));
+    finding.would_confirm.push_back(missing_dumps_text(partners, {}));
+    return true;
+}
+
 }  // namespace
 
 void find_stuck(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
@@ -138,6 +185,11 @@ void find_stuck(const Evidence& evidence, Explained& explained, std::vector<Find
         }
         Finding finding = evidence.finding_at(
             node.kind == WaitKind::kCreation ? FindingKind::kCommInitStuck : FindingKind::kStuckInFlight, index);
+        if (blame_the_unrecorded(evidence, node, finding)) {
+            evidence.add_victims({index}, finding);
+            findings.push_back(std::move(finding));
+            continue;
+        }
         doubt_stuck(evidence.run, node, finding);
         doubt_guesses(evidence.run, node, finding);
         finding.ranks = waiting_ranks(evidence.run, node);
