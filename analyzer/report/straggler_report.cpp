@@ -44,16 +44,42 @@ std::string pattern_text(const RankTiming& rank) {
 
 std::string basis_text(const RankTiming& rank) { return rank.by_device ? "GPU" : "host"; }
 
-// Explains why the records themselves cannot show stragglers.
-std::string unseen_text(const Run& run) {
+// A receive is handed over long before its data is there, so sends and receives do not tell who is late.
+struct Calls {
+    uint64_t all = 0;
+    uint64_t pairs = 0;
+    bool mostly_pairs() const { return pairs > all / 2; }
+};
+
+Calls calls_of(const Run& run) {
+    Calls calls;
+    for (const Process& process : run.processes) {
+        const History& history = process.history;
+        for (uint32_t i = 0; i < history.size(); ++i) {
+            calls.all += format::moves_data(history[i].kind) ? 1 : 0;
+            calls.pairs += format::class_of(history[i].kind) == format::OpClass::p2p ? 1 : 0;
+        }
+    }
+    return calls;
+}
+
+// Explains why the records themselves cannot show stragglers, or not all; empty where they can.
+std::string unseen_text(const Run& run, const Timing& timing) {
     const bool durations_alone =
         !run.processes.empty() &&
         std::all_of(run.processes.begin(), run.processes.end(), [](const Process& one) { return !one.sees.moments; });
-    return durations_alone
-               ? "these records show when the hosts made their calls, but not how long the GPUs waited in them, nor "
-                 "how the hosts' clocks differ: they cannot show who is late (TORCH_NCCL_ENABLE_TIMING=1 records how "
-                 "long calls take)"
-               : "";
+    if (durations_alone && timing.ranks.empty()) {
+        return "these records show when the hosts made their calls, but not how long the GPUs waited in them, nor how "
+               "the hosts' clocks differ: they cannot show who is late (TORCH_NCCL_ENABLE_TIMING=1 records how long "
+               "calls take)";
+    }
+    const Calls calls = calls_of(run);
+    return !calls.mostly_pairs()
+               ? std::string()
+               : fmt::format(
+                     "{} of {} calls are sends and receives (an all_to_all is a group of them), which do not "
+                     "show who is late: a rank that the others wait for only there is not seen",
+                     grouped_digits(calls.pairs), grouped_digits(calls.all));
 }
 
 Json rank_json(const Run& run, const RankTiming& rank, const TimeAxis& axis) {
@@ -131,7 +157,7 @@ Section slow_collectives(const Run& run, const std::vector<SlowCollective>& slow
 }
 
 // The basis of the numbers.
-Section basis(const Timing& timing) {
+Section basis(const Run& run, const Timing& timing) {
     const TimeAxis& axis = timing.axes.front();
     Section section{.id = "basis"};
     section.blocks.push_back(Paragraph{
@@ -145,6 +171,9 @@ Section basis(const Timing& timing) {
                      [](const RankTiming& rank) { return rank.shape.pattern != LatePattern::kNone; })) {
         section.blocks.push_back(Paragraph{"no rank is a straggler: what the table shows is chance"});
     }
+    if (const std::string unseen = unseen_text(run, timing); !unseen.empty()) {
+        section.blocks.push_back(Paragraph{unseen});
+    }
     return section;
 }
 
@@ -153,13 +182,13 @@ Section basis(const Timing& timing) {
 std::string straggler_report(const Run& run, const Timing& timing, bool all_ranks, const TextStyle& style) {
     Document document;
     if (timing.ranks.empty()) {
-        const std::string why = unseen_text(run);
+        const std::string why = unseen_text(run, timing);
         document.about = why.empty() ? "no communicator has enough calls that nearly all its members have a record of: "
                                        "nothing to compare"
                                      : why;
         return document_text(document, style);
     }
-    document.sections.push_back(basis(timing));
+    document.sections.push_back(basis(run, timing));
     document.sections.push_back(table_of(run, timing, all_ranks ? kAll : kShownRanks));
     if (!timing.slow.empty()) {
         document.sections.push_back(slow_collectives(run, timing.slow));
@@ -180,8 +209,8 @@ std::string straggler_json(const Run& run, const Timing& timing) {
     for (const RankTiming& rank : timing.ranks) {
         json["ranks"].push_back(rank_json(run, rank, timing.axes[rank.axis]));
     }
-    const std::string why = unseen_text(run);
-    json["not_seen"] = why.empty() || !timing.ranks.empty() ? Json(nullptr) : Json(why);
+    const std::string why = unseen_text(run, timing);
+    json["not_seen"] = why.empty() ? Json(nullptr) : Json(why);
     json["slow_collectives"] = Json::array();
     for (const SlowCollective& slow : timing.slow) {
         json["slow_collectives"].push_back(slow_json(run, slow));

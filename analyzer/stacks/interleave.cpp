@@ -112,6 +112,9 @@ Interleaving interleave(const std::vector<StackSite>& native, const std::vector<
 MergedStack merge(const ThreadStack& thread) {
     MergedStack merged;
     const Interleaving both = interleave(thread.sites, thread.python, false);
+    // A helper of the program says less than who called it: a wait for a key, that it is the checkpoint's.
+    std::string own_file;
+    uint32_t of_another_file = kNoIndex;
     const auto first = static_cast<uint32_t>(without_our_handler(thread.sites) - thread.sites.begin());
     for (const auto& [is_python, number] : both.frames) {
         if (is_python) {
@@ -121,6 +124,9 @@ MergedStack merge(const ThreadStack& thread) {
             merged.libraries.push_back(library_of(site));
             if (merged.caller == kNoIndex && merged.libraries.back().empty()) {
                 merged.caller = index;
+                own_file = site.file;
+            } else if (of_another_file == kNoIndex && merged.libraries.back().empty() && site.file != own_file) {
+                of_another_file = index;
             }
             merged.frames.push_back(site_text(site));
         } else if (number >= first) {
@@ -144,7 +150,10 @@ MergedStack merge(const ThreadStack& thread) {
             merged.libraries.resize(merged.frames.size(), of_library ? site.module : "");
         }
     }
-    if (merged.caller == merged.python || merged.caller == merged.native) {
+    if (merged.caller == merged.python) {
+        merged.caller = of_another_file;
+    }
+    if (merged.caller == merged.native) {
         merged.caller = kNoIndex;
     }
     return merged;

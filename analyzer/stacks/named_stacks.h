@@ -48,8 +48,9 @@ struct MergedStack {
     std::vector<std::string> frames;
     std::vector<std::string> libraries;  // origin of each frame ("libcuda.so.1", "torch"); empty: the program
     uint32_t python = kNoIndex;          // the innermost Python frame
-    uint32_t caller = kNoIndex;          // the innermost one of the program itself, where that is not it
-    uint32_t native = kNoIndex;          // the innermost native frame that tells something; not outside of `python`
+    // The innermost one of the program itself; where that is `python`, the one that called it from another file.
+    uint32_t caller = kNoIndex;
+    uint32_t native = kNoIndex;  // the innermost native frame that tells something; not outside of `python`
 };
 
 struct ThreadStack {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "analyze_timing.h"
 #include "diagnose.h"
 #include "fold_frames.h"
 #include "host/listing.h"
@@ -17,6 +18,7 @@
 #include "run_text.h"
 #include "show_filter.h"
 #include "stacks_report.h"
+#include "straggler_report.h"
 
 using namespace titan;
 using namespace titan::test;
@@ -190,6 +192,31 @@ TEST_CASE("what a frame came with is told by its file") {
     for (const char* own : {"/home/me/train", "/usr/bin/megatron", "/home/me/build/kernels.so"}) {
         CHECK_FALSE(is_library(own));
     }
+}
+
+TEST_CASE("the report of stragglers says that sends and receives do not show any") {
+    Scenario job(2);
+    for (int i = 0; i < 4; ++i) {
+        job.program(0).send("world", 1).sync();
+        job.program(1).recv("world", 0).sync();
+    }
+    const Played played = play(job);
+    const std::string text = straggler_report(played.run, analyze_timing(played.run), true, {.colour = false});
+    CHECK(contains(text, "8 of 8 calls are sends and receives"));
+    CHECK(contains(straggler_json(played.run, analyze_timing(played.run)), "8 of 8 calls are sends and receives"));
+}
+
+TEST_CASE("the place of a rank in a helper of the program names who called it from another file") {
+    ThreadStack thread;
+    thread.python = {{"/home/me/node.py", "get", 32, false, 0},
+                     {"/home/me/node.py", "get_all", 40, false, 0},
+                     {"/home/me/serve.py", "wait_for_checkpoint", 61, false, 0},
+                     {"/home/me/main.py", "<module>", 3, true, 0}};
+    CHECK(merge(thread).python == 0);
+    CHECK(merge(thread).caller == 2);
+    thread.python.pop_back();
+    thread.python.pop_back();
+    CHECK(merge(thread).caller == analyzer::kNoIndex);
 }
 
 TEST_CASE("evidence says each rank's own call where ranks disagree") {
