@@ -27,7 +27,7 @@ struct Call {
 };
 
 // What one member sends to another, in elements.
-struct Pair {
+struct UnevenPair {
     size_t from = 0;  // parts of the call
     size_t to = 0;
     uint64_t sent = 0;
@@ -35,7 +35,7 @@ struct Pair {
 };
 
 struct Pairs {
-    std::vector<Pair> differ;
+    std::vector<UnevenPair> differ;
     size_t agree = 0;
     std::optional<uint64_t> usual;  // what more than half of those that agree pass
 };
@@ -78,7 +78,7 @@ struct Odd {
 
 Odd odd_part(const Pairs& pairs) {
     std::map<size_t, size_t> seen;
-    for (const Pair& pair : pairs.differ) {
+    for (const UnevenPair& pair : pairs.differ) {
         ++seen[pair.from];
         seen[pair.to] += pair.from == pair.to ? 0 : 1;
     }
@@ -91,7 +91,7 @@ Odd odd_part(const Pairs& pairs) {
     if (in_all.size() == 1) {
         return {in_all.front(), false};
     }
-    const Pair& first = pairs.differ.front();
+    const UnevenPair& first = pairs.differ.front();
     if (pairs.differ.size() == 1 && pairs.usual == first.received) {
         return {first.from, true};
     }
@@ -103,7 +103,7 @@ Odd odd_part(const Pairs& pairs) {
 
 int rank_of(const Run& run, const Call& call, size_t part) { return run.member(call.parts[part].member).global_rank; }
 
-Sentence pair_fact(const Run& run, const Call& call, const Pair& pair) {
+Sentence pair_fact(const Run& run, const Call& call, const UnevenPair& pair) {
     return phrase("{} sends {} to {}, which receives {} of it", rank_fact(rank_of(run, call, pair.from)),
                   many_counted(pair.sent, "element"), rank_fact(rank_of(run, call, pair.to)),
                   grouped_digits(pair.received));
@@ -124,7 +124,7 @@ void judge_pairs(const Run& run, const Call& call, const Pairs& pairs, Finding& 
     const Sentence first = pair_fact(run, call, pairs.differ.front());
     const Odd odd = odd_part(pairs);
     std::vector<size_t> concerned;
-    for (const Pair& pair : pairs.differ) {
+    for (const UnevenPair& pair : pairs.differ) {
         concerned.insert(concerned.end(), {pair.from, pair.to});
     }
     std::sort(concerned.begin(), concerned.end());
