@@ -111,7 +111,7 @@ class Log {
         said.comm_rank = rank_;
         said.comm_size = size_;
         said.time_ns = base_ns > 0 ? base_ns + newest_ns_ : 0;
-        const auto add = [&](std::string text) {
+        const auto add = [&](const std::string& text) {
             if (into.size() < kMaxTestimonies) {
                 said.text = (size_ > 0 ? fmt::format("rank {} of {}: ", rank_, size_) : std::string()) + text;
                 into.push_back(said);
