@@ -38,7 +38,7 @@ struct Fields {
     std::string_view next() {
         const size_t end = std::min(rest.find('|'), rest.size());
         const std::string_view field = rest.substr(0, end);
-        rest.remove_prefix(std::min(end + 1, rest.size()));
+        rest = end < rest.size() ? rest.substr(end + 1) : std::string_view();
         return field;
     }
     std::string_view rest;
