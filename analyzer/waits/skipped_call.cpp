@@ -302,15 +302,17 @@ void note_earlier_skip(const Run& run, const WaitNode& node, const Entry& queued
 
 bool is_stale(const Run& run, uint32_t process, const WaitNode& node) {
     const Process& record = run.processes[process];
-    if (record.is_gone() || record.now_ns - newest_of_callers_ns(record) >= kSilentNs) {
-        return false;
-    }
-    return std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-        const auto ended_before = [&](int64_t ahead_ns) {
-            return record.now_ns + kClockSlackNs < waiter.since_ns - ahead_ns;
-        };
-        return ended_before(0) && ended_before(clock_ahead_ns(run, process, waiter.member.process).value_or(0));
-    });
+    const auto ended_before = [&](const Waiter& waiter, int64_t ahead_ns) {
+        return record.now_ns + kClockSlackNs < waiter.since_ns - ahead_ns;
+    };
+    const auto all_began_later = [&](auto&& ahead_of) {
+        return std::all_of(node.waiting.begin(), node.waiting.end(),
+                           [&](const Waiter& waiter) { return ended_before(waiter, ahead_of(waiter)); });
+    };
+    return !record.is_gone() && all_began_later([](const Waiter&) { return int64_t{0}; }) &&
+           record.now_ns - newest_of_callers_ns(record) < kSilentNs && all_began_later([&](const Waiter& waiter) {
+               return clock_ahead_ns(run, process, waiter.member.process).value_or(0);
+           });
 }
 
 uint64_t lost_unfinished_calls(const Process& process) {
