@@ -25,9 +25,12 @@ class Dumps(harness.Case):
         self.assertEqual([path.name for path in self.place.dump_files()], ["rank00000.0.titan"])
 
     def test_settings_machine_and_builds(self):
-        for rank in [self.place.start_rank("e2e-processes", "dump-by-hand", rank, 3, NCCL_ALGO=algorithm)
-                     for rank, algorithm in enumerate(("Ring", "Ring", "Tree"))]:
-            rank.wait()
+        ranks = [self.place.start_rank("e2e-processes", "cuda-only", rank, 3, NCCL_ALGO=algorithm)
+                 for rank, algorithm in enumerate(("Ring", "Ring", "Tree"))]
+        for rank in ranks:
+            rank.wait_says("done")
+        ranks[0].signal(signal.SIGUSR1)
+        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2}, 20, "all ranks dump")
         done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "layout", self.place.dumps, "--config",
                                "--json", "--no-rings"], self.place.env(preload=False))
         told = {}
