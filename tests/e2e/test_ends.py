@@ -248,7 +248,8 @@ class Ends(harness.Case):
             victim = self.end_long_after_its_dump(range(4))
             dumped = self.place.run([harness.BUILD / "tools" / "titan-dump", victim, "--ring-dir", self.place.rings],
                                     self.place.env(preload=False))
-            self.assertIn("is dead: its dump was written from outside", dumped.stderr)
+            # A rank that is killed a moment later may have noticed the death, and have saved the ring first.
+            self.assertRegex(dumped.stderr, "is dead: (its dump was written from outside|another rank saved its ring)")
             self.assertIn("stuck_in_python at train.py:",
                           self.expect("rank_not_arrived", sources=[self.place.dumps])["summary"])
         self.each_round(once)
