@@ -85,9 +85,7 @@ void report_blocked(const Evidence& evidence, Explained& explained, std::vector<
     };
     std::map<std::pair<uint32_t, std::string>, Place> places;
     for (const auto& [key, cause] : causes) {
-        const uint32_t first = *std::min_element(cause.nodes.begin(), cause.nodes.end(), [&](uint32_t a, uint32_t b) {
-            return evidence.since(a) < evidence.since(b);
-        });
+        const uint32_t first = evidence.oldest_of(cause.nodes);
         const BlockedBy by = find_blocker(evidence.run, evidence.graph.nodes[first], *cause.blocked);
         Place& place = places[{first, blocker_text(evidence.run, *cause.blocked, by)}];
         place.causes.push_back(&cause);

@@ -30,6 +30,10 @@ int64_t Evidence::since(uint32_t node) const {
     return first;
 }
 
+uint32_t Evidence::oldest_of(const std::vector<uint32_t>& nodes) const {
+    return *std::min_element(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+}
+
 Finding Evidence::finding_at(FindingKind kind, uint32_t index) const {
     const WaitNode& node = graph.nodes[index];
     Finding finding;

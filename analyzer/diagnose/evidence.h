@@ -55,6 +55,8 @@ struct Evidence {
     bool hangs(uint32_t node) const { return hang_of[node] != Hang::kNone; }
     // When the first of its waiters came.
     int64_t since(uint32_t node) const;
+    // Of these nodes, at least one, that whose first waiter came first.
+    uint32_t oldest_of(const std::vector<uint32_t>& nodes) const;
     // Nothing visible keeps the absent member from coming.
     bool is_free(uint32_t node, const Absence& absence) const;
     Finding finding_at(FindingKind kind, uint32_t node) const;

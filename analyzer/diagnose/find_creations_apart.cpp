@@ -49,8 +49,7 @@ void find_creations_apart(const Evidence& evidence, Explained& explained, std::v
         may_be_one_communicator(evidence, nodes)) {
         return;
     }
-    const uint32_t oldest = *std::min_element(
-        nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    const uint32_t oldest = evidence.oldest_of(nodes);
     Finding finding = evidence.finding_at(FindingKind::kCommInitStuck, oldest);
     finding.confidence = Confidence::kLikely;
     constexpr size_t kShown = 8;

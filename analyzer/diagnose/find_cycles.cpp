@@ -272,8 +272,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, b
 
 void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
                const std::vector<uint32_t>& nodes) {
-    const uint32_t oldest = *std::min_element(
-        nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    const uint32_t oldest = evidence.oldest_of(nodes);
     const std::vector<Edge> cycle = shortest_cycle(evidence.graph, evidence.components, oldest);
     if (cycle.empty()) {
         return;

@@ -32,8 +32,7 @@ bool may_hang_in_a_lost_call(const Evidence& evidence, const WaitNode& node) {
 // One finding for all of them: none of these waits is known to be the cause.
 void add_stuck_in_lost_calls(const Evidence& evidence, std::vector<Finding>& findings,
                              const std::vector<uint32_t>& nodes) {
-    const uint32_t oldest = *std::min_element(
-        nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    const uint32_t oldest = evidence.oldest_of(nodes);
     Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
     finding.confidence = Confidence::kPossible;
     const Process* largest = nullptr;
@@ -87,8 +86,7 @@ bool is_known_by_hosts_alone(const Evidence& evidence, const WaitNode& node) {
 
 // Each host's newest call was taken for the one that it waits for, but any since it last waited may be: one finding.
 void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, const std::vector<uint32_t>& nodes) {
-    const uint32_t oldest = *std::min_element(
-        nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    const uint32_t oldest = evidence.oldest_of(nodes);
     Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
     finding.confidence = Confidence::kPossible;
     constexpr size_t kShownCalls = 8;

@@ -22,8 +22,7 @@ void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, 
     if (nodes.empty()) {
         return;
     }
-    const uint32_t oldest = *std::min_element(
-        nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    const uint32_t oldest = evidence.oldest_of(nodes);
     Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
     finding.confidence = Confidence::kPossible;
     for (const uint32_t node : nodes) {
