@@ -25,7 +25,7 @@ std::set<int> members_of(const Run& run, const Finding& finding) {
     members.insert(finding.victims.begin(), finding.victims.end());
     if (finding.communicator != kNoIndex) {
         for (const MemberRef member : run.communicators[finding.communicator].members) {
-            members.insert(run.member(member).rank);
+            members.insert(run.member(member).global_rank);
         }
     }
     return members;
