@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "explain.h"
 #include "finders.h"
@@ -11,7 +13,6 @@
 #include "host_wait.h"
 #include "kernel_name.h"
 #include "long_waits.h"
-#include "rank_state.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
@@ -49,21 +50,42 @@ struct Stuck {
     int64_t waited_ns = 0;
 };
 
-// How often the process launched a kernel of that name; nothing where not all launches are on record.
-std::optional<uint64_t> launches_of(const Process& process, const std::string& name) {
-    const StreamCoverage& coverage = process.streams_seen;
-    if (coverage.sampled || coverage.overwritten != 0 || coverage.torn != 0) {
-        return std::nullopt;
+// How often each process launched a kernel, by the name for people. Many groups ask about the same processes: their
+// names are taken apart once.
+class Launches {
+  public:
+    // Nothing where not all launches are on record.
+    std::optional<uint64_t> of(const Process& process, const std::string& name) {
+        const StreamCoverage& coverage = process.streams_seen;
+        if (coverage.sampled || coverage.overwritten != 0 || coverage.torn != 0) {
+            return std::nullopt;
+        }
+        const auto [counted, inserted] = counts_.try_emplace(&process);
+        if (inserted) {
+            counted->second = count(process);
+        }
+        const auto found = counted->second.find(name);
+        return found == counted->second.end() ? 0 : found->second;
     }
-    uint64_t launches = 0;
-    for (const auto& [text, times] : process.work_done) {
-        launches += short_kernel_name(process.text(text)) == name ? times : 0;
+
+  private:
+    using Counts = std::map<std::string, uint64_t>;
+
+    static Counts count(const Process& process) {
+        Counts counts;
+        for (const auto& [text, times] : process.work_done) {
+            counts[short_kernel_name(process.text(text))] += times;
+        }
+        for (const StreamWork& work : process.work) {
+            if (work.kind == WorkKind::kKernel) {
+                ++counts[short_kernel_name(process.text(work.name))];
+            }
+        }
+        return counts;
     }
-    return launches +
-           static_cast<uint64_t>(std::count_if(process.work.begin(), process.work.end(), [&](const StreamWork& work) {
-               return work.kind == WorkKind::kKernel && short_kernel_name(process.text(work.name)) == name;
-           }));
-}
+
+    std::map<const Process*, Counts> counts_;
+};
 
 // The kernel that the process waits for, if it is one of those, and nothing ahead of it can be what blocks.
 std::optional<Stuck> stuck_in_kernel(const Evidence& evidence, const Process& process) {
@@ -103,10 +125,10 @@ struct Unmatched {
 };
 
 // `members` exchange data if all of them wait in the same kernel, but for those that have launched it less often.
-std::optional<Unmatched> unmatched_among(const Evidence& evidence, const std::vector<int>& members,
+std::optional<Unmatched> unmatched_among(const Evidence& evidence, Launches& launched, const std::vector<int>& members,
                                          const StuckRanks& stuck, const Stuck& first) {
     Unmatched found;
-    const std::optional<uint64_t> wanted = launches_of(*first.process, first.name);
+    const std::optional<uint64_t> wanted = launched.of(*first.process, first.name);
     for (const int rank : members) {
         const auto at = stuck.find(rank);
         if (at != stuck.end() && at->second.name == first.name) {
@@ -114,7 +136,7 @@ std::optional<Unmatched> unmatched_among(const Evidence& evidence, const std::ve
             continue;
         }
         const Process* const process = evidence.process_of_rank[rank];
-        const std::optional<uint64_t> launches = process == nullptr ? std::nullopt : launches_of(*process, first.name);
+        const std::optional<uint64_t> launches = process == nullptr ? std::nullopt : launched.of(*process, first.name);
         if (launches && wanted && (*launches == 0 || *launches >= *wanted)) {
             return std::nullopt;  // it takes no part, or has come
         }
@@ -133,21 +155,31 @@ std::vector<int> ranks_of(const Run& run, const Communicator& communicator) {
     return ranks;
 }
 
-// The smallest group of ranks in which the kernel of `rank` lacks a counterpart, else the largest one in which all have
-// launched it: libraries make their own groups, and these have the ranks of a communicator.
-std::optional<Unmatched> unmatched_with(const Evidence& evidence, const StuckRanks& stuck, int rank) {
+// Groups of ranks that may exchange data, the smallest first: libraries make their own groups, and these have the ranks
+// of a communicator, or all.
+std::vector<std::vector<int>> groups_of(const Run& run) {
     std::vector<std::vector<int>> groups;
-    for (const Communicator& communicator : evidence.run.communicators) {
-        const std::vector<int> ranks = ranks_of(evidence.run, communicator);
-        if (ranks.size() > 1 && std::binary_search(ranks.begin(), ranks.end(), rank)) {
-            groups.push_back(ranks);
+    for (const Communicator& communicator : run.communicators) {
+        if (std::vector<int> ranks = ranks_of(run, communicator); ranks.size() > 1) {
+            groups.push_back(std::move(ranks));
         }
     }
-    groups.push_back(evidence.run.ranks);
+    groups.push_back(run.ranks);
     std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    return groups;
+}
+
+// The smallest group in which the kernel of `rank` lacks a counterpart, else the largest one in which all have launched
+// it.
+std::optional<Unmatched> unmatched_with(const Evidence& evidence, Launches& launched,
+                                        const std::vector<std::vector<int>>& groups, const StuckRanks& stuck,
+                                        int rank) {
     std::optional<Unmatched> complete;
     for (const std::vector<int>& group : groups) {
-        auto found = unmatched_among(evidence, group, stuck, stuck.at(rank));
+        if (!std::binary_search(group.begin(), group.end(), rank)) {
+            continue;
+        }
+        auto found = unmatched_among(evidence, launched, group, stuck, stuck.at(rank));
         if (found && !found->missing.empty()) {
             found->ambiguous = complete && found->missing.size() >= found->waiting.size();
             return found;
@@ -182,8 +214,8 @@ void mark_explained(const Evidence& evidence, const Unmatched& unmatched, Explai
     evidence.add_victims(causes, finding);
 }
 
-std::string launched_text(const Process& process, const std::string& name) {
-    const std::optional<uint64_t> launches = launches_of(process, name);
+std::string launched_text(const Process& process, const std::string& name, Launches& launched) {
+    const std::optional<uint64_t> launches = launched.of(process, name);
     return launches ? fmt::format("rank {} launched {} {}", process.rank, name, counted(*launches, "time"))
                     : fmt::format("rank {}: not all of its launches are on record", process.rank);
 }
@@ -225,7 +257,7 @@ void explain_missing(const StuckRanks& stuck, const Unmatched& unmatched, Findin
     }
 }
 
-Finding finding_of(const Evidence& evidence, const StuckRanks& stuck, const Unmatched& unmatched) {
+Finding finding_of(const Evidence& evidence, Launches& launched, const StuckRanks& stuck, const Unmatched& unmatched) {
     constexpr size_t kShown = 4;
     const Stuck& first = stuck.at(unmatched.waiting.front());
     Finding finding;
@@ -242,7 +274,7 @@ Finding finding_of(const Evidence& evidence, const StuckRanks& stuck, const Unma
     shown.push_back(unmatched.waiting.front());
     for (const int rank : shown) {
         if (const Process* const process = evidence.process_of_rank[rank]; process != nullptr) {
-            finding.evidence.emplace_back(launched_text(*process, first.name));
+            finding.evidence.emplace_back(launched_text(*process, first.name, launched));
         }
     }
     finding.would_confirm.emplace_back(
@@ -261,9 +293,14 @@ void find_unmatched_kernels(const Evidence& evidence, Explained& explained, std:
             }
         }
     }
+    if (stuck.empty()) {
+        return;
+    }
+    Launches launched;
+    const std::vector<std::vector<int>> groups = groups_of(evidence.run);
     std::vector<Unmatched> found;
     for (const auto& [rank, first] : stuck) {
-        if (auto unmatched = unmatched_with(evidence, stuck, rank)) {
+        if (auto unmatched = unmatched_with(evidence, launched, groups, stuck, rank)) {
             found.push_back(std::move(*unmatched));
         }
     }
@@ -277,7 +314,7 @@ void find_unmatched_kernels(const Evidence& evidence, Explained& explained, std:
         }
         told.insert(unmatched.waiting.begin(), unmatched.waiting.end());
         told.insert(unmatched.missing.begin(), unmatched.missing.end());
-        Finding finding = finding_of(evidence, stuck, unmatched);
+        Finding finding = finding_of(evidence, launched, stuck, unmatched);
         mark_explained(evidence, unmatched, explained, finding);
         findings.push_back(std::move(finding));
     }
