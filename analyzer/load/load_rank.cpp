@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "before_abort.h"
+#include "decode_config.h"
 #include "decode_process.h"
 #include "fr_file.h"
 #include "host/words.h"
@@ -81,21 +82,33 @@ bool is_plain(const Candidate& candidate) {
     return !candidate.is_archive && !candidate.is_flight_recorder && !candidate.is_digest;
 }
 
-// A dump from the ring of a process that is gone has no stacks. One that the process wrote itself may have: the newest
-// of `older`.
-void add_earlier_positions(std::span<RankFile> older, Loader& with, Process& process) {
+// What another process saved from the ring of one that is gone has no stacks and no settings, and its last sign of life
+// may be a second old. The dumps that the process wrote itself have both, and it lived when it wrote them: the newest
+// of `older` counts.
+void add_from_own_dumps(std::span<RankFile> older, const format::RingClock& clock, Loader& with, Process& process) {
+    bool has_life = !process.is_gone();
     for (RankFile& one : older) {
         if (!is_plain(one.candidate)) {
             continue;
         }
         const Result<OpenedSource> opened = one.file.read(with.memory);
-        if (!opened || opened->stacks.empty() || !is_of(*opened, process)) {
+        if (!opened || !is_of(*opened, process)) {
             continue;
         }
-        Process earlier = decode_process(*opened);
-        decode_positions(opened->stacks, with.symbols, earlier);
-        keep_positions(earlier, process);
-        return;
+        if (process.config.empty()) {
+            decode_config(*opened, process);
+        }
+        if (!has_life && opened->liveness == Liveness::kAlive) {
+            has_life = true;
+            process.ending.seen_ns = std::max(process.ending.seen_ns, clock.realtime_ns(opened->now_ticks));
+            process.now_ns = std::max(process.now_ns, process.ending.seen_ns);
+        }
+        if (!opened->stacks.empty()) {
+            Process earlier = decode_process(*opened);
+            decode_positions(opened->stacks, with.symbols, earlier);
+            keep_positions(earlier, process);
+            return;
+        }
     }
 }
 
@@ -171,6 +184,7 @@ LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with) {
             continue;
         }
         const bool has_stacks = !opened->stacks.empty();
+        const format::RingClock clock = opened->image.clock();
         take_opened(*opened, with, outcome);
         if (outcome.processes.empty()) {
             break;
@@ -180,7 +194,7 @@ LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with) {
         if (auto hung = dump_before_abort(older, *opened, process, with)) {
             process = std::move(*hung);
         } else if (!has_stacks) {
-            add_earlier_positions(older, with, process);
+            add_from_own_dumps(older, clock, with, process);
         }
         break;
     }

@@ -349,3 +349,35 @@ TEST_CASE("what keeps a process from running is told by its dump's meta section,
     CHECK(halt_with(R"(new words","halt":"asleep")") == titan::Halt::kNone);
     CHECK(halt_with("the process is stopped by a debugger\"") == titan::Halt::kNone);
 }
+
+// Rank 0 is killed soon after it has written its dump, and another rank saves its ring, which has no sign of life since
+// before the dumps.
+TEST_CASE("a rank that another one saved lived when it wrote its own dump") {
+    TemporaryDirectory place;
+    ScenarioOptions options;
+    options.odd_setting = 3;  // so that the dumps tell of settings
+    options.hang_s = 2;
+    Scenario job(4, options);
+    job.every_rank([](int rank, Program& program) { program.send("world", (rank + 1) % 4).sync(); });
+    job.play();
+    for (int rank = 0; rank < 4; ++rank) {
+        job.ring(rank).header().timeout_ns = 3 * titan::synth::kSecond / 2;
+    }
+    job.write(place.path);
+    auto& ring = job.ring(0);
+    const uint64_t dumped_ticks = job.now_ticks(0);
+    ring.header().heartbeat_ticks = dumped_ticks - titan::synth::kSecond;
+    titan::synth::write_file(dump_path(place.path, 0, "synth", 0, 1),
+                             titan::synth::make_dump(ring, titan::synth::dump_meta(dumped_ticks + titan::synth::kSecond,
+                                                                                   "collected", false)));
+    const auto run = load_run(options_for(place.path));
+    REQUIRE(run);
+    const Process& saved = run->processes[0];
+    CHECK(saved.source.label == "rank00000.1.titan");
+    CHECK(saved.now_ns == run->processes[1].now_ns);
+    CHECK(saved.config == run->processes[1].config);
+    const Diagnosis diagnosis = diagnose(*run);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings[0].kind == FindingKind::kP2pCycle);
+    CHECK(diagnosis.findings[0].ranks == ranks({0, 1, 2, 3}));
+}
