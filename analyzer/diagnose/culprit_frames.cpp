@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "gil.h"
 #include "host/words.h"
 #include "later_step.h"
 #include "stack_tree.h"
@@ -205,6 +206,9 @@ void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
             places.insert(place);
             finding.rank_state[rank] += "; " + text;
             finding.brief_state[rank] += "; " + text;
+            if (const ThreadPosition* holder = gil_holder(*process); holder != nullptr && holder != &position) {
+                finding.evidence.push_back(gil_fact(*process, *holder));
+            }
             if (!place.empty() && finding.stacks.size() < kMaxStacks) {
                 finding.stacks[rank] = frames_of(*process, position);
             }

@@ -74,7 +74,8 @@ std::optional<WaitNode> first_owed(const Evidence& evidence, const Process& proc
 bool is_told_of(const std::vector<Finding>& findings, const WaitNode& owed) {
     return owed.kind == WaitKind::kCollective &&
            std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
-               return finding.hangs && finding.kind == FindingKind::kOpMismatch &&
+               return finding.hangs &&
+                      (finding.kind == FindingKind::kOpMismatch || finding.kind == FindingKind::kGilHeld) &&
                       finding.communicator == owed.communicator && finding.sequence == owed.sequence;
            });
 }

@@ -39,6 +39,7 @@ enum class Tag : uint64_t {
     kConfig = 24,
     kSplits = 25,
     kRecorderMinor = 26,
+    kGil = 27,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
@@ -252,6 +253,14 @@ void positions(A& a, Process& p) {
         const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
         all(s.thread, s.name, s.why_none, s.python, s.caller, s.native);
         numbers(a, s.frames);
+    }
+}
+
+template <typename A>
+void gil(A& a, Process& p) {
+    a.number(p.python_threads);
+    for (ThreadPosition& s : p.positions) {
+        a.number(s.held_gil);
     }
 }
 

@@ -244,6 +244,7 @@ struct ThreadPosition {
     uint32_t python = kNoIndex;
     uint32_t caller = kNoIndex;
     uint32_t native = kNoIndex;
+    bool held_gil = false;  // all the while that the stacks were taken
 };
 
 // kEnded: gone or about to go, but only because something else had ended or hung before: its last activity is analyzed.
@@ -382,6 +383,7 @@ struct Process {
     // Positions of the threads that call NCCL and of the main thread. The most telling one comes first: a thread that
     // crashed, else one inside a call, else the main thread. Empty: the dump has no stacks.
     std::vector<ThreadPosition> positions;
+    uint32_t python_threads = 0;   // threads that ran Python when the stacks were taken; of all, kept or not
     std::vector<StreamWork> work;  // not known to be done
     StreamCoverage streams_seen;
     std::vector<std::pair<uint32_t, uint32_t>> work_done;  // by name: how often it is known to have ended

@@ -12,6 +12,7 @@ ProcessStacks from_digest(const Process& process) {
         ThreadStack& thread = stacks.threads.emplace_back();
         thread.tid = position.thread;
         thread.name = process.text(position.name);
+        thread.held_gil = position.held_gil;
         for (const uint32_t frame : position.frames) {
             thread.merged.frames.push_back(process.text(frame));
         }

@@ -43,8 +43,9 @@ void write_process(const ProcessStacks& process, const TextStyle& style, std::st
                 style) +
            "\n";
     for (const ThreadStack& thread : process.threads) {
-        out += fmt::format("\n  thread {} {}: {}, {} of processor time\n", thread.tid, thread.name,
-                           thread_state_text(thread), fine_duration_text(static_cast<double>(thread.cpu_ns)));
+        out += fmt::format("\n  thread {} {}: {}, {} of processor time{}\n", thread.tid, thread.name,
+                           thread_state_text(thread), fine_duration_text(static_cast<double>(thread.cpu_ns)),
+                           thread.held_gil ? ", holds the GIL" : "");
         if (thread.merged.frames.empty()) {
             out += fmt::format("    ({})\n", no_stack_text(thread));
         }
@@ -87,6 +88,7 @@ Json thread_json(const ThreadStack& thread) {
             {{"file", site.file}, {"function", site.function}, {"line", site.line}, {"is_entry", site.is_entry}});
     }
     json["python_cut"] = thread.python_cut;
+    json["held_gil"] = thread.held_gil;
     json["merged"] = thread.merged.frames;
     return json;
 }

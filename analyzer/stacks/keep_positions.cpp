@@ -23,6 +23,7 @@ void keep_positions(const Process& dumped, Process& later) {
     if (!later.positions.empty() || dumped.step != later.step) {
         return;
     }
+    later.python_threads = dumped.python_threads;
     MadeTexts texts(later.texts);
     const auto text_of = [&](uint32_t text) { return texts.add(dumped.text(text)); };
     for (const ThreadPosition& position : dumped.positions) {

@@ -58,6 +58,7 @@ ThreadStack read_thread(const format::StacksImage& image, const Names& names, co
                                  raw_site.line, raw_site.is_entry != 0, raw_site.native});
     }
     thread.python_cut = raw.python_cut != 0;
+    thread.held_gil = raw.held_gil != 0;
     thread.merged = merge(thread);
     return thread;
 }
@@ -97,7 +98,8 @@ Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symbols& sym
             break;
         }
         left -= claimed;
-        if (wanted(thread.tid)) {
+        stacks.python_threads += thread.python_count != 0 ? 1 : 0;
+        if (wanted(thread.tid) || thread.held_gil != 0) {
             stacks.threads.push_back(read_thread(*image, names, thread, symbols));
         }
     }

@@ -64,6 +64,7 @@ struct ThreadStack {
     std::vector<StackSite> sites;    // innermost first
     std::vector<PythonSite> python;  // innermost first
     bool python_cut = false;
+    bool held_gil = false;
     MergedStack merged;
 };
 
@@ -74,6 +75,7 @@ struct ProcessStacks {
     uint64_t took_ns = 0;
     std::string python;                // "CPython 3.12.4", or why its stacks are missing; empty: none
     std::vector<ThreadStack> threads;  // the main thread first
+    uint32_t python_threads = 0;       // how many run Python; of all, wanted or not
     std::vector<std::string> notes;    // says what could not be seen, and why
 };
 
@@ -103,7 +105,7 @@ class Symbols {
 // Safe to print; a name that is not mangled stays as it is.
 std::string demangled(const char* name);
 
-// The stacks in that image (formats/layout/stacks_layout.h), of the wanted threads.
+// The stacks in that image (formats/layout/stacks_layout.h), of the wanted threads and of one that held the GIL.
 Result<ProcessStacks> read_stacks(std::span<const std::byte> image, Symbols& symbols,
                                   const std::function<bool(int32_t tid)>& wanted);
 

@@ -42,6 +42,7 @@ class Keeper {
         position.python = kept(thread.merged.python);
         position.caller = kept(thread.merged.caller);
         position.native = kept(thread.merged.native);
+        position.held_gil = thread.held_gil;
         return position;
     }
 
@@ -74,8 +75,10 @@ void decode_positions(std::span<const std::byte> image, Symbols& symbols, Proces
     if (!stacks) {
         return;
     }
+    process.python_threads = stacks->python_threads;
+    const auto order_of = [&](const ThreadStack& thread) { return std::pair(rank_of(thread.tid), !thread.held_gil); };
     std::stable_sort(stacks->threads.begin(), stacks->threads.end(),
-                     [&](const ThreadStack& a, const ThreadStack& b) { return rank_of(a.tid) < rank_of(b.tid); });
+                     [&](const ThreadStack& a, const ThreadStack& b) { return order_of(a) < order_of(b); });
     Keeper keeper(process);
     for (size_t i = 0; i < std::min(stacks->threads.size(), kMaxThreads); ++i) {
         process.positions.push_back(keeper.keep(stacks->threads[i]));

@@ -107,6 +107,8 @@ class Python(harness.Case):
         deep = self.frames(process, "recurses")
         self.assertEqual(sum(frame["function"].endswith("recurses") for frame in deep["python_frames"]), 31)
         self.assertEqual(self.frames(process, "numbers")["tid"], self.frames(process, "in_generator")["tid"])
+        holders = [] if python.minor.endswith("t") else [self.frames(process, "holds_the_gil")["tid"]]
+        self.assertEqual([thread["tid"] for thread in process["threads"] if thread["held_gil"]], holders)
         for function in ("is_in_cpp", "holds_the_gil"):
             merged = self.frames(process, function)["merged"]
             inside = next(i for i, text in enumerate(merged) if f"{function} at python_places.py" in text)

@@ -23,8 +23,12 @@ def problems_of_command(tree, kind, command):
     found = re.fullmatch(r"torchrun --nproc-per-node=4 (\S+) \S+ LIBRARY", command)
     if found:
         return [] if (tree.root / found.group(1)).exists() else [f"{kind}: there is no {found.group(1)}"]
+    found = re.fullmatch(r"tests/casebook/test_casebook.py --say (\w+)", command)
+    if found:
+        cases = "".join(tree.text(path) for path in sorted((tree.root / "tests/casebook").glob("*.py")))
+        return [] if f"def {found.group(1)}(job)" in cases else [f"{kind}: the casebook has no {found.group(1)}"]
     if not re.fullmatch(r"titan-synth DIR( --\S+( [^-\s]\S*)?)+ && titan-analyze DIR", command):
-        return [f"{kind}: {command}: neither the demo, titan-synth nor torchrun"]
+        return [f"{kind}: {command}: none of the demo, titan-synth, the casebook and torchrun"]
     source = tree.text(tree.root / "tests/synth/titan_synth.cpp")
     problems = [f"{kind}: titan-synth has no {option}" for option in re.findall(r" (--\S+)", command.split(" && ")[0])
                 if f'"{option}"' not in source]
@@ -50,8 +54,10 @@ def check(tree):
 FINDINGS = ('FINDING_KIND(kRankDead, "rank_dead", finding,\n    "a", "b")\n'
             'FINDING_KIND(kOther, "other", finding, "a", "b")\n')
 DEMO = "#!/usr/bin/env bash\necho '  kill   one rank is killed'\n"
+CASE = "| `other` | b | do | `tests/casebook/test_casebook.py --say stuck` | likely: rank 1 |\n"
 OTHER = "| `other` | b | do | `titan-synth DIR --random skip && titan-analyze DIR` | certain: rank 1 |\n"
 FILES = {"analyzer/model/findings.def": FINDINGS, "scripts/demo": DEMO,
+         "tests/casebook/cases.py": "def stuck(job):\n",
          "tests/synth/titan_synth.cpp": '"--random"', "tests/synth/random_job.h": 'X(kSkip, "skip", "a")'}
 
 
@@ -66,9 +72,10 @@ BAD = {
     "a fault that the demo lost": ("has no spin", page(KILL.replace("kill`", "spin`"), OTHER)),
     "a random fault that is gone": ("random_job.h has no jump", page(KILL, OTHER.replace("skip", "jump"))),
     "an option that is gone": ("titan-synth has no --seed", page(KILL, OTHER.replace("--random skip", "--seed 3"))),
+    "a case that is gone": ("the casebook has no lost", page(KILL, CASE.replace("stuck", "lost"))),
     "no page": ("docs/FINDINGS.md is missing", FILES),
 }
-GOOD = {"all shown": page(KILL, OTHER)}
+GOOD = {"all shown": page(KILL, OTHER), "a case of the casebook": page(KILL, CASE)}
 
 if __name__ == "__main__":
     run(check, BAD, GOOD)

@@ -102,11 +102,15 @@ bool layout_of_debug_offsets(uint32_t minor, const uint64_t (&words)[kDebugWords
     // Fields that the offsets do not name are derived from others: a compact string's head is the full one without its
     // last pointer, and the first traceable instruction lies before co_extra, which lies before the code (or the list
     // of its copies).
+    // What an interpreter's own lock has is told as of the interpreter's start.
+    sane = layout.gil_holder >= layout.interpreter_own_gil && layout.gil_locked >= layout.interpreter_own_gil;
+    layout.gil_holder -= layout.interpreter_own_gil;
+    layout.gil_locked -= layout.interpreter_own_gil;
     layout.has_bytecode_copies = free_threaded && layout.code_copies != 0;
     layout.text_compact_bytes -= 8;
     layout.text_kind_shift = free_threaded && minor >= 14 ? 8 : 2;
     layout.code_first_traceable = (layout.has_bytecode_copies ? layout.code_copies : layout.code_bytecode) - 16;
-    return complete(minor, layout) && small_offsets(layout);
+    return sane && complete(minor, layout) && small_offsets(layout);
 }
 
 }  // namespace titan::tracer::python

@@ -103,4 +103,20 @@ ThreadList list_threads(const Memory& memory, const Runtime& runtime, ThreadStat
     return list;
 }
 
+uint64_t gil_holder(const Memory& memory, const Runtime& runtime, uint64_t interpreter) {
+    const Layout& layout = runtime.layout;
+    uint64_t holder = 0;
+    if (runtime.free_threaded) {
+        return 0;
+    }
+    if (layout.runtime_gil_holder != 0) {
+        return memory.get(runtime.address + layout.runtime_gil_holder, holder) ? holder : 0;
+    }
+    uint64_t gil = 0;
+    int32_t locked = 0;
+    const bool read = memory.get(interpreter + layout.interpreter_gil, gil) && gil != 0 &&
+                      memory.get(gil + layout.gil_locked, locked) && memory.get(gil + layout.gil_holder, holder);
+    return read && locked == 1 ? holder : 0;
+}
+
 }  // namespace titan::tracer::python

@@ -29,4 +29,7 @@ struct ThreadList {
 
 ThreadList list_threads(const Memory& memory, const Runtime& runtime, ThreadState* out, uint32_t capacity);
 
+// Address of the thread state that holds the GIL of this interpreter; 0: none does, or CPython was built without one.
+uint64_t gil_holder(const Memory& memory, const Runtime& runtime, uint64_t interpreter);
+
 }  // namespace titan::tracer::python

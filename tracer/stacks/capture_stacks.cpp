@@ -114,6 +114,9 @@ class Collector {
             ask(memory.open + asked, std::min(open_ - asked, kAskedAtOnce));
         }
         note_what_is_missing();
+        for (format::StackThread& thread : image_.threads()) {
+            thread.held_gil = held_gil_since(thread.tid) ? 1 : 0;
+        }
         forget_python();
         image_.header().took_ns = monotonic_now_ns() - began_ns_;
         add_exported_names(image_, modules_, {memory.named, memory.maps, kMapsBytes}, monotonic_now_ns() + kNamingNs);

@@ -15,6 +15,7 @@ namespace titan::tracer {
 namespace {
 
 constexpr uint32_t kMaxStates = 4096;
+constexpr uint32_t kMaxHolders = 16;  // interpreters may have a GIL each
 constexpr size_t kFileBytes = 512;
 constexpr size_t kFunctionBytes = 256;
 
@@ -27,12 +28,27 @@ struct PythonMemory {
     char file[kFileBytes];
     char function[kFunctionBytes];
     uint32_t state_count;
+    uint32_t holder_count;
+    python::ThreadState holders[kMaxHolders];  // threads that held a GIL when the list was made
     python::ThreadState states[kMaxStates];
 };
 // Written by the watch thread before it asks, read by the threads that answer.
 constinit std::atomic<PythonMemory*> mapped_memory{nullptr};
 
 PythonMemory* seen_memory() { return mapped_memory.load(std::memory_order_acquire); }
+
+bool holds_gil(const PythonMemory& seen, const python::ThreadState& state) {
+    return python::gil_holder(seen.access, seen.runtime, state.interpreter) == state.address;
+}
+
+void note_gil_holders(PythonMemory& seen) {
+    seen.holder_count = 0;
+    for (uint32_t i = 0; i < seen.state_count && seen.holder_count < kMaxHolders; ++i) {
+        if (holds_gil(seen, seen.states[i])) {
+            seen.holders[seen.holder_count++] = seen.states[i];
+        }
+    }
+}
 
 }  // namespace
 
@@ -66,6 +82,7 @@ const char* find_python() {
     }
     seen->found = true;
     seen->state_count = python::list_threads(seen->access, seen->runtime, seen->states, kMaxStates).count;
+    note_gil_holders(*seen);
     char version[python::kVersionBytes];
     python::version_text(seen->runtime, version);
     copy_text(seen->said, sizeof(seen->said), version);
@@ -87,6 +104,16 @@ uint64_t python_state_of(pid_t tid) {
         }
     }
     return 0;
+}
+
+bool held_gil_since(pid_t tid) {
+    const PythonMemory* const seen = seen_memory();
+    for (uint32_t i = 0; seen != nullptr && seen->found && i < seen->holder_count; ++i) {
+        if (seen->holders[i].native_id == static_cast<uint64_t>(tid)) {
+            return holds_gil(*seen, seen->holders[i]);
+        }
+    }
+    return false;
 }
 
 void walk_python(uint64_t state, PythonWalk& into) {

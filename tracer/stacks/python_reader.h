@@ -27,6 +27,8 @@ void forget_python();
 
 // The thread state of that thread, 0: it runs no Python.
 uint64_t python_state_of(pid_t tid);
+// True for a thread that held the GIL when find_python() looked, and holds it still.
+bool held_gil_since(pid_t tid);
 void walk_python(uint64_t state, PythonWalk& into);
 
 struct PythonPlace {

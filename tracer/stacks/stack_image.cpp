@@ -105,6 +105,10 @@ bool StackImage::add_python(const format::StackPython& frame) {
     return true;
 }
 
+std::span<format::StackThread> StackImage::threads() {
+    return {rows<format::StackThread>(StackTable::kThreads), table(StackTable::kThreads).count};
+}
+
 std::span<const format::StackFrame> StackImage::frames() {
     return {rows<format::StackFrame>(StackTable::kFrames), table(StackTable::kFrames).count};
 }

@@ -29,6 +29,7 @@ class StackImage {
     format::StacksHeader& header() { return *header_; }
     // Null when the table is full.
     format::StackThread* add_thread();
+    std::span<format::StackThread> threads();
     void describe(format::StackThread& thread, pid_t tid, const ProcThread& proc);
     // Room for frames of the thread that is added next; used is what add_frames then takes.
     uint64_t* frame_room(size_t& capacity);

@@ -97,6 +97,15 @@ void watch(Process& process, int64_t newest_ns) {
     process.threads.push_back(watchdog);
 }
 
+// The thread must stand somewhere.
+void hold_gil(Process& process, size_t thread) {
+    const auto id = static_cast<int32_t>(synth::tid_of(process.pid, thread));
+    for (analyzer::ThreadPosition& position : process.positions) {
+        position.held_gil = position.thread == id;
+    }
+    process.python_threads = static_cast<uint32_t>(process.positions.size());
+}
+
 const std::map<std::string, Liveness>& fates() {
     static const std::map<std::string, Liveness> kFates{
         {"alive", Liveness::kAlive},     {"killed", Liveness::kKilled},   {"exited", Liveness::kExited},
@@ -136,6 +145,7 @@ const std::map<std::string, Word>& words_about() {
         {"clock", [](Process& own, const Process&, const std::string& value) { set_clock(own, value); }},
         {"watchdog",
          [](Process& own, const Process& before, const std::string& value) { watch(own, moment(before, value)); }},
+        {"holds_gil", [](Process& own, const Process&, const std::string& value) { hold_gil(own, std::stoul(value)); }},
         {"ring", [](Process& own, const Process&, const std::string&) { own.source.is_ring = true; }},
     };
     return kWords;

@@ -42,6 +42,10 @@ static void show_words(void) {
     WORD(words.interpreter_next, interpreter_state.next);
     WORD(words.interpreter_id, interpreter_state.id);
     WORD(words.interpreter_threads, interpreter_state.threads_head);
+    WORD(words.interpreter_gil, interpreter_state.ceval_gil);
+    WORD(words.interpreter_own_gil, interpreter_state.gil_runtime_state);
+    WORD(words.gil_locked, interpreter_state.gil_runtime_state_locked);
+    WORD(words.gil_holder, interpreter_state.gil_runtime_state_holder);
     WORD(words.thread_next, thread_state.next);
     WORD(words.thread_interpreter, thread_state.interp);
     WORD(words.thread_frame, thread_state.current_frame);
@@ -81,6 +85,13 @@ int main(void) {
     SHOW(interpreter_threads, offsetof(PyInterpreterState, threads.head));
 #else
     SHOW(interpreter_threads, offsetof(PyInterpreterState, tstate_head));
+#endif
+#if PY_VERSION_HEX < 0x030C0000
+    SHOW(runtime_gil_holder, offsetof(_PyRuntimeState, gilstate.tstate_current));
+#else
+    SHOW(interpreter_gil, offsetof(PyInterpreterState, ceval.gil));
+    SHOW(gil_holder, offsetof(struct _gil_runtime_state, last_holder));
+    SHOW(gil_locked, offsetof(struct _gil_runtime_state, locked));
 #endif
     SHOW(thread_next, offsetof(PyThreadState, next));
     SHOW(thread_interpreter, offsetof(PyThreadState, interp));

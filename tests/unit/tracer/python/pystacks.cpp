@@ -75,10 +75,11 @@ int show(const Memory& plain, const Runtime& runtime, uint32_t most_frames) {
         cache->forget();
         const Walk walked = walk(memory, runtime, thread.address, frames.data(), most_frames);
         std::printf(
-            "%s{\"native\":%ld,\"pthread\":%lu,\"interpreter\":%ld,\"cut\":%d,\"bare\":%u,\"frames\":"
-            "[",
+            "%s{\"native\":%ld,\"pthread\":%lu,\"interpreter\":%ld,\"holds_gil\":%d,\"cut\":%d,\"bare\":%u,"
+            "\"frames\":[",
             i == 0 ? "" : ",", static_cast<long>(thread.native_id), thread.pthread,
-            static_cast<long>(thread.interpreter_id), static_cast<int>(walked.cut), walked.bare_runs);
+            static_cast<long>(thread.interpreter_id), gil_holder(plain, runtime, thread.interpreter) == thread.address,
+            static_cast<int>(walked.cut), walked.bare_runs);
         for (uint32_t f = 0; f < walked.count; ++f) {
             print_frame(memory, runtime, frames[f], f == 0);
         }

@@ -123,6 +123,24 @@ class Stacks(unittest.TestCase):
         self.assertTrue(deep, "300 frames do not fit into 5")
         self.assertTrue(all(len(t["frames"]) == 5 for t in deep))
 
+    def gil(self, python):
+        """A thread in a C call that keeps the GIL, and one in a call that gives it back."""
+        for library, holds in (("PyDLL", not python.minor.endswith("t")), ("CDLL", False)):
+            program = f"import ctypes; library = ctypes.{library}(None); print(flush=True); library.sleep(60)"
+            with subprocess.Popen([*python.command, "-c", program], stdout=subprocess.PIPE,
+                                  preexec_fn=let_siblings_read) as process:
+                try:
+                    process.stdout.readline()
+                    for _ in range(100):
+                        time.sleep(0.02)
+                        seen = pystacks(process.pid)["threads"]
+                        if [bool(t["holds_gil"]) for t in seen] == [holds]:
+                            break
+                    self.assertEqual([holds], [bool(t["holds_gil"]) for t in seen], library)
+                finally:
+                    process.kill()
+        return "the holder of the GIL is known" if not python.minor.endswith("t") else "has no GIL"
+
     def churn(self, python):
         with Program(python, "churn") as program:
             for _ in range(3):
@@ -206,7 +224,7 @@ class Stacks(unittest.TestCase):
 
 
 def add(python):
-    for name in ("compare", "churn") + (("inside",) if INSIDE else ()) if python.minor in KNOWN else ("refuse",):
+    for name in ("compare", "churn", "gil") + (("inside",) if INSIDE else ()) if python.minor in KNOWN else ("refuse",):
         def test(self, name=name):
             print(f"{python.version} {python.shape}: {name}: {getattr(self, name)(python) or 'ok'}", flush=True)
         setattr(Stacks, f"test_{name}_{python.version.replace('.', '_')}_{python.shape}", test)

@@ -1,0 +1,80 @@
+// A rank keeps the GIL while it waits for others in a collective, and those wait outside NCCL: for a server that runs
+// in a Python thread of that rank, above all.
+#include <algorithm>
+#include <iterator>
+
+#include "explain.h"
+#include "finders.h"
+#include "gil.h"
+#include "host/words.h"
+#include "run_text.h"
+#include "thread_position.h"
+#include "waits_outside.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Of the ranks that wait there, the first whose waiting thread holds the GIL.
+const Process* holder_among(const Evidence& evidence, const WaitNode& node) {
+    for (const Waiter& waiter : node.waiting) {
+        const Process& process = evidence.run.process(waiter.member);
+        const ThreadPosition* const holder = gil_holder(process);
+        if (holder != nullptr && waiter.entry != nullptr &&
+            static_cast<int32_t>(waiter.entry->thread) == holder->thread) {
+            return &process;
+        }
+    }
+    return nullptr;
+}
+
+// Members that are missing there and wait for an answer of another process; empty if one of the missing does not.
+std::vector<const Process*> missing_that_wait(const Evidence& evidence, uint32_t index) {
+    std::vector<const Process*> missing;
+    for (const Absence& absence : evidence.graph.nodes[index].absent) {
+        const Process* const process = absence.member.known() && evidence.is_free(index, absence)
+                                           ? &evidence.run.process(absence.member)
+                                           : nullptr;
+        const ThreadPosition* const position =
+            process == nullptr || process->is_gone() ? nullptr : working_position(*process);
+        if (position == nullptr || !waits_for_an_answer(*process, *position)) {
+            return {};
+        }
+        missing.push_back(process);
+    }
+    return missing;
+}
+
+}  // namespace
+
+void find_gil_held(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        const WaitNode& node = evidence.graph.nodes[index];
+        const Process* const holder =
+            explained.nodes[index] || !evidence.hangs(index) ? nullptr : holder_among(evidence, node);
+        const std::vector<const Process*> missing =
+            holder == nullptr ? std::vector<const Process*>() : missing_that_wait(evidence, index);
+        if (missing.empty()) {
+            continue;
+        }
+        Finding finding = evidence.finding_at(FindingKind::kGilHeld, index);
+        finding.ranks = {holder->rank};
+        finding.confidence = Confidence::kLikely;
+        const Process& first = *missing.front();
+        std::vector<int> ranks;
+        std::transform(missing.begin(), missing.end(), std::back_inserter(ranks),
+                       [](const Process* process) { return process->rank; });
+        finding.victims = ranks;
+        finding.summary = phrase("{} holds the GIL while it waits in {} for {}, which {} for another process in {}",
+                                 rank_fact(holder->rank), node_fact(evidence.run, node), ranks_fact(ranks),
+                                 verb_form(ranks.size(), "waits", "wait"), place_text(first, *working_position(first)));
+        finding.evidence.push_back(gil_fact(*holder, *gil_holder(*holder)));
+        finding.evidence.push_back(waiting_fact(evidence.run, node));
+        finding.would_confirm.push_back(phrase("the program: whether a Python thread of {} should answer {}",
+                                               rank_fact(holder->rank), ranks_fact(ranks)));
+        explained.nodes[index] = explained.is_cause[index] = true;
+        evidence.add_victims({index}, finding);
+        findings.push_back(std::move(finding));
+    }
+}
+
+}  // namespace titan::analyzer
