@@ -147,4 +147,22 @@ size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out, pid_t proces
     return count;
 }
 
+size_t list_children(pid_t tid, pid_t* pids, size_t capacity) {
+    char text[4096];
+    size_t count = 0;
+    if (read_of_thread({kThisProcess, tid}, "children", text, sizeof(text)) == 0) {
+        return 0;
+    }
+    for (const char* at = text; count < capacity; at += strspn(at, " ")) {
+        const size_t digits = strspn(at, "0123456789");
+        uint64_t pid = 0;
+        if (digits == 0 || at[digits] == '\0' || !parse_u64(at, digits, pid)) {
+            break;  // the last one may be cut off; the kernel ends each with a blank
+        }
+        pids[count++] = static_cast<pid_t>(pid);
+        at += digits;
+    }
+    return count;
+}
+
 }  // namespace titan

@@ -93,24 +93,37 @@ bool read_process_stat(pid_t pid, ProcessStat& out) {
     if (field == nullptr || field[1] != ' ') {
         return false;
     }
-    constexpr int kStateField = 3;
-    constexpr int kStartField = 22;
+    const char* const name = strchr(stat, '(');
+    copy_text(out.name, sizeof(out.name), "");
+    if (name != nullptr && name < field) {
+        TextWriter(out.name, sizeof(out.name)).text(name + 1, static_cast<size_t>(field - name - 1));
+    }
+    // Numbers of fields as proc(5) counts them.
+    constexpr int kState = 3, kParent = 4, kStart = 22, kExitCode = 52;
     field += 2;
     out.state = *field;
     out.parent = 0;
-    for (int i = kStateField; i < kStartField && field != nullptr; ++i) {
+    out.start_ticks = 0;
+    out.wait_status = 0;
+    bool has_start = false;
+    for (int number = kState + 1; number <= kExitCode; ++number) {
         field = strchr(field, ' ');
-        field = field == nullptr ? nullptr : field + 1;
-        uint64_t parent = 0;
-        if (i == kStateField && field != nullptr && parse_u64(field, strcspn(field, " "), parent)) {
-            out.parent = static_cast<pid_t>(parent);
+        if (field == nullptr) {
+            break;
+        }
+        ++field;
+        uint64_t value = 0;
+        const bool is_number = parse_u64(field, strcspn(field, " "), value);
+        if (number == kParent && is_number) {
+            out.parent = static_cast<pid_t>(value);
+        } else if (number == kStart) {
+            has_start = is_number;
+            out.start_ticks = value - shown_later_ticks();
+        } else if (number == kExitCode && is_number) {
+            out.wait_status = static_cast<int32_t>(value);
         }
     }
-    if (field == nullptr || !parse_u64(field, strcspn(field, " "), out.start_ticks)) {
-        return false;
-    }
-    out.start_ticks -= shown_later_ticks();
-    return true;
+    return has_start;
 }
 
 uint64_t process_start_ticks(pid_t pid) {

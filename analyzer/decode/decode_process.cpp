@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "call_site_names.h"
+#include "decode_children.h"
 #include "decode_config.h"
 #include "decode_device.h"
 #include "decode_timing.h"
@@ -241,6 +242,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     decode_timing(image, texts, process);
     process.unrecorded = find_unrecorded(opened, process);
     decode_config(opened, process);
+    decode_children(opened, process);
     return process;
 }
 

@@ -8,6 +8,7 @@
 
 #include "analyze_timing.h"
 #include "cannot_tell.h"
+#include "children.h"
 #include "finders.h"
 #include "formats/layout/nccl_error.h"
 #include "halted.h"
@@ -185,6 +186,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     add_places(run, findings);
     add_states(evidence, findings);
     add_positions(evidence, findings);
+    add_children(evidence, findings);
     diagnosis.warnings = run.warnings;
     tell_config(run, diagnosis);
     return diagnosis;

@@ -40,6 +40,7 @@ enum class Tag : uint64_t {
     kSplits = 25,
     kRecorderMinor = 26,
     kGil = 27,
+    kChildren = 28,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
@@ -261,6 +262,17 @@ void gil(A& a, Process& p) {
     a.number(p.python_threads);
     for (ThreadPosition& s : p.positions) {
         a.number(s.held_gil);
+    }
+}
+
+template <typename A>
+void children(A& a, Process& p) {
+    a.number(p.out_of_memory_kills);
+    sized(a, p.children, 8);
+    for (ChildProcess& c : p.children) {
+        const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+        all(c.pid, c.name, c.state, c.wait_channel, c.cpu_ns, c.ended_ns, c.wait_status);
+        numbers(a, c.frames);
     }
 }
 

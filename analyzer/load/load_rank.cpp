@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "before_abort.h"
+#include "decode_children.h"
 #include "decode_config.h"
 #include "decode_process.h"
 #include "fr_file.h"
@@ -97,6 +98,9 @@ void add_from_own_dumps(std::span<RankFile> older, const format::RingClock& cloc
         }
         if (process.config.empty()) {
             decode_config(*opened, process);
+        }
+        if (process.children.empty()) {
+            decode_children(*opened, process);
         }
         if (!has_life && opened->liveness == Liveness::kAlive) {
             has_life = true;

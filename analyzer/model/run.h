@@ -247,6 +247,18 @@ struct ThreadPosition {
     bool held_gil = false;  // all the while that the stacks were taken
 };
 
+// A process that this one started: a data loader, a saver of checkpoints.
+struct ChildProcess {
+    int32_t pid = 0;
+    uint32_t name = 0;          // texts
+    char state = '?';           // as in /proc
+    uint32_t wait_channel = 0;  // texts: the kernel function that it waits in
+    uint64_t cpu_ns = 0;
+    std::vector<uint32_t> frames;  // texts: of its main thread in Python, innermost first
+    int64_t ended_ns = 0;          // when it was found to have ended, up to a second late; 0 it lives
+    int32_t wait_status = -1;      // then, as wait() gives it; -1 unknown
+};
+
 // kEnded: gone or about to go, but only because something else had ended or hung before: its last activity is analyzed.
 enum class Liveness { kUnknown, kAlive, kExited, kCrashed, kKilled, kEnded };
 
@@ -383,8 +395,10 @@ struct Process {
     // Positions of the threads that call NCCL and of the main thread. The most telling one comes first: a thread that
     // crashed, else one inside a call, else the main thread. Empty: the dump has no stacks.
     std::vector<ThreadPosition> positions;
-    uint32_t python_threads = 0;   // threads that ran Python when the stacks were taken; of all, kept or not
-    std::vector<StreamWork> work;  // not known to be done
+    std::vector<ChildProcess> children;  // those that live, and the newest that have ended
+    uint64_t out_of_memory_kills = 0;    // in its control group, since it started
+    uint32_t python_threads = 0;         // threads that ran Python when the stacks were taken; of all, kept or not
+    std::vector<StreamWork> work;        // not known to be done
     StreamCoverage streams_seen;
     std::vector<std::pair<uint32_t, uint32_t>> work_done;  // by name: how often it is known to have ended
     std::vector<ChannelWork> channels;

@@ -39,6 +39,23 @@ ProcessStacks from_dump(const OpenedSource& opened, Symbols& symbols) {
     return stacks;
 }
 
+void add_children(const Process& process, ProcessStacks& stacks) {
+    for (const ChildProcess& child : process.children) {
+        if (child.ended_ns != 0) {
+            continue;
+        }
+        ChildStack& stack = stacks.children.emplace_back();
+        stack.pid = child.pid;
+        stack.name = process.text(child.name);
+        stack.state = child.state;
+        stack.wait_channel = process.text(child.wait_channel);
+        stack.cpu_ns = child.cpu_ns;
+        for (const uint32_t frame : child.frames) {
+            stack.frames.push_back(process.text(frame));
+        }
+    }
+}
+
 }  // namespace
 
 ProcessStacks stacks_of(const Process& process, const OpenedSource* opened, Symbols& symbols) {
@@ -53,6 +70,7 @@ ProcessStacks stacks_of(const Process& process, const OpenedSource* opened, Symb
     stacks.rank = process.rank;
     stacks.pid = process.pid;
     stacks.host = process.host;
+    add_children(process, stacks);
     const auto main = std::find_if(stacks.threads.begin(), stacks.threads.end(),
                                    [&](const ThreadStack& thread) { return thread.tid == process.pid; });
     if (main != stacks.threads.end()) {

@@ -44,7 +44,8 @@ void write_process(const ProcessStacks& process, const TextStyle& style, std::st
            "\n";
     for (const ThreadStack& thread : process.threads) {
         out += fmt::format("\n  thread {} {}: {}, {} of processor time{}\n", thread.tid, thread.name,
-                           thread_state_text(thread), fine_duration_text(static_cast<double>(thread.cpu_ns)),
+                           state_text(thread.state, thread.wait_channel),
+                           fine_duration_text(static_cast<double>(thread.cpu_ns)),
                            thread.held_gil ? ", holds the GIL" : "");
         if (thread.merged.frames.empty()) {
             out += fmt::format("    ({})\n", no_stack_text(thread));
@@ -54,6 +55,14 @@ void write_process(const ProcessStacks& process, const TextStyle& style, std::st
         }
         if (thread.outcome == format::StackOutcome::kCut) {
             out += "    (more, which could not be followed)\n";
+        }
+    }
+    for (const ChildStack& child : process.children) {
+        out += fmt::format("\n  child process {} {}: {}, {} of processor time\n", child.pid, child.name,
+                           state_text(child.state, child.wait_channel),
+                           fine_duration_text(static_cast<double>(child.cpu_ns)));
+        for (const std::string& text : child.frames) {
+            out += fmt::format("    {}\n", text);
         }
     }
     out += "\n";
@@ -93,14 +102,23 @@ Json thread_json(const ThreadStack& thread) {
     return json;
 }
 
+Json child_json(const ChildStack& child) {
+    return {{"pid", child.pid},
+            {"name", child.name},
+            {"state", std::string(1, child.state)},
+            {"wait_channel", child.wait_channel},
+            {"cpu_ns", child.cpu_ns},
+            {"frames", child.frames}};
+}
+
 }  // namespace
 
 std::string no_stack_text(const ThreadStack& thread) {
     switch (thread.outcome) {
         case format::StackOutcome::kNoAnswer:
-            return "no stack: it took no signal in time and " + thread_state_text(thread);
+            return "no stack: it took no signal in time and " + state_text(thread.state, thread.wait_channel);
         case format::StackOutcome::kBlocksSignal:
-            return "no stack: it blocks all signals, and " + thread_state_text(thread);
+            return "no stack: it blocks all signals, and " + state_text(thread.state, thread.wait_channel);
         case format::StackOutcome::kNotAsked: return "no native stack was taken";
         case format::StackOutcome::kOurs: return "a thread of titantrace";
         default: return "no stack";
@@ -147,6 +165,10 @@ std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std:
                  {"threads", Json::array()}};
         for (const ThreadStack& thread : process.threads) {
             one["threads"].push_back(thread_json(thread));
+        }
+        one["children"] = Json::array();
+        for (const ChildStack& child : process.children) {
+            one["children"].push_back(child_json(child));
         }
         json["processes"].push_back(std::move(one));
     }

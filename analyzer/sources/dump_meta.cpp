@@ -1,5 +1,7 @@
 #include "dump_meta.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -49,11 +51,45 @@ std::vector<std::pair<std::string, std::string>> texts_of(const Json& object) {
     return texts;
 }
 
+void add_frames(const Json& list, std::vector<std::string>& frames) {
+    constexpr size_t kMostFrames = 64;
+    for (const Json& frame : list.items()) {
+        const std::string file = text_at(frame, "file");
+        const std::string function = text_at(frame, "function");
+        if (function.empty() || frames.size() == kMostFrames) {
+            continue;
+        }
+        const uint64_t line = unsigned_at(frame, "line");
+        frames.push_back(fmt::format("{} at {}{}", function, file.substr(file.rfind('/') + 1),
+                                     line == 0 ? std::string() : fmt::format(":{}", line)));
+    }
+}
+
+void add_children(const Json& list, DumpMeta& meta) {
+    constexpr size_t kMostChildren = 256;
+    for (const Json& item : list.items()) {
+        const uint64_t pid = unsigned_at(item, "pid");
+        if (pid == 0 || pid > INT32_MAX || meta.children.size() == kMostChildren) {
+            continue;
+        }
+        DumpedChild& child = meta.children.emplace_back();
+        child.pid = static_cast<int32_t>(pid);
+        child.name = text_at(item, "name");
+        child.state = (text_at(item, "state") + "?").front();
+        child.wait_channel = text_at(item, "wait_channel");
+        child.cpu_ns = unsigned_at(item, "cpu_ns");
+        child.ended_ns = static_cast<int64_t>(std::min<uint64_t>(unsigned_at(item, "ended_realtime_ns"), INT64_MAX));
+        const std::optional<uint64_t> status = item.at("wait_status").natural();
+        child.wait_status = status && *status <= UINT16_MAX ? static_cast<int32_t>(*status) : -1;
+        add_frames(item.at("stack"), child.frames);
+    }
+}
+
 }  // namespace
 
 std::optional<DumpMeta> parse_dump_meta(const std::string& text) {
-    // Nothing of it lies deeper than the environment: deeper values of a hostile one are never kept.
-    const std::optional<Json> parsed = Json::parse(text, 2);
+    // Nothing of it lies deeper than the frames of children: deeper values of a hostile one are never kept.
+    const std::optional<Json> parsed = Json::parse(text, 5);
     if (!parsed || !parsed->is_object()) {
         return std::nullopt;
     }
@@ -70,6 +106,9 @@ std::optional<DumpMeta> parse_dump_meta(const std::string& text) {
     const Json& environment = object.at("environment");
     meta.environment = texts_of(environment);
     meta.machine = texts_of(object.at("machine"));
+    add_children(object.at("children"), meta);
+    add_children(object.at("ended_children"), meta);
+    meta.out_of_memory_kills = unsigned_at(object, "out_of_memory_kills");
     meta.partial_recording = !text_at(environment, "TITANTRACE_RANKS").empty();
     const std::string launches = text_at(environment, "TITANTRACE_LAUNCHES");
     char* end = nullptr;

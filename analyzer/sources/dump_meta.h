@@ -11,6 +11,18 @@
 
 namespace titan::analyzer {
 
+// A process that the dumped one started.
+struct DumpedChild {
+    int32_t pid = 0;
+    std::string name;
+    char state = '?';
+    std::string wait_channel;
+    uint64_t cpu_ns = 0;
+    std::vector<std::string> frames;  // innermost first
+    int64_t ended_ns = 0;             // 0: it lives
+    int32_t wait_status = -1;         // -1 unknown
+};
+
 struct DumpMeta {
     uint64_t dump_number = 0;
     format::DumpReason reason{};
@@ -22,6 +34,8 @@ struct DumpMeta {
     bool partial_recording = false;
     uint64_t launch_sample = 1;
     Processors processors;
+    std::vector<DumpedChild> children;
+    uint64_t out_of_memory_kills = 0;
     // In the order of the file; texts are printable.
     std::vector<std::pair<std::string, std::string>> environment;
     std::vector<std::pair<std::string, std::string>> machine;  // keys of FORMAT.md, section 5

@@ -76,6 +76,8 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, ImageBuffer& mem
     opened.launch_sample = meta->launch_sample;
     opened.processors = meta->processors;
     opened.environment = meta->environment;
+    opened.children = meta->children;
+    opened.out_of_memory_kills = meta->out_of_memory_kills;
     opened.machine = meta->machine;
     opened.seen_ticks = newest_tick(*image);
     opened.now_ticks = !meta->process_alive     ? opened.seen_ticks  // the process that saved it came later

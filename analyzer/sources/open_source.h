@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "dump_meta.h"
 #include "formats/ring/ring_image.h"
 #include "host/file_bytes.h"
 #include "host/image_buffer.h"
@@ -28,7 +29,9 @@ struct OpenedSource {
     Halt halt = Halt::kNone;
     Processors processors;
     std::vector<std::pair<std::string, std::string>> environment;  // DumpMeta::environment
-    std::vector<std::pair<std::string, std::string>> machine;      // DumpMeta::machine
+    std::vector<DumpedChild> children;
+    uint64_t out_of_memory_kills = 0;
+    std::vector<std::pair<std::string, std::string>> machine;  // DumpMeta::machine
     bool partial_recording = false;
     uint64_t launch_sample = 1;     // every n-th piece of stream work was recorded, 0: none; 1 also where nothing tells
     std::vector<std::byte> stacks;  // formats/layout/stacks_layout.h, empty: none

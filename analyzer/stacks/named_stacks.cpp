@@ -106,15 +106,15 @@ Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symbols& sym
     return stacks;
 }
 
-std::string thread_state_text(const ThreadStack& thread) {
-    std::string text = thread.state == 'R'   ? "runs"
-                       : thread.state == 'D' ? "waits and cannot be interrupted"
-                       : thread.state == 'T' ? "is stopped"
-                       : thread.state == 't' ? "is held by a debugger"
-                       : thread.state == 'Z' ? "has ended"
-                                             : "waits";
-    if (!thread.wait_channel.empty()) {
-        text += fmt::format(" in {}", thread.wait_channel);
+std::string state_text(char state, const std::string& wait_channel) {
+    std::string text = state == 'R'   ? "runs"
+                       : state == 'D' ? "waits and cannot be interrupted"
+                       : state == 'T' ? "is stopped"
+                       : state == 't' ? "is held by a debugger"
+                       : state == 'Z' ? "has ended"
+                                      : "waits";
+    if (!wait_channel.empty()) {
+        text += fmt::format(" in {}", wait_channel);
     }
     return text;
 }

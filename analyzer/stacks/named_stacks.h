@@ -68,6 +68,16 @@ struct ThreadStack {
     MergedStack merged;
 };
 
+// The main thread of a process that this one started, in its Python program.
+struct ChildStack {
+    int32_t pid = 0;
+    std::string name;
+    char state = '?';
+    std::string wait_channel;
+    uint64_t cpu_ns = 0;
+    std::vector<std::string> frames;  // innermost first
+};
+
 struct ProcessStacks {
     int rank = -1;
     int32_t pid = 0;
@@ -76,7 +86,8 @@ struct ProcessStacks {
     std::string python;                // "CPython 3.12.4", or why its stacks are missing; empty: none
     std::vector<ThreadStack> threads;  // the main thread first
     uint32_t python_threads = 0;       // how many run Python; of all, wanted or not
-    std::vector<std::string> notes;    // says what could not be seen, and why
+    std::vector<ChildStack> children;
+    std::vector<std::string> notes;  // says what could not be seen, and why
 };
 
 // Names addresses of one process by the files that it had loaded, where they lie here and are still the same (by build
@@ -109,8 +120,8 @@ std::string demangled(const char* name);
 Result<ProcessStacks> read_stacks(std::span<const std::byte> image, Symbols& symbols,
                                   const std::function<bool(int32_t tid)>& wanted);
 
-// "waits in futex", "runs": of a thread that gave no stack, and beside those that did.
-std::string thread_state_text(const ThreadStack& thread);
+// "waits in futex", "runs".
+std::string state_text(char state, const std::string& wait_channel);
 std::string site_text(const StackSite& site);
 std::string site_text(const StackSite& site, const InlinedSite& inlined);
 std::string site_text(const PythonSite& site);

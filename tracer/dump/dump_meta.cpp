@@ -2,42 +2,14 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "json_string.h"
 
 namespace titan::tracer {
 namespace {
 
-constexpr size_t kMaxValueBytes = 512;
 constexpr const char* kPrefixes[] = {"NCCL_", "CUDA_", "TORCH_", "TORCHELASTIC_", "TITANTRACE", "UCX_", "OFI_", "FI_"};
 // Words in the names of variables whose values are nobody's business.
 constexpr const char* kSecrets[] = {"_KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "AUTH"};
-
-// A JSON string of at most `size_bytes` of text. Bytes above ASCII pass only as whole UTF-8 sequences.
-void json_string(TextWriter& json, const char* text, size_t size_bytes) {
-    if (size_bytes > kMaxValueBytes) {
-        size_bytes = kMaxValueBytes;
-    }
-    json.put('"');
-    for (size_t i = 0; i < size_bytes;) {
-        size_t length = utf8_length(text + i, size_bytes - i);
-        auto byte = static_cast<unsigned char>(text[i]);
-        if (length == 0) {
-            json.text("\\ufffd");
-            ++i;
-        } else if (byte == '"' || byte == '\\') {
-            json.put('\\');
-            json.put(text[i++]);
-        } else if (byte < 0x20 || byte == 0x7f) {
-            json.text("\\u");
-            json.number(byte, 16, 4);
-            ++i;
-        } else {
-            json.text(text + i, length);
-            i += length;
-        }
-    }
-    json.put('"');
-}
 
 bool wanted(const char* variable, const char* equals) {
     for (const char* secret : kSecrets) {
@@ -79,7 +51,7 @@ void write_machine(TextWriter& json, const Machine& machine) {
 
 size_t write_environment(char* out, size_t capacity_bytes, const char* const* variables) {
     // One escaped byte takes at most six: with this much room left, a variable fits whole.
-    constexpr size_t kWorstVariableBytes = 2 * (6 * kMaxValueBytes + 8);
+    constexpr size_t kWorstVariableBytes = 2 * (6 * kMaxJsonValueBytes + 8);
     TextWriter json(out, capacity_bytes);
     json.put('{');
     bool first = true;
@@ -117,6 +89,7 @@ size_t write_meta(char* out, size_t capacity_bytes, const DumpMeta& meta) {
     }
     write_processors(json, meta.processors);
     write_machine(json, meta.machine);
+    json.text(meta.children);
     json.text(",\"environment\":");
     json.text(meta.environment);
     json.put('}');

@@ -11,7 +11,7 @@
 
 namespace titan::tracer {
 
-inline constexpr size_t kMetaBytes = 96 << 10;
+inline constexpr size_t kMetaBytes = 160 << 10;
 inline constexpr size_t kEnvironmentBytes = 64 << 10;
 
 struct DumpMeta {
@@ -26,7 +26,8 @@ struct DumpMeta {
     const char* environment;  // JSON object, "{}" where it is not known
     ProcessorUse processors{};
     Machine machine{};
-    const char* halt = "";  // reason why the process does not run, "" none
+    const char* halt = "";      // reason why the process does not run, "" none
+    const char* children = "";  // keys that write_children wrote
 };
 
 // Bytes of JSON written to `out`.

@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "capture_stacks.h"
+#include "dump_children.h"
 #include "dump_content.h"
 #include "dump_files.h"
 #include "dump_meta.h"
@@ -38,6 +39,7 @@ struct DumpMemory {
     size_t workspace_bytes;
     char* meta;
     char* environment;
+    char* children;                // as of the snapshot
     std::span<const char> stacks;  // stacks of the snapshot
     uint64_t snapshot_realtime_ns;
     uint64_t snapshot_ticks;
@@ -110,13 +112,15 @@ bool prepare_dumper(Session& session) {
     memory.workspace = map_private<char>(memory.workspace_bytes);
     memory.meta = map_private<char>(kMetaBytes);
     memory.environment = map_private<char>(kEnvironmentBytes);
+    memory.children = map_private<char>(kChildrenBytes);
     if (memory.image == nullptr || memory.workspace == nullptr || memory.meta == nullptr ||
-        memory.environment == nullptr) {
+        memory.environment == nullptr || memory.children == nullptr) {
         warn_once("no memory for dumps: only the ring file will show what happened");
         memory.image = nullptr;
         return false;
     }
     write_environment(memory.environment, kEnvironmentBytes, environ);
+    forget_children();
     copy_text(memory.temporary, sizeof(memory.temporary), temporary_directory());
     return true;
 }
@@ -132,6 +136,7 @@ void take_snapshot(Session& session) {
 
 void take_stacks(const Session& session) {
     memory.stacks = session.config.stacks.dump ? collect_stacks(crashing_thread()) : std::span<const char>();
+    write_children(memory.children, kChildrenBytes, session.config.stacks.dump);
 }
 
 bool write_dump(Session& session, const DumpOrder& order) {
@@ -146,6 +151,7 @@ bool write_dump(Session& session, const DumpOrder& order) {
         memory.image,
         memory.image_bytes,
         memory.stacks};
+    content.meta.children = memory.children;
     DumpOwner owner{identity.run, identity.attempt, identity.rank, identity.pid};
     DumpFile file;
     DumpFile fallback;

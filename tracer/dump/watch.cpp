@@ -13,6 +13,7 @@
 #include "capture_stacks.h"
 #include "clock_anchor.h"
 #include "descriptor_room.h"
+#include "dump_children.h"
 #include "dumper.h"
 #include "ending.h"
 #include "exec.h"
@@ -390,6 +391,7 @@ bool tick(Session& session) {
         state.last_tick_ns = now_ns;
         std::atomic_ref(header.heartbeat_ticks).store(now_ticks(), std::memory_order_relaxed);
         write_anchor(header.last_anchor);
+        watch_children();
         const bool leads = hold_lease();
         set_remote_polling(leads);
         if (leads) {

@@ -8,13 +8,13 @@
 #include <algorithm>
 
 #include "base/process.h"
+#include "control_group.h"
 
 namespace titan::tracer {
 namespace {
 
 constexpr size_t kMostThreads = 64;
 constexpr size_t kMostGroups = 16;  // nesting depth
-constexpr size_t kPathBytes = 512;
 
 // The digits at `at`, which is moved past them; false where there are none.
 bool take_number(const char*& at, uint64_t& value) {
@@ -79,7 +79,7 @@ void add_times(pid_t pid, uint32_t tid, ProcessorUse& use) {
 
 // "200000 100000": microseconds of processor time in so many; "max 100000": no limit.
 uint32_t quota_cent_of(const char* mount, const char* path, size_t path_bytes) {
-    char name[kPathBytes + 64];
+    char name[kGroupPathBytes + 64];
     char text[64];
     TextWriter writer(name, sizeof(name));
     writer.text(mount);
@@ -94,20 +94,8 @@ uint32_t quota_cent_of(const char* mount, const char* path, size_t path_bytes) {
 }
 
 uint32_t read_quota_cent(pid_t pid) {
-    char path[64];
-    char text[kPathBytes + 512];
-    TextWriter writer(path, sizeof(path));
-    write_process_dir(writer, pid);
-    writer.text("/cgroup");
-    read_small_file(AT_FDCWD, path, text, sizeof(text));
-    // The one of version 2: "0::/a/b". One outside of our namespace, "/../b", is not to be seen from here.
-    char* const group = starts_with(text, "0::/") ? text + 3 : strstr(text, "\n0::/");
-    if (group == nullptr) {
-        return 0;
-    }
-    char* const begin = group + (*group == '\n' ? 4 : 0);
-    begin[strcspn(begin, "\n")] = '\0';
-    return strstr(begin, "/..") == nullptr ? least_quota_cent("/sys/fs/cgroup", begin) : 0;
+    char group[kGroupPathBytes];
+    return control_group(pid, group) ? least_quota_cent("/sys/fs/cgroup", group) : 0;
 }
 
 }  // namespace
@@ -115,7 +103,7 @@ uint32_t read_quota_cent(pid_t pid) {
 uint32_t least_quota_cent(const char* mount, const char* path) {
     uint32_t least = 0;
     size_t bytes = strlen(path);
-    for (size_t i = 0; i < kMostGroups && bytes <= kPathBytes; ++i) {
+    for (size_t i = 0; i < kMostGroups && bytes <= kGroupPathBytes; ++i) {
         while (bytes != 0 && path[bytes - 1] == '/') {
             --bytes;
         }

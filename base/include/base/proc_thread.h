@@ -33,4 +33,7 @@ bool waits_since(pid_t tid, const ProcThread& seen);
 // Thread ids of the process, at most `capacity`; `left_out`: how many more there are.
 size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out, pid_t process = kThisProcess);
 
+// The processes that this thread of ours started and that have not been waited for, at most `capacity`; zombies, too.
+size_t list_children(pid_t tid, pid_t* pids, size_t capacity);
+
 }  // namespace titan

@@ -13,6 +13,8 @@ struct ProcessStat {
     char state;            // R, S, D, T, t, Z, X
     pid_t parent;          // 0 none in this pid namespace
     uint64_t start_ticks;  // clock ticks since boot when it started, the same for readers of all time namespaces
+    char name[20];
+    int32_t wait_status;  // of a zombie: as wait() gives it, 0 also where the reader may not know it
 };
 
 // False: there is no such process.

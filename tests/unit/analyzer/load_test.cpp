@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -380,4 +381,44 @@ TEST_CASE("a rank that another one saved lived when it wrote its own dump") {
     REQUIRE(!diagnosis.findings.empty());
     CHECK(diagnosis.findings[0].kind == FindingKind::kP2pCycle);
     CHECK(diagnosis.findings[0].ranks == ranks({0, 1, 2, 3}));
+}
+
+TEST_CASE("children in a dump are told as far as they make sense") {
+    TemporaryDirectory place;
+    Scenario job = sleeping_job({});
+    job.write(place.path);
+    std::string meta = titan::synth::dump_meta(job.now_ticks(3), "timeout", true);
+    REQUIRE(meta.ends_with("}"));
+    meta.pop_back();
+    meta += R"(,"out_of_memory_kills":2,"children":[
+        {"pid":71,"name":"pt_data\u001bworker","state":"D","stack":[{"file":"/a/b.py","function":"load","line":7},
+            {"file":[],"line":-1}, 5, [[[[[[]]]]]]]},
+        {"pid":-5}, {"pid":99999999999}, null, "x", {"pid":72,"stack":{"file":"y"}}],
+        "ended_children":[{"pid":73,"ended_realtime_ns":1800000001000000000,"wait_status":9},
+            {"pid":74,"ended_realtime_ns":18446744073709551615,"wait_status":99999999},
+            {"pid":75,"ended_realtime_ns":5,"wait_status":-3}]})";
+    titan::synth::write_file(dump_path(place.path, 3), titan::synth::make_dump(job.ring(3), meta));
+    const auto run = load_run(options_for(place.path));
+    REQUIRE(run);
+    const Process& process = run->processes[3];
+    CHECK(process.out_of_memory_kills == 2);
+    REQUIRE(process.children.size() == 5);
+    const ChildProcess& first = process.children[0];
+    CHECK(process.text(first.name).find('\x1b') == std::string::npos);
+    CHECK(first.state == 'D');
+    REQUIRE(first.frames.size() == 1);
+    CHECK(process.text(first.frames[0]) == "load at b.py:7");
+    CHECK(process.children[1].pid == 72);
+    CHECK(process.children[2].wait_status == SIGKILL);
+    CHECK(process.children[3].wait_status == -1);
+    CHECK(process.children[4].wait_status == -1);
+    const Diagnosis diagnosis = diagnose(*run);
+    REQUIRE(!diagnosis.findings.empty());
+    std::string evidence;
+    for (const Sentence& line : diagnosis.findings[0].evidence) {
+        evidence += line.text() + "\n";
+    }
+    CHECK(evidence.find("child process 73 of rank 3 was killed by SIGKILL") != std::string::npos);
+    CHECK(evidence.find("the kernel has killed 2 processes in the control group of rank 3") != std::string::npos);
+    CHECK(evidence.find("child process 74") == std::string::npos);
 }
