@@ -35,8 +35,9 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
             continue;
         }
         const Result<OpenedSource> opened = open_source(ring.path, memory);
-        if (!opened) {
-            continue;
+        if (!opened ||
+            (!options.only_host.empty() && format::fixed_text(opened->image.header().host) != options.only_host)) {
+            continue;  // containers of one node share directories, and have names of their own
         }
         Process process = decode_process(*opened, &symbols);
         condense(process);

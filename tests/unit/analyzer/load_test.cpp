@@ -250,6 +250,11 @@ TEST_CASE("rings are read directly, and those of missing ranks are found on the 
     CHECK(run->ranks == ranks({0, 1, 2, 3}));
     CHECK(run->processes[3].source.is_ring);
     CHECK(diagnose(*run).findings[0].ranks == ranks({3}));
+    options.only_host = run->processes[3].host;
+    CHECK(load_run(options)->ranks == ranks({0, 1, 2, 3}));
+    options.only_host = "a container beside it";  // which sees the same /dev/shm
+    CHECK_FALSE(load_run(options));
+    options.only_host.clear();
     const std::vector<NodeRing> listed = list_rings({rings.path});
     REQUIRE(listed.size() == 2);
     const auto json = nlohmann::json::parse(ring_as_json(listed[1]));
