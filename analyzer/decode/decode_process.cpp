@@ -10,6 +10,7 @@
 #include "decode_children.h"
 #include "decode_config.h"
 #include "decode_device.h"
+#include "decode_metrics.h"
 #include "decode_timing.h"
 #include "host/words.h"
 #include "index_calls.h"
@@ -240,6 +241,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     decode_channels(image, process);
     decode_labels(image, texts, process);
     decode_timing(image, texts, process);
+    decode_metrics(image, texts, process);
     process.unrecorded = find_unrecorded(opened, process);
     decode_config(opened, process);
     decode_children(opened, process);

@@ -15,7 +15,9 @@
 #include "host/words.h"
 #include "host_threads.h"
 #include "host_wait.h"
+#include "last_event.h"
 #include "layout.h"
+#include "metric_findings.h"
 #include "rank_state.h"
 #include "steps.h"
 #include "timing.h"
@@ -179,6 +181,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     put_head_first(findings);
     add_second_causes(evidence, findings);
     add_timing(run, diagnosis);
+    add_metric_findings(run, findings);
     admit_ignorance(run, diagnosis);
     add_nccl_errors(evidence, findings);
     add_testimony(run, findings);
@@ -187,6 +190,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     add_states(evidence, findings);
     add_positions(evidence, findings);
     add_children(evidence, findings);
+    add_last_events(evidence, findings);
     diagnosis.warnings = run.warnings;
     tell_config(run, diagnosis);
     return diagnosis;

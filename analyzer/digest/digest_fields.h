@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,7 @@ enum class Tag : uint64_t {
     kRecorderMinor = 26,
     kGil = 27,
     kChildren = 28,
+    kMetrics = 29,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
@@ -262,6 +264,20 @@ void gil(A& a, Process& p) {
     a.number(p.python_threads);
     for (ThreadPosition& s : p.positions) {
         a.number(s.held_gil);
+    }
+}
+
+template <typename A>
+void metrics(A& a, Process& p) {
+    const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+    const auto mark = [&](Mark& m) { all(m.name, m.step, m.at_ns); };
+    mark(p.last_event);
+    sized(a, p.metrics, 10);
+    for (MetricRecord& m : p.metrics) {
+        auto bits = std::bit_cast<uint64_t>(m.last_value);
+        all(m.name, m.values, bits, m.last_step, m.last_ns, m.bad_values, m.bad_from_start);
+        mark(m.bad_since);
+        m.last_value = std::bit_cast<double>(bits);
     }
 }
 

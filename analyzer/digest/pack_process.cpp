@@ -103,6 +103,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kStartsWithEnds, [&](A& a) { a.number(p.starts_with_ends); });
     visit(Tag::kConfig, [&](A& a) { digest::pairs(a, p.config); });
     visit(Tag::kSplits, [&](A& a) { digest::splits(a, p); });
+    visit(Tag::kMetrics, [&](A& a) { digest::metrics(a, p); });
     visit(Tag::kChildren, [&](A& a) { digest::children(a, p); });
     visit(Tag::kGil, [&](A& a) { digest::gil(a, p); });
     visit(Tag::kRecorderMinor, [&](A& a) { a.number(p.source.recorder_minor); });

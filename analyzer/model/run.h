@@ -247,6 +247,25 @@ struct ThreadPosition {
     bool held_gil = false;  // all the while that the stacks were taken
 };
 
+// A marker of the program.
+struct Mark {
+    uint32_t name = 0;  // texts
+    int64_t step = -1;  // -1 before the first
+    int64_t at_ns = 0;
+};
+
+// The values of one metric that the record holds.
+struct MetricRecord {
+    uint32_t name = 0;  // texts
+    uint64_t values = 0;
+    double last_value = 0;
+    int64_t last_step = -1;
+    int64_t last_ns = 0;
+    uint64_t bad_values = 0;      // its newest ones that are no finite numbers; 0: the newest is one
+    Mark bad_since;               // the first of those; its name is that of the innermost open span
+    bool bad_from_start = false;  // so is the oldest that the record holds, and older markers are overwritten
+};
+
 // A process that this one started: a data loader, a saver of checkpoints.
 struct ChildProcess {
     int32_t pid = 0;
@@ -395,6 +414,8 @@ struct Process {
     // Positions of the threads that call NCCL and of the main thread. The most telling one comes first: a thread that
     // crashed, else one inside a call, else the main thread. Empty: the dump has no stacks.
     std::vector<ThreadPosition> positions;
+    std::vector<MetricRecord> metrics;
+    Mark last_event;                     // at_ns 0: there is none
     std::vector<ChildProcess> children;  // those that live, and the newest that have ended
     uint64_t out_of_memory_kills = 0;    // in its control group, since it started
     uint32_t python_threads = 0;         // threads that ran Python when the stacks were taken; of all, kept or not

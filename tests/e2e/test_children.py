@@ -27,6 +27,7 @@ class Children(harness.Case):
         self.assertRegex(evidence, rf"child process {killed} \(\S+\) of rank 1 was killed by SIGKILL \S+ \S+ before")
         self.assertRegex(evidence, rf"child process {living[0]} \(\S+\) and 1 more of rank 1 are in load at "
                                    r"loader_children\.py:\d+")
+        self.assertRegex(evidence, r'the newest event of rank 1 is "epoch 1 is over", \S+ \S+ before its record ends')
         process = self.place.stacks()[1]
         self.assertEqual([child["pid"] for child in process["children"]], living)
         for child in process["children"]:

@@ -1,4 +1,6 @@
 // Writes the dumps of an invented job: titan-synth DIR --ranks 8 --steps 20 --fault sleep --rank 3 --at 41.
+#include <bit>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -22,11 +24,28 @@ struct Options {
     ScenarioOptions scenario;
 };
 
+// A metric of each rank, which is no number from some step on: of the guilty rank one step before that of the others.
+void report_loss(Scenario& job, const Options& options) {
+    constexpr int kSteps = 12;
+    constexpr int kFirstBad = 8;
+    for (int rank = 0; rank < options.ranks; ++rank) {
+        RingBuilder& ring = job.ring(rank);
+        for (int step = 0; step < kSteps; ++step) {
+            const bool bad = step >= kFirstBad - (rank == options.rank ? 1 : 0);
+            auto& marker = ring.add_marker(titan::format::MarkerKind::kMetric);
+            marker.name = ring.text("loss");
+            marker.step = step;
+            marker.ticks = kEpochTicks + static_cast<uint64_t>(step + 1) * kSecond;
+            marker.value = std::bit_cast<uint64_t>(bad ? std::nan("") : 2.5 - 0.1 * step);
+        }
+    }
+}
+
 // Faults are planted before the `at`-th call of the rank on the world communicator.
 bool plant(Scenario& job, const Options& options) {
     Program& program = job.program(options.rank);
     const std::string& fault = options.fault;
-    if (fault == "none") {
+    if (fault == "none" || fault == "nan") {
         return true;
     }
     if (fault == "sleep" || fault == "die" || fault == "crash" || fault == "exit") {
@@ -160,7 +179,8 @@ int run_command_line(int argc, char** argv) {
     app.option("DIR", options.directory, "dump directory to write").required();
     app.option("--ranks", options.ranks, "of the job").between(1, 65536);
     app.option("--steps", options.steps, "of the job");
-    app.option("--fault", options.fault, "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu, kernel");
+    app.option("--fault", options.fault,
+               "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu, kernel, nan");
     app.option("--rank", options.rank, "the guilty rank");
     app.option("--at", options.at, "its n-th call on the world communicator");
     app.option("--odd-setting", options.scenario.odd_setting, "this rank has another NCCL_ALGO than the others");
@@ -230,6 +250,9 @@ int run_command_line(int argc, char** argv) {
         return 2;
     }
     job.play();
+    if (options.fault == "nan") {
+        report_loss(job, options);
+    }
     if (options.fault == "gpu") {
         auto& channel = job.ring(0).add_channel(0, titan::format::ChannelRole::kProxySend);
         channel.steps = 4;

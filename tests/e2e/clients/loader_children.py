@@ -49,6 +49,7 @@ def train():
     memory = ctypes.c_void_p()
     assert cuda.cudaSetDevice(RANK) == 0
     assert nccl.ncclMemAlloc(ctypes.byref(memory), ctypes.c_size_t(1 << 16)) == 0
+    markers = ctypes.CDLL(None)
     communicator = join(nccl)
     fork = multiprocessing.get_context("fork")
     batches = fork.Queue()
@@ -63,6 +64,7 @@ def train():
         if step == 2 and RANK == 1:
             time.sleep(1.5)  # the recorder looks for children once a second
             os.kill(workers[0].pid, signal.SIGKILL)
+            markers.titan_event(b"epoch 1 is over")
             (MEET / "children").write_text(" ".join(str(worker.pid) for worker in workers))
 
 

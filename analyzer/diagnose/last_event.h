@@ -1,0 +1,14 @@
+// What the program itself said last on the ranks that are named.
+#pragma once
+
+#include <vector>
+
+#include "evidence.h"
+#include "finding.h"
+
+namespace titan::analyzer {
+
+// Adds the newest event of each named rank of what hangs as evidence.
+void add_last_events(const Evidence& evidence, std::vector<Finding>& findings);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,21 @@
+"""A rank that reports metrics: the loss of rank 1 is no number from step 5 on, that of the others from step 6 on. The
+norm of the gradients overflows once, as under a loss scaler, which is no fault."""
+import math
+import os
+import sys
+
+import titantrace
+
+RANK = int(os.environ["RANK"])
+LAST_STEP = int(sys.argv[1])
+FIRST_BAD = 5 if RANK == 1 else 6
+
+for step in range(LAST_STEP + 1):
+    titantrace.step(step)
+    with titantrace.span("step"):
+        with titantrace.span("backward"):
+            titantrace.metric("loss", 2.0 - 0.1 * step if step < FIRST_BAD else math.nan)
+        titantrace.metric("grad_norm", math.inf if step == 3 else 1.5)
+    if step == 4:
+        titantrace.event("checkpoint saved")
+titantrace.dump("the loss is watched")
