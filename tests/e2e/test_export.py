@@ -11,19 +11,14 @@ import time
 import unittest
 
 import fault_cases
+import fr_trace
 import harness
 import test_faults
 
 PYTHON = harness.ROOT / ".venv" / "bin" / "python"
 TORCHRUN = harness.ROOT / ".venv" / "bin" / "torchrun"
 PREFIX = "nccl_trace_rank_"
-ASK = """
-import pickle, sys
-from torch.distributed.flight_recorder import fr_trace
-fr_trace.main([sys.argv[1], "-p", sys.argv[2], "-o", sys.argv[3]])
-_, database = pickle.load(open(sys.argv[3], "rb"))
-print([(call.collective_name, call.pass_check, call.pg_desc) for call in database.collectives])
-"""
+FR_TRACE = fr_trace.FrTrace(PYTHON)
 CASES = {case.name: case for case in fault_cases.CASES}
 
 
@@ -111,12 +106,7 @@ class Files(Export):
 @unittest.skipUnless(TORCHRUN.exists(), f"no PyTorch: {TORCHRUN} is missing (scripts/setup installs it)")
 class FrTrace(Export):
     def fr_trace(self):
-        """What PyTorch's analyzer says of the export, and the calls that it matched."""
-        database = self.place.path / "database.pickle"
-        done = self.place.run([PYTHON, "-c", ASK, self.into, PREFIX, database],
-                              self.place.env(preload=False, LD_LIBRARY_PATH=None), 120)
-        self.assertEqual(done.status, 0, done.stderr)
-        return done.stdout + done.stderr, ast.literal_eval(done.stdout.splitlines()[-1])
+        return FR_TRACE.ask(self.into, PREFIX)
 
     def hang(self, name):
         test_faults.let_it_happen(self.place, CASES[name])

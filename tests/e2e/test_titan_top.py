@@ -118,10 +118,11 @@ class Top(node_jobs.NodeCase):
         def waits():
             page, = self.pages("--once") if len(self.steps()) == 4 else ({"jobs": []},)
             calls = [call for job in page["jobs"] for call in job["calls"] if call["operation"] == "comm_init"]
-            return [call for call in calls if call["pending_ns"] and call["pending_ns"] > 2e8]
+            # On a busy machine that of all four ranks takes a while, too.
+            return [call for call in calls if call["size"] == 2 and call["pending_ns"] and call["pending_ns"] > 2e8]
         call, = harness.wait_for(waits, 20, "a creation that is not complete")
         self.assertIn("comm_init of", call["what"])
-        self.assertEqual((call["arrived"], call["size"]), ([1], 2))
+        self.assertEqual(call["arrived"], [1])
 
     def test_a_job_that_runs(self):
         self.start_job("--step-ms", "20")

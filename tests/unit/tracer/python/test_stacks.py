@@ -144,7 +144,7 @@ class Stacks(unittest.TestCase):
     def churn(self, python):
         with Program(python, "churn") as program:
             for _ in range(3):
-                seen = pystacks("--loop", program.pid, 1000)
+                seen = pystacks("--loop", program.pid, 250)
                 if seen["search"] == "found":
                     break
             self.assertEqual("found", seen["search"], seen)
