@@ -9,8 +9,14 @@ namespace simgpu::impl {
 
 namespace {
 
-// What nvcc's output and compilers at run time bring: wrapped fat binaries, bare ones, ELF files.
-bool is_foreign(uint32_t magic) { return magic == 0x466243b1 || magic == 0xba55ed50 || magic == 0x464c457f; }
+// What nvcc's output and compilers at run time bring: wrapped fat binaries, bare ones, ELF files, and PTX, which is
+// text that begins with a comment or with its version.
+bool is_foreign(const void* image) {
+    uint32_t magic;
+    std::memcpy(&magic, image, sizeof(magic));
+    return magic == 0x466243b1 || magic == 0xba55ed50 || magic == 0x464c457f || std::memcmp(image, "//", 2) == 0 ||
+           std::memcmp(image, ".ver", 4) == 0;
+}
 
 using Grid = std::array<uint32_t, 3>;
 
@@ -40,16 +46,18 @@ struct Arguments {
     }
 };
 
+bool is_function(CUfunction function) {
+    std::lock_guard lock(driver().lock);
+    return driver().functions.count(function) != 0;
+}
+
 CUresult launch(CUfunction function, CUstream handle, void** params, const Grid& grid) {
     StreamRef stream;
     if (const CUresult result = find_stream(handle, &stream); result != CUDA_SUCCESS) {
         return result;
     }
-    {
-        std::lock_guard lock(driver().lock);
-        if (!driver().functions.count(function)) {
-            return CUDA_ERROR_INVALID_HANDLE;
-        }
+    if (!is_function(function)) {
+        return CUDA_ERROR_INVALID_HANDLE;
     }
     if (function->kernel.arg_count && !params) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -67,7 +75,7 @@ CUresult cuModuleLoadData(CUmodule* out, const void* image) {
         return result;
     }
     const auto* binary = static_cast<const SimgpuFatBinary*>(image);
-    if (!out || !binary || (binary->magic != SIMGPU_FATBIN_MAGIC && !is_foreign(binary->magic))) {
+    if (!out || !binary || (binary->magic != SIMGPU_FATBIN_MAGIC && !is_foreign(binary))) {
         return CUDA_ERROR_INVALID_IMAGE;
     }
     auto* module = new CUmod_st;
@@ -144,6 +152,35 @@ CUresult cuFuncGetModule(CUmodule* out, CUfunction function) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     *out = function->module;
+    return CUDA_SUCCESS;
+}
+
+// Of a small kernel: whoever asks wants to know whether a block fits.
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
+    if (!value || !is_function(function)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    switch (attribute) {
+        case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
+        case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; break;
+        default: *value = 0; break;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute, int) {
+    return is_function(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache) {
+    return is_function(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads, size_t) {
+    if (!blocks || threads <= 0 || !is_function(function)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *blocks = std::max(1, 2048 / threads);
     return CUDA_SUCCESS;
 }
 

@@ -49,7 +49,7 @@ CUresult release(CUdeviceptr pointer) {
     }
     {
         std::lock_guard lock(driver().lock);
-        if (!driver().allocations.count(pointer)) {
+        if (!driver().allocations.count(pointer) || driver().places[pointer].mapped) {
             return CUDA_ERROR_INVALID_VALUE;
         }
     }

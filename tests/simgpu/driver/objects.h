@@ -116,6 +116,13 @@ struct Capture {
 struct MemoryPlace {
     CUmemorytype type;
     int device;
+    bool mapped = false;  // by cuMemMap
+};
+
+struct PhysicalMemory {
+    int file;
+    size_t bytes;
+    CUmemAllocationProp wanted;
 };
 
 constexpr size_t kDeviceBytes = size_t{80} << 30;  // of each device
@@ -137,6 +144,8 @@ struct Driver {
     std::map<CUdeviceptr, size_t> allocations;
     std::map<CUdeviceptr, MemoryPlace> places;  // of the allocations
     std::map<CUdeviceptr, size_t> registered;   // host memory made known with cuMemHostRegister
+    std::map<CUdeviceptr, size_t> reserved;     // addresses
+    std::map<CUmemGenericAllocationHandle, PhysicalMemory> physical;
     size_t allocated_bytes = 0;
 };
 
