@@ -231,10 +231,32 @@ void leave_create_all(Call& call, void** comms, int count, int result) {
     go_outside(thread);
 }
 
+namespace {
+
+// NCCL hands out the handle of a non-blocking child late, and the program may ask about it before it calls anything
+// on it.
+Communicator* asked_about(Session& session, const void* comm) {
+    Communicator* const known = session.communicators.find(comm);
+    if (known != nullptr || comm == nullptr) {
+        return known;
+    }
+    Communicator* const created = session.communicators.find_created(comm);
+    const ColdLock lock;
+    if (created == nullptr || !lock) {
+        return nullptr;
+    }
+    if (created->pending_result.load() != nullptr) {
+        session.communicators.bind(*created, comm);
+    }
+    return session.communicators.find(comm);
+}
+
+}  // namespace
+
 void note_async_error(const void* comm, int call_result, int async_error) {
     Session* const current = session();
     Communicator* const communicator =
-        current != nullptr && call_result == kSuccess ? current->communicators.find(comm) : nullptr;
+        current != nullptr && call_result == kSuccess ? asked_about(*current, comm) : nullptr;
     if (communicator == nullptr) {
         return;
     }
@@ -245,10 +267,8 @@ void note_async_error(const void* comm, int call_result, int async_error) {
     if (async_error != kSuccess || load_field(communicator->record->state) != CommState::kCreating) {
         return;
     }
-    // A non-blocking creation is over.
-    if (communicator->incomplete.load(std::memory_order_relaxed)) {
-        complete_communicator(*communicator);
-    }
+    // A non-blocking creation is over. Not before now does NCCL tell the device.
+    complete_communicator(*communicator);
     store_field(communicator->record->create_result, kSuccess);
     store_field(communicator->record->ready_ticks, now_ticks());
     store_field(communicator->record->state, CommState::kLive);
