@@ -22,17 +22,36 @@ bool is_idle(const Process& process) {
            std::all_of(threads.begin(), threads.end(), [](const ThreadState* thread) { return thread->call == 0; });
 }
 
+// A process that drives several devices is several ranks, and its own number is none of theirs.
+bool is_any_of(const Process& process, const std::set<int>& ranks) {
+    bool has_ranks = false;
+    for (const Member& member : process.members) {
+        has_ranks = has_ranks || member.global_rank >= 0;
+        if (ranks.contains(member.global_rank)) {
+            return true;
+        }
+    }
+    return !has_ranks && ranks.contains(process.rank);
+}
+
+struct Owed {
+    WaitNode node;
+    int rank;  // whose call it is
+};
+
 // The oldest call that a peer has made and this process has not.
-std::optional<WaitNode> first_owed(const Evidence& evidence, const Process& process) {
-    std::optional<WaitNode> first;
+std::optional<Owed> first_owed(const Evidence& evidence, const Process& process) {
+    std::optional<Owed> owed;
     const auto note = [&](const Member& member, MemberRef peer, const Entry& call) {
-        if (first && first->waiting.front().since_ns <= call.entered_ns) {
+        if (owed && owed->node.waiting.front().since_ns <= call.entered_ns) {
             return;
         }
         const bool collective = format::is_collective(call.kind);
         const int peer_rank = evidence.run.member(peer).rank;
         const bool sends = call.kind == OpKind::kSend;
-        first.emplace();
+        owed.emplace();
+        owed->rank = member.global_rank;
+        WaitNode* first = &owed->node;
         first->kind = collective ? WaitKind::kCollective : WaitKind::kPointToPoint;
         first->communicator = member.communicator;
         first->sequence = call.sequence;
@@ -67,7 +86,7 @@ std::optional<WaitNode> first_owed(const Evidence& evidence, const Process& proc
             }
         }
     }
-    return first;
+    return owed;
 }
 
 // One of the findings says of that collective who should have made it.
@@ -96,22 +115,22 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
     }
     for (const Process& process : evidence.run.processes) {
         // A thread of which no call is left on record may be what the others wait for.
-        if (told.contains(process.rank) || !is_idle(process) || hangs_for_ns(evidence.run, process) > 0) {
+        if (is_any_of(process, told) || !is_idle(process) || hangs_for_ns(evidence.run, process) > 0) {
             continue;
         }
-        const std::optional<WaitNode> owed = first_owed(evidence, process);
-        if (owed && is_told_of(findings, *owed)) {
+        const std::optional<Owed> first = first_owed(evidence, process);
+        if (!first || is_told_of(findings, first->node)) {
             continue;
         }
+        const WaitNode* owed = &first->node;
         const int64_t idle_ns = process.now_ns - process.last_activity_ns();
-        if (!owed ||
-            std::min(idle_ns, longest_wait_ns(*owed)) <= hang_after_ns(evidence.run, *owed, evidence.options)) {
+        if (std::min(idle_ns, longest_wait_ns(*owed)) <= hang_after_ns(evidence.run, *owed, evidence.options)) {
             continue;
         }
         const int peer = evidence.run.member(owed->waiting.front().member).global_rank;
         Finding finding;
         finding.kind = owed->kind == WaitKind::kCollective ? FindingKind::kRankNotArrived : FindingKind::kP2pUnmatched;
-        finding.ranks = {process.rank};
+        finding.ranks = {first->rank};
         finding.victims = finding.waiting = {peer};
         finding.communicator = owed->communicator;
         finding.sequence = owed->sequence;
@@ -119,11 +138,10 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
         finding.since_ns = owed->waiting.front().since_ns;
         finding.confidence = Confidence::kLikely;
         finding.summary =
-            phrase("{} is stuck, too, before {}: {} made that call {} ago, behind others", rank_fact(process.rank),
+            phrase("{} is stuck, too, before {}: {} made that call {} ago, behind others", rank_fact(first->rank),
                    node_fact(evidence.run, *owed), rank_fact(peer), duration_fact(longest_wait_ns(*owed)));
-        finding.would_confirm.push_back(
-            phrase("stacks of {}: it may wait for the other ranks in something that is not recorded",
-                   rank_fact(process.rank)));
+        finding.would_confirm.push_back(phrase(
+            "stacks of {}: it may wait for the other ranks in something that is not recorded", rank_fact(first->rank)));
         findings.push_back(std::move(finding));
     }
 }
