@@ -148,7 +148,13 @@ void find_missing_ranks(Run& run) {
     const auto most =
         std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     run.world_size = most == votes.end() ? -1 : most->first;
-    if (run.world_size < 0) {
+    // A launcher counts processes. Where one of them is several ranks, the ranks are more.
+    const bool is_several = std::any_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
+        return std::any_of(process.members.begin(), process.members.end(), [&](const Member& member) {
+            return member.global_rank >= 0 && member.global_rank != process.rank;
+        });
+    });
+    if (run.world_size < 0 || is_several) {
         for (const Communicator& communicator : run.communicators) {
             run.world_size = std::max(run.world_size, communicator.size);
         }

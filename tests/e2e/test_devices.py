@@ -16,8 +16,9 @@ class Devices(harness.Case):
         harness.wait_for(lambda: len(self.place.dumped_ranks()) == 2, 30, "both processes dump")
         for job in jobs:
             job.process.kill()
-        return [(finding["kind"], finding["ranks"], finding["confidence"])
-                for finding in self.place.analyze(self.place.dumps, "--hang-after-s", "0.3").json["findings"]]
+        told = self.place.analyze(self.place.dumps, "--hang-after-s", "0.3").json
+        self.assertEqual(told["run"]["world_size"], 4, "ranks, not processes")
+        return [(finding["kind"], finding["ranks"], finding["confidence"]) for finding in told["findings"]]
 
     def test_healthy(self):
         jobs = self.start("healthy")
