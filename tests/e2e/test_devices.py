@@ -35,6 +35,21 @@ class Devices(harness.Case):
         """Both of its ranks are named once, by their numbers in NCCL."""
         self.assertEqual(self.findings("process-stays"), [("rank_not_arrived", [2, 3], "certain")])
 
+    def test_processes_that_no_launcher_numbered(self):
+        """Each learns its rank from NCCL, and so the dumps are written in turn. What the last one holds back meanwhile
+        is still what it saw."""
+        jobs = [self.place.start([harness.client("e2e-devices"), "process-stays"],
+                                 self.place.env(E2E_RANK=rank, E2E_SIZE=2, SIMGPU_DEVICES=4,
+                                                TITANTRACE_TIMEOUT_S=TIMEOUT_S * harness.SLOW))
+                for rank in range(2)]
+        harness.wait_for(lambda: len(self.place.dump_files()) == 2, 30, "both processes dump")
+        for job in jobs:
+            job.process.kill()
+        frames = {process["pid"]: [frame["function"] for thread in process["threads"] for frame in thread["frames"]]
+                  for process in self.place.stacks()}
+        for job in jobs:
+            self.assertTrue(any("process_stays" in function for function in frames[job.pid]), frames)
+
     def test_device_whose_thread_does_not_come(self):
         self.assertEqual(self.findings("thread-stays"), [("rank_not_arrived", [3], "certain")])
 

@@ -404,7 +404,8 @@ bool tick(Session& session) {
     char detail[sizeof(PendingDump::detail)];
     if (find_stuck(session, state.watchdog, detail, sizeof(detail))) {
         request_dump(DumpReason::kTimeout, detail);
-    } else if (find_standstill(session, state.standstill, state.moved_ns, detail, sizeof(detail))) {
+    } else if (!state.held.is &&  // its stacks lie in the memory that a look at this process would take
+               find_standstill(session, state.standstill, state.moved_ns, detail, sizeof(detail))) {
         request_dump(DumpReason::kStandstill, detail);
     }
     return soon;

@@ -81,7 +81,9 @@ ncclConfig_t configuration() {
 }
 
 struct Process {
-    int rank = client::number("RANK", 0), size = client::number("WORLD_SIZE", 1);
+    // Under other names where no launcher's shall be in the environment.
+    int rank = client::number("E2E_RANK", client::number("RANK", 0));
+    int size = client::number("E2E_SIZE", client::number("WORLD_SIZE", 1));
     int devices = client::number("DEVICES", 2);
     std::vector<std::unique_ptr<Device>> local;
 
