@@ -74,7 +74,7 @@ class Jax(harness.Case):
     def test_without_a_launcher(self):
         """Who started the processes told them nothing: NCCL's ranks are those of the job."""
         first, *_ = self.findings("loader", identity=False)
-        self.check_verdict(first, "rank_not_arrived", [CULPRIT], "never called all_reduce")
+        self.check_verdict(first, "rank_not_arrived", [CULPRIT], "in load at psum.py")
 
     def test_loader_that_feeds_two_devices(self):
         first, *others = self.findings("loader", devices=2)
