@@ -44,7 +44,7 @@ void add_children(const Process& process, ProcessStacks& stacks) {
         if (child.ended_ns != 0) {
             continue;
         }
-        ChildStack& stack = stacks.children.emplace_back();
+        DumpedChild& stack = stacks.children.emplace_back();
         stack.pid = child.pid;
         stack.name = process.text(child.name);
         stack.state = child.state;

@@ -57,7 +57,7 @@ void write_process(const ProcessStacks& process, const TextStyle& style, std::st
             out += "    (more, which could not be followed)\n";
         }
     }
-    for (const ChildStack& child : process.children) {
+    for (const DumpedChild& child : process.children) {
         out += fmt::format("\n  child process {} {}: {}, {} of processor time\n", child.pid, child.name,
                            state_text(child.state, child.wait_channel),
                            fine_duration_text(static_cast<double>(child.cpu_ns)));
@@ -102,7 +102,7 @@ Json thread_json(const ThreadStack& thread) {
     return json;
 }
 
-Json child_json(const ChildStack& child) {
+Json child_json(const DumpedChild& child) {
     return {{"pid", child.pid},
             {"name", child.name},
             {"state", std::string(1, child.state)},
@@ -167,7 +167,7 @@ std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std:
             one["threads"].push_back(thread_json(thread));
         }
         one["children"] = Json::array();
-        for (const ChildStack& child : process.children) {
+        for (const DumpedChild& child : process.children) {
             one["children"].push_back(child_json(child));
         }
         json["processes"].push_back(std::move(one));

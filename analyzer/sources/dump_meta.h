@@ -7,21 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "dumped_child.h"
 #include "run.h"
 
 namespace titan::analyzer {
-
-// A process that the dumped one started.
-struct DumpedChild {
-    int32_t pid = 0;
-    std::string name;
-    char state = '?';
-    std::string wait_channel;
-    uint64_t cpu_ns = 0;
-    std::vector<std::string> frames;  // innermost first
-    int64_t ended_ns = 0;             // 0: it lives
-    int32_t wait_status = -1;         // -1 unknown
-};
 
 struct DumpMeta {
     uint64_t dump_number = 0;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dumped_child.h"
 #include "formats/layout/stacks_layout.h"
 #include "host/result.h"
 #include "run.h"
@@ -68,26 +69,16 @@ struct ThreadStack {
     MergedStack merged;
 };
 
-// The main thread of a process that this one started, in its Python program.
-struct ChildStack {
-    int32_t pid = 0;
-    std::string name;
-    char state = '?';
-    std::string wait_channel;
-    uint64_t cpu_ns = 0;
-    std::vector<std::string> frames;  // innermost first
-};
-
 struct ProcessStacks {
     int rank = -1;
     int32_t pid = 0;
     std::string host;
     uint64_t took_ns = 0;
-    std::string python;                // "CPython 3.12.4", or why its stacks are missing; empty: none
-    std::vector<ThreadStack> threads;  // the main thread first
-    uint32_t python_threads = 0;       // how many run Python; of all, wanted or not
-    std::vector<ChildStack> children;
-    std::vector<std::string> notes;  // says what could not be seen, and why
+    std::string python;                 // "CPython 3.12.4", or why its stacks are missing; empty: none
+    std::vector<ThreadStack> threads;   // the main thread first
+    uint32_t python_threads = 0;        // how many run Python; of all, wanted or not
+    std::vector<DumpedChild> children;  // that live
+    std::vector<std::string> notes;     // says what could not be seen, and why
 };
 
 // Names addresses of one process by the files that it had loaded, where they lie here and are still the same (by build
