@@ -106,14 +106,15 @@ size_t write_children(char* out, size_t capacity_bytes, bool with_stacks) {
     TextWriter json(out, capacity_bytes);
     state.children.look(Children::Ask::kAllThreads, realtime_now_ns());
     const uint64_t began_ns = monotonic_now_ns();
+    // They take little room; the stacks of many that live may take all that is left.
+    write_list(json, capacity_bytes, "ended_children", state.children.ended(),
+               [&](const Child& child) { write_ended(json, child); });
     write_list(json, capacity_bytes, "children", state.children.living(), [&](const Child& child) {
         write_living(json, child, with_stacks && monotonic_now_ns() - began_ns < kReadingNs);
     });
     if (!state.children.living().empty()) {
         json.format(",\"children_alive\":%zu", state.children.living().size());
     }
-    write_list(json, capacity_bytes, "ended_children", state.children.ended(),
-               [&](const Child& child) { write_ended(json, child); });
     const uint64_t kills = state.looks == 0 ? 0 : out_of_memory_kills();
     if (kills > state.kills_before) {
         json.format(",\"out_of_memory_kills\":%lu", kills - state.kills_before);
