@@ -44,18 +44,16 @@ class MetricReader {
         }
         MetricRecord& metric = process_.metrics[row];
         const auto value = std::bit_cast<double>(marker.value);
-        const int64_t now_ns = clock_.realtime_ns(marker.ticks);
         if (std::isfinite(value)) {
             metric.bad_values = 0;
         } else if (metric.bad_values++ == 0) {
             const auto& open = spans_[marker.thread];
-            metric.bad_since = {open.empty() ? 0 : texts_.use(open.back()), marker.step, now_ns};
+            metric.bad_since = {open.empty() ? 0 : texts_.use(open.back()), marker.step,
+                                clock_.realtime_ns(marker.ticks)};
             metric.bad_from_start = metric.values == 0;
         }
         ++metric.values;
         metric.last_value = value;
-        metric.last_step = marker.step;
-        metric.last_ns = now_ns;
     }
 
     const format::RingClock& clock_;

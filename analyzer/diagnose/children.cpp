@@ -90,19 +90,12 @@ void tell_where_children_are(const Process& process, Finding& finding) {
 }  // namespace
 
 void add_children(const Evidence& evidence, std::vector<Finding>& findings) {
-    constexpr size_t kMostRanks = 4;
-    for (Finding& finding : findings) {
-        for (size_t i = 0; finding.hangs && i < std::min(finding.ranks.size(), kMostRanks); ++i) {
-            const Process* const process = evidence.process_of_rank[finding.ranks[i]];
-            if (process == nullptr) {
-                continue;
-            }
-            tell_failures(*process, finding);
-            if (!process->is_gone() && waits_for_child(*process)) {
-                tell_where_children_are(*process, finding);
-            }
+    evidence.for_each_named(findings, [](const Process& process, Finding& finding) {
+        tell_failures(process, finding);
+        if (!process.is_gone() && waits_for_child(process)) {
+            tell_where_children_are(process, finding);
         }
-    }
+    });
 }
 
 }  // namespace titan::analyzer

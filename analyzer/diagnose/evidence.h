@@ -1,6 +1,7 @@
 // Shared input of the finders (Evidence) and their shared marks (Explained).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -60,6 +61,18 @@ struct Evidence {
     // Nothing visible keeps the absent member from coming.
     bool is_free(uint32_t node, const Absence& absence) const;
     Finding finding_at(FindingKind kind, uint32_t node) const;
+    // tell(process, finding) for the first ranks that each hang names, as far as they left a record.
+    template <typename Tell>
+    void for_each_named(std::vector<Finding>& findings, Tell&& tell) const {
+        constexpr size_t kMostRanks = 4;
+        for (Finding& finding : findings) {
+            for (size_t i = 0; finding.hangs && i < std::min(finding.ranks.size(), kMostRanks); ++i) {
+                if (const Process* const process = process_of_rank[finding.ranks[i]]; process != nullptr) {
+                    tell(*process, finding);
+                }
+            }
+        }
+    }
     // All who wait in these nodes or behind them, but for the culprits.
     void add_victims(const std::vector<uint32_t>& nodes, Finding& finding) const;
 };

@@ -272,10 +272,10 @@ void metrics(A& a, Process& p) {
     const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
     const auto mark = [&](Mark& m) { all(m.name, m.step, m.at_ns); };
     mark(p.last_event);
-    sized(a, p.metrics, 10);
+    sized(a, p.metrics, 8);
     for (MetricRecord& m : p.metrics) {
         auto bits = std::bit_cast<uint64_t>(m.last_value);
-        all(m.name, m.values, bits, m.last_step, m.last_ns, m.bad_values, m.bad_from_start);
+        all(m.name, m.values, bits, m.bad_values, m.bad_from_start);
         mark(m.bad_since);
         m.last_value = std::bit_cast<double>(bits);
     }

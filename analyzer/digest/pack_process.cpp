@@ -179,7 +179,13 @@ void bound_numbers(Process& p) {
     const auto moments = [&](auto&... times) { bound(kLatestNs, times...); };
     const auto lengths = [&](auto&... times) { bound(kLatestNs >> 16, times...); };  // they are added up
     moments(p.now_ns, p.started_ns, p.streams_seen.oldest_ns, p.source.written_ns, p.ending.seen_ns, p.ending.asked_ns,
-            p.ending.left_ns);
+            p.ending.left_ns, p.last_event.at_ns);
+    for (ChildProcess& child : p.children) {
+        moments(child.ended_ns);
+    }
+    for (MetricRecord& metric : p.metrics) {
+        moments(metric.bad_since.at_ns);
+    }
     for (int64_t& mark_ns : p.history.marks_ns) {
         moments(mark_ns);
     }

@@ -259,8 +259,6 @@ struct MetricRecord {
     uint32_t name = 0;  // texts
     uint64_t values = 0;
     double last_value = 0;
-    int64_t last_step = -1;
-    int64_t last_ns = 0;
     uint64_t bad_values = 0;      // its newest ones that are no finite numbers; 0: the newest is one
     Mark bad_since;               // the first of those; its name is that of the innermost open span
     bool bad_from_start = false;  // so is the oldest that the record holds, and older markers are overwritten

@@ -101,8 +101,7 @@ bool layout_of_debug_offsets(uint32_t minor, const uint64_t (&words)[kDebugWords
     }
     // Fields that the offsets do not name are derived from others: a compact string's head is the full one without its
     // last pointer, and the first traceable instruction lies before co_extra, which lies before the code (or the list
-    // of its copies).
-    // What an interpreter's own lock has is told as of the interpreter's start.
+    // of its copies). The fields of an interpreter's own lock are told from the start of the interpreter.
     sane = layout.gil_holder >= layout.interpreter_own_gil && layout.gil_locked >= layout.interpreter_own_gil;
     layout.gil_holder -= layout.interpreter_own_gil;
     layout.gil_locked -= layout.interpreter_own_gil;

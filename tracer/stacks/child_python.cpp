@@ -1,7 +1,6 @@
 #include "child_python.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/memory.h"
 #include "code_place.h"
@@ -50,7 +49,6 @@ size_t read_child_python(pid_t pid, std::span<ChildFrame> frames) {
     char reason[python::kReasonBytes];
     if (python::find_runtime(memory, reader.room, reader.runtime, reason) == python::Search::kFound) {
         const uint32_t states = python::list_threads(memory, reader.runtime, reader.states, kMostStates).count;
-        // A child that was forked has its parent's name for the thread: 3.9 and 3.10 know no other.
         const auto* const main = std::find_if(reader.states, reader.states + states, [&](const auto& state) {
             return state.native_id == static_cast<uint64_t>(pid);
         });

@@ -37,15 +37,18 @@ constinit std::atomic<PythonMemory*> mapped_memory{nullptr};
 
 PythonMemory* seen_memory() { return mapped_memory.load(std::memory_order_acquire); }
 
-bool holds_gil(const PythonMemory& seen, const python::ThreadState& state) {
-    return python::gil_holder(seen.access, seen.runtime, state.interpreter) == state.address;
-}
-
 void note_gil_holders(PythonMemory& seen) {
     seen.holder_count = 0;
+    uint64_t interpreter = 0;
+    uint64_t holder = 0;
     for (uint32_t i = 0; i < seen.state_count && seen.holder_count < kMaxHolders; ++i) {
-        if (holds_gil(seen, seen.states[i])) {
-            seen.holders[seen.holder_count++] = seen.states[i];
+        const python::ThreadState& state = seen.states[i];
+        if (state.interpreter != interpreter) {  // the threads of one follow each other
+            interpreter = state.interpreter;
+            holder = python::gil_holder(seen.access, seen.runtime, interpreter);
+        }
+        if (state.address == holder) {
+            seen.holders[seen.holder_count++] = state;
         }
     }
 }
@@ -110,7 +113,8 @@ bool held_gil_since(pid_t tid) {
     const PythonMemory* const seen = seen_memory();
     for (uint32_t i = 0; seen != nullptr && seen->found && i < seen->holder_count; ++i) {
         if (seen->holders[i].native_id == static_cast<uint64_t>(tid)) {
-            return holds_gil(*seen, seen->holders[i]);
+            const python::ThreadState& state = seen->holders[i];
+            return python::gil_holder(seen->access, seen->runtime, state.interpreter) == state.address;
         }
     }
     return false;
