@@ -329,7 +329,8 @@ void claim_gone(bool (*write)(const JobProcess& process)) {
         const JobState state = process.state.load(std::memory_order_acquire);
         uint32_t unclaimed = 0;
         const bool told = state == JobState::kAskedToEnd && !here_and_alive(process);
-        if ((state == JobState::kDead || state == JobState::kExited || told) &&
+        const bool gone = state == JobState::kDead || state == JobState::kExited || told;
+        if (i != member.place && gone &&
             process.claim.compare_exchange_strong(unclaimed, static_cast<uint32_t>(getpid()))) {
             write(process);
         }

@@ -61,7 +61,7 @@ void notice_replaced(bool (*was_replaced)(const JobProcess& process));
 bool is_asked_one_gone();
 bool has_anyone_died();
 
-// Calls write(process) for every process that is gone and that no one has written a dump for.
+// Calls write(process) for every other process that is gone and that no one has written a dump for.
 void claim_gone(bool (*write)(const JobProcess& process));
 
 // This process's own entry. signal-safe.

@@ -238,6 +238,26 @@ TEST_CASE("another node hears of a dump through the dump directory") {
     CHECK(scratch.dump_names(0).size() + scratch.dump_names(1).size() == 4);
 }
 
+TEST_CASE("a process that leaves while it dumps does not take itself for one that is gone") {
+    Scratch scratch;
+    const pid_t pid = start_child(
+        rank_environment(scratch, 0, 2),
+        [] {
+            static int claimed = 0;
+            if (start_session() == nullptr || !in_job()) {
+                return 99;
+            }
+            set_job_state(JobState::kExited);  // what the main thread does at exit
+            claim_gone([](const JobProcess&) {
+                ++claimed;
+                return true;
+            });
+            return claimed;
+        },
+        scratch.path("errors"));
+    CHECK(wait_child(pid) == 0);
+}
+
 TEST_CASE("the request file is read as strictly as it is written") {
     RemoteRequest request{0x1234, {DumpReason::kTimeout, 17, 99, 123456789, "stuck\nfor 300 s"}};
     char text[512];
