@@ -126,8 +126,13 @@ class Stacks(harness.Case):
         self.assertLess(process["took_ns"], 2e9)
 
     def test_interrupted_in_locks(self):
+        """While libgcc installs the registers of the function that catches, those of the caller are gone: nobody can
+        unwind from there."""
         process = self.dump("busy")
-        self.assertEqual(len(self.threads_in(process, "in_the_")), 4)
+        installing = [thread for thread in process["threads"] if thread["outcome"] == "cut"
+                      and any("_Unwind_RaiseException" in frame for frame in thread["merged"])]
+        self.assertLessEqual(len(installing), 1)
+        self.assertEqual(len(self.threads_in(process, "in_the_")) + len(installing), 4)
 
     def test_no_signal_left(self):
         process = self.dump("no-signal-left")
