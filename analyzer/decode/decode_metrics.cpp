@@ -5,34 +5,68 @@
 #include <unordered_map>
 #include <vector>
 
+#include "marker_places.h"
+
 namespace titan::analyzer {
 namespace {
+
+using format::MarkerEntry;
+using format::MarkerKind;
 
 constexpr size_t kMostMetrics = 256;
 
 class MetricReader {
   public:
-    MetricReader(const format::RingImage& image, TextTable& texts, Process& process)
-        : clock_(image.clock()), texts_(texts), process_(process) {}
+    MetricReader(const format::RingImage& image, TextTable& texts, Symbols* symbols, Process& process)
+        : clock_(image.clock()), texts_(texts), places_(image, symbols), process_(process) {
+        for (const format::OpenSpanRecord& span : image.open_spans()) {
+            names_.emplace(span.id, span.name);
+        }
+    }
 
-    void take(const format::MarkerEntry& marker) {
+    void take(const MarkerEntry& marker) {
         switch (marker.kind) {
-            case format::MarkerKind::kSpanBegin: spans_[marker.thread].push_back(marker.name); break;
-            case format::MarkerKind::kSpanEnd:
-                if (auto& open = spans_[marker.thread]; !open.empty()) {
+            case MarkerKind::kSpanBegin:
+                if (marker.span != 0) {
+                    names_[marker.span] = marker.name;
+                } else {
+                    spans_[marker.thread].push_back(marker.name);
+                }
+                break;
+            case MarkerKind::kSpanEnd:
+                if (auto& open = spans_[marker.thread]; marker.span == 0 && !open.empty()) {
                     open.pop_back();
                 }
                 break;
-            case format::MarkerKind::kEvent:
-                process_.last_event = {texts_.use(marker.name), marker.step, clock_.realtime_ns(marker.ticks)};
+            case MarkerKind::kEvent:
+                names_[marker.span] = marker.name;
+                process_.last_event = mark(marker, marker.name);
                 break;
-            case format::MarkerKind::kMetric: take_value(marker); break;
+            case MarkerKind::kError:
+                static_cast<Mark&>(process_.last_error) = mark(marker, span_of(marker));
+                process_.last_error.message = texts_.use(marker.text);
+                break;
+            case MarkerKind::kMetric: take_value(marker); break;
             default: break;
         }
     }
 
   private:
-    void take_value(const format::MarkerEntry& marker) {
+    Mark mark(const MarkerEntry& marker, uint32_t name) {
+        const std::string& place = places_.place(marker.site);
+        return {texts_.use(name), marker.step, clock_.realtime_ns(marker.ticks), place.empty() ? 0 : texts_.add(place)};
+    }
+
+    // The name of the span that it is about or lies in. Older writers gave spans no ids.
+    uint32_t span_of(const MarkerEntry& marker) {
+        if (const auto known = names_.find(marker.span); marker.span != 0 && known != names_.end()) {
+            return known->second;
+        }
+        const auto& open = spans_[marker.thread];
+        return marker.span != 0 || open.empty() ? 0 : open.back();
+    }
+
+    void take_value(const MarkerEntry& marker) {
         const auto known = rows_.find(marker.name);
         if (known == rows_.end() && process_.metrics.size() == kMostMetrics) {
             return;
@@ -47,9 +81,7 @@ class MetricReader {
         if (std::isfinite(value)) {
             metric.bad_values = 0;
         } else if (metric.bad_values++ == 0) {
-            const auto& open = spans_[marker.thread];
-            metric.bad_since = {open.empty() ? 0 : texts_.use(open.back()), marker.step,
-                                clock_.realtime_ns(marker.ticks)};
+            metric.bad_since = mark(marker, span_of(marker));
             metric.bad_from_start = metric.values == 0;
         }
         ++metric.values;
@@ -58,15 +90,17 @@ class MetricReader {
 
     const format::RingClock& clock_;
     TextTable& texts_;
+    MarkerPlaces places_;
     Process& process_;
     std::unordered_map<uint32_t, size_t> rows_;                    // by id in the ring
-    std::unordered_map<uint32_t, std::vector<uint32_t>> spans_{};  // open ones of each thread
+    std::unordered_map<uint32_t, uint32_t> names_;                 // of spans and events, by id
+    std::unordered_map<uint32_t, std::vector<uint32_t>> spans_{};  // open ones of each thread, without ids
 };
 
 }  // namespace
 
-void decode_metrics(const format::RingImage& image, TextTable& texts, Process& process) {
-    MetricReader reader(image, texts, process);
+void decode_metrics(const format::RingImage& image, TextTable& texts, Symbols* symbols, Process& process) {
+    MetricReader reader(image, texts, symbols, process);
     const auto losses =
         image.for_each_marker([&](uint64_t, const format::MarkerEntry& marker) { reader.take(marker); });
     for (MetricRecord& metric : process.metrics) {

@@ -1,13 +1,14 @@
-// The program's metrics and events, from its markers.
+// The program's metrics, events and errors, from its markers.
 #pragma once
 
 #include "formats/ring/ring_image.h"
+#include "named_stacks.h"
 #include "run.h"
 #include "text_table.h"
 
 namespace titan::analyzer {
 
-// Fills Process::metrics and its newest event.
-void decode_metrics(const format::RingImage& image, TextTable& texts, Process& process);
+// Fills Process::metrics and its newest event and error. Native places have no names without symbols.
+void decode_metrics(const format::RingImage& image, TextTable& texts, Symbols* symbols, Process& process);
 
 }  // namespace titan::analyzer

@@ -241,7 +241,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     decode_channels(image, process);
     decode_labels(image, texts, process);
     decode_timing(image, texts, process);
-    decode_metrics(image, texts, process);
+    decode_metrics(image, texts, symbols, process);
     process.unrecorded = find_unrecorded(opened, process);
     decode_config(opened, process);
     decode_children(opened, process);

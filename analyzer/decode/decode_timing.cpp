@@ -313,9 +313,11 @@ Marks read_marks(const format::RingImage& image, const std::unordered_set<uint32
             profile.begin_ns = now_ns;
             profile.step = step;
             marks.steps.push_back(profile);
-        } else if (threads.contains(marker.thread) && marker.kind == MarkerKind::kSpanBegin) {
+        } else if (!threads.contains(marker.thread) || (marker.detail & format::kSpanOfTask) != 0) {
+            return;  // spans of tasks take turns on their thread
+        } else if (marker.kind == MarkerKind::kSpanBegin) {
             stacks[marker.thread].begin(now_ns, marker.name, marks.stretches);
-        } else if (threads.contains(marker.thread) && marker.kind == MarkerKind::kSpanEnd) {
+        } else if (marker.kind == MarkerKind::kSpanEnd) {
             const int64_t begun_ns = clock.realtime_ns(marker.value);
             stacks[marker.thread].end(now_ns, begun_ns, marker.name, marks.stretches);
         }

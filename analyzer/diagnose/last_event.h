@@ -8,7 +8,7 @@
 
 namespace titan::analyzer {
 
-// Adds the newest event of each named rank of what hangs as evidence.
+// Adds the newest event of each named rank of what hangs, and its newest error, as evidence.
 void add_last_events(const Evidence& evidence, std::vector<Finding>& findings);
 
 }  // namespace titan::analyzer

@@ -43,6 +43,7 @@ enum class Tag : uint64_t {
     kGil = 27,
     kChildren = 28,
     kMetrics = 29,
+    kMarkerPlaces = 30,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
@@ -278,6 +279,17 @@ void metrics(A& a, Process& p) {
         all(m.name, m.values, bits, m.bad_values, m.bad_from_start);
         mark(m.bad_since);
         m.last_value = std::bit_cast<double>(bits);
+    }
+}
+
+// What marks tell since the program tells more with them.
+template <typename A>
+void marker_places(A& a, Process& p) {
+    const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+    ErrorMark& error = p.last_error;
+    all(p.last_event.place, error.name, error.step, error.at_ns, error.place, error.message);
+    for (MetricRecord& m : p.metrics) {
+        a.number(m.bad_since.place);
     }
 }
 

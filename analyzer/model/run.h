@@ -252,6 +252,12 @@ struct Mark {
     uint32_t name = 0;  // texts
     int64_t step = -1;  // -1 before the first
     int64_t at_ns = 0;
+    uint32_t place = 0;  // texts: where in the program, "train.py:40 step"
+};
+
+// The program says that a span of its own failed, or an event.
+struct ErrorMark : Mark {
+    uint32_t message = 0;  // texts
 };
 
 // The values of one metric that the record holds.
@@ -413,7 +419,8 @@ struct Process {
     // crashed, else one inside a call, else the main thread. Empty: the dump has no stacks.
     std::vector<ThreadPosition> positions;
     std::vector<MetricRecord> metrics;
-    Mark last_event;                     // at_ns 0: there is none
+    Mark last_event;  // at_ns 0: there is none, as of the following
+    ErrorMark last_error;
     std::vector<ChildProcess> children;  // those that live, and the newest that have ended
     uint64_t out_of_memory_kills = 0;    // in its control group, since it started
     uint32_t python_threads = 0;         // threads that ran Python when the stacks were taken; of all, kept or not

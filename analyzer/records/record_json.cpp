@@ -1,5 +1,8 @@
 // Records as JSON, by the table of their fields.
+#include <fmt/format.h>
+
 #include <bit>
+#include <cmath>
 
 #include "decode_device.h"
 #include "host/words.h"
@@ -68,13 +71,31 @@ Json splits(const TorchCallRecord& r, const format::fr::Range& range) {
     return list;
 }
 
+// JSON has no numbers that are not finite: those are words.
+Json number_of(uint64_t bits) {
+    const auto value = std::bit_cast<double>(bits);
+    return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+}
+
 Json marker_value(const MarkerRecord& r) {
     switch (r.raw.kind) {
-        case MarkerKind::kMetric: return std::bit_cast<double>(r.raw.value);
+        case MarkerKind::kMetric: return number_of(r.raw.value);
         case MarkerKind::kStep: return r.raw.value;
+        case MarkerKind::kAttribute:
+            switch (static_cast<format::AttributeType>(r.raw.detail)) {
+                case format::AttributeType::kInteger: return static_cast<int64_t>(r.raw.value);
+                case format::AttributeType::kDouble: return number_of(r.raw.value);
+                default: return nullptr;
+            }
         default: return nullptr;
     }
 }
+
+std::string reduction_of_metric(const MarkerRecord& r) {
+    return std::string(format::name_of(static_cast<format::MetricReduction>(r.raw.detail)));
+}
+
+bool has_relative_step(const MarkerRecord& r) { return r.raw.kind == MarkerKind::kStep && r.raw.detail != 0; }
 
 template <typename R>
 Json fields_of(const R& r) {

@@ -110,6 +110,7 @@ Result<ProcessRecords> RecordReader::open(const Process& process) {
             return opened.error();
         }
         records.sites_ = std::make_unique<CallSites>(opened->image, &symbols_);
+        records.places_ = std::make_unique<MarkerPlaces>(opened->image, &symbols_);
         records.bytes_ = std::move(*opened);
     }
     return records;

@@ -15,6 +15,7 @@
 #include "host/image_buffer.h"
 #include "host/json_value.h"
 #include "host/result.h"
+#include "marker_places.h"
 #include "named_stacks.h"
 #include "open_source.h"
 #include "run.h"
@@ -97,7 +98,8 @@ class ProcessRecords {
     int global_rank(uint64_t communicator_id, int member) const;  // -1 unknown
     const format::RingImage& image() const { return opened().image; }
     int64_t realtime_ns(uint64_t ticks) const { return image().clock().realtime_ns(ticks); }
-    CallSites& sites() const { return *sites_; }  // our records only
+    CallSites& sites() const { return *sites_; }       // our records only
+    MarkerPlaces& places() const { return *places_; }  // likewise
 
   private:
     friend class RecordReader;
@@ -109,6 +111,7 @@ class ProcessRecords {
     const Process& process_;
     std::variant<OpenedSource, format::fr::Dump> bytes_;
     std::unique_ptr<CallSites> sites_;
+    std::unique_ptr<MarkerPlaces> places_;
 };
 
 // Opens processes of a run, one after the other, in the same memory.

@@ -185,17 +185,36 @@ class RecordLister : public RecordVisitor {
 
     static Cells marker_cells(const MarkerRecord& record) {
         const format::MarkerEntry& entry = record.raw;
-        const std::string value = entry.kind == format::MarkerKind::kMetric
-                                      ? fmt::format("{}", std::bit_cast<double>(entry.value))
-                                  : entry.kind == format::MarkerKind::kStep ? std::to_string(entry.value)
-                                                                            : record.of.text(entry.text);
         return {std::to_string(record.of.rank()),
                 clock_text(record.of.realtime_ns(entry.ticks)),
                 std::string(format::name_of(entry.kind)),
                 std::to_string(entry.thread),
                 entry.step >= 0 ? std::to_string(entry.step) : "-",
+                entry.span != 0 ? std::to_string(entry.span) : "-",
                 record.of.text(entry.name),
-                value};
+                marker_value(record),
+                record.of.places().place(entry.site)};
+    }
+
+    static std::string marker_value(const MarkerRecord& record) {
+        const format::MarkerEntry& entry = record.raw;
+        switch (entry.kind) {
+            case format::MarkerKind::kStep: return std::to_string(entry.value);
+            case format::MarkerKind::kMetric: return fmt::format("{}", std::bit_cast<double>(entry.value));
+            case format::MarkerKind::kSpanEnd:
+                return entry.value == 0 ? std::string()
+                                        : duration_text(record.of.image().clock().span_ns(entry.value, entry.ticks));
+            case format::MarkerKind::kAttribute: return attribute_value(record);
+            default: return record.of.text(entry.text);
+        }
+    }
+
+    static std::string attribute_value(const MarkerRecord& record) {
+        switch (static_cast<format::AttributeType>(record.raw.detail)) {
+            case format::AttributeType::kInteger: return std::to_string(static_cast<int64_t>(record.raw.value));
+            case format::AttributeType::kDouble: return fmt::format("{}", std::bit_cast<double>(record.raw.value));
+            default: return record.of.text(record.raw.text);
+        }
     }
 
     const ShowOptions& options_;
@@ -217,8 +236,8 @@ std::vector<ListColumn> columns_of(RecordKind kind) {
             return {{"rank", 5, true}, {"entered", 15},     {"call", 20},      {"thread", 7, true},
                     {"object", 8},     {"result", 6, true}, {"took", 6, true}, {"where", 0}};
         case RecordKind::kMarker:
-            return {{"rank", 5, true}, {"time", 15}, {"marker", 10}, {"thread", 7, true},
-                    {"step", 4, true}, {"name", 16}, {"value", 0}};
+            return {{"rank", 5, true}, {"time", 15}, {"marker", 10}, {"thread", 7, true}, {"step", 4, true},
+                    {"id", 4, true},   {"name", 16}, {"value", 10},  {"called at", 0}};
         default:
             return {{"rank", 5, true}, {"entered", 15}, {"communicator", 12}, {"seq", 5, true}, {"operation", 10},
                     {"arguments", 20}, {"state", 8},    {"took", 6, true},    {"where", 0}};

@@ -51,25 +51,28 @@ Result<RingImage> RingImage::open(std::span<const std::byte> bytes, const std::o
         return Error(newer_version(header));
     }
     image.clock_ = RingClock(header);
-    const uint32_t region_count = std::min(header.region_count, kMaxRegions);
-    for (uint32_t i = 0; i < region_count; ++i) {
-        const RegionDescriptor& descriptor = header.regions[i];
+    bool is_cut = false;
+    for_each_region(header, [&](const RegionDescriptor& descriptor, const RegionCursor* cursor) {
         const auto kind = static_cast<uint32_t>(descriptor.kind);
         if (kind == 0 || kind >= image.regions_.size() || descriptor.stride_bytes == 0 ||
             descriptor.offset_bytes >= bytes.size()) {
-            continue;
+            return;
         }
         const uint64_t room = (bytes.size() - descriptor.offset_bytes) / descriptor.stride_bytes;
         Region& region = image.regions_[kind];
         region.offset_bytes = descriptor.offset_bytes;
         region.stride_bytes = descriptor.stride_bytes;
         region.count = std::min(descriptor.count, room);
-        region.head = header.cursors[i].head;
-        region.head_after = heads_after ? std::max((*heads_after)[i], region.head) : region.head;
-        // A cut ring would give every ticket another slot: the rest of it cannot be read.
-        if (is_ring(descriptor.kind) && region.count != descriptor.count) {
-            return Error("a ring region reaches past the end of the file: truncated or damaged");
+        region.head = cursor != nullptr ? cursor->head : region.count;
+        region.head_after = region.head;
+        if (heads_after && cursor != nullptr) {
+            region.head_after = std::max((*heads_after)[static_cast<size_t>(cursor - header.cursors)], region.head);
         }
+        // A cut ring would give every ticket another slot: the rest of it cannot be read.
+        is_cut |= is_ring(descriptor.kind) && region.count != descriptor.count;
+    });
+    if (is_cut) {
+        return Error("a ring region reaches past the end of the file: truncated or damaged");
     }
     return image;
 }
@@ -134,6 +137,29 @@ std::vector<ThreadRecord> RingImage::threads() const {
         }
     }
     return rows;
+}
+
+std::vector<OpenSpanRecord> RingImage::open_spans() const {
+    std::vector<OpenSpanRecord> rows;
+    const Region* table = region(RegionKind::kOpenSpans);
+    for (uint64_t row = 0; table != nullptr && row < table->count; ++row) {
+        const auto record =
+            copy_at<OpenSpanRecord>(table->offset_bytes + row * table->stride_bytes, table->stride_bytes);
+        if (record.id != 0) {
+            rows.push_back(record);
+        }
+    }
+    std::sort(rows.begin(), rows.end(),
+              [](const OpenSpanRecord& a, const OpenSpanRecord& b) { return a.begin_ticks < b.begin_ticks; });
+    return rows;
+}
+
+MarkerSiteRecord RingImage::marker_site(uint32_t site) const {
+    const Region* table = region(RegionKind::kMarkerSites);
+    if (site == 0 || table == nullptr || site > table->count || table->stride_bytes < sizeof(MarkerSiteRecord)) {
+        return {};
+    }
+    return copy_at<MarkerSiteRecord>(table->offset_bytes + (site - 1) * table->stride_bytes);
 }
 
 std::span<const std::byte> RingImage::call_sites() const {

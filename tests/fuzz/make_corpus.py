@@ -29,6 +29,7 @@ from corpus_witness import witness_samples  # noqa: E402
 
 TWO63, ALL_ONES = 1 << 63, (1 << 64) - 1
 REGIONS_AT, REGION_BYTES, CURSORS_AT, CURSOR_BYTES, HEADER_BYTES = 872, 32, 3328, 64, 4096
+MORE_REGIONS_AT, MORE_REGIONS = 2984, 2
 CALLS, COMMUNICATORS, THREADS, TEXTS, CALL_SITES = 1, 4, 5, 6, 12  # kinds of regions
 
 
@@ -41,30 +42,39 @@ def patched(data, *changes):
 
 
 def regions(ring):
-    """Kind -> number, stride, offset, count, head."""
+    """Kind -> place of its description, stride, offset, count, head. Where all rows may be in use, the head is behind
+    the last one that is."""
     found = {}
     for i in range(struct.unpack_from("<I", ring, 20)[0]):
-        kind, stride, offset, count, _ = struct.unpack_from("<IIQQQ", ring, REGIONS_AT + REGION_BYTES * i)
-        found[kind] = (i, stride, offset, count, struct.unpack_from("<Q", ring, CURSORS_AT + CURSOR_BYTES * i)[0])
+        described = REGIONS_AT + REGION_BYTES * i
+        kind, stride, offset, count, _ = struct.unpack_from("<IIQQQ", ring, described)
+        head = struct.unpack_from("<Q", ring, CURSORS_AT + CURSOR_BYTES * i)[0]
+        found[kind] = (described, stride, offset, count, head)
+    for i in range(MORE_REGIONS):
+        described = MORE_REGIONS_AT + REGION_BYTES * i
+        kind, stride, offset, count, _ = struct.unpack_from("<IIQQQ", ring, described)
+        if kind != 0:
+            used = len(ring[offset:offset + stride * count].rstrip(b"\0"))
+            found[kind] = (described, stride, offset, count, -(-used // stride))
     return found
 
 
 def shrunk(ring):
     """The same ring with regions no larger than what is in them."""
     small = bytearray(ring[:HEADER_BYTES])
-    for i, stride, offset, count, head in regions(ring).values():
+    for described, stride, offset, count, head in regions(ring).values():
         used = min(count, max(head, 1))
         place = len(small)
         small += ring[offset:offset + used * stride]
         small += bytes(-len(small) % 64)
-        struct.pack_into("<QQ", small, REGIONS_AT + REGION_BYTES * i + 8, place, used)
+        struct.pack_into("<QQ", small, described + 8, place, used)
     struct.pack_into("<Q", small, 24, len(small))
     return bytes(small)
 
 
 def region_field(ring, kind, field):
     """Where a field of a region's descriptor is: stride, offset, count."""
-    return REGIONS_AT + REGION_BYTES * regions(ring)[kind][0] + {"stride": 4, "offset": 8, "count": 16}[field]
+    return regions(ring)[kind][0] + {"stride": 4, "offset": 8, "count": 16}[field]
 
 
 def rows(ring, kind):

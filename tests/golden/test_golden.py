@@ -21,6 +21,8 @@ FIELDS = {
         "gpu_finished_ticks launch replay graph channels channels_started channels_finished stack native_frames "
     "python_frames",
     "--work": "rank ticket work stream object amount name call thread flags entered_ticks",
+    "--markers": "rank ticket marker name value text span parent task reduction weight relative_step begun_ticks depth "
+    "step thread ticks",
     "--channels": "rank ticket collective channel role channel_state peer steps steps_done started_ticks updated_ticks",
 }
 
@@ -43,8 +45,8 @@ def table(text, fields):
     for line in lines:
         line["native_frames"] = [frame["address"] if isinstance(frame, dict) else frame
                                  for frame in line.get("native_frames", [])]
-    there = [field for field in fields if lines and field in lines[0]]
-    return {"fields": there, "rows": [[line[field] for field in there] for line in lines]}
+    there = [field for field in fields if any(field in line for line in lines)]
+    return {"fields": there, "rows": [[line.get(field) for field in there] for line in lines]}
 
 
 def read(analyze, place):
@@ -52,8 +54,8 @@ def read(analyze, place):
     found, refused = {}, []
     shows = {f"show {option}".strip(): ["show", place, "--json", "--no-rings", *option.split()] for option in FIELDS}
     others = {"stacks": ["stacks", place, "--json", "--no-rings"], "verdict": [place, "--json", "--no-rings"]}
-    # One ring is no job, and digests do not hold all calls in full.
-    for name, command in (shows if place.name == "ring" else others if place.name == "digests"
+    # One ring or rank is no job, and digests do not hold all calls in full.
+    for name, command in (shows if place.name in ("ring", "markers") else others if place.name == "digests"
                           else {**shows, **others}).items():
         try:
             text = run([analyze, *command], (0, 1)).stdout

@@ -8,6 +8,7 @@ in the fields of `titan-analyze show --json`.
 Exit status 77 (skip) when there is nothing here that unpacks zstd.
 """
 import json
+import math
 import shutil
 import struct
 import subprocess
@@ -34,7 +35,12 @@ STATES = {0: "none", 1: "entered", 2: "grouped", 3: "launching", 4: "enqueued", 
           7: "finished", 8: "failed", 9: "returned", 10: "captured"}
 WORK = {1: "kernel", 2: "copy", 3: "memory_set", 4: "host_function", 5: "event_record", 6: "event_wait",
         7: "graph_launch", 8: "value_wait", 9: "value_write", 10: "stream_ordered_memory"}
-MARKERS = {1: "step", 2: "span_begin", 3: "span_end", 4: "event", 5: "metric", 6: "label"}
+MARKERS = {1: "step", 2: "span_begin", 3: "span_end", 4: "event", 5: "metric", 6: "label", 7: "attribute", 8: "error",
+           9: "step_tag"}
+LOSSES = ("late_updates", "communicators_untracked", "threads_untracked", "strings_dropped", "p2p_uncounted",
+          "progress_skipped", "spans_too_deep", "unknown_communicators", "graphs_untracked", "ranges_dropped",
+          "channels_dropped", "call_sites_dropped", "spans_dropped", "spans_unmatched", "marker_sites_dropped")
+METRIC_REDUCTIONS = {1: "none", 2: "mean", 3: "sum", 4: "min", 5: "max", 6: "std", 7: "last"}
 ROLES = {1: "kernel", 2: "send", 3: "recv"}
 CHANNEL_STATES = {0: "not_started", 1: "running", 2: "done", 3: "waits_for_gpu", 4: "waits_for_peer",
                   5: "waits_for_network"}
@@ -49,6 +55,12 @@ def fnv1a64(data):
     for byte in data:
         value = ((value ^ byte) * 0x100000001B3) & NONE64
     return value
+
+
+def as_double(bits):
+    """JSON has no numbers that are not finite: those are words."""
+    value = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    return value if math.isfinite(value) else str(value)
 
 
 def unzstd(data, raw_bytes):
@@ -101,6 +113,11 @@ class Ring:
             kind, stride, offset, elements, _ = struct.unpack_from("<IIQQQ", image, 872 + 32 * i)
             head = struct.unpack_from("<Q", image, 3328 + 64 * i)[0]
             self.regions[kind] = (stride, offset, elements, head)
+        minor = struct.unpack_from("<H", image, 10)[0]
+        for i in range(2 if minor >= 3 else 0):
+            kind, stride, offset, elements, _ = struct.unpack_from("<IIQQQ", image, 2984 + 32 * i)
+            if kind != 0:
+                self.regions[kind] = (stride, offset, elements, elements)
 
     def text(self, number):
         if number == 0 or 6 not in self.regions or 7 not in self.regions:
@@ -138,14 +155,40 @@ class Ring:
                 "returned_ticks": returned or None}
 
     def marker(self, ticket, place):
-        (_, ticks, value, step, name, text, thread, kind, depth) = struct.unpack_from(
-            "<3QqIIIBB", self.image, place)
-        number = {"step": value, "metric": struct.unpack("<d", struct.pack("<Q", value))[0]}
+        (_, ticks, value, step, name, text, thread, kind, depth, detail) = struct.unpack_from(
+            "<3QqIIIBBB", self.image, place)
+        span = site = extra = 0
+        if self.regions[3][0] >= 64:
+            span, site, extra = struct.unpack_from("<IIQ", self.image, place + 48)
         kind = MARKERS.get(kind, "")
+        number = {"step": value, "metric": as_double(value)}
+        if kind == "attribute":
+            number[kind] = {2: struct.unpack("<q", struct.pack("<Q", value))[0], 3: as_double(value)}.get(detail)
+        more = {"span_begin": {"parent": value, "task": extra}, "event": {"task": extra},
+                "metric": {"reduction": METRIC_REDUCTIONS.get(detail, ""), "weight": as_double(extra)}}
+        if kind == "step" and detail != 0:
+            more[kind] = {"relative_step": struct.unpack("<q", struct.pack("<Q", extra))[0]}
         return {"rank": self.rank, "ticket": ticket, "marker": kind, "name": self.text(name),
-                "value": number.get(kind), "text": self.text(text),
-                "begun_ticks": value or None if kind == "span_end" else None, "depth": depth, "step": step,
-                "thread": thread, "ticks": ticks or None}
+                "value": number.get(kind), "text": self.text(text), "span": span, **more.get(kind, {}),
+                "called_at": self.site(site), "begun_ticks": value or None if kind == "span_end" else None,
+                "depth": depth, "step": step, "thread": thread, "ticks": ticks or None}
+
+    def site(self, number):
+        """Of a place that was told; native ones need the files of the program."""
+        if number == 0 or 14 not in self.regions:
+            return ""
+        stride, offset, _, _ = self.regions[14]
+        key, place = struct.unpack_from("<QI", self.image, offset + (number - 1) * stride)
+        return self.text(place) if key >> 63 else None
+
+    def losses(self):
+        return dict(zip(LOSSES, struct.unpack_from(f"<{len(LOSSES)}Q", self.image, 616)))
+
+    def open_spans(self):
+        """Name and task of each span that was open, as it began."""
+        stride, offset, count, _ = self.regions.get(13, (0, 0, 0, 0))
+        rows = [struct.unpack_from("<IIQQI", self.image, offset + row * stride) for row in range(count)]
+        return [(self.text(name), task) for number, _, _, task, name in sorted(rows, key=lambda row: row[2]) if number]
 
     def channel(self, ticket, place):
         (_, collective, started, updated, steps, done, peer, channel, role, state) = struct.unpack_from(

@@ -34,11 +34,10 @@ uint64_t realtime_now_ns() {
 void mark_torn(std::vector<char>& image, const std::vector<char>& later) {
     RingHeader header;
     std::memcpy(&header, image.data(), sizeof(header));
-    for (uint32_t i = 0; i < std::min(header.region_count, format::kMaxRegions); ++i) {
-        const format::RegionDescriptor& region = header.regions[i];
+    format::for_each_region(header, [&](const format::RegionDescriptor& region, const format::RegionCursor*) {
         if (!format::is_ring(region.kind) || region.stride_bytes < sizeof(uint64_t) ||
             region.offset_bytes >= image.size()) {
-            continue;
+            return;
         }
         const uint64_t slots = std::min(region.count, (image.size() - region.offset_bytes) / region.stride_bytes);
         for (uint64_t slot = 0; slot < slots; ++slot) {
@@ -50,7 +49,7 @@ void mark_torn(std::vector<char>& image, const std::vector<char>& later) {
             before |= before == after ? 0 : 1;
             std::memcpy(place, &before, sizeof(before));
         }
-    }
+    });
 }
 
 Result<std::vector<char>> copy_ring(const NodeProcess& process) {

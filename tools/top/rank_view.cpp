@@ -83,14 +83,13 @@ Result<size_t> read_newest(const OwnedFile& file, ImageBuffer& memory) {
     RingHeader header;
     std::memcpy(&header, memory.bytes().data(), sizeof(header));
     bool whole = header.magic == format::kRingMagic && header.file_bytes <= file.size_bytes();
-    for (uint32_t i = 0; whole && i < std::min(header.region_count, format::kMaxRegions); ++i) {
-        RegionDescriptor& region = header.regions[i];
+    format::for_each_region(header, [&](RegionDescriptor& region, const format::RegionCursor* cursor) {
         const bool sane = region.stride_bytes != 0 && region.offset_bytes < file.size_bytes() &&
                           region.count <= (file.size_bytes() - region.offset_bytes) / region.stride_bytes;
-        if (!sane || !read_region(reader, region, header.cursors[i].head, whole)) {
+        if (!whole || !sane || !read_region(reader, region, cursor != nullptr ? cursor->head : region.count, whole)) {
             region.kind = RegionKind::kNone;
         }
-    }
+    });
     if (!whole) {
         return Error("truncated or damaged");
     }

@@ -36,18 +36,17 @@ void copy_slots(char* from, char* to, const format::RegionDescriptor& region) {
 void copy_ring(format::RingHeader& ring, uint64_t bytes, char* image) {
     char* base = reinterpret_cast<char*>(&ring);
     copy_words(base, image, format::kHeaderBytes);
-    for (uint32_t i = 0; i < ring.region_count && i < format::kMaxRegions; ++i) {
-        const format::RegionDescriptor& region = ring.regions[i];
+    format::for_each_region(ring, [&](const format::RegionDescriptor& region, const format::RegionCursor*) {
         const uint64_t region_bytes = region.count * region.stride_bytes;
         if (region.offset_bytes > bytes || region_bytes > bytes - region.offset_bytes) {
-            continue;
+            return;
         }
         if (format::is_ring(region.kind)) {
             copy_slots(base + region.offset_bytes, image + region.offset_bytes, region);
         } else {
             copy_words(base + region.offset_bytes, image + region.offset_bytes, region_bytes);
         }
-    }
+    });
 }
 
 }  // namespace titan::tracer

@@ -3,44 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/clock.h"
 #include "base/text.h"
-#include "clock_anchor.h"
 #include "session.h"
+#include "tick_times.h"
 #include "titantrace.h"
 
 namespace {
 
 using namespace titan;
 using namespace titan::tracer;
-
-// Ticks to nanoseconds since 1970, from now backwards.
-class Times {
-  public:
-    explicit Times(const format::RingHeader& header) {
-        write_anchor(now_);
-        const format::ClockAnchor& first = header.first_anchor;
-        constexpr uint64_t kLeastNs = 100'000'000;  // closer anchors tell less than the estimate of the start
-        const bool apart = now_.ticks > first.ticks && now_.monotonic_ns > first.monotonic_ns + kLeastNs;
-        if (header.clock_source != format::ClockSource::kMonotonic) {
-            ns_per_tick_ = apart ? static_cast<double>(now_.monotonic_ns - first.monotonic_ns) /
-                                       static_cast<double>(now_.ticks - first.ticks)
-                                 : 1e9 / static_cast<double>(std::max<uint64_t>(header.ticks_per_second, 1));
-        }
-    }
-
-    int64_t ns(uint64_t ticks) const {
-        if (ticks == 0) {
-            return 0;
-        }
-        const auto ago = static_cast<double>(static_cast<int64_t>(now_.ticks - ticks));
-        return static_cast<int64_t>(now_.realtime_ns) - static_cast<int64_t>(ago * ns_per_tick_);
-    }
-
-  private:
-    format::ClockAnchor now_{};
-    double ns_per_tick_ = 1.0;
-};
 
 // Names of the communicators, by row.
 struct CommunicatorNames {
@@ -86,7 +57,7 @@ const char* word_of(E value) {
     return name.empty() ? "" : name.data();  // literals: they end with a zero
 }
 
-titan_call call_of(const Session& session, const CommunicatorNames& names, const Times& times,
+titan_call call_of(const Session& session, const CommunicatorNames& names, const TickTimes& times,
                    const format::CollectiveEntry& entry, uint64_t ticket) {
     titan_call call{};
     call.ticket = ticket;
@@ -95,10 +66,10 @@ titan_call call_of(const Session& session, const CommunicatorNames& names, const
     call.count = entry.count;
     call.group = entry.group;
     call.step = entry.step;
-    call.entered_ns = times.ns(entry.entered_ticks);
-    call.returned_ns = times.ns(entry.returned_ticks);
-    call.gpu_started_ns = times.ns(entry.gpu_started_ticks);
-    call.gpu_finished_ns = times.ns(entry.gpu_finished_ticks);
+    call.entered_ns = times.realtime_ns(entry.entered_ticks);
+    call.returned_ns = times.realtime_ns(entry.returned_ticks);
+    call.gpu_started_ns = times.realtime_ns(entry.gpu_started_ticks);
+    call.gpu_finished_ns = times.realtime_ns(entry.gpu_finished_ticks);
     call.peer = entry.peer;
     call.comm_rank = entry.comm_rank;
     call.device = entry.device;
@@ -121,7 +92,7 @@ size_t titan_record(titan_call* calls, size_t most, size_t call_bytes) {
         return 0;
     }
     Ring<format::CollectiveEntry>& ring = current->collectives;
-    const Times times(*current->header);
+    const TickTimes times(*current->header);
     const CommunicatorNames names(*current);
     const uint64_t head = ring.head();
     const uint64_t wanted = std::min({static_cast<uint64_t>(most), ring.slots(), head});

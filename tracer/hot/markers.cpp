@@ -3,13 +3,12 @@
 #include "markers.h"
 
 #include <atomic>
+#include <bit>
 #include <cstring>
 
-#include "base/clock.h"
 #include "base/hash.h"
 #include "formats/layout/nccl_error.h"
-#include "session.h"
-#include "thread_state.h"
+#include "spans.h"
 #include "titantrace.h"
 #include "tracer/record.h"
 
@@ -17,70 +16,91 @@ namespace titan::tracer {
 
 namespace {
 
+using format::MarkerEntry;
 using format::MarkerKind;
 
-struct Marker {
-    MarkerKind kind;
-    uint32_t name = 0;
-    uint32_t text = 0;
-    uint64_t value = 0;
-    uint32_t depth = 0;
-};
+uint32_t name_of(const Thread& thread, const char* text) { return thread.session->strings.intern_for_now(text); }
 
-[[gnu::always_inline]] inline void record_marker(Thread& thread, const Marker& marker, uint64_t now) {
-    Session& session = *thread.session;
-    const uint64_t ticket = session.markers.claim();
-    format::MarkerEntry& entry = session.markers.begin(ticket);
-    entry.ticks = now;
-    entry.value = marker.value;
-    entry.step = load_field(session.header->step);
-    entry.name = marker.name;
-    entry.text = marker.text;
-    entry.thread = thread.tid;
-    entry.kind = marker.kind;
-    entry.depth = static_cast<uint8_t>(marker.depth < UINT8_MAX ? marker.depth : UINT8_MAX);
-    session.markers.publish(entry, ticket);
-}
-
-void begin_span(Thread& thread, const char* name) {
-    format::ThreadRecord& record = *thread.record;
-    const uint64_t now = now_ticks();
-    const uint32_t id = thread.session->strings.intern_for_now(name);
-    const uint32_t depth = record.span_depth;
-    if (depth < format::kSpanDepth) {
-        store_field(record.spans[depth], id);
-        store_field(record.span_begin_ticks[depth], now);
-        thread.span = id;
-    } else {
-        count_loss(*thread.session, format::Loss::kSpansTooDeep);
-    }
-    store_field(record.span_depth, depth + 1);
-    record_marker(thread, {.kind = MarkerKind::kSpanBegin, .name = id, .depth = depth}, now);
-}
-
-void end_span(Thread& thread) {
-    format::ThreadRecord& record = *thread.record;
-    if (record.span_depth == 0) {
+void mark_step(int64_t step, int64_t relative_step, bool has_relative, const void* caller) {
+    Thread* const thread = thread_for_marker();
+    if (thread == nullptr) {
         return;
     }
-    const uint32_t depth = record.span_depth - 1;
-    const bool known = depth < format::kSpanDepth;
-    const Marker marker{.kind = MarkerKind::kSpanEnd,
-                        .name = known ? record.spans[depth] : 0,
-                        .value = known ? record.span_begin_ticks[depth] : 0,
-                        .depth = depth};
-    store_field(record.span_depth, depth);
-    if (depth <= format::kSpanDepth) {
-        thread.span = depth > 0 ? record.spans[depth - 1] : 0;
+    MarkerEntry marker = marker_of(MarkerKind::kStep, told_from(*thread, caller));
+    store_field(thread->session->header->step, step);
+    store_field(thread->session->header->step_ticks, marker.ticks);
+    marker.value = static_cast<uint64_t>(step);
+    marker.detail = has_relative ? 1 : 0;
+    marker.extra = static_cast<uint64_t>(relative_step);
+    record_marker(*thread, marker);
+}
+
+struct Value {
+    double value;
+    double weight;
+    format::MetricReduction reduction;
+};
+
+[[gnu::always_inline]] inline void mark_metric(Thread& thread, uint32_t name, const Value& value, const Told& told) {
+    MarkerEntry marker = marker_of(MarkerKind::kMetric, told);
+    marker.name = name;
+    marker.value = std::bit_cast<uint64_t>(value.value);
+    marker.extra = std::bit_cast<uint64_t>(value.weight);
+    marker.detail = static_cast<uint8_t>(value.reduction);
+    marker.span = innermost_span(thread);
+    record_marker(thread, marker);
+}
+
+// An attribute or an error of a span or an event.
+void mark_about(uint64_t id, MarkerKind kind, const char* key, MarkerEntry marker, const char* text,
+                const void* caller) {
+    Thread* const thread = thread_for_marker();
+    if (thread == nullptr) {
+        return;
     }
-    record_marker(thread, marker, now_ticks());
+    const uint32_t about = id == 0 ? innermost_span(*thread) : own_id(*thread->session, id);
+    if (about == 0) {
+        count_loss(*thread->session, format::Loss::kSpansUnmatched);
+        return;
+    }
+    const Told told = told_from(*thread, caller);
+    marker.kind = kind;
+    marker.ticks = told.ticks;
+    marker.site = told.site;
+    marker.name = name_of(*thread, key);
+    marker.text = name_of(*thread, text);
+    marker.span = about;
+    record_marker(*thread, marker);
+}
+
+[[gnu::always_inline]] inline uint32_t record_event(Thread& thread, uint32_t name, const Told& told) {
+    MarkerEntry marker = marker_of(MarkerKind::kEvent, told);
+    marker.name = name;
+    marker.span = thread.session->open_spans.next_id();
+    marker.extra = told.task;
+    record_marker(thread, marker);
+    return marker.span;
+}
+
+void mark_label(const char* key, const char* value, const void* caller) {
+    if (Thread* const thread = thread_for_marker(); thread != nullptr) {
+        MarkerEntry marker = marker_of(MarkerKind::kLabel, caller != nullptr ? told_from(*thread, caller) : told_now());
+        marker.name = name_of(*thread, key);
+        marker.text = name_of(*thread, value);
+        record_marker(*thread, marker);
+    }
+}
+
+MarkerEntry attribute_of(format::AttributeType type, uint64_t bits) {
+    MarkerEntry marker{};
+    marker.detail = static_cast<uint8_t>(type);
+    marker.value = bits;
+    return marker;
 }
 
 }  // namespace
 
-void mark_event(Thread& thread, uint32_t name) {
-    record_marker(thread, {.kind = MarkerKind::kEvent, .name = name}, now_ticks());
-}
+uint32_t mark_event(Thread& thread, uint32_t name, const Told& told) { return record_event(thread, name, told); }
 
 // A program may ask again and again: each text once, and again in another session.
 void note_last_error(const char* text) {
@@ -90,61 +110,82 @@ void note_last_error(const char* text) {
     }
     const uint64_t hash = fnv1a64(text, strlen(text)) ^ reinterpret_cast<uint64_t>(session());
     if (newest.exchange(hash, std::memory_order_relaxed) != hash) {
-        titan_label(format::kNcclErrorLabel, text);
+        mark_label(format::kNcclErrorLabel, text, nullptr);
     }
 }
 
 }  // namespace titan::tracer
 
-using titan::now_ticks;
 using titan::store_field;
-using titan::format::MarkerKind;
 using namespace titan::tracer;
+using titan::format::AttributeType;
+using titan::format::MarkerEntry;
+using titan::format::MarkerKind;
+using titan::format::MetricReduction;
 
-void titan_step(int64_t step) {
-    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
-        const uint64_t now = now_ticks();
-        store_field(thread->session->header->step, step);
-        store_field(thread->session->header->step_ticks, now);
-        record_marker(*thread, {.kind = MarkerKind::kStep, .value = static_cast<uint64_t>(step)}, now);
-    }
-}
+void titan_step(int64_t step) { mark_step(step, 0, false, TITAN_CALLER); }
 
-void titan_span_begin(const char* name) {
-    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
-        begin_span(*thread, name);
-    }
-}
+void titan_step_relative(int64_t step, int64_t relative_step) { mark_step(step, relative_step, true, TITAN_CALLER); }
 
-void titan_span_end(void) {
-    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
-        end_span(*thread);
+void titan_step_tag(const char* tag) {
+    if (Thread* const thread = thread_for_marker(); thread != nullptr) {
+        MarkerEntry marker = marker_of(MarkerKind::kStepTag, told_from(*thread, TITAN_CALLER));
+        marker.name = name_of(*thread, tag);
+        record_marker(*thread, marker);
     }
 }
 
 void titan_event(const char* name) {
-    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
-        record_marker(*thread, {.kind = MarkerKind::kEvent, .name = thread->session->strings.intern_for_now(name)},
-                      now_ticks());
+    if (Thread* const thread = thread_for_marker(); thread != nullptr) {
+        record_event(*thread, name_of(*thread, name), told_from(*thread, TITAN_CALLER));
     }
+}
+
+uint64_t titan_event_at(const char* name, const titan_mark* mark) {
+    Thread* const thread = thread_for_marker();
+    return thread == nullptr ? 0
+                             : public_id(*thread->session, mark_event(*thread, name_of(*thread, name),
+                                                                      told_by(*thread, mark, TITAN_CALLER)));
+}
+
+void titan_error(uint64_t id, const char* message) {
+    mark_about(id, MarkerKind::kError, "", MarkerEntry{}, message, TITAN_CALLER);
+}
+
+void titan_attribute_text(uint64_t id, const char* key, const char* value) {
+    mark_about(id, MarkerKind::kAttribute, key, attribute_of(AttributeType::kText, 0), value, TITAN_CALLER);
+}
+
+void titan_attribute_integer(uint64_t id, const char* key, int64_t value) {
+    mark_about(id, MarkerKind::kAttribute, key, attribute_of(AttributeType::kInteger, static_cast<uint64_t>(value)), "",
+               TITAN_CALLER);
+}
+
+void titan_attribute_double(uint64_t id, const char* key, double value) {
+    mark_about(id, MarkerKind::kAttribute, key, attribute_of(AttributeType::kDouble, std::bit_cast<uint64_t>(value)),
+               "", TITAN_CALLER);
 }
 
 void titan_metric(const char* name, double value) {
-    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
-        uint64_t bits;
-        memcpy(&bits, &value, sizeof(bits));
-        const uint32_t id = thread->session->strings.intern_for_now(name);
-        record_marker(*thread, {.kind = MarkerKind::kMetric, .name = id, .value = bits}, now_ticks());
+    if (Thread* const thread = thread_for_marker(); thread != nullptr) {
+        const uint32_t id = name_of(*thread, name);
+        mark_metric(*thread, id, {value, 1, MetricReduction::kNotTold}, told_from(*thread, TITAN_CALLER));
     }
 }
 
-void titan_label(const char* key, const char* value) {
-    if (Thread* const thread = attached_thread(MayStart::kRank); thread != nullptr) {
-        StringTable& strings = thread->session->strings;
-        const Marker marker{
-            .kind = MarkerKind::kLabel, .name = strings.intern_for_now(key), .text = strings.intern_for_now(value)};
-        record_marker(*thread, marker, now_ticks());
+void titan_metric_as(const char* name, double value, double weight, int reduction, const titan_mark* mark) {
+    if (Thread* const thread = thread_for_marker(); thread != nullptr) {
+        const bool known = reduction >= TITAN_REDUCE_NONE && reduction <= TITAN_REDUCE_LAST;
+        const auto meant = known ? static_cast<MetricReduction>(reduction) : MetricReduction::kNotTold;
+        mark_metric(*thread, name_of(*thread, name), {value, weight, meant}, told_by(*thread, mark, TITAN_CALLER));
     }
+}
+
+void titan_label(const char* key, const char* value) { mark_label(key, value, TITAN_CALLER); }
+
+uint32_t titan_site(const char* place) {
+    Thread* const thread = place != nullptr && place[0] != '\0' ? thread_for_marker() : nullptr;
+    return thread == nullptr ? 0 : thread->session->marker_sites.told(place, strlen(place), thread->session->strings);
 }
 
 void titan_comm_name(void* nccl_comm, const char* name) {

@@ -4,9 +4,8 @@
 #include "base/text.h"
 #include "markers.h"
 #include "session.h"
+#include "spans.h"
 #include "thread_state.h"
-#define TITAN_IN_TRACER
-#include "titantrace.h"
 
 namespace titan::tracer {
 
@@ -44,8 +43,8 @@ bool within_limit(Session& session) {
     return window_ranges.fetch_add(1, std::memory_order_relaxed) < session.config.nvtx_per_second;
 }
 
-// The session if this range may be recorded, else null.
-Session* session_for_range() {
+// The calling thread if this range may be recorded, else null.
+Thread* thread_for_range() {
     Thread* const thread = attached_thread(MayStart::kRank);
     if (thread == nullptr || thread->session->config.nvtx_per_second == 0) {
         return nullptr;
@@ -54,7 +53,7 @@ Session* session_for_range() {
         count_loss(*thread->session, format::Loss::kRangesDropped);
         return nullptr;
     }
-    return thread->session;
+    return thread;
 }
 
 OpenRanges& ranges_of_thread() {
@@ -82,19 +81,19 @@ constinit std::atomic<uint32_t> range_number{0};
 }  // namespace
 
 int range_push(const void* domain, const char* name) {
-    Session* const recorded = session_for_range();  // first: it may start the session that the ranges belong to
+    Thread* const recorded = thread_for_range();  // first: it may start the session that the ranges belong to
     OpenRanges& open = ranges_of_thread();
     const int level = count_of(open, domain);
     if (open.count == kMaxOpenRanges) {
         ++open.too_many;
         if (recorded != nullptr) {
-            count_loss(*recorded, format::Loss::kRangesDropped);
+            count_loss(*recorded->session, format::Loss::kRangesDropped);
         }
         return level;
     }
     open.ranges[open.count++] = {domain, recorded != nullptr, false};
     if (recorded != nullptr) {
-        titan_span_begin(name);
+        begin_span(*recorded, name, told_now());
     }
     return level;
 }
@@ -114,24 +113,26 @@ int range_pop(const void* domain) {
     }
     open.ranges[at - 1].ended = true;
     while (open.count > 0 && open.ranges[open.count - 1].ended) {
-        if (open.ranges[--open.count].recorded) {
-            titan_span_end();
+        Thread* const thread = open.ranges[--open.count].recorded ? attached_thread(MayStart::kRank) : nullptr;
+        if (thread != nullptr) {
+            end_innermost_span(*thread, told_now());
         }
     }
     return count_of(open, domain);
 }
 
 uint64_t range_start(const char* name) {
-    Session* const recorded = session_for_range();
+    Thread* const recorded = thread_for_range();
     if (recorded == nullptr) {
         return 0;
     }
-    titan_event(name);
+    StringTable& strings = recorded->session->strings;
+    mark_event(*recorded, strings.intern_for_now(name), told_now());
     char ending[kNameBytes];
     format_text(ending, sizeof(ending), "%s (end)", name);
-    const uint32_t id = recorded->strings.intern_for_now(ending);
+    const uint32_t id = strings.intern_for_now(ending);
     const uint64_t number = range_number.fetch_add(1, std::memory_order_relaxed) + 1;
-    return number << 32 | static_cast<uint64_t>(recorded->strings.tag_of(id)) << StringTable::kTagBits | id;
+    return number << 32 | static_cast<uint64_t>(strings.tag_of(id)) << StringTable::kTagBits | id;
 }
 
 void range_end(uint64_t id) {
@@ -143,12 +144,12 @@ void range_end(uint64_t id) {
     StringTable& strings = thread->session->strings;
     const auto name = static_cast<uint32_t>(id & 0xffff);
     const bool is_same = strings.tag_of(name) == (id >> StringTable::kTagBits & 0xffff);
-    mark_event(*thread, is_same ? name : strings.intern_for_now("range (end)"));
+    mark_event(*thread, is_same ? name : strings.intern_for_now("range (end)"), told_now());
 }
 
 void range_mark(const char* name) {
-    if (session_for_range() != nullptr) {
-        titan_event(name);
+    if (Thread* const recorded = thread_for_range(); recorded != nullptr) {
+        mark_event(*recorded, recorded->session->strings.intern_for_now(name), told_now());
     }
 }
 

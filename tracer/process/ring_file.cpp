@@ -29,6 +29,7 @@ constexpr uint64_t kStringHeapBytes = 512 << 10;
 // Far more launches than a device queues: a row is not reused while its launch is under way.
 constexpr uint32_t kLaunchRows = 16384;
 constexpr uint32_t kChannelSlots = 2048;
+constexpr uint32_t kOpenSpanRows = 8192;  // tasks of an event loop that are in a span at the same time
 // Room for the p2p counters of 64 communicators of the whole world, which is more than ever send at a time.
 constexpr uint64_t kMinP2pHeapBytes = 64 << 10;
 constexpr uint64_t kMaxP2pHeapBytes = 1 << 20;
@@ -64,9 +65,22 @@ RingSizes sizes_of(const Config& config) {
 
 struct Layout {
     format::RegionDescriptor regions[format::kMaxRegions];
+    format::RegionDescriptor more_regions[format::kMoreRegions];
     uint32_t count;
     uint64_t bytes;
 };
+
+struct Table {
+    RegionKind kind;
+    uint32_t stride_bytes;
+    uint64_t count;
+};
+
+// Behind what lies there: whole pages.
+void place(const Table& table, format::RegionDescriptor& region, uint64_t& end_bytes) {
+    region = {table.kind, table.stride_bytes, end_bytes, table.count, 0};
+    end_bytes += (table.count * table.stride_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
 
 uint64_t p2p_heap_bytes(const Identity& identity) {
     if (identity.world_size <= 0 || static_cast<uint64_t>(identity.world_size) * kP2pBytesPerRank > kMaxP2pHeapBytes) {
@@ -77,11 +91,7 @@ uint64_t p2p_heap_bytes(const Identity& identity) {
 }
 
 Layout lay_out(const RingSizes& sizes, const Config& config, const Identity& identity) {
-    const struct {
-        RegionKind kind;
-        uint32_t stride_bytes;
-        uint64_t count;
-    } rows[] = {
+    const Table rows[] = {
         {RegionKind::kCollectives, sizeof(format::CollectiveEntry), sizes.collectives},
         {RegionKind::kCudaCalls, sizeof(format::CudaCallEntry), sizes.cuda_calls},
         {RegionKind::kMarkers, sizeof(format::MarkerEntry), sizes.markers},
@@ -95,16 +105,20 @@ Layout lay_out(const RingSizes& sizes, const Config& config, const Identity& ide
         {RegionKind::kChannels, sizeof(format::ChannelEntry), kChannelSlots},
         {RegionKind::kCallSites, 1, config.stacks.call_sites != 0 ? format::call_sites_bytes() : 0},
     };
+    const Table more_rows[format::kMoreRegions] = {
+        {RegionKind::kOpenSpans, sizeof(format::OpenSpanRecord), kOpenSpanRows},
+        {RegionKind::kMarkerSites, sizeof(format::MarkerSiteRecord), uint64_t{1} << kMarkerSiteRowsLog2},
+    };
     Layout layout{};
-    uint64_t offset_bytes = format::kHeaderBytes;
-    for (const auto& row : rows) {
-        if (row.count == 0) {
-            continue;
+    layout.bytes = format::kHeaderBytes;
+    for (const Table& row : rows) {
+        if (row.count != 0) {
+            place(row, layout.regions[layout.count++], layout.bytes);
         }
-        layout.regions[layout.count++] = {row.kind, row.stride_bytes, offset_bytes, row.count, 0};
-        offset_bytes += (row.count * row.stride_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
     }
-    layout.bytes = offset_bytes;
+    for (uint32_t i = 0; i < format::kMoreRegions; ++i) {
+        place(more_rows[i], layout.more_regions[i], layout.bytes);
+    }
     return layout;
 }
 
@@ -145,6 +159,9 @@ void fill_header(format::RingHeader& header, const Layout& layout, const Config&
     }
     for (uint32_t i = 0; i < layout.count; ++i) {
         header.regions[i] = layout.regions[i];
+    }
+    for (uint32_t i = 0; i < format::kMoreRegions; ++i) {
+        header.more_regions[i] = layout.more_regions[i];
     }
     header.clock_source = clock_source();
     header.ticks_per_second = ticks_per_second();
@@ -356,18 +373,20 @@ bool create_ring_file(const Config& config, const Identity& identity, RingFile& 
 
 char* region_bytes(format::RingHeader& header, RegionKind kind, const format::RegionDescriptor** descriptor,
                    format::RegionCursor** cursor) {
-    for (uint32_t i = 0; i < header.region_count && i < format::kMaxRegions; ++i) {
-        if (header.regions[i].kind == kind) {
-            if (descriptor != nullptr) {
-                *descriptor = &header.regions[i];
-            }
-            if (cursor != nullptr) {
-                *cursor = &header.cursors[i];
-            }
-            return reinterpret_cast<char*>(&header) + header.regions[i].offset_bytes;
+    char* found = nullptr;
+    format::for_each_region(header, [&](const format::RegionDescriptor& region, format::RegionCursor* its_cursor) {
+        if (region.kind != kind) {
+            return;
         }
-    }
-    return nullptr;
+        if (descriptor != nullptr) {
+            *descriptor = &region;
+        }
+        if (cursor != nullptr) {
+            *cursor = its_cursor;
+        }
+        found = reinterpret_cast<char*>(&header) + region.offset_bytes;
+    });
+    return found;
 }
 
 }  // namespace titan::tracer

@@ -11,6 +11,8 @@
 #include "formats/layout/ring_layout.h"
 #include "identity.h"
 #include "kernel_names.h"
+#include "marker_sites.h"
+#include "open_spans.h"
 #include "ring.h"
 #include "ring_file.h"
 #include "string_table.h"
@@ -30,6 +32,9 @@ struct Recording {
     Ring<format::StreamWorkEntry> stream_work;
     Ring<format::ChannelEntry> channels;
     Ring<format::MarkerEntry> markers;
+    OpenSpans open_spans;
+    MarkerSites marker_sites;
+    uint64_t marker_sites_used;
     StringTable strings;
     StringState string_states[kStringRows];
     CallSites call_sites;

@@ -10,6 +10,7 @@ namespace titan::tracer {
 
 inline constexpr uint32_t kMaxPendingCreates = 64;
 inline constexpr uint32_t kMaxGroupStreams = 16;
+inline constexpr uint32_t kMaxThreadSpans = 32;
 
 // A communicator whose handle NCCL hands out when the open group ends.
 struct PendingCreate {
@@ -17,12 +18,18 @@ struct PendingCreate {
     void** result;
 };
 
+// A span of a thread's stack: its row among the open spans tells whether it has been ended meanwhile, by whomever.
+struct ThreadSpan {
+    uint32_t id;  // 0: it found no row
+    uint32_t name;
+};
+
 // owner-thread, except `record`, which readers see. Trivial, so that the thread-local needs no constructor.
 struct Thread : Nesting {
     Session* session;  // the one that the fields below belong to
     format::ThreadRecord* record;
     uint32_t tid;
-    uint32_t span;  // innermost open span
+    uint32_t span;  // name of the innermost open span
     uint32_t group_depth;
     uint32_t group_calls;
     uint32_t pending_creates;
@@ -34,6 +41,7 @@ struct Thread : Nesting {
     PendingCreate creates[kMaxPendingCreates];
     uint32_t group_launches;  // streams of the group that is being ended
     Launch launches[kMaxGroupStreams];
+    ThreadSpan spans[kMaxThreadSpans];  // outermost first; their number is record->span_depth, which may exceed them
 };
 
 // The calling thread's state. A thread that has recorded nothing has a shared one without a session, never null, so

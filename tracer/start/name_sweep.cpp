@@ -34,6 +34,7 @@ void find_references(Session& session, References& found) {
     found.add_all(session.markers, &format::MarkerEntry::name, &format::MarkerEntry::text);
     found.add_all(session.collectives, &format::CollectiveEntry::span);
     found.add_all(session.cuda_calls, &format::CudaCallEntry::span);
+    session.open_spans.each_name([&](uint32_t name) { found.add(name); });
     for (uint64_t i = 0; i < session.thread_rows; ++i) {
         for (uint32_t& span : session.threads[i].spans) {
             found.add(load_field(span));
@@ -46,9 +47,11 @@ void find_references(Session& session, References& found) {
     each_context_name([](void* references, uint32_t name) { static_cast<References*>(references)->add(name); }, &found);
 }
 
-// A thread without a row has spans that nobody else sees.
+// A thread without a row has spans that nobody else sees, and so has one that finds no row for a span.
 bool sees_all_spans(const Session& session) {
-    return session.header->losses[static_cast<size_t>(format::Loss::kThreadsUntracked)] == 0;
+    const auto& losses = session.header->losses;
+    return losses[static_cast<size_t>(format::Loss::kThreadsUntracked)] == 0 &&
+           losses[static_cast<size_t>(format::Loss::kSpansDropped)] == 0;
 }
 
 bool is_due(const Session& session, const NameSweep& sweep, uint64_t now_ns) {

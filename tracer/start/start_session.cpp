@@ -14,6 +14,7 @@
 #include "base/uninterrupted.h"
 #include "bindings.h"
 #include "log.h"
+#include "name_marker_sites.h"
 #include "name_sweep.h"
 #include "own_thread.h"
 #include "signals.h"
@@ -29,6 +30,7 @@ constinit pid_t recorded_pid = 0;
 constinit int32_t recorded_rank = -1;
 constinit std::atomic<bool> rank_declined{false};  // this process is no rank, and asking again costs
 constinit NameSweep name_sweep{};                  // the watch thread's
+constinit uint64_t named_sites = 0;                // likewise
 
 void wipe_in_child() {
     ForkPage* const page = fork_page.load(std::memory_order_relaxed);
@@ -93,6 +95,12 @@ void map_regions(Session& session) {
         session.call_sites.start(sites, session.config.stacks.call_sites,
                                  header.losses[static_cast<size_t>(format::Loss::kCallSitesDropped)]);
     }
+
+    const RegionView spans = view_of(header, RegionKind::kOpenSpans);
+    session.open_spans = OpenSpans(static_cast<format::OpenSpanRecord*>(spans.base), spans.count);
+    const RegionView places = view_of(header, RegionKind::kMarkerSites);
+    session.marker_sites = MarkerSites(static_cast<format::MarkerSiteRecord*>(places.base), session.marker_sites_used,
+                                       header.losses[static_cast<size_t>(format::Loss::kMarkerSitesDropped)]);
 
     const RegionView threads = view_of(header, RegionKind::kThreads);
     session.threads = static_cast<format::ThreadRecord*>(threads.base);
@@ -219,7 +227,11 @@ Session* start_protected(ForkPage& page) {
     if (opened != nullptr) {
         set_cuda_interposed(opened->config.cuda == CudaMode::kInterpose);
         name_sweep = NameSweep{};
-        start_watch([](Session& session, uint64_t now_ns) { return poll_names(session, name_sweep, now_ns); });
+        named_sites = 0;
+        start_watch([](Session& session, uint64_t now_ns) {
+            name_marker_sites(session, named_sites);
+            return poll_names(session, name_sweep, now_ns);
+        });
         install_signals(opened->config);
     }
     page.phase.store(opened != nullptr ? Phase::kRunning : Phase::kOff, std::memory_order_release);

@@ -150,7 +150,27 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(3, kSpanEnd, "span_end")     \
     X(4, kEvent, "event")          \
     X(5, kMetric, "metric")        \
-    X(6, kLabel, "label")
+    X(6, kLabel, "label")          \
+    X(7, kAttribute, "attribute")  \
+    X(8, kError, "error")          \
+    X(9, kStepTag, "step_tag")
+
+// How values of a metric are joined, over time and over ranks. X(number, identifier, "name")
+#define TITAN_METRIC_REDUCTIONS(X) \
+    X(0, kNotTold, "")             \
+    X(1, kNone, "none")            \
+    X(2, kMean, "mean")            \
+    X(3, kSum, "sum")              \
+    X(4, kMin, "min")              \
+    X(5, kMax, "max")              \
+    X(6, kStd, "std")              \
+    X(7, kLast, "last")
+
+// X(number, identifier, "name")
+#define TITAN_ATTRIBUTE_TYPES(X) \
+    X(1, kText, "text")          \
+    X(2, kInteger, "integer")    \
+    X(3, kDouble, "double")
 
 // Reasons to write a dump. X(number, identifier, "name")
 #define TITAN_DUMP_REASONS(X)     \
@@ -192,7 +212,10 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
       "CUDA graphs with collectives that found the table full; their launches are not expanded")                      \
     X(9, kRangesDropped, "ranges_dropped", "NVTX ranges and marks above the limit; raise TITANTRACE_NVTX")            \
     X(10, kChannelsDropped, "channels_dropped", "channel reports of NCCL that found no room")                         \
-    X(11, kCallSitesDropped, "call_sites_dropped", "calls whose call site found its table full")
+    X(11, kCallSitesDropped, "call_sites_dropped", "calls whose call site found its table full")                      \
+    X(12, kSpansDropped, "spans_dropped", "spans of tasks that found the table of open spans full")                   \
+    X(13, kSpansUnmatched, "spans_unmatched", "ends of spans that were not open: ended twice, or by another process") \
+    X(14, kMarkerSitesDropped, "marker_sites_dropped", "markers whose place in the program found its table full")
 
 // CollectiveEntry::flags.
 enum CollectiveFlags : uint16_t {
@@ -242,6 +265,8 @@ TITAN_DECLARE_ENUM(Reduction, uint8_t, TITAN_REDUCTIONS)
 TITAN_DECLARE_ENUM(CallState, uint8_t, TITAN_CALL_STATES)
 TITAN_DECLARE_ENUM(CommState, uint8_t, TITAN_COMM_STATES)
 TITAN_DECLARE_ENUM(MarkerKind, uint8_t, TITAN_MARKER_KINDS)
+TITAN_DECLARE_ENUM(MetricReduction, uint8_t, TITAN_METRIC_REDUCTIONS)
+TITAN_DECLARE_ENUM(AttributeType, uint8_t, TITAN_ATTRIBUTE_TYPES)
 TITAN_DECLARE_ENUM(DumpReason, uint8_t, TITAN_DUMP_REASONS)
 TITAN_DECLARE_ENUM(ProcessState, uint32_t, TITAN_PROCESS_STATES)
 TITAN_DECLARE_ENUM(Loss, uint32_t, TITAN_LOSSES)

@@ -17,10 +17,11 @@ namespace titan::format {
 
 inline constexpr uint64_t kRingMagic = 0x474E524E41544954;  // "TITANRNG"
 inline constexpr uint16_t kRingMajor = 1;                   // a reader refuses a newer major
-inline constexpr uint16_t kRingMinor = 2;                   // fields appended, nothing moved
+inline constexpr uint16_t kRingMinor = 3;                   // fields appended, nothing moved
 inline constexpr uint32_t kEndianTag = 0x01020304;
 inline constexpr uint32_t kHeaderBytes = 4096;
 inline constexpr uint32_t kMaxRegions = 12;
+inline constexpr uint32_t kMoreRegions = 2;  // tables without a cursor: every row says itself whether it is used
 inline constexpr uint32_t kMaxLosses = 32;
 inline constexpr uint64_t kNoSequence = UINT64_MAX;  // "not counted" in any sequence or counter field
 inline constexpr uint32_t kNoIndex = UINT32_MAX;     // "none" in any table index field
@@ -43,9 +44,11 @@ enum class RegionKind : uint32_t {
     kLaunchMarks = 10,   // table of LaunchMarks, written by the device
     kChannels = 11,      // ring of ChannelEntry
     kCallSites = 12,     // bytes: call_sites_layout.h; only where they are asked for
+    kOpenSpans = 13,     // table of OpenSpanRecord
+    kMarkerSites = 14,   // table of MarkerSiteRecord
 };
 
-inline constexpr uint32_t kRegionKinds = 13;  // one more than the highest kind
+inline constexpr uint32_t kRegionKinds = 15;  // one more than the highest kind
 
 // Rings follow the slot protocol below.
 constexpr bool is_ring(RegionKind kind) {
@@ -145,13 +148,29 @@ struct RingHeader {
     uint64_t exit_ticks;       // time of kExited, 0 unknown
     int32_t exit_status_next;  // exit status + 1, 0 unknown
     uint32_t reserved32;
-    char reserved_tail[344];            // pads the cursors to the end of the page
+    RegionDescriptor more_regions[kMoreRegions];
+    char reserved_tail[280];            // pads the cursors to the end of the page
     RegionCursor cursors[kMaxRegions];  // same order as `regions`
 };
 static_assert(sizeof(RingHeader) == kHeaderBytes);
 static_assert(offsetof(RingHeader, cursors) % 64 == 0);
 static_assert(offsetof(RingHeader, dump_request) == 1256);
 static_assert(offsetof(RingHeader, end_ticks) == 2952);
+static_assert(offsetof(RingHeader, more_regions) == 2984);
+
+// Calls visit(descriptor, cursor) for every region of a header; the cursor is null where the region has none.
+template <typename Header, typename Visit>
+constexpr void for_each_region(Header& header, Visit&& visit) {
+    const uint32_t count = header.region_count < kMaxRegions ? header.region_count : kMaxRegions;
+    for (uint32_t i = 0; i < count; ++i) {
+        visit(header.regions[i], &header.cursors[i]);
+    }
+    for (auto& region : header.more_regions) {
+        if (region.kind != RegionKind::kNone) {
+            visit(region, static_cast<decltype(&header.cursors[0])>(nullptr));
+        }
+    }
+}
 
 // RingHeader::dump_request: a number that nobody used before, above its lowest bits. The lower bits say who asks, and
 // the lowest whether the job's other nodes are to be asked, too.
@@ -274,19 +293,57 @@ struct ChannelEntry {
 };
 static_assert(sizeof(ChannelEntry) == 64);
 
+// What MarkerEntry::detail says of a span.
+enum SpanDetail : uint8_t {
+    kSpanOfTask = 1 << 0,  // it may interleave with others of its thread: not on the thread's stack of spans
+};
+
 struct MarkerEntry {
     uint64_t slot_sequence;
-    uint64_t ticks;
-    uint64_t value;  // step: the number; metric: the bits of a double; span_end: ticks of its begin (0 unknown)
+    uint64_t ticks;  // moment of it; spans and events may be told afterwards
+    // step: the number; metric: the bits of a double; span_begin: id of the span that it lies in; span_end: ticks of
+    // its begin (0 unknown); attribute: the number, or the bits of a double
+    uint64_t value;
     int64_t step;
-    uint32_t name;  // string id of the span, event, metric or label key
-    uint32_t text;  // string id of a label's value
+    uint32_t name;  // string id of the span, event, metric, tag, or key
+    uint32_t text;  // string id: value of a label or attribute, message of an error
     uint32_t thread;
     MarkerKind kind;
     uint8_t depth;  // nesting of the span, 0 outermost
-    uint16_t reserved;
+    uint8_t
+        detail;  // spans: SpanDetail; metric: MetricReduction; attribute: AttributeType; step: 1 has a relative step
+    uint8_t reserved8;
+    uint32_t span;   // spans: the span's id; event: its own; attribute, error: of the span or event that it is about;
+                     // metric: of the thread's innermost span; 0 none
+    uint32_t site;   // row of the marker sites + 1, 0 unknown
+    uint64_t extra;  // span_begin, event: number of the task, 0 the thread itself; metric: the bits of its weight;
+                     // step: the relative step
 };
-static_assert(sizeof(MarkerEntry) == 48);
+static_assert(sizeof(MarkerEntry) == 64);
+static_assert(offsetof(MarkerEntry, span) == 48);
+inline constexpr uint32_t kOldestMarkerBytes = 48;  // up to `span`: ring 1.2 and older
+
+// A span that is open now; its row is id % rows.
+struct OpenSpanRecord {
+    uint32_t id;     // n-th span of the process from 1; written last; 0: nothing is open here
+    uint32_t taken;  // the writer's own
+    uint64_t begin_ticks;
+    uint64_t task;    // as in MarkerEntry::extra
+    uint32_t name;    // string id
+    uint32_t parent;  // id of the span that it lies in, 0 none
+    uint32_t thread;  // that began it
+    uint32_t site;    // as in MarkerEntry
+};
+static_assert(sizeof(OpenSpanRecord) == 40);
+
+// A place in the program that calls markers. Open addressing by key.
+struct MarkerSiteRecord {
+    uint64_t key;    // 0 free; native code: where execution goes on, behind the call; told: kToldSite and a hash
+    uint32_t place;  // (later) string id; told: "FILE:LINE FUNCTION"; native: "0xOFFSET BUILDID MODULE"; 0 not yet
+    uint32_t reserved32;
+};
+static_assert(sizeof(MarkerSiteRecord) == 16);
+inline constexpr uint64_t kToldSite = uint64_t{1} << 63;
 
 enum CommunicatorFlags : uint8_t {
     kCommNonblocking = 1 << 0,

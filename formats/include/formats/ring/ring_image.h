@@ -5,6 +5,7 @@
 // The view owns nothing: the bytes must outlive it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -71,6 +72,10 @@ class RingImage {
     // Row index (the number that entries refer to) and record, published rows only.
     std::vector<std::pair<uint32_t, CommunicatorRecord>> communicators() const;
     std::vector<ThreadRecord> threads() const;
+    // Spans that were open, in the order in which they began.
+    std::vector<OpenSpanRecord> open_spans() const;
+    // Of the number in MarkerEntry::site: its key, and its place where that is known. Key 0: there is none.
+    MarkerSiteRecord marker_site(uint32_t site) const;
     uint64_t collective_capacity() const;
 
     // The string of an id, empty for 0, for unknown ids and for damage. Points into the bytes.
@@ -111,11 +116,16 @@ class RingImage {
     uint64_t p2p_table(const CommunicatorRecord& record) const;
 
     template <typename T>
-    T copy_at(uint64_t offset_bytes) const {
+    T copy_at(uint64_t offset_bytes, uint64_t stride_bytes = sizeof(T)) const {
         static_assert(std::is_trivially_copyable_v<T>);
-        T value;
-        std::memcpy(&value, bytes_.data() + offset_bytes, sizeof(T));
+        T value{};
+        std::memcpy(&value, bytes_.data() + offset_bytes, std::min<uint64_t>(sizeof(T), stride_bytes));
         return value;
+    }
+    // Slots of older writers are shorter: what they lack is zero.
+    template <typename T>
+    static constexpr uint64_t oldest_bytes() {
+        return std::is_same_v<T, MarkerEntry> ? kOldestMarkerBytes : sizeof(T);
     }
     uint64_t sequence_at(uint64_t offset_bytes) const;
 
@@ -138,7 +148,7 @@ template <typename T, typename Visit>
 RingLosses RingImage::for_each_slot(RegionKind kind, Visit& visit) const {
     RingLosses losses;
     const Region* ring = region(kind);
-    if (ring == nullptr || ring->stride_bytes < sizeof(T) || ring->count == 0) {
+    if (ring == nullptr || ring->stride_bytes < oldest_bytes<T>() || ring->count == 0) {
         return losses;
     }
     const uint64_t oldest = ring->head > ring->count ? ring->head - ring->count : 0;
@@ -157,7 +167,7 @@ RingLosses RingImage::for_each_slot(RegionKind kind, Visit& visit) const {
             ++losses.torn;
             continue;
         }
-        T entry = copy_at<T>(offset);
+        T entry = copy_at<T>(offset, ring->stride_bytes);
         const uint64_t after = sequence_at(offset);
         const uint64_t ticket = before / 2 - 1;
         const bool complete = before % 2 == 0 && before == after && entry.slot_sequence == before;

@@ -240,6 +240,10 @@ TEST_CASE("a full ring: under 2 MiB and 300 ms") {
                           77,
                           format::MarkerKind::kMetric,
                           0,
+                          0,
+                          0,
+                          1,
+                          1,
                           0};
         }
         const clock_t begin = clock();

@@ -1,0 +1,72 @@
+// How a marker is told: when, from where, for which task; and its entry of the ring. hot.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+#include "formats/layout/ring_layout.h"
+#include "session.h"
+#include "thread_state.h"
+
+struct titan_mark;
+
+// The place in the program that called the function which says so.
+#define TITAN_CALLER __builtin_return_address(0)
+
+namespace titan::tracer {
+
+struct Told {
+    uint32_t site = 0;
+    uint32_t parent = 0;
+    uint64_t ticks;  // read last: it need not be kept
+    uint64_t task = 0;
+};
+
+inline Thread* thread_for_marker() { return attached_thread(MayStart::kRank); }
+
+// Now, by that caller.
+[[gnu::always_inline]] inline Told told_from(Thread& thread, const void* caller) {
+    return {.site = thread.session->marker_sites.native(caller), .ticks = now_ticks()};
+}
+inline Told told_now() { return {.ticks = now_ticks()}; }
+// As `mark` says, which may be null.
+Told told_by(Thread& thread, const titan_mark* mark, const void* caller);
+
+// Ids of spans and events as the program knows them carry the pid, so that those of a parent are known.
+inline uint64_t public_id(const Session& session, uint32_t id) {
+    return id == 0 ? 0 : static_cast<uint64_t>(static_cast<uint32_t>(session.identity.pid)) << 32 | id;
+}
+// 0: of another process.
+inline uint32_t own_id(const Session& session, uint64_t id) {
+    return id >> 32 == static_cast<uint32_t>(session.identity.pid) ? static_cast<uint32_t>(id) : 0;
+}
+
+inline format::MarkerEntry marker_of(format::MarkerKind kind, const Told& told) {
+    format::MarkerEntry marker{};
+    marker.kind = kind;
+    marker.ticks = told.ticks;
+    marker.site = told.site;
+    return marker;
+}
+
+// Inline, so that the fields are set in one go. Its thread and step are filled in.
+[[gnu::always_inline]] inline void record_marker(Thread& thread, const format::MarkerEntry& marker) {
+    Session& session = *thread.session;
+    const uint64_t ticket = session.markers.claim();
+    format::MarkerEntry& entry = session.markers.begin(ticket);
+    entry.ticks = marker.ticks;
+    entry.value = marker.value;
+    entry.step = load_field(session.header->step);
+    entry.name = marker.name;
+    entry.text = marker.text;
+    entry.thread = thread.tid;
+    entry.kind = marker.kind;
+    entry.depth = marker.depth;
+    entry.detail = marker.detail;
+    entry.span = marker.span;
+    entry.site = marker.site;
+    entry.extra = marker.extra;
+    session.markers.publish(entry, ticket);
+}
+
+}  // namespace titan::tracer
