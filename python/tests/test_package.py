@@ -1,21 +1,11 @@
-"""The Python package of the tree, on every CPython of this machine: its markers are in the dump, as the second reader
-(tests/synth/titan_decode.py) finds them, and it does nothing and never raises where the tracer is not loaded."""
-import argparse
-import json
+"""The Python package of the tree, on every CPython of this machine: its markers are in the dump, and it does nothing
+and never raises where the tracer is not loaded."""
 import os
-import pathlib
-import re
 import subprocess
 import sys
-import tempfile
-import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-import pythons  # noqa: E402
-
-OLDEST = (3, 9)  # requires-python in pyproject.toml
-options = argparse.Namespace()
+import package_case
+from package_case import ROOT
 
 # Prints whether the tracer is there, whether it dumped, and its calls of NCCL: none. Values of a wrong type and numbers
 # too large are ignored.
@@ -56,7 +46,7 @@ print(json.dumps([titantrace.active(), titantrace.dump("from the test"), titantr
 MADE = [("label", "dp", "3"), ("step", "", 7), ("metric", "loss", 2.5), ("metric", "tokens", 1024.0),
         ("event", "saved ?", None), ("span_begin", "forward", 0), ("span_begin", "inner", 1), ("span_end", "inner", 1),
         ("span_end", "forward", 0), ("span_begin", "decorated", 0), ("span_end", "decorated", 0),
-        ("span_begin", "fails", 0), ("span_end", "fails", 0)]
+        ("span_begin", "fails", 0), ("error", "", 0), ("span_end", "fails", 0)]
 MADE_BESIDE = [("span_begin", "load", 0), ("event", "read", None), ("span_end", "load", 0)]
 
 
@@ -67,46 +57,12 @@ def told(marker):
     return kind, marker["name"], more.get(kind, marker["depth"])
 
 
-class Package(unittest.TestCase):
-    def setUp(self):
-        holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        self.place = pathlib.Path(holder.name)
-
-    def each_python(self):
-        found = [python for python in pythons.interpreters()
-                 if tuple(int(part.rstrip("t")) for part in python.minor.split(".")) >= OLDEST]
-        self.assertTrue(found)
-        for python in found:
-            with self.subTest(python=python.version):
-                yield python
-
-    def run_program(self, python, name, preload, **variables):
-        environment = {key: value for key, value in os.environ.items()
-                       if key not in ("RANK", "WORLD_SIZE") and not key.startswith(("TITANTRACE", "PYTHON"))}
-        environment.update(PYTHONPATH=str(ROOT / "python"), PYTHONDONTWRITEBYTECODE="1",
-                           TITANTRACE_DIR=str(self.place / name), TITANTRACE_RING_DIR=str(self.place), **variables)
-        if preload:
-            environment["LD_PRELOAD"] = options.library
-        done = subprocess.run([*python.command, "-c", PROGRAM], env=environment, capture_output=True, text=True,
-                              timeout=60, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
-
-    def markers_in(self, dump):
-        done = subprocess.run([sys.executable, ROOT / "tests/synth/titan_decode.py", "--markers", dump],
-                              capture_output=True, text=True, check=False)
-        if done.returncode == 77:
-            self.skipTest(done.stderr.strip())
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
+class Package(package_case.Case):
     def test_markers_of_a_rank_are_in_its_dump(self):
         for python in self.each_python():
-            name = re.sub(r"\W", "-", f"{python.version}-{python.shape}")
-            self.assertEqual(self.run_program(python, name, True, RANK="3", WORLD_SIZE="8"), [True, True, []])
-            dump, = (self.place / name).rglob("rank00003.*.titan")
-            markers = self.markers_in(dump)
+            name = package_case.name_of(python)
+            self.assertEqual(self.run_program(python, name, True, PROGRAM, RANK="3", WORLD_SIZE="8"), [True, True, []])
+            markers = self.markers_in(self.dump_of_rank(name))
             first = markers[0]["thread"]
             self.assertEqual([told(marker) for marker in markers if marker["thread"] == first], MADE)
             self.assertEqual([told(marker) for marker in markers if marker["thread"] != first], MADE_BESIDE)
@@ -114,12 +70,13 @@ class Package(unittest.TestCase):
 
     def test_a_process_that_is_no_rank_records_nothing(self):
         for python in self.each_python():
-            self.assertEqual(self.run_program(python, "no-rank", True), [True, False, []])
+            self.assertEqual(self.run_program(python, "no-rank", True, PROGRAM), [True, False, []])
             self.assertEqual(list(self.place.iterdir()), [])
 
     def test_without_the_tracer_nothing_happens(self):
         for python in self.each_python():
-            self.assertEqual(self.run_program(python, "no-tracer", False, RANK="3", WORLD_SIZE="8"), [False, False, []])
+            self.assertEqual(self.run_program(python, "no-tracer", False, PROGRAM, RANK="3", WORLD_SIZE="8"),
+                             [False, False, []])
             self.assertEqual(list(self.place.iterdir()), [])
 
     def test_importing_brings_nothing_heavy(self):
@@ -131,7 +88,4 @@ class Package(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--library", required=True)
-    parser.parse_args(namespace=options)
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    package_case.main()

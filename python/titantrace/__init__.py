@@ -3,10 +3,11 @@
     import titantrace
 
     titantrace.label("dp", "3")
-    for step in range(steps):
-        titantrace.step(step)
-        with titantrace.span("forward"):
-            ...
+    for number, batch in enumerate(titantrace.wrap(loader)):
+        with titantrace.step(number):
+            with titantrace.span("forward"):
+                ...
+            titantrace.metric("loss", loss, reduce="mean", weight=len(batch))
 
     titantrace.record(last=20)             # this process' newest NCCL calls, as dictionaries
 
@@ -16,15 +17,16 @@ and none ever raises.
 import os as _os
 
 from .calls import record
-from .markers import active, dump, event, label, metric, span, step
+from .markers import active, dump, event, label, metric, status, step, step_tag
+from .spans import span, wrap
 
 try:
     from ._version import __version__
 except ImportError:  # the source tree
     __version__ = "0+source"
 
-__all__ = ["active", "dump", "event", "include", "label", "library", "metric", "record", "span",
-           "step"]
+__all__ = ["active", "dump", "event", "include", "label", "library", "metric", "record", "span", "status", "step",
+           "step_tag", "wrap"]
 
 _HERE = _os.path.dirname(_os.path.abspath(__file__))
 

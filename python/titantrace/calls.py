@@ -2,7 +2,7 @@
 import ctypes
 from typing import Dict, List, Optional, Union
 
-from .markers import function
+from .tracer import function
 
 MOST_CALLS = 65536  # of one answer
 _UNKNOWN = 0

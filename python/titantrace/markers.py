@@ -1,91 +1,139 @@
-"""The markers: step, span, metric, event and label, and what goes with them.
+"""The markers beside spans: step, event, metric and label, and what goes with them.
 
-These five are what a bridge from another library's instrumentation calls. Every function may be called from any thread,
-never raises and does nothing where the tracer is not loaded; without it a call costs what a call in Python costs.
+Every function may be called from any thread, never raises and does nothing where the tracer is not loaded; without it a
+call costs what a call in Python costs.
 """
-import ctypes
-from contextlib import ContextDecorator
+import os
+import warnings
 from types import TracebackType
-from typing import Callable, Optional, Type
+from typing import Any, Dict, Mapping, Optional, Type, Union
 
+from . import tracer
+from .spans import Span, add_attributes, is_compiling
 
-def _nothing(*_: object) -> int:
-    return -1
-
-
-def function(load: Callable[..., ctypes.CDLL], name: str, *types: object, result: object = None) -> Callable[..., int]:
-    """A function of the tracer; where it is not loaded, one that does nothing and returns -1."""
-    try:
-        found = getattr(load(None), name)
-    except (AttributeError, OSError):
-        return _nothing
-    found.argtypes = types
-    found.restype = result
-    return found  # type: ignore[no-any-return]
-
-
-# The markers take less than a microsecond: handing the GIL to others and back would cost more. A dump waits.
-_step = function(ctypes.PyDLL, "titan_step", ctypes.c_int64)
-_span_begin = function(ctypes.PyDLL, "titan_span_begin", ctypes.c_char_p)
-_span_end = function(ctypes.PyDLL, "titan_span_end")
-_event = function(ctypes.PyDLL, "titan_event", ctypes.c_char_p)
-_metric = function(ctypes.PyDLL, "titan_metric", ctypes.c_char_p, ctypes.c_double)
-_label = function(ctypes.PyDLL, "titan_label", ctypes.c_char_p, ctypes.c_char_p)
-_dump = function(ctypes.CDLL, "titan_dump", ctypes.c_char_p, result=ctypes.c_int)
-
-
-def _bytes(text: object) -> bytes:
-    return str(text).encode("utf-8", "replace")
+_warned = set()
 
 
 def active() -> bool:
     """True if the library is in this process."""
-    return _step is not _nothing
+    return tracer.is_loaded
 
 
-def step(number: int) -> None:
-    """The training step that begins now, for the whole process. What is not an int is ignored: a tensor would have to
-    be fetched."""
-    if isinstance(number, int):
-        _step(number)
+class Step:
+    """What `step` returns: as a context manager it is a span "step", too."""
 
+    __slots__ = ("_span",)
 
-class span(ContextDecorator):
-    """A named part of a step, as a context manager or a decorator; spans of a thread nest."""
+    def __init__(self) -> None:
+        self._span = Span("step", {})
 
-    def __init__(self, name: str) -> None:
-        self._name = _bytes(name)
-
-    def __enter__(self) -> "span":
-        _span_begin(self._name)
+    def __enter__(self) -> "Step":
+        self._span.enter(tracer.place(1))
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        _span_end()
+        self._span.__exit__(kind, error, trace)
 
 
-def event(name: str) -> None:
-    """A moment worth a name ("checkpoint saved")."""
-    _event(_bytes(name))
+def step(number: int, relative_step: Optional[int] = None) -> Step:
+    """The training step that begins now, for the whole process: `step(12)`, or `with step(12):`, which also is a span.
+    `relative_step` counts from where this run (re)started, from 1. What is not an int is ignored: a tensor would have
+    to be fetched."""
+    if isinstance(number, int) and not is_compiling():
+        if isinstance(relative_step, int):
+            tracer.step_relative(number, relative_step)
+        else:
+            tracer.step(number)
+    return Step()
 
 
-def metric(name: str, value: float) -> None:
-    """A number at this moment ("loss", 2.31). What is not a float or an int is ignored: a tensor would have to be
-    fetched."""
-    if isinstance(value, (float, int)):
-        try:
-            _metric(_bytes(name), float(value))
-        except OverflowError:
-            pass
+def step_tag(tag: str) -> None:
+    """A word about the step that is under way ("eval", "gc"); the next step begins without."""
+    tracer.step_tag(tracer.to_bytes(tag))
+
+
+def event(name: str, **attributes: object) -> None:
+    """A moment worth a name ("checkpoint saved"), with facts about it (text, int or float)."""
+    if tracer.is_loaded and not is_compiling():
+        marked = tracer.event_at(tracer.to_bytes(name), tracer.place(1)[1])
+        if attributes and marked:
+            add_attributes(marked, attributes)
+
+
+def _refuse(name: str, value: object) -> None:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if kind not in _warned:
+        _warned.add(kind)
+        warnings.warn(f"titantrace.metric ignores {name}: a {kind} is no number that can be had without waiting for a "
+                      "device; give a float", RuntimeWarning, stacklevel=4)
+
+
+def _number(name: str, value: Any) -> Optional[float]:
+    """Of a number, also numpy's, or of a tensor of one element that lies in the host's memory."""
+    try:
+        if isinstance(value, (float, int)):
+            return float(value)
+        device = getattr(getattr(value, "device", "cpu"), "type", "cpu")
+        if hasattr(value, "item") and device == "cpu" and getattr(value, "size", 1) is not None:
+            return float(value.item())
+    except (OverflowError, TypeError, ValueError, RuntimeError):
+        pass
+    _refuse(name, value)
+    return None
+
+
+def metric(name: Union[str, Mapping[str, Any]], value: Any = None, *, reduce: Optional[str] = None,
+           weight: float = 1.0) -> None:
+    """A number at this moment: `metric("loss", 2.31)`, or many: `metric({"loss": 2.31, "tokens": 4096})`.
+
+    `reduce` says how values are joined, over the calls of a step and over ranks: "none", "mean" (by `weight`), "sum",
+    "min", "max", "std" or "last". Tensors in the host's memory and numpy's numbers are taken; a tensor on a device
+    would have to be waited for, and is ignored with one warning."""
+    if not tracer.is_loaded or is_compiling():
+        return
+    meaning = tracer.REDUCTIONS.get(reduce or "", 0)
+    site = tracer.place(1)[1]
+    values: Mapping[str, Any] = name if isinstance(name, Mapping) else {name: value}
+    for key, each in values.items():
+        number = _number(key, each)
+        if number is not None:
+            tracer.metric_as(tracer.to_bytes(key), number, weight, meaning, site)
 
 
 def label(key: str, value: object) -> None:
-    """A fact about this process: a parallel dimension ("dp", 3) or a tag of the run."""
-    _label(_bytes(key), _bytes(value))
+    """A fact about this process: a parallel dimension ("dp", 3), its role ("role", "trainer") or a tag of the run."""
+    tracer.label(tracer.to_bytes(key), tracer.to_bytes(value))
 
 
 def dump(reason: str = "asked for from Python") -> bool:
     """Asks every rank of the job for a dump and waits, 10 s at most, until this rank's is written. False when it is
     not."""
-    return _dump(_bytes(reason)) == 0
+    return tracer.dump(tracer.to_bytes(reason)) == 0
+
+
+def _ring() -> Optional[str]:
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            for line in maps:
+                if line.rstrip("\n").endswith(".ring") and "/titantrace-" in line:
+                    return line.rstrip("\n").split(maxsplit=5)[5]
+    except OSError:
+        pass
+    return None
+
+
+def status() -> Dict[str, Union[bool, str, None]]:
+    """What is recorded where, or why nothing is: `recording`, `why` (where it is not), `library`, `ring` (the file that
+    survives the process) and `dumps` (the directory of its dumps)."""
+    recording = tracer.site(b"titantrace.status") != 0  # starts the record where this process is a rank
+    why = None
+    if not tracer.is_loaded:
+        why = "libtitantrace.so is not loaded: start the program with titan-run, or with LD_PRELOAD"
+    elif not recording and os.environ.get("TITANTRACE", "1").strip().lower() in ("0", "no", "off", "false"):
+        why = "TITANTRACE switches it off"
+    elif not recording:
+        why = ("this process has not used NCCL, and is no rank (RANK and WORLD_SIZE are not set), or TITANTRACE_RANKS "
+               "leaves it out, or it is a child of a rank")
+    return {"recording": recording, "why": why, "active": tracer.is_loaded, "ring": _ring() if recording else None,
+            "dumps": os.path.abspath(os.environ.get("TITANTRACE_DIR") or "dumps") if recording else None}

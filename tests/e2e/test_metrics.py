@@ -24,8 +24,8 @@ class Metrics(harness.Case):
         finding, = analysis.json["findings"]
         self.assertEqual((finding["kind"], finding["ranks"], finding["confidence"]),
                          ("metric_not_finite", [1], "certain"))
-        self.assertIn("metric loss is nan on rank 1 since step 5, in span backward; on ranks 0,2 since step 6",
-                      finding["summary"])
+        self.assertRegex(finding["summary"], r"^metric loss is nan on rank 1 since step 5, in span backward, "
+                         r"at metrics\.py:\d+ <module>; on ranks 0,2 since step 6, in span backward, at metrics\.py:")
         self.assertIn("ranks 0-2 report it; its 4 newest values on rank 1 are no numbers", finding["evidence"])
 
     def test_a_digest_tells_the_same(self):

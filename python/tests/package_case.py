@@ -1,0 +1,73 @@
+"""Programs that use the package of the tree, with and without the tracer, and what their dumps hold, as the second
+reader (tests/synth/titan_decode.py) finds it."""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "synth")]
+import pythons  # noqa: E402
+import titan_decode  # noqa: E402
+
+OLDEST = (3, 9)  # requires-python in pyproject.toml
+options = argparse.Namespace()
+
+
+def name_of(python):
+    return re.sub(r"\W", "-", f"{python.version}-{python.shape}")
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.place = pathlib.Path(holder.name)
+
+    def each_python(self):
+        found = [python for python in pythons.interpreters()
+                 if tuple(int(part.rstrip("t")) for part in python.minor.split(".")) >= OLDEST]
+        self.assertTrue(found)
+        for python in found:
+            with self.subTest(python=python.version):
+                yield python
+
+    def run_program(self, python, name, preload, program, **variables):
+        environment = {key: value for key, value in os.environ.items()
+                       if key not in ("RANK", "WORLD_SIZE") and not key.startswith(("TITANTRACE", "PYTHON"))}
+        environment.update(PYTHONPATH=str(ROOT / "python"), PYTHONDONTWRITEBYTECODE="1",
+                           TITANTRACE_DIR=str(self.place / name), TITANTRACE_RING_DIR=str(self.place), **variables)
+        if preload:
+            environment["LD_PRELOAD"] = options.library
+        done = subprocess.run([*python.command, "-c", program], env=environment, capture_output=True, text=True,
+                              timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def markers_in(self, dump):
+        done = subprocess.run([sys.executable, ROOT / "tests/synth/titan_decode.py", "--markers", dump],
+                              capture_output=True, text=True, check=False)
+        if done.returncode == 77:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    @staticmethod
+    def ring_in(dump):
+        return titan_decode.Ring(titan_decode.read_dump(dump.read_bytes()))
+
+    def dump_of_rank(self, name):
+        dump, = (self.place / name).rglob("rank00003.*.titan")
+        return dump
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--library", required=True)
+    parser.parse_args(namespace=options)
+    unittest.main(argv=sys.argv[:1], verbosity=2)

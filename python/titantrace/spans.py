@@ -1,0 +1,249 @@
+"""Spans: named parts of a step, as context managers and decorators.
+
+A span belongs to the thread that runs it; inside a task of asyncio, or in a generator, to that task or generator, for
+these take turns on their thread. Spans nest accordingly, and any thread may end them.
+"""
+import functools
+import inspect
+import itertools
+import sys
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, AsyncGenerator, Callable, Dict, Generator, Iterator, List, Optional, Tuple, Type, TypeVar, Union
+
+from . import tracer
+
+_Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
+
+# The innermost span of the task, for those that begin inside it.
+_innermost: ContextVar[int] = ContextVar("titantrace_span", default=0)
+# Generators are numbered from here on: addresses, which number the tasks, are smaller.
+_generators = itertools.count(1 << 63)
+
+
+def _task_now() -> int:
+    """The number of the running task of asyncio; 0 outside of tasks, and where asyncio is not in use."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return 0
+    try:
+        return id(asyncio.current_task()) if asyncio._get_running_loop() is not None else 0
+    except (AttributeError, RuntimeError):
+        return 0
+
+
+def is_compiling() -> bool:
+    """torch.compile is tracing: what is called now would not be called when the compiled function runs."""
+    torch = sys.modules.get("torch")
+    compiler = getattr(torch, "compiler", None)
+    return compiler is not None and bool(compiler.is_compiling())
+
+
+def add_attributes(marked: int, attributes: Dict[str, object]) -> None:
+    for key, value in attributes.items():
+        name = tracer.to_bytes(key)
+        if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+            tracer.attribute_integer(marked, name, value)
+        elif isinstance(value, float):
+            tracer.attribute_double(marked, name, value)
+        else:
+            tracer.attribute_text(marked, name, tracer.to_bytes(value))
+
+
+def _says(error: BaseException) -> bytes:
+    try:
+        return tracer.to_bytes(f"{type(error).__name__}: {error}")
+    except Exception:  # the program's own __str__
+        return tracer.to_bytes(type(error).__name__)
+
+
+class Span:
+    """One named part, to be entered any number of times. What `span` returns."""
+
+    __slots__ = ("_name", "_attributes", "_entered")
+
+    def __init__(self, name: object, attributes: Dict[str, object]) -> None:
+        self._name = tracer.to_bytes(name)
+        self._attributes = attributes
+        self._entered: List[Tuple[int, Any]] = []  # ids, and how the task stood before
+
+    def _begin_of_generator(self, site: Tuple[int, Any]) -> Tuple[int, Any]:
+        opened = tracer.span_open(self._name, tracer.mark_of(site[0], next(_generators), _innermost.get()))
+        if self._attributes and opened:
+            add_attributes(opened, self._attributes)
+        return opened, None
+
+    def _open(self, site: Tuple[int, Any], task: int) -> Tuple[int, Any]:
+        if task == 0:
+            opened, before = tracer.span_open(self._name, site[1]), None
+        else:
+            opened = tracer.span_open(self._name, tracer.mark_of(site[0], task, _innermost.get()))
+            before = _innermost.get()
+            _innermost.set(opened)
+        if self._attributes and opened:
+            add_attributes(opened, self._attributes)
+        return opened, before
+
+    @staticmethod
+    def _close(entered: Tuple[int, Any], error: Optional[BaseException]) -> None:
+        opened, before = entered
+        if before is not None:
+            _innermost.set(before)
+        if error is not None and not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
+            tracer.error(opened, _says(error))
+        tracer.span_close(opened, None)
+
+    def enter(self, site: Tuple[int, Any]) -> None:
+        """As `with`, from that place."""
+        if tracer.is_loaded and not is_compiling():
+            self._entered.append(self._open(site, _task_now()))
+
+    def __enter__(self) -> "Span":
+        self.enter(tracer.place(1))
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if self._entered and not is_compiling():
+            self._close(self._entered.pop(), error)
+
+    def set(self, **attributes: object) -> None:
+        """Adds facts to the span while it is entered: text, int or float."""
+        if self._entered:
+            add_attributes(self._entered[-1][0], attributes)
+
+    def __call__(self, function: _Wrapped) -> _Wrapped:
+        """The function, with each call of it in a span of its own. One that is a generator lasts as long as it is
+        consumed."""
+        return _wrapped(function, self)
+
+
+def _function_place(function: Callable[..., Any]) -> Callable[[], Tuple[int, Any]]:
+    """Where a decorated function is defined, told once there is a record."""
+    code = getattr(function, "__code__", None)
+    text = (f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno} {function.__qualname__}"
+            if code is not None else getattr(function, "__qualname__", ""))
+    known = tracer.NOWHERE
+
+    def place() -> Tuple[int, Any]:
+        nonlocal known
+        if known[0] == 0:
+            known = tracer.told_place(text)
+        return known
+    return place
+
+
+def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
+    place = _function_place(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        if not tracer.is_loaded or is_compiling():
+            return function(*arguments, **named)
+        entered = of._open(place(), _task_now())
+        try:
+            result = function(*arguments, **named)
+        except BaseException as error:
+            of._close(entered, error)
+            raise
+        of._close(entered, None)
+        return result
+
+    @functools.wraps(function)
+    async def coroutine(*arguments: Any, **named: Any) -> Any:
+        entered = of._open(place(), _task_now())
+        try:
+            result = await function(*arguments, **named)
+        except BaseException as error:
+            of._close(entered, error)
+            raise
+        of._close(entered, None)
+        return result
+
+    # A generator runs in the context of whoever asks for the next item: it has no innermost span of its own.
+    @functools.wraps(function)
+    def generator(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:
+        entered = of._begin_of_generator(place())
+        try:
+            result = yield from function(*arguments, **named)
+        except BaseException as error:
+            of._close(entered, error)
+            raise
+        of._close(entered, None)
+        return result
+
+    @functools.wraps(function)
+    async def async_generator(*arguments: Any, **named: Any) -> AsyncGenerator[Any, Any]:
+        entered = of._begin_of_generator(place())
+        items = function(*arguments, **named)
+        try:
+            item = await items.__anext__()
+            while True:
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    await items.aclose()
+                    raise
+                except BaseException as error:
+                    item = await items.athrow(error)
+                else:
+                    item = await items.asend(sent)
+        except StopAsyncIteration:
+            of._close(entered, None)
+        except BaseException as error:
+            of._close(entered, error)
+            raise
+
+    for is_such, wrapper in ((inspect.isasyncgenfunction, async_generator), (inspect.iscoroutinefunction, coroutine),
+                             (inspect.isgeneratorfunction, generator)):
+        if is_such(function):
+            return wrapper  # type: ignore[return-value]
+    return call  # type: ignore[return-value]
+
+
+def span(name: Union[str, Callable[..., Any], None] = None, **attributes: object) -> Any:
+    """A named part of a step: `with span("forward"):`, `@span("forward")`, or `@span` by the function's own name.
+
+    Takes functions, coroutine functions, generators and async generators; further arguments are facts about the span
+    (text, int or float). An exception that leaves it marks it as failed. Costs a call in Python where the tracer is not
+    loaded, and nothing is marked while torch.compile traces."""
+    if callable(name):
+        return Span(name.__qualname__ if hasattr(name, "__qualname__") else type(name).__name__, attributes)(name)
+    return Span("" if name is None else name, attributes)
+
+
+class Loader:
+    """What `wrap` returns: the loader, each of whose items is waited for in a span."""
+
+    def __init__(self, loader: Any, name: str, site: Tuple[int, Any]) -> None:
+        self._loader = loader
+        self._name = name
+        self._site = site
+
+    def __iter__(self) -> Iterator[Any]:
+        items = iter(self._loader)
+        waiting = Span(self._name, {})
+        while True:
+            waiting.enter(self._site)
+            try:
+                item = next(items)
+            except StopIteration:
+                waiting.__exit__(None, None, None)
+                return
+            except BaseException as error:
+                waiting.__exit__(type(error), error, None)
+                raise
+            waiting.__exit__(None, None, None)
+            yield item
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+def wrap(loader: Any, name: str = "data_loading") -> Loader:
+    """The loader, with a span around the wait for each of its items: `for batch in titantrace.wrap(loader):`. All else
+    is the loader's own."""
+    return Loader(loader, name, tracer.place(1))

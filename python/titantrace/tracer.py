@@ -1,0 +1,90 @@
+"""The functions of titantrace.h, by ctypes. Where the tracer is not loaded, each does nothing and returns 0 or -1."""
+import ctypes
+import sys
+from types import CodeType
+from typing import Any, Callable, Dict, Tuple
+
+_Function = Callable[..., int]
+
+
+def _nothing(*_: object) -> int:
+    return -1
+
+
+def _no_id(*_: object) -> int:
+    return 0
+
+
+def function(load: Callable[..., ctypes.CDLL], name: str, *types: Any, result: Any = None,
+             absent: _Function = _nothing) -> _Function:
+    """A function of the tracer, or `absent`."""
+    try:
+        found = getattr(load(None), name)
+    except (AttributeError, OSError):
+        return absent
+    found.argtypes = types
+    found.restype = result
+    return found  # type: ignore[no-any-return]
+
+
+class Mark(ctypes.Structure):
+    """titan_mark of titantrace.h."""
+    _fields_ = [("bytes", ctypes.c_size_t), ("time_ns", ctypes.c_int64), ("clock", ctypes.c_int32),
+                ("site", ctypes.c_uint32), ("task", ctypes.c_uint64), ("parent", ctypes.c_uint64)]
+
+
+_TEXT, _MARK, _ID = ctypes.c_char_p, ctypes.POINTER(Mark), ctypes.c_uint64
+
+# The markers take less than a microsecond: handing the GIL to others and back would cost more. A dump waits.
+step = function(ctypes.PyDLL, "titan_step", ctypes.c_int64)
+step_relative = function(ctypes.PyDLL, "titan_step_relative", ctypes.c_int64, ctypes.c_int64)
+step_tag = function(ctypes.PyDLL, "titan_step_tag", _TEXT)
+span_open = function(ctypes.PyDLL, "titan_span_open", _TEXT, _MARK, result=_ID, absent=_no_id)
+span_close = function(ctypes.PyDLL, "titan_span_close", _ID, _MARK)
+event_at = function(ctypes.PyDLL, "titan_event_at", _TEXT, _MARK, result=_ID, absent=_no_id)
+error = function(ctypes.PyDLL, "titan_error", _ID, _TEXT)
+attribute_text = function(ctypes.PyDLL, "titan_attribute_text", _ID, _TEXT, _TEXT)
+attribute_integer = function(ctypes.PyDLL, "titan_attribute_integer", _ID, _TEXT, ctypes.c_int64)
+attribute_double = function(ctypes.PyDLL, "titan_attribute_double", _ID, _TEXT, ctypes.c_double)
+metric_as = function(ctypes.PyDLL, "titan_metric_as", _TEXT, ctypes.c_double, ctypes.c_double, ctypes.c_int, _MARK)
+label = function(ctypes.PyDLL, "titan_label", _TEXT, _TEXT)
+site = function(ctypes.PyDLL, "titan_site", _TEXT, result=ctypes.c_uint32, absent=_no_id)
+dump = function(ctypes.CDLL, "titan_dump", _TEXT, result=ctypes.c_int)
+
+is_loaded = step is not _nothing
+REDUCTIONS = {"none": 1, "mean": 2, "sum": 3, "min": 4, "max": 5, "std": 6, "last": 7}
+
+
+def to_bytes(text: object) -> bytes:
+    return str(text).encode("utf-8", "replace")
+
+
+# By place in the program: each is told to the tracer once. A forked child has a record of its own, or none.
+_sites: Dict[Tuple[CodeType, int], Tuple[int, Any]] = {}
+NOWHERE = (0, None)
+
+
+def told_place(text: str) -> Tuple[int, Any]:
+    """The number of a place in those words, and a mark that tells no more than it."""
+    number = site(to_bytes(text))
+    return (number, ctypes.byref(Mark(ctypes.sizeof(Mark), site=number))) if number != 0 else NOWHERE
+
+
+def place(depth: int) -> Tuple[int, Any]:
+    """The place that many calls further out."""
+    if not is_loaded:
+        return NOWHERE
+    frame = sys._getframe(depth + 1)
+    key = (frame.f_code, frame.f_lasti)
+    known = _sites.get(key)
+    if known is None:
+        code = frame.f_code
+        file = code.co_filename.rpartition("/")[2]
+        known = told_place(f"{file}:{frame.f_lineno} {getattr(code, 'co_qualname', code.co_name)}")
+        if known[0] != 0:  # else nothing is recorded yet
+            _sites[key] = known
+    return known
+
+
+def mark_of(number: int, task: int = 0, parent: int = 0) -> Any:
+    return ctypes.byref(Mark(ctypes.sizeof(Mark), site=number, task=task, parent=parent))
