@@ -1,9 +1,12 @@
 // Parts that all commands of titan-analyze share: exit statuses, the options that choose a run, errors, progress.
 #pragma once
 
+#include <cstdio>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/command_line.h"
@@ -35,6 +38,21 @@ void add_ranks(CommandLine& app, std::string& ranks);
 // "3", "0-7,64": ranks and ranges; empty is the empty set. False: it said what is wrong.
 bool parse_ranks(const std::string& text, std::set<int>& ranks);
 
+// "40", "40-42".
+template <typename T>
+std::optional<std::pair<T, T>> parse_range(const std::string& text) {
+    unsigned long long first = 0;
+    unsigned long long last = 0;
+    char rest = 0;
+    if (std::sscanf(text.c_str(), "%llu-%llu%c", &first, &last, &rest) == 2) {
+        return std::pair<T, T>(static_cast<T>(first), static_cast<T>(last));
+    }
+    if (std::sscanf(text.c_str(), "%llu%c", &first, &rest) == 1) {
+        return std::pair<T, T>(static_cast<T>(first), static_cast<T>(first));
+    }
+    return std::nullopt;
+}
+
 // A subcommand and what it does; returns the exit status.
 struct Command {
     const CommandLine* line;
@@ -44,6 +62,7 @@ struct Command {
 // Each adds itself to the command line.
 Command diagnose_command(CommandLine& app);  // the default one: options of the program itself
 Command show_command(CommandLine& app);
+Command metrics_command(CommandLine& app);
 Command stragglers_command(CommandLine& app);
 Command export_command(CommandLine& app);
 Command layout_command(CommandLine& app);

@@ -2,10 +2,7 @@
 #include "show.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
-#include <optional>
-#include <utility>
 
 #include "commands.h"
 #include "host/words.h"
@@ -23,20 +20,6 @@ constexpr const char* kShowFooter = R"(examples:
   titan-analyze show dumps/ --step 12 --json | jq -c '[.rank,.seq,.op]'
 
 Exit status: 0 calls were listed, 1 no call fits, 2 unusable input or arguments.)";
-
-template <typename T>
-std::optional<std::pair<T, T>> parse_range(const std::string& text) {
-    unsigned long long first = 0;
-    unsigned long long last = 0;
-    char rest = 0;
-    if (std::sscanf(text.c_str(), "%llu-%llu%c", &first, &last, &rest) == 2) {
-        return std::pair<T, T>(static_cast<T>(first), static_cast<T>(last));
-    }
-    if (std::sscanf(text.c_str(), "%llu%c", &first, &rest) == 1) {
-        return std::pair<T, T>(static_cast<T>(first), static_cast<T>(first));
-    }
-    return std::nullopt;
-}
 
 struct ShowArguments {
     CommonOptions common;

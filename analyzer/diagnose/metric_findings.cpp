@@ -24,11 +24,14 @@ bool is_bad(const Report& report) {
     return report.metric->bad_values >= kFewestValues || (report.metric->bad_values != 0 && report.process->is_gone());
 }
 
-bool is_earlier(const Report& a, const Report& b) {
+bool seems_earlier(const Report& a, const Report& b) {
     const Mark& first = a.metric->bad_since;
     const Mark& second = b.metric->bad_since;
     return first.step >= 0 && second.step >= 0 ? first.step < second.step : first.at_ns < second.at_ns;
 }
+
+// Where the older values of b are gone, it may have been the first.
+bool is_earlier(const Report& a, const Report& b) { return !b.metric->bad_from_start && seems_earlier(a, b); }
 
 std::vector<int> ranks_of(const std::vector<Report>& reports) {
     std::vector<int> ranks;
@@ -55,7 +58,7 @@ void add_finding(const std::string& name, const std::vector<Report>& reports, st
     if (bad.empty()) {
         return;
     }
-    const Report& first = *std::min_element(bad.begin(), bad.end(), is_earlier);
+    const Report& first = *std::min_element(bad.begin(), bad.end(), seems_earlier);
     std::vector<Report> at_first;
     std::vector<Report> later;
     for (const Report& report : bad) {
@@ -72,7 +75,7 @@ void add_finding(const std::string& name, const std::vector<Report>& reports, st
     finding.summary = phrase("metric {} is {} on {} {}", name, first.metric->last_value, ranks_fact(finding.ranks),
                              since_text(first));
     if (!later.empty()) {
-        const Report& next = *std::min_element(later.begin(), later.end(), is_earlier);
+        const Report& next = *std::min_element(later.begin(), later.end(), seems_earlier);
         finding.summary += phrase("; on {} {}", ranks_fact(ranks_of(later)), since_text(next));
     }
     finding.evidence.push_back(phrase("{} report it; its {} newest values on {} are no numbers",

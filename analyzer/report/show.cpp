@@ -203,7 +203,8 @@ class RecordLister : public RecordVisitor {
             case format::MarkerKind::kMetric: return fmt::format("{}", std::bit_cast<double>(entry.value));
             case format::MarkerKind::kSpanEnd:
                 return entry.value == 0 ? std::string()
-                                        : duration_text(record.of.image().clock().span_ns(entry.value, entry.ticks));
+                                        : fine_duration_text(static_cast<double>(
+                                              record.of.image().clock().span_ns(entry.value, entry.ticks)));
             case format::MarkerKind::kAttribute: return attribute_value(record);
             default: return record.of.text(entry.text);
         }

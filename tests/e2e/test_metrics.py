@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Metrics of the program in the verdict: which rank's loss is no number, and since when."""
 
+import json
 import sys
 
 import harness
@@ -36,6 +37,41 @@ class Metrics(harness.Case):
         self.assertEqual(made.status, 0, made.stderr)
         self.assertEqual(self.place.analyze(digest).json["findings"],
                          self.place.analyze(self.place.dumps).json["findings"])
+
+    def metrics(self, *options):
+        listed = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "metrics", self.place.dumps,
+                                 "--no-rings", *options], self.place.env(preload=False))
+        return listed.status, listed.stdout
+
+    def rows(self, *options):
+        status, text = self.metrics("--json", *options)
+        self.assertEqual(status, 0)
+        return {(row["step"], row["metric"]): row for row in map(json.loads, text.splitlines())}
+
+    def test_joined_over_ranks(self):
+        self.train(6)
+        rows = self.rows()
+        tokens, accuracy, loss = (rows[2, name] for name in ("tokens", "accuracy", "loss"))
+        self.assertEqual((tokens["value"], tokens["ranks_reported"], tokens["ranks_missing"]), (200, 2, [0]))
+        self.assertAlmostEqual(accuracy["value"], (1 * 0.1 + 2 * 0.2) / 3)
+        self.assertEqual((accuracy["lowest_rank"], accuracy["highest_rank"], accuracy["reduction"]), (1, 2, "mean"))
+        self.assertAlmostEqual(loss["value"], 1.8)
+        self.assertEqual((loss["ranks_missing"], loss["ranks_not_finite"]), ([], []))
+        self.assertEqual((rows[5, "loss"]["value"], rows[5, "loss"]["ranks_not_finite"]), ("nan", [1]))
+        self.assertEqual((rows[5, "loss"]["lowest"], rows[6, "loss"]["lowest"]), (1.5, None))
+        status, text = self.metrics("--name", "tokens", "--last", "1")
+        self.assertEqual(status, 0)
+        self.assertEqual(" ".join(text.splitlines()[1].split()),
+                         "6 tokens 200 sum 100 (rank 1) 100 (rank 1) 2 of 3, not 0")
+        self.assertEqual(text.splitlines()[-1], "tokens: rank 0 has no value on record")
+        self.assertEqual(self.metrics("--name", "no such")[0], 1)
+
+    def test_overwritten_steps_are_not_missing_ones(self):
+        """Rank 0 marks less, and its record reaches back to the first step."""
+        self.train(30, TITANTRACE_MARKERS=256)
+        rows = self.rows("--name", "loss")
+        self.assertEqual((rows[0, "loss"]["ranks_reported"], rows[0, "loss"]["ranks_not_on_record"]), (1, [1, 2]))
+        self.assertEqual({tuple(row["ranks_missing"]) for row in rows.values()}, {()})
 
     def test_before_it_nothing_is_wrong(self):
         self.train(4)

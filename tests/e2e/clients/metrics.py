@@ -21,6 +21,7 @@ def meet(name):
         time.sleep(0.01)
 
 
+titantrace.label("role", "trainer")  # all record before the first is through
 meet("up")
 for step in range(LAST_STEP + 1):
     titantrace.step(step)
@@ -28,6 +29,9 @@ for step in range(LAST_STEP + 1):
         with titantrace.span("backward"):
             titantrace.metric("loss", 2.0 - 0.1 * step if step < FIRST_BAD else math.nan)
         titantrace.metric("grad_norm", math.inf if step == 3 else 1.5)
+    if RANK != 0:  # a stage of a pipeline that has no data
+        titantrace.metric("tokens", 100, reduce="sum")
+        titantrace.metric("accuracy", RANK / 10, reduce="mean", weight=RANK)
     if step == 4:
         titantrace.event("checkpoint saved")
 titantrace.dump("the loss is watched")

@@ -1,0 +1,65 @@
+// titan-analyze metrics: what the program reports of itself, over ranks.
+#include "metrics_report.h"
+
+#include <memory>
+
+#include "commands.h"
+#include "host/words.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr const char* kMetricsFooter =
+    R"(Each metric in each step, joined over the ranks as the program says (titan_metric_as, titantrace.metric with
+reduce=): mean (weighted), sum, min, max, std, last or none; where it does not say, the mean of each rank's newest
+value. The last column counts the ranks that report it, and names those that were in that step and do not. Markers are
+overwritten (TITANTRACE_MARKERS): of older steps some ranks have none on record.
+
+examples:
+  titan-analyze metrics dumps/ --last 10
+  titan-analyze metrics dumps/ --name loss --step 50-70
+  titan-analyze metrics dumps/ --json | jq -c 'select(.ranks_missing != [])'
+
+Exit status: 0 metrics were listed, 1 none is on record, 2 unusable input or arguments.)";
+
+struct MetricsArguments {
+    CommonOptions common;
+    std::string ranks, steps;
+    MetricsOptions options;
+};
+
+int run_metrics(MetricsArguments& arguments) {
+    if (!parse_ranks(arguments.ranks, arguments.options.ranks)) {
+        return kExitUnusable;
+    }
+    if (!arguments.steps.empty() && !(arguments.options.steps = parse_range<int64_t>(arguments.steps))) {
+        return fail("--step takes a number or a range such as 10-12, not '" + printable(arguments.steps) + "'");
+    }
+    const auto run = load_run(arguments.common.load_options());
+    if (!run) {
+        return fail(run.error().text());
+    }
+    if (report_metrics(*run, arguments.options, [](const std::string& text) { print_text(text); })) {
+        return kExitHealthy;
+    }
+    say("titan-analyze: no metrics are on record (titan_metric, titantrace.metric), or none fits\n");
+    return kExitFindings;
+}
+
+}  // namespace
+
+Command metrics_command(CommandLine& app) {
+    const auto arguments = std::make_shared<MetricsArguments>();
+    CommandLine& command =
+        app.command("metrics", "List the program's metrics, joined over ranks step by step.", kMetricsFooter);
+    command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
+    add_run(command, arguments->common);
+    add_ranks(command, arguments->ranks);
+    command.option("--name", arguments->options.name, "only this metric");
+    command.option("--step", arguments->steps, "step or range");
+    command.option("--last", arguments->options.last, "only the newest N steps");
+    command.flag("--json", arguments->options.json, "JSON Lines, one object per step and metric");
+    return {&command, [arguments] { return run_metrics(*arguments); }};
+}
+
+}  // namespace titan::analyzer

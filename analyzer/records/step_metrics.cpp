@@ -1,0 +1,172 @@
+#include "step_metrics.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "host/words.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::MarkerKind;
+using format::MetricReduction;
+
+void set_bit(std::vector<bool>& bits, size_t place) {
+    if (bits.size() <= place) {
+        bits.resize(place + 1);
+    }
+    bits[place] = true;
+}
+
+bool has_bit(const std::vector<bool>& bits, size_t place) { return place < bits.size() && bits[place]; }
+
+// Writers of old gave metrics no weight.
+double weight_of(uint64_t bits) {
+    const auto weight = std::bit_cast<double>(bits);
+    return bits == 0 || !std::isfinite(weight) || weight < 0 ? 1 : weight;
+}
+
+}  // namespace
+
+class StepMetrics::Reader : public RecordVisitor {
+  public:
+    Reader(StepMetrics& into, Rank& rank) : into_(into), rank_(rank), place_(into.ranks_.size()) {}
+
+    void marker(const MarkerRecord& record) override {
+        const format::MarkerEntry& raw = record.raw;
+        if (raw.kind == MarkerKind::kStep) {
+            const auto step = static_cast<int64_t>(raw.value);
+            first_step_ = std::min(first_step_, step);
+            rank_.newest_step = std::max(rank_.newest_step, step);
+        } else if (raw.kind == MarkerKind::kMetric) {
+            take(record);
+        }
+    }
+
+    // The newest value of each step counts for those that are joined so. Of overwritten markers the first step on
+    // record is the first whole one.
+    void finish(bool is_whole) {
+        rank_.from_step = is_whole ? -1 : first_step_;
+        for (const auto& [key, newest] : newest_) {
+            into_.sums_[key].newest_of_ranks += newest;
+        }
+    }
+
+  private:
+    void take(const MarkerRecord& record) {
+        const format::MarkerEntry& raw = record.raw;
+        const std::string name = record.of.text(raw.name);
+        const auto value = std::bit_cast<double>(raw.value);
+        const Key key(raw.step, name);
+        Sums& sums = into_.sums_[key];
+        if (raw.detail != 0) {
+            sums.reduction = static_cast<MetricReduction>(raw.detail);
+        }
+        into_.take(sums, value, weight_of(raw.extra), record.of.realtime_ns(raw.ticks));
+        set_bit(sums.reported, place_);
+        set_bit(into_.ever_[name], place_);
+        newest_[key] = value;
+        if (!std::isfinite(value)) {
+            sums.not_finite.push_back(rank_.rank);
+            return;
+        }
+        if (sums.lowest_rank < 0 || value < sums.lowest) {
+            sums.lowest = value;
+            sums.lowest_rank = rank_.rank;
+        }
+        if (sums.highest_rank < 0 || value > sums.highest) {
+            sums.highest = value;
+            sums.highest_rank = rank_.rank;
+        }
+    }
+
+    StepMetrics& into_;
+    Rank& rank_;
+    size_t place_;
+    int64_t first_step_ = INT64_MAX;
+    std::map<Key, double> newest_;
+};
+
+void StepMetrics::take(Sums& sums, double value, double weight, int64_t at_ns) {
+    ++sums.values;
+    sums.weights += weight;
+    sums.weighted += weight * value;
+    sums.sum += value;
+    sums.squares += value * value;
+    if (at_ns >= sums.last_ns) {
+        sums.last = value;
+        sums.last_ns = at_ns;
+    }
+}
+
+void StepMetrics::add(const ProcessRecords& records) {
+    const format::RingImage& image = records.image();
+    const bool is_whole = image.for_each_marker([](uint64_t, const format::MarkerEntry&) {}).overwritten == 0;
+    Rank rank{records.rank(), -1, image.header().step};
+    Reader reader(*this, rank);
+    records.visit(RecordKind::kMarker, reader);
+    reader.finish(is_whole);
+    ranks_.push_back(rank);
+}
+
+double StepMetrics::value_of(const Sums& sums) const {
+    const auto count = static_cast<double>(sums.values);
+    switch (sums.reduction) {
+        case MetricReduction::kMean: return sums.weights > 0 ? sums.weighted / sums.weights : sums.sum / count;
+        case MetricReduction::kSum: return sums.sum;
+        case MetricReduction::kMin: return sums.lowest;
+        case MetricReduction::kMax: return sums.highest;
+        case MetricReduction::kStd: {
+            const double mean = sums.sum / count;
+            return std::sqrt(std::max(sums.squares / count - mean * mean, 0.0));
+        }
+        case MetricReduction::kLast: return sums.last;
+        default: break;
+    }
+    return sums.newest_of_ranks / static_cast<double>(std::count(sums.reported.begin(), sums.reported.end(), true));
+}
+
+std::vector<StepMetric> StepMetrics::joined() const {
+    std::vector<StepMetric> all;
+    for (const auto& [key, sums] : sums_) {
+        StepMetric metric;
+        metric.step = key.first;
+        metric.name = key.second;
+        metric.reduction = sums.reduction;
+        metric.has_value = sums.reduction != MetricReduction::kNone;
+        metric.value = metric.has_value ? value_of(sums) : 0;
+        metric.values = sums.values;
+        metric.lowest = sums.lowest;
+        metric.highest = sums.highest;
+        metric.lowest_rank = sums.lowest_rank;
+        metric.highest_rank = sums.highest_rank;
+        metric.not_finite = sums.not_finite;
+        sort_unique(metric.not_finite);
+        for (size_t place = 0; place < ranks_.size(); ++place) {
+            const Rank& rank = ranks_[place];
+            if (has_bit(sums.reported, place)) {
+                ++metric.reported;
+            } else if (metric.step < rank.from_step) {
+                metric.not_on_record.push_back(rank.rank);
+            } else if (metric.step <= rank.newest_step) {
+                metric.missing.push_back(rank.rank);
+            }
+        }
+        all.push_back(std::move(metric));
+    }
+    return all;
+}
+
+std::vector<int> StepMetrics::never_reported(const std::string& name) const {
+    const auto known = ever_.find(name);
+    std::vector<int> ranks;
+    for (size_t place = 0; known != ever_.end() && place < ranks_.size(); ++place) {
+        if (!has_bit(known->second, place)) {
+            ranks.push_back(ranks_[place].rank);
+        }
+    }
+    return ranks;
+}
+
+}  // namespace titan::analyzer

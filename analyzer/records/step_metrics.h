@@ -1,0 +1,71 @@
+// The metrics of a program, step by step, joined over the ranks as the program says (titan_metric_as), with who
+// reported and who did not.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "records.h"
+
+namespace titan::analyzer {
+
+// A metric in one step. Steps are -1 before the first.
+struct StepMetric {
+    int64_t step = -1;
+    std::string name;
+    format::MetricReduction reduction = format::MetricReduction::kNotTold;
+    // Joined; where the program does not tell how, the mean of the newest value of each rank. Without: kNone.
+    bool has_value = false;
+    double value = 0;
+    uint64_t values = 0;  // of all ranks
+    double lowest = 0;    // of finite values, as are the next three; ranks -1 where there are none
+    double highest = 0;
+    int lowest_rank = -1;
+    int highest_rank = -1;
+    std::vector<int> not_finite;     // ranks with a value that is none
+    std::vector<int> missing;        // ranks that were in this step and reported none
+    std::vector<int> not_on_record;  // ranks whose markers of this step are overwritten
+    uint64_t reported = 0;           // ranks
+};
+
+// Takes ranks one after another. Not thread-safe.
+class StepMetrics {
+  public:
+    void add(const ProcessRecords& records);
+    // By step, then by name.
+    std::vector<StepMetric> joined() const;
+    // Ranks whose records hold no value of that metric at all, as stages of a pipeline without a loss.
+    std::vector<int> never_reported(const std::string& name) const;
+
+  private:
+    class Reader;
+    struct Rank {
+        int rank;
+        int64_t from_step;  // the first step of which all markers are on record
+        int64_t newest_step;
+    };
+    struct Sums {
+        format::MetricReduction reduction = format::MetricReduction::kNotTold;
+        uint64_t values = 0;
+        double weights = 0, weighted = 0, sum = 0, squares = 0, newest_of_ranks = 0;
+        double last = 0;
+        int64_t last_ns = INT64_MIN;
+        double lowest = 0, highest = 0;
+        int lowest_rank = -1, highest_rank = -1;
+        std::vector<int> not_finite;
+        std::vector<bool> reported;  // by place in ranks_
+    };
+    using Key = std::pair<int64_t, std::string>;
+
+    void take(Sums& sums, double value, double weight, int64_t at_ns);
+    double value_of(const Sums& sums) const;
+
+    std::vector<Rank> ranks_;
+    std::map<Key, Sums> sums_;
+    std::map<std::string, std::vector<bool>> ever_;  // reported by place in ranks_
+};
+
+}  // namespace titan::analyzer

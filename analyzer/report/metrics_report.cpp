@@ -1,0 +1,129 @@
+#include "metrics_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+
+#include "host/json_value.h"
+#include "host/listing.h"
+#include "host/words.h"
+#include "step_metrics.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::MetricReduction;
+
+std::string joined_how(MetricReduction reduction) {
+    return reduction == MetricReduction::kNotTold ? "mean of newest" : std::string(format::name_of(reduction));
+}
+
+std::string number_text(double value) { return fmt::format("{:.6g}", value); }
+
+std::string extreme_text(double value, int rank) {
+    return rank < 0 ? "-" : fmt::format("{} (rank {})", number_text(value), rank);
+}
+
+// "6 of 8, not 0-1; NaN or infinite on 3".
+std::string ranks_cell(const StepMetric& metric) {
+    std::string text = fmt::format("{} of {}", metric.reported, metric.reported + metric.missing.size());
+    text += metric.missing.empty() ? "" : ", not " + rank_ranges(metric.missing);
+    text += metric.not_on_record.empty() ? "" : "; " + rank_ranges(metric.not_on_record) + " not on record";
+    return text + (metric.not_finite.empty() ? "" : "; not finite on " + rank_ranges(metric.not_finite));
+}
+
+// JSON has no numbers that are not finite: those are words.
+Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(number_text(value)); }
+
+Json json_of(const StepMetric& metric) {
+    Json json;
+    json["step"] = metric.step;
+    json["metric"] = metric.name;
+    json["reduction"] = std::string(format::name_of(metric.reduction));
+    json["value"] = metric.has_value ? number_json(metric.value) : Json(nullptr);
+    json["values"] = metric.values;
+    json["ranks_reported"] = metric.reported;
+    json["ranks_missing"] = metric.missing;
+    json["ranks_not_on_record"] = metric.not_on_record;
+    json["ranks_not_finite"] = metric.not_finite;
+    json["lowest"] = metric.lowest_rank < 0 ? Json(nullptr) : Json(metric.lowest);
+    json["lowest_rank"] = metric.lowest_rank;
+    json["highest"] = metric.highest_rank < 0 ? Json(nullptr) : Json(metric.highest);
+    json["highest_rank"] = metric.highest_rank;
+    return json;
+}
+
+StepMetrics metrics_of(const Run& run, const std::set<int>& ranks) {
+    Symbols symbols(Symbols::Search::kNearby);
+    RecordReader reader(run, symbols);
+    StepMetrics metrics;
+    for (const Process& process : run.processes) {
+        if (process.source.is_flight_recorder || (!ranks.empty() && !ranks.contains(process.rank))) {
+            continue;
+        }
+        if (const auto records = reader.open(process)) {
+            metrics.add(*records);
+        }
+    }
+    return metrics;
+}
+
+void keep_wanted(std::vector<StepMetric>& all, const MetricsOptions& options) {
+    std::erase_if(all, [&](const StepMetric& metric) {
+        const bool outside =
+            options.steps && (metric.step < options.steps->first || metric.step > options.steps->second);
+        return outside || (!options.name.empty() && metric.name != options.name);
+    });
+    std::set<int64_t> steps;
+    for (const StepMetric& metric : all) {
+        steps.insert(metric.step);
+    }
+    if (options.last != 0 && steps.size() > options.last) {
+        const int64_t first = *std::prev(steps.end(), static_cast<std::ptrdiff_t>(options.last));
+        std::erase_if(all, [first](const StepMetric& metric) { return metric.step < first; });
+    }
+}
+
+}  // namespace
+
+bool report_metrics(const Run& run, const MetricsOptions& options,
+                    const std::function<void(const std::string&)>& write) {
+    const StepMetrics metrics = metrics_of(run, options.ranks);
+    std::vector<StepMetric> all = metrics.joined();
+    keep_wanted(all, options);
+    if (options.json) {
+        for (const StepMetric& metric : all) {
+            write(json_of(metric).dump() + "\n");
+        }
+        return !all.empty();
+    }
+    std::vector<std::vector<std::string>> rows;
+    std::set<std::string> names;
+    for (const StepMetric& metric : all) {
+        rows.push_back({metric.step < 0 ? "-" : std::to_string(metric.step), metric.name,
+                        metric.has_value ? number_text(metric.value) : "-", joined_how(metric.reduction),
+                        extreme_text(metric.lowest, metric.lowest_rank),
+                        extreme_text(metric.highest, metric.highest_rank), ranks_cell(metric)});
+        names.insert(metric.name);
+    }
+    if (!rows.empty()) {
+        write(listing_text({{"step", 6, true},
+                            {"metric", 12},
+                            {"value", 8, true},
+                            {"joined by", 9},
+                            {"lowest", 10},
+                            {"highest", 10},
+                            {"ranks that report it", 0}},
+                           rows));
+    }
+    for (const std::string& name : names) {
+        if (const std::vector<int> never = metrics.never_reported(name); !never.empty()) {
+            write(fmt::format("{}: {} {} no value on record\n", name, ranks_text(never),
+                              verb_form(never.size(), "has", "have")));
+        }
+    }
+    return !rows.empty();
+}
+
+}  // namespace titan::analyzer

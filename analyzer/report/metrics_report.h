@@ -1,0 +1,27 @@
+// Metrics by step, joined over ranks: a table, or JSON Lines.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+struct MetricsOptions {
+    std::set<int> ranks;  // empty: all
+    std::string name;     // empty: all
+    std::optional<std::pair<int64_t, int64_t>> steps;
+    size_t last = 0;  // steps, 0: all
+    bool json = false;
+};
+
+// Calls write(text) with whole lines. False: there are none.
+bool report_metrics(const Run& run, const MetricsOptions& options,
+                    const std::function<void(const std::string&)>& write);
+
+}  // namespace titan::analyzer
