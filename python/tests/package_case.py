@@ -40,8 +40,9 @@ class Case(unittest.TestCase):
     def run_program(self, python, name, preload, program, **variables):
         environment = {key: value for key, value in os.environ.items()
                        if key not in ("RANK", "WORLD_SIZE") and not key.startswith(("TITANTRACE", "PYTHON"))}
-        environment.update(PYTHONPATH=str(ROOT / "python"), PYTHONDONTWRITEBYTECODE="1",
-                           TITANTRACE_DIR=str(self.place / name), TITANTRACE_RING_DIR=str(self.place), **variables)
+        environment.update({"PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1",
+                            "TITANTRACE_DIR": str(self.place / name), "TITANTRACE_RING_DIR": str(self.place),
+                            **variables})
         if preload:
             environment["LD_PRELOAD"] = options.library
         done = subprocess.run([*python.command, "-c", program], env=environment, capture_output=True, text=True,

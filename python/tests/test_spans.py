@@ -114,7 +114,7 @@ async def main():
 asyncio.run(main())
 
 def work():
-    for _ in range(20):
+    for _ in range(3):
         with titantrace.span("thread"):
             titantrace.metric("value", 1.0)
 
@@ -235,12 +235,12 @@ class Spans(package_case.Case):
 
     def test_ten_thousand_tasks_and_a_thousand_threads(self):
         """Not all tasks find room: none ends a span of another, and what is lost is counted."""
-        self.marked(MANY, most=262144)
+        self.marked(MANY, most=65536)
         begun = {marker["span"]: marker["name"] for marker in self.markers if marker["marker"] == "span_begin"}
         ended = {marker["span"]: marker["name"] for marker in self.markers if marker["marker"] == "span_end"}
         self.assertTrue(begun == ended)
         self.assertGreaterEqual(len(self.ends_of("task")), 8000)
-        self.assertEqual(len(self.ends_of("thread")), 20_000)
+        self.assertEqual(len(self.ends_of("thread")), 3_000)
         self.assertEqual(self.begins_of("after")[0]["parent"], 0)
         lost = self.ring_in(self.dump_of_rank("run")).losses()
         self.assertEqual(lost["spans_dropped"], 20_000 - len(self.ends_of("task")) - len(self.ends_of("inner")))

@@ -53,12 +53,17 @@ def step_tag(tag: str) -> None:
     tracer.step_tag(tracer.to_bytes(tag))
 
 
-def event(name: str, **attributes: object) -> None:
-    """A moment worth a name ("checkpoint saved"), with facts about it (text, int or float)."""
+def mark_event(name: str, place: tracer.Place, attributes: Optional[Dict[str, object]] = None) -> None:
+    """As `event`, from that place."""
     if tracer.is_loaded and not is_compiling():
-        marked = tracer.event_at(tracer.to_bytes(name), tracer.place(1)[1])
+        marked = tracer.event_at(tracer.to_bytes(name), place[1])
         if attributes and marked:
             add_attributes(marked, attributes)
+
+
+def event(name: str, /, **attributes: object) -> None:
+    """A moment worth a name ("checkpoint saved"), with facts about it (text, int or float)."""
+    mark_event(name, tracer.place(1), attributes)
 
 
 def _refuse(name: str, value: object) -> None:
@@ -83,6 +88,18 @@ def _number(name: str, value: Any) -> Optional[float]:
     return None
 
 
+def mark_metrics(values: Mapping[str, Any], place: tracer.Place, reduce: Optional[str] = None,
+                 weight: float = 1.0) -> None:
+    """As `metric`, from that place."""
+    if not tracer.is_loaded or is_compiling():
+        return
+    meaning = tracer.REDUCTIONS.get(reduce or "", 0)
+    for key, value in values.items():
+        number = _number(key, value)
+        if number is not None:
+            tracer.metric_as(tracer.to_bytes(key), number, weight, meaning, place[1])
+
+
 def metric(name: Union[str, Mapping[str, Any]], value: Any = None, *, reduce: Optional[str] = None,
            weight: float = 1.0) -> None:
     """A number at this moment: `metric("loss", 2.31)`, or many: `metric({"loss": 2.31, "tokens": 4096})`.
@@ -90,15 +107,8 @@ def metric(name: Union[str, Mapping[str, Any]], value: Any = None, *, reduce: Op
     `reduce` says how values are joined, over the calls of a step and over ranks: "none", "mean" (by `weight`), "sum",
     "min", "max", "std" or "last". Tensors in the host's memory and numpy's numbers are taken; a tensor on a device
     would have to be waited for, and is ignored with one warning."""
-    if not tracer.is_loaded or is_compiling():
-        return
-    meaning = tracer.REDUCTIONS.get(reduce or "", 0)
-    site = tracer.place(1)[1]
     values: Mapping[str, Any] = name if isinstance(name, Mapping) else {name: value}
-    for key, each in values.items():
-        number = _number(key, each)
-        if number is not None:
-            tracer.metric_as(tracer.to_bytes(key), number, weight, meaning, site)
+    mark_metrics(values, tracer.place(1), reduce, weight)
 
 
 def label(key: str, value: object) -> None:

@@ -21,7 +21,7 @@ _innermost: ContextVar[int] = ContextVar("titantrace_span", default=0)
 _generators = itertools.count(1 << 63)
 
 
-def _task_now() -> int:
+def current_task() -> int:
     """The number of the running task of asyncio; 0 outside of tasks, and where asyncio is not in use."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
@@ -57,6 +57,11 @@ def _says(error: BaseException) -> bytes:
         return tracer.to_bytes(type(error).__name__)
 
 
+def open_span(name: str, place: tracer.Place, task: int) -> int:
+    """The id of a span that a bridge ends itself."""
+    return tracer.span_open(tracer.to_bytes(name), place[1] if task == 0 else tracer.mark_of(place[0], task))
+
+
 class Span:
     """One named part, to be entered any number of times. What `span` returns."""
 
@@ -67,17 +72,17 @@ class Span:
         self._attributes = attributes
         self._entered: List[Tuple[int, Any]] = []  # ids, and how the task stood before
 
-    def _begin_of_generator(self, site: Tuple[int, Any]) -> Tuple[int, Any]:
-        opened = tracer.span_open(self._name, tracer.mark_of(site[0], next(_generators), _innermost.get()))
+    def _begin_of_generator(self, place: tracer.Place) -> Tuple[int, Any]:
+        opened = tracer.span_open(self._name, tracer.mark_of(place[0], next(_generators), _innermost.get()))
         if self._attributes and opened:
             add_attributes(opened, self._attributes)
         return opened, None
 
-    def _open(self, site: Tuple[int, Any], task: int) -> Tuple[int, Any]:
+    def _open(self, place: tracer.Place, task: int) -> Tuple[int, Any]:
         if task == 0:
-            opened, before = tracer.span_open(self._name, site[1]), None
+            opened, before = tracer.span_open(self._name, place[1]), None
         else:
-            opened = tracer.span_open(self._name, tracer.mark_of(site[0], task, _innermost.get()))
+            opened = tracer.span_open(self._name, tracer.mark_of(place[0], task, _innermost.get()))
             before = _innermost.get()
             _innermost.set(opened)
         if self._attributes and opened:
@@ -93,10 +98,10 @@ class Span:
             tracer.error(opened, _says(error))
         tracer.span_close(opened, None)
 
-    def enter(self, site: Tuple[int, Any]) -> None:
+    def enter(self, place: tracer.Place) -> None:
         """As `with`, from that place."""
         if tracer.is_loaded and not is_compiling():
-            self._entered.append(self._open(site, _task_now()))
+            self._entered.append(self._open(place, current_task()))
 
     def __enter__(self) -> "Span":
         self.enter(tracer.place(1))
@@ -118,14 +123,14 @@ class Span:
         return _wrapped(function, self)
 
 
-def _function_place(function: Callable[..., Any]) -> Callable[[], Tuple[int, Any]]:
+def _function_place(function: Callable[..., Any]) -> Callable[[], tracer.Place]:
     """Where a decorated function is defined, told once there is a record."""
     code = getattr(function, "__code__", None)
     text = (f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno} {function.__qualname__}"
             if code is not None else getattr(function, "__qualname__", ""))
     known = tracer.NOWHERE
 
-    def place() -> Tuple[int, Any]:
+    def place() -> tracer.Place:
         nonlocal known
         if known[0] == 0:
             known = tracer.told_place(text)
@@ -140,7 +145,7 @@ def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
     def call(*arguments: Any, **named: Any) -> Any:
         if not tracer.is_loaded or is_compiling():
             return function(*arguments, **named)
-        entered = of._open(place(), _task_now())
+        entered = of._open(place(), current_task())
         try:
             result = function(*arguments, **named)
         except BaseException as error:
@@ -151,7 +156,7 @@ def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
 
     @functools.wraps(function)
     async def coroutine(*arguments: Any, **named: Any) -> Any:
-        entered = of._open(place(), _task_now())
+        entered = of._open(place(), current_task())
         try:
             result = await function(*arguments, **named)
         except BaseException as error:
@@ -201,7 +206,7 @@ def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
     return call  # type: ignore[return-value]
 
 
-def span(name: Union[str, Callable[..., Any], None] = None, **attributes: object) -> Any:
+def span(name: Union[str, Callable[..., Any], None] = None, /, **attributes: object) -> Any:
     """A named part of a step: `with span("forward"):`, `@span("forward")`, or `@span` by the function's own name.
 
     Takes functions, coroutine functions, generators and async generators; further arguments are facts about the span
@@ -215,16 +220,16 @@ def span(name: Union[str, Callable[..., Any], None] = None, **attributes: object
 class Loader:
     """What `wrap` returns: the loader, each of whose items is waited for in a span."""
 
-    def __init__(self, loader: Any, name: str, site: Tuple[int, Any]) -> None:
+    def __init__(self, loader: Any, name: str, place: tracer.Place) -> None:
         self._loader = loader
         self._name = name
-        self._site = site
+        self._place = place
 
     def __iter__(self) -> Iterator[Any]:
         items = iter(self._loader)
         waiting = Span(self._name, {})
         while True:
-            waiting.enter(self._site)
+            waiting.enter(self._place)
             try:
                 item = next(items)
             except StopIteration:

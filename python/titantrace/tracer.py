@@ -59,30 +59,31 @@ def to_bytes(text: object) -> bytes:
     return str(text).encode("utf-8", "replace")
 
 
-# By place in the program: each is told to the tracer once. A forked child has a record of its own, or none.
-_sites: Dict[Tuple[CodeType, int], Tuple[int, Any]] = {}
-NOWHERE = (0, None)
+# The number of a place in the program, and a mark that tells no more than it.
+Place = Tuple[int, Any]
+NOWHERE: Place = (0, None)
+_places: Dict[Tuple[CodeType, int], Place] = {}  # each is told to the tracer once
 
 
-def told_place(text: str) -> Tuple[int, Any]:
-    """The number of a place in those words, and a mark that tells no more than it."""
+def told_place(text: str) -> Place:
+    """A place in those words."""
     number = site(to_bytes(text))
     return (number, ctypes.byref(Mark(ctypes.sizeof(Mark), site=number))) if number != 0 else NOWHERE
 
 
-def place(depth: int) -> Tuple[int, Any]:
+def place(depth: int) -> Place:
     """The place that many calls further out."""
     if not is_loaded:
         return NOWHERE
     frame = sys._getframe(depth + 1)
     key = (frame.f_code, frame.f_lasti)
-    known = _sites.get(key)
+    known = _places.get(key)
     if known is None:
         code = frame.f_code
         file = code.co_filename.rpartition("/")[2]
         known = told_place(f"{file}:{frame.f_lineno} {getattr(code, 'co_qualname', code.co_name)}")
         if known[0] != 0:  # else nothing is recorded yet
-            _sites[key] = known
+            _places[key] = known
     return known
 
 

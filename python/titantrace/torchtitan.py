@@ -1,0 +1,133 @@
+"""torchtitan's structured logger (torchtitan.observability.structured_logger, 0.3.0) on the recorder. Nothing of a
+program changes but an environment variable:
+
+    TITAN_STRUCT_LOGGER_HANDLERS=titantrace.torchtitan.replace
+
+`replace` puts the recorder in the place of the logger's functions: their records are no longer formatted and written,
+which is what they cost. `handler` records beside other handlers, such as torchtitan's own, which then must be listed:
+
+    TITAN_STRUCT_LOGGER_HANDLERS=torchtitan.observability.structured_logger.jsonl_handler.register_jsonl_handler,\
+titantrace.torchtitan.handler
+"""
+import logging
+import sys
+import threading
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from . import tracer
+from .markers import label, mark_event, mark_metrics, step, step_tag
+from .spans import Span, current_task, open_span
+
+_PACKAGE = "torchtitan.observability.structured_logger"
+
+
+def _numbers(scalars: Dict[str, Any]) -> Dict[str, Any]:
+    return {name: value for name, value in scalars.items()
+            if isinstance(value, (float, int)) and not isinstance(value, bool)}
+
+
+def _place_of(record: logging.LogRecord) -> tracer.Place:
+    return tracer.told_place(f"{record.filename}:{record.lineno} {record.funcName}")
+
+
+class _TraceSpan(Span):
+    """log_trace_span."""
+
+    __slots__ = ("_depth",)
+    is_off: Callable[[], bool] = staticmethod(lambda: False)
+
+    def __init__(self, event_type: object, description: Optional[str] = None, *, stacklevel: int = 2) -> None:
+        super().__init__(event_type, {} if description is None else {"description": description})
+        self._depth = max(stacklevel - 1, 1)
+
+    def __enter__(self) -> "_TraceSpan":
+        if not self.is_off():
+            self.enter(tracer.place(self._depth))
+        return self
+
+
+def replace(*, source: str, **_: Any) -> None:
+    """A handler factory for torchtitan that takes its logger's place. Steps and tags are kept as the logger keeps
+    them, for those who ask it."""
+    package = sys.modules[_PACKAGE]
+    logging_module = sys.modules[f"{_PACKAGE}.structured_logging"]
+    set_step, add_step_tag = package.set_step, package.add_step_tag
+    is_off = logging_module._structured_logger_disabled
+    _TraceSpan.is_off = staticmethod(is_off)
+
+    def replaced_set_step(number: int, *, relative_step: Optional[int] = None) -> None:
+        set_step(number, relative_step=relative_step)
+        step(number, number if relative_step is None else relative_step)
+
+    def replaced_add_step_tag(tag: str) -> None:
+        if tag not in package.get_step_tags():
+            step_tag(tag)
+        add_step_tag(tag)
+
+    def log_trace_instant(event_type: object, *, stacklevel: int = 2) -> None:
+        if not is_off():
+            mark_event(str(event_type), tracer.place(stacklevel - 1))
+
+    def log_trace_scalar(scalars: Dict[str, Any], *, stacklevel: int = 2) -> None:
+        if not is_off():
+            mark_metrics(_numbers(scalars), tracer.place(stacklevel - 1))
+
+    label("role", source)
+    for module in (package, logging_module):
+        module.log_trace_span = _TraceSpan
+        module.log_trace_instant = log_trace_instant
+        module.log_trace_scalar = log_trace_scalar
+    package.set_step = replaced_set_step
+    package.add_step_tag = replaced_add_step_tag
+
+
+class _Handler(logging.Handler):
+    """Spans are paired by thread, task and name."""
+
+    def __init__(self, package: Any) -> None:
+        super().__init__()
+        self._package = package
+        self._open: Dict[Tuple[int, Optional[str], str], List[int]] = {}
+        self._step: Tuple[Optional[int], Tuple[str, ...]] = (None, ())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kind = getattr(record, "log_type_name", None)
+        if kind is None:
+            return
+        self._follow_step()
+        if getattr(record, "log_type", "") == "event":
+            self._span(record, kind)
+        elif kind == "metric_value":
+            mark_metrics(_numbers({record.event_name: record.value}), _place_of(record))  # type: ignore[attr-defined]
+        else:
+            mark_event(kind, _place_of(record))
+
+    def _follow_step(self) -> None:
+        number, tags = self._package.get_step(), tuple(self._package.get_step_tags())
+        known, known_tags = self._step
+        if number is not None and number != known:
+            step(number, self._package.get_relative_step())
+            known_tags = ()
+        for tag in tags:
+            if tag not in known_tags:
+                step_tag(tag)
+        self._step = number, tags
+
+    def _span(self, record: logging.LogRecord, kind: str) -> None:
+        name, _, what = kind.rpartition("_")
+        key = (threading.get_ident(), getattr(record, "task_name", None), name)
+        opened = self._open.get(key) or []
+        if what == "start":
+            self._open.setdefault(key, []).append(open_span(name, _place_of(record), current_task()))
+        elif what == "error" and opened:
+            tracer.error(opened[-1], tracer.to_bytes(record.getMessage().partition(": ")[2]))
+        elif what == "end" and opened:
+            tracer.span_close(opened.pop(), None)
+            if not opened:
+                del self._open[key]
+
+
+def handler(*, structured_logger: logging.Logger, source: str, **_: Any) -> None:
+    """A handler factory for torchtitan that records beside its other handlers."""
+    label("role", source)
+    structured_logger.addHandler(_Handler(sys.modules[_PACKAGE]))

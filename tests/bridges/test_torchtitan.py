@@ -1,0 +1,114 @@
+"""torchtitan's structured logger on the recorder (python/titantrace/torchtitan.py): a program that knows only
+torchtitan marks steps, spans, events and metrics, by either factory.
+
+    test_torchtitan.py --library LIB [--real]      --real: with the package that scripts/setup --bridges installs;
+                                                   else with the stand-in beside this file
+"""
+import argparse
+import os
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python" / "tests"))
+import package_case  # noqa: E402
+
+REAL = "--real" in sys.argv
+PACKAGES = ROOT / ".venv" / "bridges" if REAL else ROOT / "tests" / "bridges" / "stand_ins"
+
+PROGRAM = r"""
+import asyncio, json, logging, os, sys, threading, time
+from torchtitan.observability import structured_logger as sl
+
+@sl.log_trace_span("fwd_bwd")       # decorated before the logger is set up, as torchtitan's trainer is
+def forward_backward():
+    sl.log_trace_scalar({"loss": 2.5, "nan": float("nan"), "text": "no number", "flag": True})
+
+@sl.log_trace_span("rollout")
+async def rollout(n):
+    await asyncio.sleep(0.01 * n)
+
+sl.init_structured_logger(source="trainer", output_dir=os.environ["TITANTRACE_DIR"], rank=3)
+logging.getLogger("torchtitan.structured_logger").info("free text")
+sl.log_trace_instant("training_start")
+sl.set_step(12, relative_step=2)
+sl.add_step_tag("gc")
+sl.add_step_tag("gc")
+with sl.log_trace_span("step"):
+    forward_backward()
+    with sl.log_trace_span("optim", "the optimizer"):
+        pass
+try:
+    with sl.log_trace_span("eval"):
+        raise ValueError("no data")
+except ValueError:
+    pass
+
+async def main():
+    await asyncio.gather(rollout(3), rollout(1))
+asyncio.run(main())
+
+# An asynchronous checkpoint beside the step: torchtitan's own analysis swaps the two durations.
+def save():
+    with sl.log_trace_span("checkpoint_save"):
+        time.sleep(0.05)
+thread = threading.Thread(target=save)
+thread.start()
+with sl.log_trace_span("step2"):
+    thread.join()
+assert sl.get_step() == 12 and tuple(sl.get_step_tags()) == ("gc",)
+import titantrace
+print(json.dumps(titantrace.dump()))
+"""
+
+
+class Torchtitan(package_case.Case):
+    def marked(self, factory):
+        *_, python = [self.python_with_torch()] if REAL else self.each_python()
+        packages = f"{ROOT / 'python'}{os.pathsep}{PACKAGES}"
+        dumped = self.run_program(python, factory, True, PROGRAM, RANK="3", WORLD_SIZE="8", PYTHONPATH=packages,
+                                  TITAN_STRUCT_LOGGER_HANDLERS=f"titantrace.torchtitan.{factory}")
+        self.assertTrue(dumped)
+        markers = self.markers_in(self.dump_of_rank(factory))
+        return markers, {(marker["marker"], marker["name"]): marker for marker in markers}
+
+    @staticmethod
+    def python_with_torch():
+        return argparse.Namespace(command=[str(ROOT / ".venv" / "bin" / "python")])
+
+    def check(self, factory):
+        markers, told = self.marked(factory)
+        self.assertEqual(told["label", "role"]["text"], "trainer")
+        self.assertEqual((told["step", ""]["value"], told["step", ""]["relative_step"]), (12, 2))
+        self.assertEqual([marker["name"] for marker in markers if marker["marker"] == "step_tag"], ["gc"])
+        self.assertIn(("event", "training_start"), told)
+        metrics = [(marker["name"], marker["value"]) for marker in markers if marker["marker"] == "metric"]
+        self.assertEqual(metrics, [("loss", 2.5), ("nan", "nan")])
+        begun = {marker["span"]: marker for marker in markers if marker["marker"] == "span_begin"}
+        ended = {marker["span"]: marker for marker in markers if marker["marker"] == "span_end"}
+        self.assertEqual(sorted(marker["name"] for marker in begun.values()),
+                         ["checkpoint_save", "eval", "fwd_bwd", "optim", "rollout", "rollout", "step", "step2"])
+        self.assertEqual({span: marker["name"] for span, marker in begun.items()},
+                         {span: marker["name"] for span, marker in ended.items()})
+        for span, marker in ended.items():
+            self.assertEqual(marker["begun_ticks"], begun[span]["ticks"])
+        self.assertEqual(told["metric", "loss"]["span"], told["span_begin", "fwd_bwd"]["span"])
+        self.assertEqual(told["span_begin", "fwd_bwd"]["parent"], told["span_begin", "step"]["span"])
+        self.assertEqual(len({marker["task"] for marker in begun.values() if marker["name"] == "rollout"} - {0}), 2)
+        self.assertEqual((told["error", ""]["text"], told["error", ""]["span"]),
+                         ("ValueError: no data", told["span_begin", "eval"]["span"]))
+        for kind, name in (("span_begin", "step"), ("metric", "loss"), ("event", "training_start")):
+            self.assertRegex(told[kind, name]["called_at"], r"^<string>:\d+ (<module>|forward_backward)$")
+        return told
+
+    def test_in_the_place_of_the_logger(self):
+        told = self.check("replace")
+        self.assertEqual(told["attribute", "description"]["text"], "the optimizer")
+
+    def test_beside_other_handlers(self):
+        self.check("handler")
+
+
+if __name__ == "__main__":
+    sys.argv = [word for word in sys.argv if word != "--real"]
+    package_case.main()
