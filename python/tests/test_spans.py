@@ -33,6 +33,15 @@ async def coroutine(n):
         await asyncio.sleep(0.01 * n)
     return n
 
+class Silent(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+try:
+    with titantrace.span("silent", what=Silent()):
+        raise Silent()
+except Silent:
+    pass
 assert plain(4) == 8 and plain.__name__ == "plain"
 try:
     fails()
@@ -189,9 +198,9 @@ class Spans(package_case.Case):
             self.assertIn(("span_begin", "between"), self.between("items"))
             self.assertEqual(self.between("named"), [("attribute", "rows"), ("attribute", "path"),
                                                      ("attribute", "share"), ("error", "")])
-            error, = [marker for marker in self.markers if marker["marker"] == "error"]
-            self.assertEqual((error["text"], error["span"]),
-                             ("ValueError: no such row", self.ends_of("named")[0]["span"]))
+            errors = [(marker["text"], marker["span"]) for marker in self.markers if marker["marker"] == "error"]
+            self.assertEqual(errors, [("Silent: Silent", self.ends_of("silent")[0]["span"]),
+                                      ("ValueError: no such row", self.ends_of("named")[0]["span"])])
             self.assertEqual(len(self.ends_of("async items")), 1)
 
     def test_tasks_nest_in_themselves(self):

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Dict, Mapping, Optional, Type, Union
 
 from . import tracer
-from .spans import Span, add_attributes, is_compiling
+from .spans import Span, add_attributes, marks_now
 
 _warned = set()
 
@@ -28,7 +28,8 @@ class Step:
         self._span = Span("step", {})
 
     def __enter__(self) -> "Step":
-        self._span.enter(tracer.place(1))
+        if marks_now():
+            self._span.enter(tracer.place(1))
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
@@ -40,7 +41,7 @@ def step(number: int, relative_step: Optional[int] = None) -> Step:
     """The training step that begins now, for the whole process: `step(12)`, or `with step(12):`, which also is a span.
     `relative_step` counts from where this run (re)started, from 1. What is not an int is ignored: a tensor would have
     to be fetched."""
-    if isinstance(number, int) and not is_compiling():
+    if isinstance(number, int) and marks_now():
         if isinstance(relative_step, int):
             tracer.step_relative(number, relative_step)
         else:
@@ -50,20 +51,21 @@ def step(number: int, relative_step: Optional[int] = None) -> Step:
 
 def step_tag(tag: str) -> None:
     """A word about the step that is under way ("eval", "gc"); the next step begins without."""
-    tracer.step_tag(tracer.to_bytes(tag))
+    if marks_now():
+        tracer.step_tag(tracer.to_bytes(tag))
 
 
 def mark_event(name: str, place: tracer.Place, attributes: Optional[Dict[str, object]] = None) -> None:
-    """As `event`, from that place."""
-    if tracer.is_loaded and not is_compiling():
-        marked = tracer.event_at(tracer.to_bytes(name), place[1])
-        if attributes and marked:
-            add_attributes(marked, attributes)
+    """As `event`, from that place; for those who have asked whether it marks_now."""
+    marked = tracer.event_at(tracer.to_bytes(name), place[1])
+    if attributes and marked:
+        add_attributes(marked, attributes)
 
 
 def event(name: str, /, **attributes: object) -> None:
     """A moment worth a name ("checkpoint saved"), with facts about it (text, int or float)."""
-    mark_event(name, tracer.place(1), attributes)
+    if marks_now():
+        mark_event(name, tracer.place(1), attributes)
 
 
 def _refuse(name: str, value: object) -> None:
@@ -90,9 +92,7 @@ def _number(name: str, value: Any) -> Optional[float]:
 
 def mark_metrics(values: Mapping[str, Any], place: tracer.Place, reduce: Optional[str] = None,
                  weight: float = 1.0) -> None:
-    """As `metric`, from that place."""
-    if not tracer.is_loaded or is_compiling():
-        return
+    """As `metric`, from that place; for those who have asked whether it marks_now."""
     meaning = tracer.REDUCTIONS.get(reduce or "", 0)
     for key, value in values.items():
         number = _number(key, value)
@@ -107,13 +107,15 @@ def metric(name: Union[str, Mapping[str, Any]], value: Any = None, *, reduce: Op
     `reduce` says how values are joined, over the calls of a step and over ranks: "none", "mean" (by `weight`), "sum",
     "min", "max", "std" or "last". Tensors in the host's memory and numpy's numbers are taken; a tensor on a device
     would have to be waited for, and is ignored with one warning."""
-    values: Mapping[str, Any] = name if isinstance(name, Mapping) else {name: value}
-    mark_metrics(values, tracer.place(1), reduce, weight)
+    if marks_now():
+        values: Mapping[str, Any] = name if isinstance(name, Mapping) else {name: value}
+        mark_metrics(values, tracer.place(1), reduce, weight)
 
 
 def label(key: str, value: object) -> None:
     """A fact about this process: a parallel dimension ("dp", 3), its role ("role", "trainer") or a tag of the run."""
-    tracer.label(tracer.to_bytes(key), tracer.to_bytes(value))
+    if marks_now():
+        tracer.label(tracer.to_bytes(key), tracer.to_bytes(value))
 
 
 def dump(reason: str = "asked for from Python") -> bool:

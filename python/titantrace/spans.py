@@ -32,11 +32,14 @@ def current_task() -> int:
         return 0
 
 
-def is_compiling() -> bool:
-    """torch.compile is tracing: what is called now would not be called when the compiled function runs."""
+def marks_now() -> bool:
+    """Whether a marker would be recorded. Not while torch.compile traces: what is called then is not called when the
+    compiled function runs."""
+    if not tracer.is_loaded:
+        return False
     torch = sys.modules.get("torch")
     compiler = getattr(torch, "compiler", None)
-    return compiler is not None and bool(compiler.is_compiling())
+    return compiler is None or not compiler.is_compiling()
 
 
 def add_attributes(marked: int, attributes: Dict[str, object]) -> None:
@@ -48,13 +51,6 @@ def add_attributes(marked: int, attributes: Dict[str, object]) -> None:
             tracer.attribute_double(marked, name, value)
         else:
             tracer.attribute_text(marked, name, tracer.to_bytes(value))
-
-
-def _says(error: BaseException) -> bytes:
-    try:
-        return tracer.to_bytes(f"{type(error).__name__}: {error}")
-    except Exception:  # the program's own __str__
-        return tracer.to_bytes(type(error).__name__)
 
 
 def open_span(name: str, place: tracer.Place, task: int) -> int:
@@ -94,22 +90,22 @@ class Span:
         opened, before = entered
         if before is not None:
             _innermost.set(before)
-        if error is not None and not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
-            tracer.error(opened, _says(error))
+        if error is not None and opened and not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
+            tracer.error(opened, tracer.to_bytes(type(error).__name__) + b": " + tracer.to_bytes(error))
         tracer.span_close(opened, None)
 
     def enter(self, place: tracer.Place) -> None:
-        """As `with`, from that place."""
-        if tracer.is_loaded and not is_compiling():
-            self._entered.append(self._open(place, current_task()))
+        """As `with`, from that place; for those who have asked whether it marks_now."""
+        self._entered.append(self._open(place, current_task()))
 
     def __enter__(self) -> "Span":
-        self.enter(tracer.place(1))
+        if marks_now():
+            self.enter(tracer.place(1))
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        if self._entered and not is_compiling():
+        if self._entered and marks_now():
             self._close(self._entered.pop(), error)
 
     def set(self, **attributes: object) -> None:
@@ -128,14 +124,7 @@ def _function_place(function: Callable[..., Any]) -> Callable[[], tracer.Place]:
     code = getattr(function, "__code__", None)
     text = (f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno} {function.__qualname__}"
             if code is not None else getattr(function, "__qualname__", ""))
-    known = tracer.NOWHERE
-
-    def place() -> tracer.Place:
-        nonlocal known
-        if known[0] == 0:
-            known = tracer.told_place(text)
-        return known
-    return place
+    return lambda: tracer.told_place(text)
 
 
 def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
@@ -143,7 +132,7 @@ def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
-        if not tracer.is_loaded or is_compiling():
+        if not marks_now():
             return function(*arguments, **named)
         entered = of._open(place(), current_task())
         try:
@@ -220,7 +209,7 @@ def span(name: Union[str, Callable[..., Any], None] = None, /, **attributes: obj
 class Loader:
     """What `wrap` returns: the loader, each of whose items is waited for in a span."""
 
-    def __init__(self, loader: Any, name: str, place: tracer.Place) -> None:
+    def __init__(self, loader: Any, name: str, place: str) -> None:
         self._loader = loader
         self._name = name
         self._place = place
@@ -229,7 +218,8 @@ class Loader:
         items = iter(self._loader)
         waiting = Span(self._name, {})
         while True:
-            waiting.enter(self._place)
+            if marks_now():
+                waiting.enter(tracer.told_place(self._place))
             try:
                 item = next(items)
             except StopIteration:
@@ -251,4 +241,4 @@ class Loader:
 def wrap(loader: Any, name: str = "data_loading") -> Loader:
     """The loader, with a span around the wait for each of its items: `for batch in titantrace.wrap(loader):`. All else
     is the loader's own."""
-    return Loader(loader, name, tracer.place(1))
+    return Loader(loader, name, tracer.words_of(sys._getframe(1)))

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import tracer
 from .markers import label, mark_event, mark_metrics, step, step_tag
-from .spans import Span, current_task, open_span
+from .spans import Span, current_task, marks_now, open_span
 
 _PACKAGE = "torchtitan.observability.structured_logger"
 
@@ -41,7 +41,7 @@ class _TraceSpan(Span):
         self._depth = max(stacklevel - 1, 1)
 
     def __enter__(self) -> "_TraceSpan":
-        if not self.is_off():
+        if marks_now() and not self.is_off():
             self.enter(tracer.place(self._depth))
         return self
 
@@ -65,11 +65,11 @@ def replace(*, source: str, **_: Any) -> None:
         add_step_tag(tag)
 
     def log_trace_instant(event_type: object, *, stacklevel: int = 2) -> None:
-        if not is_off():
+        if marks_now() and not is_off():
             mark_event(str(event_type), tracer.place(stacklevel - 1))
 
     def log_trace_scalar(scalars: Dict[str, Any], *, stacklevel: int = 2) -> None:
-        if not is_off():
+        if marks_now() and not is_off():
             mark_metrics(_numbers(scalars), tracer.place(stacklevel - 1))
 
     label("role", source)
@@ -92,7 +92,7 @@ class _Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = getattr(record, "log_type_name", None)
-        if kind is None:
+        if kind is None or not marks_now():
             return
         self._follow_step()
         if getattr(record, "log_type", "") == "event":

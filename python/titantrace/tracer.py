@@ -1,8 +1,9 @@
 """The functions of titantrace.h, by ctypes. Where the tracer is not loaded, each does nothing and returns 0 or -1."""
 import ctypes
+import os
 import sys
-from types import CodeType
-from typing import Any, Callable, Dict, Tuple
+from types import CodeType, FrameType
+from typing import Any, Callable, Dict, Tuple, Union
 
 _Function = Callable[..., int]
 
@@ -55,20 +56,37 @@ is_loaded = step is not _nothing
 REDUCTIONS = {"none": 1, "mean": 2, "sum": 3, "min": 4, "max": 5, "std": 6, "last": 7}
 
 
-def to_bytes(text: object) -> bytes:
-    return str(text).encode("utf-8", "replace")
+def to_bytes(value: object) -> bytes:
+    try:
+        return str(value).encode("utf-8", "replace")
+    except Exception:  # the program's own __str__
+        return type(value).__name__.encode("utf-8", "replace")
 
 
 # The number of a place in the program, and a mark that tells no more than it.
 Place = Tuple[int, Any]
 NOWHERE: Place = (0, None)
-_places: Dict[Tuple[CodeType, int], Place] = {}  # each is told to the tracer once
+# Each is told to the tracer once, by its words or by the instruction that calls. A forked child has another record.
+_places: Dict[Union[str, Tuple[CodeType, int]], Place] = {}
+os.register_at_fork(after_in_child=_places.clear)
 
 
 def told_place(text: str) -> Place:
-    """A place in those words."""
-    number = site(to_bytes(text))
-    return (number, ctypes.byref(Mark(ctypes.sizeof(Mark), site=number))) if number != 0 else NOWHERE
+    """A place in those words; NOWHERE while nothing is recorded."""
+    known = _places.get(text)
+    if known is None:
+        number = site(to_bytes(text)) if is_loaded else 0
+        if number == 0:
+            return NOWHERE
+        known = _places[text] = (number, ctypes.byref(Mark(ctypes.sizeof(Mark), site=number)))
+    return known
+
+
+def words_of(frame: FrameType) -> str:
+    """Its place as people write it: "train.py:40 step"."""
+    code = frame.f_code
+    file = code.co_filename.rpartition("/")[2]
+    return f"{file}:{frame.f_lineno} {getattr(code, 'co_qualname', code.co_name)}"
 
 
 def place(depth: int) -> Place:
@@ -79,10 +97,8 @@ def place(depth: int) -> Place:
     key = (frame.f_code, frame.f_lasti)
     known = _places.get(key)
     if known is None:
-        code = frame.f_code
-        file = code.co_filename.rpartition("/")[2]
-        known = told_place(f"{file}:{frame.f_lineno} {getattr(code, 'co_qualname', code.co_name)}")
-        if known[0] != 0:  # else nothing is recorded yet
+        known = told_place(words_of(frame))
+        if known is not NOWHERE:
             _places[key] = known
     return known
 

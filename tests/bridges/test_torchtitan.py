@@ -62,6 +62,29 @@ print(json.dumps(titantrace.dump()))
 """
 
 
+# One graph: a marker that torch.compile could not trace would break it in two, which fullgraph forbids.
+COMPILED = r"""
+import json, torch, titantrace
+@titantrace.span("decorated")
+def plus_one(x):
+    return x + 1
+
+@torch.compile(backend="eager", fullgraph=True)
+def forward(x):
+    with titantrace.span("compiled"):
+        y = x * 2
+    titantrace.event("event")
+    titantrace.metric("metric", 1.0)
+    return plus_one(y)
+
+assert forward(torch.ones(2)).tolist() == [3.0, 3.0]
+titantrace.metric("loss", torch.tensor(2.5))
+titantrace.metric("grad", torch.tensor(2.5, requires_grad=True))
+titantrace.metric("elsewhere", torch.ones(1, device="meta"))
+print(json.dumps(titantrace.dump()))
+"""
+
+
 class Torchtitan(package_case.Case):
     def marked(self, factory):
         *_, python = [self.python_with_torch()] if REAL else self.each_python()
@@ -107,6 +130,13 @@ class Torchtitan(package_case.Case):
 
     def test_beside_other_handlers(self):
         self.check("handler")
+
+    if REAL:
+        def test_nothing_is_marked_while_torch_compiles(self):
+            self.assertTrue(self.run_program(self.python_with_torch(), "compile", True, COMPILED, RANK="3",
+                                             WORLD_SIZE="8"))
+            self.assertEqual([(marker["name"], marker["value"]) for marker in
+                              self.markers_in(self.dump_of_rank("compile"))], [("loss", 2.5), ("grad", 2.5)])
 
 
 if __name__ == "__main__":

@@ -32,7 +32,11 @@ using format::MarkerKind;
 
 uint8_t shown(uint32_t depth) { return static_cast<uint8_t>(depth < UINT8_MAX ? depth : UINT8_MAX); }
 
-[[gnu::always_inline]] inline uint32_t begin(Thread& thread, const char* name, const Told& told) {
+// Who ends a span: titan_span_end() the innermost of the thread, so that each must be counted; or its id, which works
+// without a place on the stack.
+enum class EndedBy : uint8_t { kOrder, kId };
+
+[[gnu::always_inline]] inline uint32_t begin(Thread& thread, const char* name, const Told& told, EndedBy ended_by) {
     Session& session = *thread.session;
     const uint32_t depth = depth_without_ended(thread);
     const bool nests = told.task == 0;
@@ -54,11 +58,14 @@ uint8_t shown(uint32_t depth) { return static_cast<uint8_t>(depth < UINT8_MAX ? 
         }
     }
     MarkerEntry marker = marker_of(MarkerKind::kSpanBegin, told);
-    if (nests) {
+    if (!nests) {
+        marker.detail = format::kSpanOfTask;
+    } else if (ended_by == EndedBy::kOrder || depth < kMaxThreadSpans) {
         push(thread, depth, {id, span.name}, told.ticks);
         marker.depth = shown(depth);
     } else {
-        marker.detail = format::kSpanOfTask;
+        count_loss(session, format::Loss::kSpansTooDeep);
+        marker.depth = shown(depth);
     }
     marker.value = span.parent;
     marker.name = span.name;
@@ -68,13 +75,13 @@ uint8_t shown(uint32_t depth) { return static_cast<uint8_t>(depth < UINT8_MAX ? 
     return id;
 }
 
-[[gnu::always_inline]] inline void record_end(Thread& thread, const format::OpenSpanRecord& span, uint32_t id,
-                                              uint32_t depth, const Told& told) {
+[[gnu::always_inline]] inline void record_end(Thread& thread, const OpenSpans::Begun& begun, uint32_t id,
+                                              uint32_t depth, uint8_t detail, const Told& told) {
     MarkerEntry marker = marker_of(MarkerKind::kSpanEnd, told);
-    marker.value = span.begin_ticks;
-    marker.name = span.name;
+    marker.value = begun.ticks;
+    marker.name = begun.name;
     marker.depth = shown(depth);
-    marker.detail = span.task != 0 ? format::kSpanOfTask : 0;
+    marker.detail = detail;
     marker.span = id;
     record_marker(thread, marker);
 }
@@ -83,7 +90,7 @@ uint8_t shown(uint32_t depth) { return static_cast<uint8_t>(depth < UINT8_MAX ? 
 [[gnu::always_inline]] inline void end_innermost(Thread& thread, const Told& told) {
     uint32_t depth = thread.record->span_depth;
     uint32_t id = 0;
-    format::OpenSpanRecord span{};
+    OpenSpans::Begun begun{};
     do {
         if (depth == 0) {
             set_depth(thread, 0);
@@ -91,31 +98,35 @@ uint8_t shown(uint32_t depth) { return static_cast<uint8_t>(depth < UINT8_MAX ? 
         }
         --depth;
         id = depth < kMaxThreadSpans ? thread.spans[depth].id : 0;
-    } while (id != 0 && !thread.session->open_spans.close(id, span));
+    } while (id != 0 && !thread.session->open_spans.close(id, begun));
     if (id == 0) [[unlikely]] {
-        span.name = depth < kMaxThreadSpans ? thread.spans[depth].name : 0;
-        span.begin_ticks = depth < format::kSpanDepth ? thread.record->span_begin_ticks[depth] : 0;
+        begun = {depth < format::kSpanDepth ? thread.record->span_begin_ticks[depth] : 0,
+                 depth < kMaxThreadSpans ? thread.spans[depth].name : 0};
     }
     set_depth(thread, depth);
-    record_end(thread, span, id, depth, told);
+    record_end(thread, begun, id, depth, 0, told);
 }
 
 bool end(Thread& thread, uint32_t id, const Told& told) {
-    format::OpenSpanRecord span{};
-    if (!thread.session->open_spans.close(id, span)) {
+    OpenSpans::Begun begun{};
+    const OpenSpans::Owner owner = thread.session->open_spans.owner_of(id);
+    if (!thread.session->open_spans.close(id, begun)) {
         return false;
     }
     const uint32_t depth = depth_without_ended(thread);
     if (depth != thread.record->span_depth) {
         set_depth(thread, depth);
     }
-    record_end(thread, span, id, span.task == 0 && span.thread == thread.tid ? depth : 0, told);
+    const bool of_thread = owner.task == 0 && owner.thread == thread.tid;
+    record_end(thread, begun, id, of_thread ? depth : 0, owner.task != 0 ? format::kSpanOfTask : 0, told);
     return true;
 }
 
 }  // namespace
 
-uint32_t begin_span(Thread& thread, const char* name, const Told& told) { return begin(thread, name, told); }
+uint32_t begin_span(Thread& thread, const char* name, const Told& told) {
+    return begin(thread, name, told, EndedBy::kOrder);
+}
 void end_innermost_span(Thread& thread, const Told& told) { end_innermost(thread, told); }
 
 }  // namespace titan::tracer
@@ -124,7 +135,7 @@ using namespace titan::tracer;
 
 void titan_span_begin(const char* name) {
     if (Thread* const thread = thread_for_marker(); thread != nullptr) {
-        begin(*thread, name, told_from(*thread, TITAN_CALLER));
+        begin(*thread, name, told_from(*thread, TITAN_CALLER), EndedBy::kOrder);
     }
 }
 
@@ -136,9 +147,11 @@ void titan_span_end(void) {
 
 uint64_t titan_span_open(const char* name, const titan_mark* mark) {
     Thread* const thread = thread_for_marker();
-    return thread == nullptr
-               ? 0
-               : public_id(*thread->session, begin_span(*thread, name, told_by(*thread, mark, TITAN_CALLER)));
+    if (thread == nullptr) {
+        return 0;
+    }
+    const Told told = told_by(*thread, mark, TITAN_CALLER);
+    return public_id(*thread->session, begin(*thread, name, told, EndedBy::kId));
 }
 
 void titan_span_close(uint64_t span, const titan_mark* mark) {

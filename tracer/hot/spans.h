@@ -5,7 +5,8 @@
 
 namespace titan::tracer {
 
-// The id; 0 where there was no room for it: then it is recorded all the same, unless it belongs to a task.
+// A span that end_innermost_span ends. The id; 0 where there was no room for it: it is recorded all the same, unless it
+// belongs to a task.
 uint32_t begin_span(Thread& thread, const char* name, const Told& told);
 // The calling thread's innermost one; without one nothing happens.
 void end_innermost_span(Thread& thread, const Told& told);

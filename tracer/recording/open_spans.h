@@ -47,17 +47,29 @@ class OpenSpans {
         return std::atomic_ref(rows_[id & mask_].id).load(std::memory_order_acquire) == id;
     }
 
-    // Tells what the span was, and forgets it. False: it is not open, or somebody else has just ended it.
-    bool close(uint32_t id, format::OpenSpanRecord& span) {
+    // Whose it is, while it is open.
+    struct Owner {
+        uint64_t task;
+        uint32_t thread;
+    };
+    Owner owner_of(uint32_t id) const {
+        format::OpenSpanRecord& row = rows_[id & mask_];
+        return {load_field(row.task), load_field(row.thread)};
+    }
+
+    struct Begun {
+        uint64_t ticks;
+        uint32_t name;
+    };
+
+    // Forgets the span, and tells what it was. False: it is not open, or somebody else has just ended it.
+    bool close(uint32_t id, Begun& begun) {
         format::OpenSpanRecord& row = rows_[id & mask_];
         uint32_t wanted = id;
         if (!is_open(id)) {
             return false;
         }
-        span.begin_ticks = load_field(row.begin_ticks);
-        span.task = load_field(row.task);
-        span.name = load_field(row.name);
-        span.thread = load_field(row.thread);
+        begun = {load_field(row.begin_ticks), load_field(row.name)};
         if (!std::atomic_ref(row.id).compare_exchange_strong(wanted, 0, std::memory_order_acq_rel)) {
             return false;
         }

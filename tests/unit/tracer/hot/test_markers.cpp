@@ -166,6 +166,24 @@ TEST_CASE("spans of tasks interleave and are no thread's innermost ones") {
     CHECK(innermost() == 0);
 }
 
+TEST_CASE("deep spans with ids leave the stack as they found it") {
+    auto& strings = test::recording().strings;
+    std::vector<uint64_t> spans;
+    for (int i = 0; i < 50; ++i) {
+        spans.push_back(titan_span_open("deep", nullptr));
+    }
+    titan_span_begin("deepest");
+    titan_span_end();
+    for (; !spans.empty(); spans.pop_back()) {
+        titan_span_close(spans.back(), nullptr);
+    }
+    CHECK(innermost() == 0);
+    titan_span_begin("after");
+    CHECK(newest().depth == 0);
+    CHECK(innermost() == strings.intern("after"));
+    titan_span_end();
+}
+
 TEST_CASE("more spans than rows are counted, and none ends another") {
     const uint64_t before = lost(format::Loss::kSpansDropped);
     titan_mark mark = mark_of();
