@@ -9,7 +9,7 @@ import itertools
 import sys
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, AsyncGenerator, Callable, Dict, Generator, Iterator, List, Optional, Tuple, Type, TypeVar, Union
+from typing import Any, AsyncGenerator, Callable, Dict, Generator, Iterator, List, Optional, Type, TypeVar, Union
 
 from . import tracer
 
@@ -58,6 +58,36 @@ def open_span(name: str, place: tracer.Place, task: int) -> int:
     return tracer.span_open(tracer.to_bytes(name), place[1] if task == 0 else tracer.mark_of(place[0], task))
 
 
+class _Open:
+    """An open span, closed at the end of a `with`."""
+
+    __slots__ = ("id", "_before")
+
+    def __init__(self, name: bytes, attributes: Dict[str, object], place: tracer.Place, task: int) -> None:
+        self._before: Optional[int] = None  # the innermost span of the task until now
+        if task == 0:
+            self.id = tracer.span_open(name, place[1])
+        else:
+            self.id = tracer.span_open(name, tracer.mark_of(place[0], task, _innermost.get()))
+        if attributes and self.id:
+            add_attributes(self.id, attributes)
+
+    def become_innermost(self) -> None:
+        self._before = _innermost.get()
+        _innermost.set(self.id)
+
+    def __enter__(self) -> "_Open":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if self._before is not None:
+            _innermost.set(self._before)
+        if error is not None and self.id and not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
+            tracer.error(self.id, tracer.to_bytes(type(error).__name__) + b": " + tracer.to_bytes(error))
+        tracer.span_close(self.id, None)
+
+
 class Span:
     """One named part, to be entered any number of times. What `span` returns."""
 
@@ -66,37 +96,23 @@ class Span:
     def __init__(self, name: object, attributes: Dict[str, object]) -> None:
         self._name = tracer.to_bytes(name)
         self._attributes = attributes
-        self._entered: List[Tuple[int, Any]] = []  # ids, and how the task stood before
+        self._entered: List[_Open] = []
 
-    def _begin_of_generator(self, place: tracer.Place) -> Tuple[int, Any]:
-        opened = tracer.span_open(self._name, tracer.mark_of(place[0], next(_generators), _innermost.get()))
-        if self._attributes and opened:
-            add_attributes(opened, self._attributes)
-        return opened, None
+    def open(self, place: tracer.Place) -> _Open:
+        """Of the running task, or the thread."""
+        task = current_task()
+        opened = _Open(self._name, self._attributes, place, task)
+        if task != 0:
+            opened.become_innermost()
+        return opened
 
-    def _open(self, place: tracer.Place, task: int) -> Tuple[int, Any]:
-        if task == 0:
-            opened, before = tracer.span_open(self._name, place[1]), None
-        else:
-            opened = tracer.span_open(self._name, tracer.mark_of(place[0], task, _innermost.get()))
-            before = _innermost.get()
-            _innermost.set(opened)
-        if self._attributes and opened:
-            add_attributes(opened, self._attributes)
-        return opened, before
-
-    @staticmethod
-    def _close(entered: Tuple[int, Any], error: Optional[BaseException]) -> None:
-        opened, before = entered
-        if before is not None:
-            _innermost.set(before)
-        if error is not None and opened and not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
-            tracer.error(opened, tracer.to_bytes(type(error).__name__) + b": " + tracer.to_bytes(error))
-        tracer.span_close(opened, None)
+    def open_of_generator(self, place: tracer.Place) -> _Open:
+        """A generator runs in the context of whoever asks for the next item: it is nobody's innermost span."""
+        return _Open(self._name, self._attributes, place, next(_generators))
 
     def enter(self, place: tracer.Place) -> None:
         """As `with`, from that place; for those who have asked whether it marks_now."""
-        self._entered.append(self._open(place, current_task()))
+        self._entered.append(self.open(place))
 
     def __enter__(self) -> "Span":
         if marks_now():
@@ -106,12 +122,12 @@ class Span:
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
         if self._entered and marks_now():
-            self._close(self._entered.pop(), error)
+            self._entered.pop().__exit__(kind, error, trace)
 
     def set(self, **attributes: object) -> None:
         """Adds facts to the span while it is entered: text, int or float."""
         if self._entered:
-            add_attributes(self._entered[-1][0], attributes)
+            add_attributes(self._entered[-1].id, attributes)
 
     def __call__(self, function: _Wrapped) -> _Wrapped:
         """The function, with each call of it in a span of its own. One that is a generator lasts as long as it is
@@ -134,59 +150,37 @@ def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
     def call(*arguments: Any, **named: Any) -> Any:
         if not marks_now():
             return function(*arguments, **named)
-        entered = of._open(place(), current_task())
-        try:
-            result = function(*arguments, **named)
-        except BaseException as error:
-            of._close(entered, error)
-            raise
-        of._close(entered, None)
-        return result
+        with of.open(place()):
+            return function(*arguments, **named)
 
     @functools.wraps(function)
     async def coroutine(*arguments: Any, **named: Any) -> Any:
-        entered = of._open(place(), current_task())
-        try:
-            result = await function(*arguments, **named)
-        except BaseException as error:
-            of._close(entered, error)
-            raise
-        of._close(entered, None)
-        return result
+        with of.open(place()):
+            return await function(*arguments, **named)
 
-    # A generator runs in the context of whoever asks for the next item: it has no innermost span of its own.
     @functools.wraps(function)
     def generator(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:
-        entered = of._begin_of_generator(place())
-        try:
-            result = yield from function(*arguments, **named)
-        except BaseException as error:
-            of._close(entered, error)
-            raise
-        of._close(entered, None)
-        return result
+        with of.open_of_generator(place()):
+            return (yield from function(*arguments, **named))
 
     @functools.wraps(function)
     async def async_generator(*arguments: Any, **named: Any) -> AsyncGenerator[Any, Any]:
-        entered = of._begin_of_generator(place())
         items = function(*arguments, **named)
-        try:
-            item = await items.__anext__()
-            while True:
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    await items.aclose()
-                    raise
-                except BaseException as error:
-                    item = await items.athrow(error)
-                else:
-                    item = await items.asend(sent)
-        except StopAsyncIteration:
-            of._close(entered, None)
-        except BaseException as error:
-            of._close(entered, error)
-            raise
+        with of.open_of_generator(place()):
+            try:
+                item = await items.__anext__()
+                while True:
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        await items.aclose()
+                        raise
+                    except BaseException as error:
+                        item = await items.athrow(error)
+                    else:
+                        item = await items.asend(sent)
+            except StopAsyncIteration:
+                return
 
     for is_such, wrapper in ((inspect.isasyncgenfunction, async_generator), (inspect.iscoroutinefunction, coroutine),
                              (inspect.isgeneratorfunction, generator)):
