@@ -35,14 +35,14 @@ class MarkerSites {
         return found.number;
     }
 
-    // Calls visit(record) for every native place that has no words yet. The watch thread's.
+    // Calls visit(address, record) for every native place that has no words yet. The watch thread's.
     template <typename Visit>
     void each_unnamed(Visit&& visit) const {
         for (uint64_t row = 0; row < kRows; ++row) {
             format::MarkerSiteRecord& record = rows_[row];
             const uint64_t key = load_field(record.key);
             if (key != 0 && (key & format::kToldSite) == 0 && load_field(record.place) == 0) {
-                visit(record);
+                visit(key, record);
             }
         }
     }

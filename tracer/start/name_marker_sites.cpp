@@ -40,7 +40,7 @@ void name_marker_sites(Session& session, uint64_t& looked_at) {
     looked_at = used;
     Room* room = nullptr;
     ModuleList list{};
-    session.marker_sites.each_unnamed([&](format::MarkerSiteRecord& site) {
+    session.marker_sites.each_unnamed([&](uint64_t address, format::MarkerSiteRecord& site) {
         if (room == nullptr) {
             room = map_private<Room>();
             if (room == nullptr) {
@@ -49,8 +49,8 @@ void name_marker_sites(Session& session, uint64_t& looked_at) {
             list = {room->modules, sizeof(room->modules) / sizeof(room->modules[0]), 0};
             list_modules(list, room->maps, sizeof(room->maps));
         }
-        if (const Module* const module = list.find(site.key); module != nullptr) {
-            store_field(site.place, session.strings.intern(place_of(*module, site.key).text));
+        if (const Module* const module = list.find(address); module != nullptr) {
+            store_field(site.place, session.strings.intern(place_of(*module, address).text));
         }
     });
     if (room != nullptr) {

@@ -49,9 +49,9 @@ void find_references(Session& session, References& found) {
 
 // A thread without a row has spans that nobody else sees, and so has one that finds no row for a span.
 bool sees_all_spans(const Session& session) {
-    const auto& losses = session.header->losses;
-    return losses[static_cast<size_t>(format::Loss::kThreadsUntracked)] == 0 &&
-           losses[static_cast<size_t>(format::Loss::kSpansDropped)] == 0;
+    auto& losses = session.header->losses;
+    return load_field(losses[static_cast<size_t>(format::Loss::kThreadsUntracked)]) == 0 &&
+           load_field(losses[static_cast<size_t>(format::Loss::kSpansDropped)]) == 0;
 }
 
 bool is_due(const Session& session, const NameSweep& sweep, uint64_t now_ns) {
