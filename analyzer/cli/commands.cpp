@@ -102,6 +102,34 @@ TextStyle terminal_style() {
 
 void add_ranks(CommandLine& app, std::string& ranks) { app.option("--rank", ranks, "ranks, such as 3 or 0-7,64"); }
 
+bool parse_range(const char* option, const char* example, const std::string& text,
+                 std::optional<std::pair<uint64_t, uint64_t>>& range) {
+    unsigned long long first = 0;
+    unsigned long long last = 0;
+    char rest = 0;
+    const int fields = std::sscanf(text.c_str(), "%llu-%llu%c", &first, &last, &rest);
+    const bool single = fields != 2 && std::sscanf(text.c_str(), "%llu%c", &first, &rest) == 1;
+    if (!text.empty() && fields != 2 && !single) {
+        fail(std::string(option) + " takes a number or a range such as " + example + ", not '" + printable(text) + "'");
+        return false;
+    }
+    if (!text.empty()) {
+        range = {first, single ? first : last};
+    }
+    return true;
+}
+
+bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64_t>>& steps) {
+    std::optional<std::pair<uint64_t, uint64_t>> range;
+    if (!parse_range("--step", "10-12", text, range)) {
+        return false;
+    }
+    if (range) {
+        steps = {static_cast<int64_t>(range->first), static_cast<int64_t>(range->second)};
+    }
+    return true;
+}
+
 bool parse_ranks(const std::string& text, std::set<int>& ranks) {
     std::stringstream parts(text);
     for (std::string part; std::getline(parts, part, ',');) {

@@ -1,7 +1,7 @@
 // Parts that all commands of titan-analyze share: exit statuses, the options that choose a run, errors, progress.
 #pragma once
 
-#include <cstdio>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
@@ -38,20 +38,11 @@ void add_ranks(CommandLine& app, std::string& ranks);
 // "3", "0-7,64": ranks and ranges; empty is the empty set. False: it said what is wrong.
 bool parse_ranks(const std::string& text, std::set<int>& ranks);
 
-// "40", "40-42".
-template <typename T>
-std::optional<std::pair<T, T>> parse_range(const std::string& text) {
-    unsigned long long first = 0;
-    unsigned long long last = 0;
-    char rest = 0;
-    if (std::sscanf(text.c_str(), "%llu-%llu%c", &first, &last, &rest) == 2) {
-        return std::pair<T, T>(static_cast<T>(first), static_cast<T>(last));
-    }
-    if (std::sscanf(text.c_str(), "%llu%c", &first, &rest) == 1) {
-        return std::pair<T, T>(static_cast<T>(first), static_cast<T>(first));
-    }
-    return std::nullopt;
-}
+// "40", "40-42"; empty is no range. False: it said what is wrong, with an example of what `option` takes.
+bool parse_range(const char* option, const char* example, const std::string& text,
+                 std::optional<std::pair<uint64_t, uint64_t>>& range);
+// The option --step.
+bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64_t>>& steps);
 
 // A subcommand and what it does; returns the exit status.
 struct Command {

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "commands.h"
-#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {
@@ -29,11 +28,9 @@ struct MetricsArguments {
 };
 
 int run_metrics(MetricsArguments& arguments) {
-    if (!parse_ranks(arguments.ranks, arguments.options.ranks)) {
+    if (!parse_ranks(arguments.ranks, arguments.options.ranks) ||
+        !parse_steps(arguments.steps, arguments.options.steps)) {
         return kExitUnusable;
-    }
-    if (!arguments.steps.empty() && !(arguments.options.steps = parse_range<int64_t>(arguments.steps))) {
-        return fail("--step takes a number or a range such as 10-12, not '" + printable(arguments.steps) + "'");
     }
     const auto run = load_run(arguments.common.load_options());
     if (!run) {

@@ -31,11 +31,9 @@ int run_show(ShowArguments& arguments) {
     if (!parse_ranks(arguments.ranks, arguments.options.ranks)) {
         return kExitUnusable;
     }
-    if (!arguments.sequences.empty() && !(arguments.options.sequences = parse_range<uint64_t>(arguments.sequences))) {
-        return fail("--seq takes a number or a range such as 40-42, not '" + printable(arguments.sequences) + "'");
-    }
-    if (!arguments.steps.empty() && !(arguments.options.steps = parse_range<int64_t>(arguments.steps))) {
-        return fail("--step takes a number or a range such as 10-12, not '" + printable(arguments.steps) + "'");
+    if (!parse_range("--seq", "40-42", arguments.sequences, arguments.options.sequences) ||
+        !parse_steps(arguments.steps, arguments.options.steps)) {
+        return kExitUnusable;
     }
     const ShowOptions& options = arguments.options;
     if (options.kind() != RecordKind::kCollective &&

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -40,14 +41,22 @@ class MetricReader {
                 break;
             case MarkerKind::kEvent:
                 names_[marker.span] = marker.name;
-                process_.last_event = mark(marker, marker.name);
+                last_event_ = marker;
                 break;
-            case MarkerKind::kError:
-                static_cast<Mark&>(process_.last_error) = mark(marker, span_of(marker));
-                process_.last_error.message = texts_.use(marker.text);
-                break;
+            case MarkerKind::kError: last_error_ = marker; break;
             case MarkerKind::kMetric: take_value(marker); break;
             default: break;
+        }
+    }
+
+    // Only the newest event and error are put into words: places may have to be looked up in the program's files.
+    void finish() {
+        if (last_event_) {
+            process_.last_event = mark(*last_event_, last_event_->name);
+        }
+        if (last_error_) {
+            static_cast<Mark&>(process_.last_error) = mark(*last_error_, span_of(*last_error_));
+            process_.last_error.message = texts_.use(last_error_->text);
         }
     }
 
@@ -92,6 +101,8 @@ class MetricReader {
     TextTable& texts_;
     MarkerPlaces places_;
     Process& process_;
+    std::optional<MarkerEntry> last_event_;
+    std::optional<MarkerEntry> last_error_;
     std::unordered_map<uint32_t, size_t> rows_;                    // by id in the ring
     std::unordered_map<uint32_t, uint32_t> names_;                 // of spans and events, by id
     std::unordered_map<uint32_t, std::vector<uint32_t>> spans_{};  // open ones of each thread, without ids
@@ -103,6 +114,7 @@ void decode_metrics(const format::RingImage& image, TextTable& texts, Symbols* s
     MetricReader reader(image, texts, symbols, process);
     const auto losses =
         image.for_each_marker([&](uint64_t, const format::MarkerEntry& marker) { reader.take(marker); });
+    reader.finish();
     for (MetricRecord& metric : process.metrics) {
         metric.bad_from_start = metric.bad_from_start && losses.overwritten != 0;
     }

@@ -1,8 +1,5 @@
 // Records as JSON, by the table of their fields.
-#include <fmt/format.h>
-
 #include <bit>
-#include <cmath>
 
 #include "decode_device.h"
 #include "host/words.h"
@@ -71,11 +68,7 @@ Json splits(const TorchCallRecord& r, const format::fr::Range& range) {
     return list;
 }
 
-// JSON has no numbers that are not finite: those are words.
-Json number_of(uint64_t bits) {
-    const auto value = std::bit_cast<double>(bits);
-    return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
-}
+Json number_of(uint64_t bits) { return number_or_word(std::bit_cast<double>(bits)); }
 
 Json marker_value(const MarkerRecord& r) {
     switch (r.raw.kind) {

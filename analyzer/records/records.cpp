@@ -56,26 +56,27 @@ CallRecord call_of(const TorchCallRecord& record) {
     return call;
 }
 
-void ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor) const {
+format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor) const {
     if (const auto* dump = std::get_if<fr::Dump>(&bytes_)) {
         for (size_t i = 0; kind == RecordKind::kCollective && i < dump->entries.size(); ++i) {
             const fr::Entry& entry = dump->entries[i];
             visitor.torch_call({*this, *dump, entry, parse_call_name(dump->text(entry.name))});
         }
-        return;
+        return {};
     }
     const format::RingImage& image = opened().image;
     const auto each = [&](auto visit) {
         return [this, visit, &visitor](uint64_t ticket, const auto& raw) { (visitor.*visit)({*this, ticket, raw}); };
     };
     switch (kind) {
-        case RecordKind::kCollective: image.for_each_collective(each(&RecordVisitor::collective)); break;
-        case RecordKind::kCudaCall: image.for_each_cuda_call(each(&RecordVisitor::cuda_call)); break;
-        case RecordKind::kWork: image.for_each_stream_work(each(&RecordVisitor::work)); break;
-        case RecordKind::kChannel: image.for_each_channel(each(&RecordVisitor::channel)); break;
-        case RecordKind::kMarker: image.for_each_marker(each(&RecordVisitor::marker)); break;
+        case RecordKind::kCollective: return image.for_each_collective(each(&RecordVisitor::collective));
+        case RecordKind::kCudaCall: return image.for_each_cuda_call(each(&RecordVisitor::cuda_call));
+        case RecordKind::kWork: return image.for_each_stream_work(each(&RecordVisitor::work));
+        case RecordKind::kChannel: return image.for_each_channel(each(&RecordVisitor::channel));
+        case RecordKind::kMarker: return image.for_each_marker(each(&RecordVisitor::marker));
         case RecordKind::kTorchCall: break;
     }
+    return {};
 }
 
 Process ProcessRecords::decoded() const { return decode_process(opened()); }

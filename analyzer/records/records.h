@@ -89,7 +89,8 @@ class ProcessRecords {
     int rank() const { return process_.rank; }
     const Process& process() const { return process_; }  // the run's process: condensed, and linked
     // Oldest first. kCollective holds calls of either recorder; Flight Recorder files have nothing else.
-    void visit(RecordKind kind, RecordVisitor& visitor) const;
+    // Answers what the ring no longer holds of that kind.
+    format::RingLosses visit(RecordKind kind, RecordVisitor& visitor) const;
     // Every call decoded, in the order of visit(). Of our records only.
     Process decoded() const;
 

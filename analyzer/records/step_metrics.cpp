@@ -101,12 +101,9 @@ void StepMetrics::take(Sums& sums, double value, double weight, int64_t at_ns) {
 }
 
 void StepMetrics::add(const ProcessRecords& records) {
-    const format::RingImage& image = records.image();
-    const bool is_whole = image.for_each_marker([](uint64_t, const format::MarkerEntry&) {}).overwritten == 0;
-    Rank rank{records.rank(), -1, image.header().step};
+    Rank rank{records.rank(), -1, records.image().header().step};
     Reader reader(*this, rank);
-    records.visit(RecordKind::kMarker, reader);
-    reader.finish(is_whole);
+    reader.finish(records.visit(RecordKind::kMarker, reader).overwritten == 0);
     ranks_.push_back(rank);
 }
 

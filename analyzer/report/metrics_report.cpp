@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <iterator>
 
 #include "host/json_value.h"
@@ -33,15 +32,12 @@ std::string ranks_cell(const StepMetric& metric) {
     return text + (metric.not_finite.empty() ? "" : "; not finite on " + rank_ranges(metric.not_finite));
 }
 
-// JSON has no numbers that are not finite: those are words.
-Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(number_text(value)); }
-
 Json json_of(const StepMetric& metric) {
     Json json;
     json["step"] = metric.step;
     json["metric"] = metric.name;
     json["reduction"] = std::string(format::name_of(metric.reduction));
-    json["value"] = metric.has_value ? number_json(metric.value) : Json(nullptr);
+    json["value"] = metric.has_value ? number_or_word(metric.value) : Json(nullptr);
     json["values"] = metric.values;
     json["ranks_reported"] = metric.reported;
     json["ranks_missing"] = metric.missing;

@@ -1,7 +1,9 @@
 #include "host/json_value.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
 namespace titan {
@@ -206,5 +208,7 @@ void Json::write_items(std::string& out, int indent, int depth) const {
     new_line(depth);
     out += is_object ? '}' : ']';
 }
+
+Json number_or_word(double value) { return std::isfinite(value) ? Json(value) : Json(std::to_string(value)); }
 
 }  // namespace titan

@@ -82,7 +82,7 @@ def _number(name: str, value: Any) -> Optional[float]:
         if isinstance(value, (float, int)):
             return float(value)
         device = getattr(getattr(value, "device", "cpu"), "type", "cpu")
-        if hasattr(value, "item") and device == "cpu" and getattr(value, "size", 1) is not None:
+        if hasattr(value, "item") and device == "cpu":
             return float(value.item())
     except (OverflowError, TypeError, ValueError, RuntimeError):
         pass
@@ -136,8 +136,8 @@ def _ring() -> Optional[str]:
 
 
 def status() -> Dict[str, Union[bool, str, None]]:
-    """What is recorded where, or why nothing is: `recording`, `why` (where it is not), `library`, `ring` (the file that
-    survives the process) and `dumps` (the directory of its dumps)."""
+    """What is recorded where, or why nothing is: `recording`, `why` (where it is not), `active` (the library is
+    loaded), `ring` (the file that survives the process) and `dumps` (the directory of its dumps)."""
     recording = tracer.site(b"titantrace.status") != 0  # starts the record where this process is a rank
     why = None
     if not tracer.is_loaded:

@@ -58,14 +58,13 @@ enum class EndedBy : uint8_t { kOrder, kId };
         }
     }
     MarkerEntry marker = marker_of(MarkerKind::kSpanBegin, told);
+    marker.depth = nests ? shown(depth) : 0;
     if (!nests) {
         marker.detail = format::kSpanOfTask;
     } else if (ended_by == EndedBy::kOrder || depth < kMaxThreadSpans) {
         push(thread, depth, {id, span.name}, told.ticks);
-        marker.depth = shown(depth);
     } else {
         count_loss(session, format::Loss::kSpansTooDeep);
-        marker.depth = shown(depth);
     }
     marker.value = span.parent;
     marker.name = span.name;

@@ -89,4 +89,7 @@ class Json {
     std::vector<Json> items_;
 };
 
+// JSON has no numbers that are not finite: those are words ("nan", "inf", "-inf").
+Json number_or_word(double value);
+
 }  // namespace titan
