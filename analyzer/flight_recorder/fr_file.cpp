@@ -18,8 +18,6 @@ namespace {
 
 constexpr uint64_t kMaxBytes = uint64_t{1} << 29;
 
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 // The name without an extension and without the digits that it ends in.
 std::string_view without_rank(std::string_view name) {
     // An extension, but not the rank of a name such as trace.3.

@@ -144,7 +144,7 @@ std::string joined_places(const format::fr::Dump& dump, const format::fr::Entry&
         const format::fr::Frame& frame = dump.frames[number];
         const std::string& file = dump.text(frame.file);
         text += (text.empty() ? "" : ", from ") +
-                fmt::format("{}:{} in {}", file.substr(file.rfind('/') + 1), frame.line, dump.text(frame.name));
+                fmt::format("{}:{} in {}", base_name(file), frame.line, dump.text(frame.name));
     }
     return printable(text);
 }

@@ -85,7 +85,7 @@ void take_digest(Digest digest, Loader& with, LoadOutcome& outcome) {
 }
 
 void load_archive(const std::string& path, Archive& archive, Loader& with, LoadOutcome& outcome) {
-    const std::string name = printable(path.substr(path.rfind('/') + 1));
+    const std::string name = printable(base_name(path));
     size_t records = 0;
     for (;;) {
         const auto member = archive.next();

@@ -60,7 +60,7 @@ void add_frames(const Json& list, std::vector<std::string>& frames) {
             continue;
         }
         const uint64_t line = unsigned_at(frame, "line");
-        frames.push_back(fmt::format("{} at {}{}", function, file.substr(file.rfind('/') + 1),
+        frames.push_back(fmt::format("{} at {}{}", function, base_name(file),
                                      line == 0 ? std::string() : fmt::format(":{}", line)));
     }
 }

@@ -11,8 +11,6 @@
 namespace titan::analyzer {
 namespace {
 
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 // Not where a program's author would look.
 bool is_framework_code(const StackSite& site) {
     constexpr auto kModules = std::to_array<std::string_view>(

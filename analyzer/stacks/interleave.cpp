@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "host/words.h"
 #include "named_stacks.h"
 
 namespace titan::analyzer {
@@ -77,7 +78,7 @@ bool is_library(const std::string& path) {
          "libgcc_s.so", "libcuda",       "libcudnn",         "libcublas",  "libcupti.so", "libnccl",
          "libtorch",    "libc10",        "libtitantrace.so", "libpython3", "python3",     "libffi.so",
          "_ctypes.",    "libgomp",       "libucs.so",        "libibverbs"});
-    const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+    const std::string_view name = base_name(path);
     return std::any_of(kNames.begin(), kNames.end(), [&](std::string_view known) { return name.starts_with(known); }) ||
            (name.find(".so") != std::string_view::npos &&
             (std::any_of(kRoots.begin(), kRoots.end(), [&](std::string_view root) { return path.starts_with(root); }) ||

@@ -36,6 +36,8 @@ struct NumbersByValue {
 };
 // The number of characters, not bytes: names may be in any language.
 size_t characters(std::string_view text);
+// The part of a path behind its last '/'.
+constexpr std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 // Quotes the text as one word of a shell command line.
 std::string shell_quoted(const std::string& word);
 // Letters, digits, '-', '_' and '.': a name that leads out of no directory.
