@@ -41,9 +41,12 @@ std::string_view StacksImage::text(uint32_t offset) const {
     const uint64_t left = offset == 0 || table(StackTable::kTexts).stride_bytes != 1
                               ? 0
                               : available(StackTable::kTexts, offset, UINT64_MAX);
+    if (left == 0) {
+        return {};
+    }
     const char* const begin =
         reinterpret_cast<const char*>(bytes_.data()) + table(StackTable::kTexts).offset_bytes + offset;
-    return left == 0 ? std::string_view() : std::string_view(begin, strnlen(begin, left));
+    return {begin, strnlen(begin, left)};
 }
 
 }  // namespace titan::format
