@@ -60,8 +60,8 @@ void add_frames(const Json& list, std::vector<std::string>& frames) {
             continue;
         }
         const uint64_t line = unsigned_at(frame, "line");
-        frames.push_back(fmt::format("{} at {}{}", function, base_name(file),
-                                     line == 0 ? std::string() : fmt::format(":{}", line)));
+        frames.push_back(
+            fmt::format("{} at {}{}", function, base_name(file), line == 0 ? std::string() : fmt::format(":{}", line)));
     }
 }
 

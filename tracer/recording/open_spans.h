@@ -77,11 +77,14 @@ class OpenSpans {
         return true;
     }
 
-    // For the sweep of names: names of rows that are taken, also of one that is being filled in.
+    // For the sweep of names: names of rows that are taken. One that is being filled in has a name that was used a
+    // moment ago.
     template <typename Visit>
     void each_name(Visit&& visit) const {
         for (uint64_t row = 0; row <= mask_ && rows_ != nullptr; ++row) {
-            visit(load_field(rows_[row].name));
+            if (load_field(rows_[row].taken) != 0) {
+                visit(load_field(rows_[row].name));
+            }
         }
     }
 

@@ -260,6 +260,20 @@ TEST_CASE("metrics with a meaning, steps counted twice, tags") {
     CHECK(newest().step == 1000);
 }
 
+TEST_CASE("the sweep of names meets those of open spans alone") {
+    auto& session = test::recording();
+    const auto meets = [&](uint32_t wanted) {
+        bool met = false;
+        session.open_spans.each_name([&](uint32_t name) { met = met || name == wanted; });
+        return met;
+    };
+    const uint64_t span = titan_span_open("swept", nullptr);
+    const uint32_t name = session.strings.intern_for_now("swept");
+    CHECK(meets(name));
+    titan_span_close(span, nullptr);
+    CHECK(!meets(name));
+}
+
 TEST_CASE("a place is one row, told or the caller's") {
     auto& session = test::recording();
     const uint32_t place = titan_site("train.py:40 step");
