@@ -29,8 +29,8 @@ struct CommunicatorNames {
 };
 
 // False: it is being written, or overwritten.
-[[gnu::no_sanitize("thread")]] bool copy_entry(Ring<format::CollectiveEntry>& ring, uint64_t ticket,
-                                               format::CollectiveEntry& into) {
+__attribute__((no_sanitize("thread"))) bool copy_entry(Ring<format::CollectiveEntry>& ring, uint64_t ticket,
+                                                       format::CollectiveEntry& into) {
     format::CollectiveEntry* const slot = ring.find(ticket);
     if (slot == nullptr) {
         return false;
