@@ -40,7 +40,8 @@ int run_show(ShowArguments& arguments) {
         (!options.op.empty() || !options.state.empty() || options.sequences || options.steps ||
          !options.communicator.empty())) {
         return fail(
-            "--work, --channels, --cuda-calls and --markers list no such calls: of the filters only --rank and --last "
+            "--work, --channels, --cuda-calls, --markers and --health list no such calls: of the filters only --rank "
+            "and --last "
             "apply");
     }
     const auto run = load_run(arguments.common.load_options());
@@ -88,10 +89,16 @@ Command show_command(CommandLine& app) {
         command.flag("--cuda-calls", arguments->options.cuda_calls, "CUDA calls in which the host may wait, instead")
             .excludes(work)
             .excludes(channels);
-    command.flag("--markers", arguments->options.markers, "steps, spans, events, metrics and labels, instead")
+    const CommandOption markers =
+        command.flag("--markers", arguments->options.markers, "steps, spans, events, metrics and labels, instead")
+            .excludes(work)
+            .excludes(channels)
+            .excludes(cuda_calls);
+    command.flag("--health", arguments->options.health, "readings of GPUs, network ports and the host, instead")
         .excludes(work)
         .excludes(channels)
-        .excludes(cuda_calls);
+        .excludes(cuda_calls)
+        .excludes(markers);
     command.flag("--json", arguments->options.json, "JSON Lines, one object per record (docs/records.md)");
     return {&command, [arguments] { return run_show(*arguments); }};
 }

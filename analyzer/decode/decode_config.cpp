@@ -46,6 +46,7 @@ constexpr auto kMachineFacts = std::to_array<MachineFact>({
     {"kernel", "Linux kernel"},
     {"gpu_driver", "NVIDIA driver"},
     {"gpus", "GPUs of the host"},
+    {"torch", "PyTorch"},
     {"infiniband", "RDMA devices of the host"},
 });
 
@@ -59,6 +60,15 @@ void add_machine(const OpenedSource& opened, Settings& settings) {
     }
     if (opened.processors.allowed != 0) {
         settings.emplace_back("processors that the process may use", std::to_string(opened.processors.allowed));
+    }
+}
+
+// A label of the tracer's, or of the user's.
+void add_commit(const Process& process, Settings& settings) {
+    for (const auto& [key, value] : process.labels) {
+        if (process.text(key) == "git_sha") {
+            settings.emplace_back("git commit of the program", process.text(value));
+        }
     }
 }
 
@@ -97,6 +107,7 @@ void decode_config(const OpenedSource& opened, Process& process) {
     add_versions(opened.image.header(), settings);
     add_machine(opened, settings);
     add_builds(opened, settings);
+    add_commit(process, settings);
     std::sort(settings.begin(), settings.end());
     MadeTexts texts(process.texts);
     for (const auto& [name, value] : settings) {

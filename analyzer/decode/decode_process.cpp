@@ -193,20 +193,59 @@ void decode_entries(const format::RingImage& image, const std::unordered_map<uin
 }
 
 // A program may label itself again and again: the newest value of each key, of a bounded number of keys.
+class LabelDecoder {
+  public:
+    LabelDecoder(TextTable& texts, Process& process) : texts_(texts), process_(process) {}
+
+    void set(uint32_t key_id, uint32_t text_id) {
+        constexpr size_t kMaxLabels = 256;
+        const uint32_t key = texts_.use(key_id);
+        const auto known = std::find_if(process_.labels.begin(), process_.labels.end(),
+                                        [&](const auto& label) { return label.first == key; });
+        if (known != process_.labels.end()) {
+            known->second = texts_.use(text_id);
+        } else if (process_.labels.size() < kMaxLabels) {
+            process_.labels.emplace_back(key, texts_.use(text_id));
+        }
+    }
+
+  private:
+    TextTable& texts_;
+    Process& process_;
+};
+
+// Markers tell labels of older rings, and those that found no room in the table.
 void decode_labels(const format::RingImage& image, TextTable& texts, Process& process) {
-    constexpr size_t kMaxLabels = 64;
+    LabelDecoder labels(texts, process);
     image.for_each_marker([&](uint64_t, const format::MarkerEntry& marker) {
-        if (marker.kind != format::MarkerKind::kLabel) {
+        if (marker.kind == format::MarkerKind::kLabel) {
+            labels.set(marker.name, marker.text);
+        }
+    });
+    for (const format::LabelRecord& label : image.labels()) {
+        labels.set(static_cast<uint32_t>(label.key), label.text);
+    }
+}
+
+// The newest reading of each name.
+void decode_health(const format::RingImage& image, TextTable& texts, Process& process) {
+    constexpr size_t kMostReadings = 512;
+    std::unordered_map<uint32_t, size_t> rows;
+    image.for_each_health([&](uint64_t, const format::HealthEntry& entry) {
+        const auto [row, is_new] = rows.try_emplace(entry.name, process.health.size());
+        if (is_new && process.health.size() == kMostReadings) {
+            rows.erase(row);
             return;
         }
-        const uint32_t key = texts.use(marker.name);
-        const auto known = std::find_if(process.labels.begin(), process.labels.end(),
-                                        [&](const auto& label) { return label.first == key; });
-        if (known != process.labels.end()) {
-            known->second = texts.use(marker.text);
-        } else if (process.labels.size() < kMaxLabels) {
-            process.labels.emplace_back(key, texts.use(marker.text));
+        if (is_new) {
+            process.health.emplace_back();
         }
+        process.health[row->second] = {texts.use(entry.name),
+                                       plausible_reading(entry.value),
+                                       plausible_reading(entry.first_value),
+                                       entry.since_step,
+                                       image.clock().realtime_ns(entry.since_ticks),
+                                       image.clock().realtime_ns(entry.ticks)};
     });
 }
 
@@ -242,6 +281,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     decode_labels(image, texts, process);
     decode_timing(image, texts, process);
     decode_metrics(image, texts, symbols, process);
+    decode_health(image, texts, process);
     process.unrecorded = find_unrecorded(opened, process);
     decode_config(opened, process);
     decode_children(opened, process);

@@ -12,6 +12,7 @@
 #include "finders.h"
 #include "formats/layout/nccl_error.h"
 #include "halted.h"
+#include "health_findings.h"
 #include "host/words.h"
 #include "host_threads.h"
 #include "host_wait.h"
@@ -182,6 +183,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     add_second_causes(evidence, findings);
     add_timing(run, diagnosis);
     add_metric_findings(run, findings);
+    add_health_findings(run, findings);
     admit_ignorance(run, diagnosis);
     add_nccl_errors(evidence, findings);
     add_testimony(run, findings);
@@ -191,6 +193,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     add_positions(evidence, findings);
     add_children(evidence, findings);
     add_last_events(evidence, findings);
+    add_health(evidence, findings);
     diagnosis.warnings = run.warnings;
     tell_config(run, diagnosis);
     return diagnosis;

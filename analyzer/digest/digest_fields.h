@@ -44,6 +44,7 @@ enum class Tag : uint64_t {
     kChildren = 28,
     kMetrics = 29,
     kMarkerPlaces = 30,
+    kHealth = 31,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
@@ -290,6 +291,19 @@ void marker_places(A& a, Process& p) {
     all(p.last_event.place, error.name, error.step, error.at_ns, error.place, error.message);
     for (MetricRecord& m : p.metrics) {
         a.number(m.bad_since.place);
+    }
+}
+
+template <typename A>
+void health(A& a, Process& p) {
+    sized(a, p.health, 6);
+    for (HealthReading& r : p.health) {
+        const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+        auto value = std::bit_cast<uint64_t>(r.value);
+        auto first_value = std::bit_cast<uint64_t>(r.first_value);
+        all(r.name, value, first_value, r.since_step, r.since_ns, r.at_ns);
+        r.value = std::bit_cast<double>(value);
+        r.first_value = std::bit_cast<double>(first_value);
     }
 }
 

@@ -105,6 +105,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kSplits, [&](A& a) { digest::splits(a, p); });
     visit(Tag::kMetrics, [&](A& a) { digest::metrics(a, p); });
     visit(Tag::kMarkerPlaces, [&](A& a) { digest::marker_places(a, p); });
+    visit(Tag::kHealth, [&](A& a) { digest::health(a, p); });
     visit(Tag::kChildren, [&](A& a) { digest::children(a, p); });
     visit(Tag::kGil, [&](A& a) { digest::gil(a, p); });
     visit(Tag::kRecorderMinor, [&](A& a) { a.number(p.source.recorder_minor); });
@@ -186,6 +187,11 @@ void bound_numbers(Process& p) {
     }
     for (MetricRecord& metric : p.metrics) {
         moments(metric.bad_since.at_ns);
+    }
+    for (HealthReading& reading : p.health) {
+        moments(reading.since_ns, reading.at_ns);
+        reading.value = plausible_reading(reading.value);
+        reading.first_value = plausible_reading(reading.first_value);
     }
     for (int64_t& mark_ns : p.history.marks_ns) {
         moments(mark_ns);

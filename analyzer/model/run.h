@@ -270,6 +270,19 @@ struct MetricRecord {
     bool bad_from_start = false;  // so is the oldest that the record holds, and older markers are overwritten
 };
 
+// The newest reading of one thing of the machine.
+struct HealthReading {
+    uint32_t name = 0;  // texts: "gpu.0.power_w", "port.mlx5_0/1.symbol_error", "host.memory_available_mib"
+    double value = 0;
+    double first_value = 0;   // of the process
+    int64_t since_step = -1;  // of the process, when it became this
+    int64_t since_ns = 0;
+    int64_t at_ns = 0;
+};
+
+// What a damaged record may hold in place of a reading is 0.
+constexpr double plausible_reading(double value) { return value >= 0 && value <= 9e15 ? value : 0; }
+
 // A process that this one started: a data loader, a saver of checkpoints.
 struct ChildProcess {
     int32_t pid = 0;
@@ -421,6 +434,7 @@ struct Process {
     std::vector<MetricRecord> metrics;
     Mark last_event;  // at_ns 0: there is none, as of the following
     ErrorMark last_error;
+    std::vector<HealthReading> health;
     std::vector<ChildProcess> children;  // those that live, and the newest that have ended
     uint64_t out_of_memory_kills = 0;    // in its control group, since it started
     uint32_t python_threads = 0;         // threads that ran Python when the stacks were taken; of all, kept or not

@@ -74,6 +74,7 @@ format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor
         case RecordKind::kWork: return image.for_each_stream_work(each(&RecordVisitor::work));
         case RecordKind::kChannel: return image.for_each_channel(each(&RecordVisitor::channel));
         case RecordKind::kMarker: return image.for_each_marker(each(&RecordVisitor::marker));
+        case RecordKind::kHealth: return image.for_each_health(each(&RecordVisitor::health));
         case RecordKind::kTorchCall: break;
     }
     return {};

@@ -43,6 +43,7 @@ using CudaCallRecord = RingRecord<RecordKind::kCudaCall, format::CudaCallEntry>;
 using WorkRecord = RingRecord<RecordKind::kWork, format::StreamWorkEntry>;
 using ChannelRecord = RingRecord<RecordKind::kChannel, format::ChannelEntry>;
 using MarkerRecord = RingRecord<RecordKind::kMarker, format::MarkerEntry>;
+using HealthRecord = RingRecord<RecordKind::kHealth, format::HealthEntry>;
 
 struct TorchCallRecord {
     static constexpr RecordKind kKind = RecordKind::kTorchCall;
@@ -81,6 +82,7 @@ class RecordVisitor {
     virtual void work(const WorkRecord&) {}
     virtual void channel(const ChannelRecord&) {}
     virtual void marker(const MarkerRecord&) {}
+    virtual void health(const HealthRecord&) {}
 };
 
 // Not thread-safe.
@@ -138,5 +140,6 @@ Json json_of(const CudaCallRecord& record);
 Json json_of(const WorkRecord& record);
 Json json_of(const ChannelRecord& record);
 Json json_of(const MarkerRecord& record);
+Json json_of(const HealthRecord& record);
 
 }  // namespace titan::analyzer

@@ -61,6 +61,10 @@ class RecordLister : public RecordVisitor {
         add(record, [&] { return marker_cells(record); });
     }
 
+    void health(const HealthRecord& record) override {
+        add(record, [&] { return health_cells(record); });
+    }
+
   private:
     using Cells = std::vector<std::string>;
 
@@ -196,6 +200,18 @@ class RecordLister : public RecordVisitor {
                 record.of.places().place(entry.site)};
     }
 
+    static Cells health_cells(const HealthRecord& record) {
+        const format::HealthEntry& entry = record.raw;
+        const int64_t same_ns = record.of.image().clock().span_ns(entry.since_ticks, entry.ticks);
+        return {std::to_string(record.of.rank()),
+                clock_text(record.of.realtime_ns(entry.ticks)),
+                record.of.text(entry.name),
+                fmt::format("{}", entry.value),
+                fmt::format("{}", entry.first_value),
+                entry.since_step >= 0 ? std::to_string(entry.since_step) : "-",
+                same_ns == 0 ? std::string() : "for " + duration_text(same_ns)};
+    }
+
     static std::string marker_value(const MarkerRecord& record) {
         const format::MarkerEntry& entry = record.raw;
         switch (entry.kind) {
@@ -239,6 +255,9 @@ std::vector<ListColumn> columns_of(RecordKind kind) {
         case RecordKind::kMarker:
             return {{"rank", 5, true}, {"time", 15}, {"marker", 10}, {"thread", 7, true}, {"step", 4, true},
                     {"id", 4, true},   {"name", 16}, {"value", 10},  {"called at", 0}};
+        case RecordKind::kHealth:
+            return {{"rank", 5, true},  {"time", 15},      {"reading", 28}, {"value", 8, true},
+                    {"first", 8, true}, {"step", 4, true}, {"the same", 0}};
         default:
             return {{"rank", 5, true}, {"entered", 15}, {"communicator", 12}, {"seq", 5, true}, {"operation", 10},
                     {"arguments", 20}, {"state", 8},    {"took", 6, true},    {"where", 0}};
@@ -250,6 +269,9 @@ const char* none_recorded(RecordKind kind) {
         case RecordKind::kWork: return "no stream work is recorded (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)";
         case RecordKind::kChannel: return "no channels are recorded (TITANTRACE_NCCL_PLUGIN=progress)";
         case RecordKind::kCudaCall: return "no CUDA calls are recorded (TITANTRACE_CUDA)";
+        case RecordKind::kHealth:
+            return "no readings of the machine are recorded (TITANTRACE_HEALTH_S; GPUs are read once a communicator is "
+                   "ready)";
         default: return "no steps, spans, events, metrics or labels are recorded (titantrace.h)";
     }
 }
@@ -261,6 +283,7 @@ RecordKind ShowOptions::kind() const {
            : channels   ? RecordKind::kChannel
            : cuda_calls ? RecordKind::kCudaCall
            : markers    ? RecordKind::kMarker
+           : health     ? RecordKind::kHealth
                         : RecordKind::kCollective;
 }
 

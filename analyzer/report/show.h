@@ -26,6 +26,7 @@ struct ShowOptions {
     bool channels = false;  // NCCL's channels
     bool cuda_calls = false;
     bool markers = false;  // steps, spans, events, metrics, labels
+    bool health = false;   // readings of the machine
     bool json = false;
 
     RecordKind kind() const;

@@ -20,9 +20,12 @@ std::string newer_version(const RingHeader& header) {
 
 RegionHeads heads_of(const RingHeader& header) {
     RegionHeads heads{};
-    for (size_t i = 0; i < heads.size(); ++i) {
-        heads[i] = header.cursors[i].head;
-    }
+    for_each_region(header, [&](const RegionDescriptor& region, const RegionCursor* cursor) {
+        const auto kind = static_cast<uint32_t>(region.kind);
+        if (cursor != nullptr && kind < heads.size()) {
+            heads[kind] = cursor->head;
+        }
+    });
     return heads;
 }
 
@@ -66,7 +69,7 @@ Result<RingImage> RingImage::open(std::span<const std::byte> bytes, const std::o
         region.head = cursor != nullptr ? cursor->head : region.count;
         region.head_after = region.head;
         if (heads_after && cursor != nullptr) {
-            region.head_after = std::max((*heads_after)[static_cast<size_t>(cursor - header.cursors)], region.head);
+            region.head_after = std::max((*heads_after)[kind], region.head);
         }
         // A cut ring would give every ticket another slot: the rest of it cannot be read.
         is_cut |= is_ring(descriptor.kind) && region.count != descriptor.count;
@@ -161,6 +164,20 @@ MarkerSiteRecord RingImage::marker_site(uint32_t site) const {
         return {};
     }
     return copy_at<MarkerSiteRecord>(table->offset_bytes + (site - 1) * table->stride_bytes);
+}
+
+std::vector<LabelRecord> RingImage::labels() const {
+    std::vector<LabelRecord> rows;
+    const Region* table = region(RegionKind::kLabels);
+    constexpr uint64_t kMostRows = 1 << 12;  // the tracer makes fewer
+    for (uint64_t row = 0; table != nullptr && row < std::min(table->count, kMostRows); ++row) {
+        const auto record = copy_at<LabelRecord>(table->offset_bytes + row * table->stride_bytes, table->stride_bytes);
+        if (record.key != 0 && record.key <= UINT32_MAX) {
+            rows.push_back(record);
+        }
+    }
+    std::sort(rows.begin(), rows.end(), [](const LabelRecord& a, const LabelRecord& b) { return a.ticks < b.ticks; });
+    return rows;
 }
 
 std::span<const std::byte> RingImage::call_sites() const {

@@ -5,6 +5,7 @@
 
 #include "base/loaded_objects.h"
 #include "kept_libraries.h"
+#include "same_shape.h"
 
 namespace titan::interpose {
 
@@ -18,12 +19,6 @@ static_assert(tracer::kHostRegisterDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
 static_assert(tracer::kCaptureStatusNone == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(tracer::kCaptureStatusActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 static_assert(tracer::kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
-
-// Same number of parameters, each of the same size: handles travel as addresses, enumerations as int.
-template <typename... A, typename... B>
-constexpr bool same_shape(CUresult (*)(A...), int (*)(B...)) {
-    return sizeof...(A) == sizeof...(B) && ((sizeof(A) == sizeof(B)) && ...);
-}
 
 template <typename Vendor, typename Ours>
 bool find(const LoadedObject& library, const char* name, Vendor, Ours& slot) {
@@ -56,6 +51,7 @@ bool find_driver_api(tracer::DriverApi& driver) {
     TITAN_FIND(event_query, cuEventQuery)
     const bool required = all;
     TITAN_FIND(ctx_get_device, cuCtxGetDevice)
+    TITAN_FIND(device_get_pci_bus_id, cuDeviceGetPCIBusId)
     TITAN_FIND(primary_ctx_get_state, cuDevicePrimaryCtxGetState)
     TITAN_FIND(event_elapsed_time, cuEventElapsedTime)
     TITAN_FIND(stream_get_capture_info, cuStreamGetCaptureInfo_v2)

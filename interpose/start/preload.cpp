@@ -11,6 +11,7 @@
 #include "cupti_mode.h"
 #include "exec_wrappers.h"
 #include "find_driver_api.h"
+#include "find_nvml_api.h"
 #include "jump_wrappers.h"
 #include "kept_libraries.h"
 #include "nccl_copies.h"
@@ -61,6 +62,7 @@ __attribute__((constructor)) void enter_process() {
     tracer::set_bindings({.apis = {api_names, kApiIds},
                           .kernel_name = kernel_name,
                           .find_driver = find_driver_api,
+                          .find_nvml = find_nvml_api,
                           .nccl_version = nccl_version,
                           .session_started = start_ways_in,
                           .other_copy_records = behind_another_copy});

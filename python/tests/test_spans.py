@@ -2,6 +2,21 @@
 get in the way."""
 import package_case
 
+# Labels, and then more names of events than there is room for in markers and texts.
+LABELS = r"""
+import json, time, titantrace
+titantrace.label("dp", 3)
+titantrace.label("dp", 4)
+titantrace.label("role", "trainer")
+for i in range(40):
+    titantrace.label(f"key {i}", f"value {i}")
+for i in range(8_000):
+    titantrace.event(f"event {i}")
+    if i % 200 == 0:
+        time.sleep(0.05)  # names that nobody refers to are freed meanwhile
+print(json.dumps(titantrace.dump()))
+"""
+
 # Every kind of function, and what their callers see of them is what they see without the decorator.
 KINDS = r"""
 import asyncio, inspect, json, sys
@@ -260,6 +275,18 @@ class Spans(package_case.Case):
         self.assertEqual(self.begins_of("of a task"), [])
         (thread, no_task), (task, number) = self.ring_in(self.dump_of_rank("run")).open_spans()
         self.assertEqual((thread, no_task, task, number != 0), ("of the thread", 0, "of a task", True))
+
+    def test_labels_outlive_their_markers(self):
+        for python in self.each_python():
+            name = package_case.name_of(python)
+            self.assertTrue(self.run_program(python, name, True, LABELS, RANK="3", WORLD_SIZE="8",
+                                             TITANTRACE_MARKERS="64", TITANTRACE_LABELS="application=llama,note=a=b"))
+            dump = self.dump_of_rank(name)
+            self.assertEqual([marker["name"] for marker in self.markers_in(dump) if marker["marker"] == "label"], [])
+            labels = self.ring_in(dump).labels()
+            labels.pop("git_sha", None)  # of this very tree, where it is a checkout
+            self.assertEqual(labels, {"application": "llama", "note": "a=b", "role": "trainer", "dp": "4",
+                                      **{f"key {i}": f"value {i}" for i in range(40)}})
 
     def test_an_interpreter_that_shuts_down(self):
         self.marked(LATE, dumped=False)

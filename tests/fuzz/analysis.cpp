@@ -68,8 +68,9 @@ void report(analyzer::Run& run) {
     analyzer::ShowOptions options;
     options.json = true;
     options.ranks = {run.processes.front().rank};
-    for (const auto what : {&analyzer::ShowOptions::work, &analyzer::ShowOptions::channels,
-                            &analyzer::ShowOptions::cuda_calls, &analyzer::ShowOptions::markers}) {
+    for (const auto what :
+         {&analyzer::ShowOptions::work, &analyzer::ShowOptions::channels, &analyzer::ShowOptions::cuda_calls,
+          &analyzer::ShowOptions::markers, &analyzer::ShowOptions::health}) {
         options.*what = true;
         analyzer::show(run, options, [](const std::string&) {});
         options.*what = false;

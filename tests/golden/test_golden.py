@@ -23,6 +23,7 @@ FIELDS = {
     "--work": "rank ticket work stream object amount name call thread flags entered_ticks",
     "--markers": "rank ticket marker name value text span parent task reduction weight relative_step begun_ticks depth "
     "step thread ticks",
+    "--health": "rank ticket name value first_value since_step since_ticks ticks",
     "--channels": "rank ticket collective channel role channel_state peer steps steps_done started_ticks updated_ticks",
 }
 

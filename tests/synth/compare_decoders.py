@@ -18,7 +18,7 @@ def lines(command, path_of_rank=None):
 
 
 # By their options; the first are calls.
-KINDS = ([], ["--work"], ["--channels"], ["--cuda-calls"], ["--markers"])
+KINDS = ([], ["--work"], ["--channels"], ["--cuda-calls"], ["--markers"], ["--health"])
 
 
 def compare(analyze, decode, job, files):
@@ -41,7 +41,7 @@ def main():
     analyze, synth, decode = sys.argv[1:4]
     listed = set()
     with tempfile.TemporaryDirectory() as directory:
-        for fault, steps in (("sleep", "6"), ("size", "40"), ("die", "300"), ("gpu", "6")):
+        for fault, steps in (("sleep", "6"), ("size", "40"), ("die", "300"), ("gpu", "6"), ("hot", "6")):
             job = os.path.join(directory, fault)
             subprocess.run([synth, job, "--ranks", "4", "--steps", steps, "--fault", fault, "--rank", "2", "--at",
                             "4"], check=True)

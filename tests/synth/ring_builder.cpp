@@ -46,6 +46,8 @@ RingBuilder::RingBuilder(const RingSpec& spec) : spec_(spec) {
         region.offset_bytes = offset;
         offset = align(offset + region.count * region.stride_bytes);
     }
+    const RegionDescriptor health{RegionKind::kHealth, sizeof(HealthEntry), offset, spec.readings, 0};
+    offset = align(offset + health.count * health.stride_bytes);
     bytes_.resize(offset);
     RingHeader& h = header();
     h.magic = kRingMagic;
@@ -75,12 +77,12 @@ RingBuilder::RingBuilder(const RingSpec& spec) : spec_(spec) {
     h.step = kNoStep;
     h.gpu_progress = format::GpuProgressMethod::kEvents;
     std::copy(regions.begin(), regions.end(), h.regions);
+    h.more_regions[0] = health;
 }
 
 template <typename T>
-T* RingBuilder::slot(Index region, uint64_t number) {
-    const RegionDescriptor& descriptor = header().regions[region];
-    return at<T>(descriptor.offset_bytes + (number % descriptor.count) * descriptor.stride_bytes);
+T* RingBuilder::slot(const RegionDescriptor& region, uint64_t number) {
+    return at<T>(region.offset_bytes + (number % region.count) * region.stride_bytes);
 }
 
 uint32_t RingBuilder::text(std::string_view text) {
@@ -204,6 +206,14 @@ ChannelEntry& RingBuilder::add_channel(uint64_t collective_ticket, ChannelRole r
     entry->role = role;
     entry->peer = -1;
     return *entry;
+}
+
+HealthEntry& RingBuilder::add_reading(std::string_view name, double value, double first_value, uint64_t ticks) {
+    const uint64_t ticket = header().health_cursor.head++;
+    const uint32_t id = text(name);
+    auto& entry = *slot<HealthEntry>(header().more_regions[0], ticket);
+    entry = {2 * ticket + 2, ticks, ticks, kNoStep, value, first_value, id, 0};
+    return entry;
 }
 
 CudaCallEntry& RingBuilder::add_cuda_call(std::string_view name) {

@@ -32,6 +32,7 @@ struct RingSpec {
     uint64_t stream_work = 256;
     uint64_t launch_marks = 64;
     uint64_t channels = 64;
+    uint64_t readings = 64;
 };
 
 inline constexpr uint64_t kSecond = 1'000'000'000;
@@ -58,6 +59,8 @@ class RingBuilder {
     // Fresh tickets, complete; the caller fills in the rest.
     format::StreamWorkEntry& add_work(format::WorkKind kind, uint64_t stream);
     format::ChannelEntry& add_channel(uint64_t collective_ticket, format::ChannelRole role);
+    // A reading of the machine, at that moment and since.
+    format::HealthEntry& add_reading(std::string_view name, double value, double first_value, uint64_t ticks);
     format::CudaCallEntry& add_cuda_call(std::string_view name);
     // The row of the launch that an entry names.
     format::LaunchMarks& marks(uint64_t launch);
@@ -85,7 +88,11 @@ class RingBuilder {
         return reinterpret_cast<T*>(bytes_.data() + offset);
     }
     template <typename T>
-    T* slot(Index region, uint64_t number);
+    T* slot(const format::RegionDescriptor& region, uint64_t number);
+    template <typename T>
+    T* slot(Index region, uint64_t number) {
+        return slot<T>(header().regions[region], number);
+    }
     uint64_t& head(Index region) { return header().cursors[region].head; }
 
     RingSpec spec_;

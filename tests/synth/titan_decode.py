@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A second reader of rings and dumps, written from formats/FORMAT.md alone: it shares no line with the C++ one.
 
-titan_decode.py [--work|--channels|--cuda-calls|--markers|--call-sites] FILE...
+titan_decode.py [--work|--channels|--cuda-calls|--markers|--health|--call-sites] FILE...
 
-prints the collectives (or stream work, channels, CUDA calls, markers, stacks of call sites) of each file as JSON Lines,
-in the fields of `titan-analyze show --json`.
+prints the collectives (or stream work, channels, CUDA calls, markers, readings of the machine, stacks of call sites) of
+each file as JSON Lines, in the fields of `titan-analyze show --json`.
 Exit status 77 (skip) when there is nothing here that unpacks zstd.
 """
 import json
@@ -39,7 +39,8 @@ MARKERS = {1: "step", 2: "span_begin", 3: "span_end", 4: "event", 5: "metric", 6
            9: "step_tag"}
 LOSSES = ("late_updates", "communicators_untracked", "threads_untracked", "strings_dropped", "p2p_uncounted",
           "progress_skipped", "spans_too_deep", "unknown_communicators", "graphs_untracked", "ranges_dropped",
-          "channels_dropped", "call_sites_dropped", "spans_dropped", "spans_unmatched", "marker_sites_dropped")
+          "channels_dropped", "call_sites_dropped", "spans_dropped", "spans_unmatched", "marker_sites_dropped",
+          "labels_dropped")
 METRIC_REDUCTIONS = {1: "none", 2: "mean", 3: "sum", 4: "min", 5: "max", 6: "std", 7: "last"}
 ROLES = {1: "kernel", 2: "send", 3: "recv"}
 CHANNEL_STATES = {0: "not_started", 1: "running", 2: "done", 3: "waits_for_gpu", 4: "waits_for_peer",
@@ -114,10 +115,11 @@ class Ring:
             head = struct.unpack_from("<Q", image, 3328 + 64 * i)[0]
             self.regions[kind] = (stride, offset, elements, head)
         minor = struct.unpack_from("<H", image, 10)[0]
-        for i in range(2 if minor >= 3 else 0):
+        for i in range({0: 0, 1: 0, 2: 0, 3: 2}.get(minor, 4)):
             kind, stride, offset, elements, _ = struct.unpack_from("<IIQQQ", image, 2984 + 32 * i)
             if kind != 0:
-                self.regions[kind] = (stride, offset, elements, elements)
+                head = struct.unpack_from("<Q", image, 3264)[0] if kind == 16 else elements
+                self.regions[kind] = (stride, offset, elements, head)
 
     def text(self, number):
         if number == 0 or 6 not in self.regions or 7 not in self.regions:
@@ -180,6 +182,17 @@ class Ring:
         stride, offset, _, _ = self.regions[14]
         key, place = struct.unpack_from("<QI", self.image, offset + (number - 1) * stride)
         return self.text(place) if key >> 63 else None
+
+    def health(self, ticket, place):
+        (_, ticks, since_ticks, since_step, value, first, name) = struct.unpack_from("<3Qq2dI", self.image, place)
+        return {"rank": self.rank, "ticket": ticket, "name": self.text(name), "value": value, "first_value": first,
+                "since_step": since_step, "since_ticks": since_ticks or None, "ticks": ticks or None}
+
+    def labels(self):
+        """The newest value of each label, from the table."""
+        stride, offset, count, _ = self.regions.get(15, (0, 0, 0, 0))
+        rows = [struct.unpack_from("<QQI", self.image, offset + row * stride) for row in range(count)]
+        return {self.text(key): self.text(value) for key, _, value in rows if key}
 
     def losses(self):
         return dict(zip(LOSSES, struct.unpack_from(f"<{len(LOSSES)}Q", self.image, 616)))
@@ -276,7 +289,7 @@ def main():
             print(json.dumps(ring.call_sites(), separators=(",", ":"), ensure_ascii=False))
             continue
         kind, read = {"": (1, ring.entry), "--cuda-calls": (2, ring.cuda_call), "--markers": (3, ring.marker),
-                      "--work": (9, ring.work), "--channels": (11, ring.channel)}[what]
+                      "--health": (16, ring.health), "--work": (9, ring.work), "--channels": (11, ring.channel)}[what]
         for ticket, place in ring.slots(kind):
             print(json.dumps(read(ticket, place), separators=(",", ":"), ensure_ascii=False))
 

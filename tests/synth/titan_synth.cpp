@@ -41,11 +41,31 @@ void report_loss(Scenario& job, const Options& options) {
     }
 }
 
+// The GPU of the guilty rank gets hot in step 8.
+void report_health(Scenario& job, const Options& options) {
+    constexpr int kHotStep = 8;
+    constexpr uint64_t kTooHot = 0x40;
+    for (int rank = 0; rank < options.ranks; ++rank) {
+        RingBuilder& ring = job.ring(rank);
+        const bool hot = rank == options.rank;
+        const auto read = [&](const char* what, double value, double first_value) {
+            auto& entry = ring.add_reading(std::string("gpu.0.") + what, value, first_value, kEpochTicks + kSecond);
+            entry.since_step = value == first_value ? titan::format::kNoStep : kHotStep;
+        };
+        read("utilization_percent", 100, 100);
+        read("power_w", hot ? 310 : 640, 640);
+        read("power_limit_w", 700, 700);
+        read("temperature_c", hot ? 93 : 61, 61);
+        read("sm_clock_mhz", hot ? 810 : 1755, 1755);
+        read("clock_limits", hot ? kTooHot : 0, 0);
+    }
+}
+
 // Faults are planted before the `at`-th call of the rank on the world communicator.
 bool plant(Scenario& job, const Options& options) {
     Program& program = job.program(options.rank);
     const std::string& fault = options.fault;
-    if (fault == "none" || fault == "nan") {
+    if (fault == "none" || fault == "nan" || fault == "hot") {
         return true;
     }
     if (fault == "sleep" || fault == "die" || fault == "crash" || fault == "exit") {
@@ -180,7 +200,7 @@ int run_command_line(int argc, char** argv) {
     app.option("--ranks", options.ranks, "of the job").between(1, 65536);
     app.option("--steps", options.steps, "of the job");
     app.option("--fault", options.fault,
-               "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu, kernel, nan");
+               "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu, kernel, nan, hot");
     app.option("--rank", options.rank, "the guilty rank");
     app.option("--at", options.at, "its n-th call on the world communicator");
     app.option("--odd-setting", options.scenario.odd_setting, "this rank has another NCCL_ALGO than the others");
@@ -252,6 +272,9 @@ int run_command_line(int argc, char** argv) {
     job.play();
     if (options.fault == "nan") {
         report_loss(job, options);
+    }
+    if (options.fault == "hot") {
+        report_health(job, options);
     }
     if (options.fault == "gpu") {
         auto& channel = job.ring(0).add_channel(0, titan::format::ChannelRole::kProxySend);

@@ -123,6 +123,13 @@ void on_member_ready(Session& session, Communicator& communicator) {
             }
         });
     }
+    if (session.health.note_device(session, load_field(communicator.record->device))) {
+        atexit([] {
+            if (Session* const current = tracer::session(); current != nullptr) {
+                current->health.stop();
+            }
+        });
+    }
     if (load_field(session.header->nccl_version) == 0) {
         store_field(session.header->nccl_version, static_cast<uint32_t>(find_nccl_version()));
     }

@@ -30,11 +30,8 @@ void write_machine(TextWriter& json, const Machine& machine) {
     const struct {
         const char* key;
         const char* value;
-    } facts[] = {{"processor", machine.processor},
-                 {"kernel", machine.kernel},
-                 {"gpu_driver", machine.gpu_driver},
-                 {"gpus", machine.gpus},
-                 {"infiniband", machine.infiniband}};
+    } facts[] = {{"processor", machine.processor}, {"kernel", machine.kernel}, {"gpu_driver", machine.gpu_driver},
+                 {"gpus", machine.gpus},           {"torch", machine.torch},   {"infiniband", machine.infiniband}};
     json.text(",\"machine\":{");
     bool first = true;
     for (const auto& fact : facts) {

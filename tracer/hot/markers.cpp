@@ -87,6 +87,7 @@ void mark_label(const char* key, const char* value, const void* caller) {
         MarkerEntry marker = marker_of(MarkerKind::kLabel, caller != nullptr ? told_from(*thread, caller) : told_now());
         marker.name = name_of(*thread, key);
         marker.text = name_of(*thread, value);
+        thread->session->labels.set(marker.name, marker.text, marker.ticks, marker.site);
         record_marker(*thread, marker);
     }
 }

@@ -85,6 +85,19 @@ bool parse_ranks(const char* text, RankList& value) {
     return copy_text(value, sizeof(value), text);
 }
 
+// Each item has a key and a value.
+bool parse_labels(const char* text, LabelList& value) {
+    for (const char* item = text; *item != '\0';) {
+        const size_t length = strcspn(item, ",");
+        const size_t key = strcspn(item, "=,");
+        if (key == 0 || key >= length) {
+            return false;
+        }
+        item += item[length] == '\0' ? length : length + 1;
+    }
+    return copy_text(value, sizeof(value), text);
+}
+
 // Decimal seconds with an optional fraction: "300", "0.25".
 bool parse_seconds(const char* text, uint64_t& value_ns) {
     size_t whole_digits = strcspn(text, ".");

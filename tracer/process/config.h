@@ -12,6 +12,7 @@
 namespace titan::tracer {
 
 using RankList = char[256];
+using LabelList = char[1024];
 
 enum class CudaMode : uint8_t { kInterpose, kCupti, kOff };
 struct StackSetting {
@@ -30,8 +31,10 @@ struct Config {
     char dir[PATH_MAX];       // absolute
     char ring_dir[PATH_MAX];  // absolute
     char run_id[128];         // may be empty: the identity finds one
+    LabelList labels;         // as given
     RankList ranks;           // validated text, empty: all
     uint64_t timeout_ns;      // 0 never
+    uint64_t health_ns;       // between readings of the machine, 0 never
     int dump_signal;          // 0 off
     uint32_t dump_on;         // bits by dump_bit()
     uint32_t keep;            // dumps per rank, at least 1

@@ -11,6 +11,7 @@
 #include "base/private_dir.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "torch_version.h"
 
 namespace titan::tracer {
 namespace {
@@ -130,6 +131,7 @@ Machine read_machine(const char* root) {
                     sizeof(machine.gpu_driver));
     read_gpus(root, machine.gpus, sizeof(machine.gpus));
     read_infiniband(root, machine.infiniband, sizeof(machine.infiniband));
+    read_torch_version(machine.torch, sizeof(machine.torch));
     utsname system{};
     if (uname(&system) == 0) {
         copy_text(machine.kernel, sizeof(machine.kernel), system.release);

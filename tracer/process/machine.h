@@ -11,6 +11,7 @@ struct Machine {
     char kernel[72];       // release of Linux (uname)
     char gpu_driver[40];   // version of NVIDIA's kernel module (/sys/module/nvidia/version)
     char gpus[200];        // "8 x NVIDIA H100 80GB HBM3" (/proc/driver/nvidia/gpus/*/information)
+    char torch[80];        // PyTorch that this process has loaded: "2.13.0+cu130, CUDA 13.0"
     char infiniband[400];  // RDMA devices and their kinds (/sys/class/infiniband): "mlx5_0 MT4129, mlx5_1 MT4129"
 };
 

@@ -29,6 +29,7 @@ constexpr uint64_t kStringHeapBytes = 512 << 10;
 // Far more launches than a device queues: a row is not reused while its launch is under way.
 constexpr uint32_t kLaunchRows = 16384;
 constexpr uint32_t kChannelSlots = 2048;
+constexpr uint32_t kHealthSlots = 2048;   // hours of readings, of which a dozen change from one to the next
 constexpr uint32_t kOpenSpanRows = 8192;  // tasks of an event loop that are in a span at the same time
 // Room for the p2p counters of 64 communicators of the whole world, which is more than ever send at a time.
 constexpr uint64_t kMinP2pHeapBytes = 64 << 10;
@@ -108,6 +109,8 @@ Layout lay_out(const RingSizes& sizes, const Config& config, const Identity& ide
     const Table more_rows[format::kMoreRegions] = {
         {RegionKind::kOpenSpans, sizeof(format::OpenSpanRecord), kOpenSpanRows},
         {RegionKind::kMarkerSites, sizeof(format::MarkerSiteRecord), uint64_t{1} << kMarkerSiteRowsLog2},
+        {RegionKind::kLabels, sizeof(format::LabelRecord), kLabelRows},
+        {RegionKind::kHealth, sizeof(format::HealthEntry), kHealthSlots},
     };
     Layout layout{};
     layout.bytes = format::kHeaderBytes;

@@ -13,6 +13,7 @@
 namespace titan::tracer {
 
 inline constexpr uint32_t kStringRows = 8192;
+inline constexpr uint32_t kLabelRows = 256;
 inline constexpr uint32_t kMarkerSiteRowsLog2 = 11;  // places of a program, not calls
 
 struct RingFile {

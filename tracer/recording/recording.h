@@ -11,6 +11,7 @@
 #include "formats/layout/ring_layout.h"
 #include "identity.h"
 #include "kernel_names.h"
+#include "labels.h"
 #include "marker_sites.h"
 #include "open_spans.h"
 #include "ring.h"
@@ -35,6 +36,9 @@ struct Recording {
     OpenSpans open_spans;
     MarkerSites marker_sites;
     uint64_t marker_sites_used;
+    Labels labels;
+    uint64_t labels_used;
+    Ring<format::HealthEntry> readings;  // of the machine
     StringTable strings;
     StringState string_states[kStringRows];
     CallSites call_sites;

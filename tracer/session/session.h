@@ -11,6 +11,7 @@
 #include "fork_page.h"
 #include "gpu_progress.h"
 #include "graphs_state.h"
+#include "health.h"
 #include "recording.h"
 
 namespace titan::tracer {
@@ -19,6 +20,7 @@ struct Session : Recording {
     Communicators communicators;
     GpuProgress gpu_progress;
     Graphs graphs;
+    Health health;
 
     // Has a call on a stream anything to do with the device beside being recorded?
     bool watches_streams() const { return graphs.any_capture() || gpu_progress.active(); }

@@ -35,6 +35,7 @@ void find_references(Session& session, References& found) {
     found.add_all(session.collectives, &format::CollectiveEntry::span);
     found.add_all(session.cuda_calls, &format::CudaCallEntry::span);
     session.open_spans.each_name([&](uint32_t name) { found.add(name); });
+    session.labels.each_name([&](uint32_t name) { found.add(name); });
     for (uint64_t i = 0; i < session.thread_rows; ++i) {
         for (uint32_t& span : session.threads[i].spans) {
             found.add(load_field(span));

@@ -17,6 +17,7 @@
 #include "name_marker_sites.h"
 #include "name_sweep.h"
 #include "own_thread.h"
+#include "run_labels.h"
 #include "signals.h"
 #include "threads_table.h"
 #include "watch.h"
@@ -101,6 +102,10 @@ void map_regions(Session& session) {
     const RegionView places = view_of(header, RegionKind::kMarkerSites);
     session.marker_sites = MarkerSites(static_cast<format::MarkerSiteRecord*>(places.base), session.marker_sites_used,
                                        header.losses[static_cast<size_t>(format::Loss::kMarkerSitesDropped)]);
+    const RegionView labels = view_of(header, RegionKind::kLabels);
+    session.labels = Labels(static_cast<format::LabelRecord*>(labels.base), session.labels_used,
+                            header.losses[static_cast<size_t>(format::Loss::kLabelsDropped)]);
+    session.readings = ring_of<format::HealthEntry>(header, RegionKind::kHealth);
 
     const RegionView threads = view_of(header, RegionKind::kThreads);
     session.threads = static_cast<format::ThreadRecord*>(threads.base);
@@ -175,6 +180,7 @@ Session* open_session() {
     for (size_t i = 0; i < bindings().apis.count && i < kMaxApis; ++i) {
         session->api_names[i] = session->strings.intern(bindings().apis.names[i]);
     }
+    label_run(*session, ".");
     session->header->state = format::ProcessState::kRunning;
     return session;
 }

@@ -1,5 +1,6 @@
 #include "create.h"
 
+#include <dlfcn.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -91,6 +92,9 @@ uint64_t comm_hash(const std::string& key) {
     return hash;
 }
 
+// As NCCL does; only tests of health put one where it is found.
+void load_nvml() { [[maybe_unused]] static void* const nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW); }
+
 }  // namespace
 
 ncclResult_t join_members(const CoreRef& core, const CoreRef& parent) {
@@ -125,6 +129,7 @@ void add_creation(const CoreRef& core, const CoreRef& parent, ncclComm_t* newcom
     InitJob job;
     job.core = core;
     job.parent = parent;
+    load_nvml();
     job.run = [core, parent, prepare = std::move(prepare)] {
         ncclResult_t result = prepare ? prepare() : ncclSuccess;
         if (result == ncclSuccess && core) {

@@ -77,7 +77,7 @@ TEST_CASE("entries newer than the copied head are seen") {
 TEST_CASE("slots that were handed out again during the copy are dropped") {
     RingBuilder ring = with_calls(20, 8);  // tickets 12..19
     RegionHeads later{};
-    later[0] = 23;  // 12, 13 and 14 were being overwritten
+    later[static_cast<size_t>(RegionKind::kCollectives)] = 23;  // 12, 13 and 14 were being overwritten
     const auto image = RingImage::open(ring.bytes(), later);
     REQUIRE(image);
     RingLosses losses;

@@ -31,7 +31,7 @@ CASES = {
         ENUMS, 'X(3, kCrashed, "crashed")', 'X(2, kCrashed, "crashed")', "of TITAN_PROCESS_STATES is there twice"),
     "a name twice": case(ENUMS, '"all_gather", collective', '"broadcast", collective',
                          "of TITAN_OP_KINDS is there twice"),
-    "a loss without a counter": case(ENUMS, "X(14, kMarkerSitesDropped", "X(15, kMarkerSitesDropped",
+    "a loss without a counter": case(ENUMS, "X(15, kLabelsDropped", "X(16, kLabelsDropped",
                                      "losses are counted by number"),
     "an NCCL function's id twice": case(NCCL, "CALL(25, 2000, ncclAllReduce,", "CALL(24, 2000, ncclAllReduce,",
                                         "an id of nccl.def is missing or there twice"),

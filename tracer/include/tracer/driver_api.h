@@ -22,6 +22,7 @@ struct DriverApi {
     int (*event_query)(void* event);
     // These may be null: the driver is too old for them.
     int (*ctx_get_device)(int* device);
+    int (*device_get_pci_bus_id)(char* text, int bytes, int device);
     int (*primary_ctx_get_state)(int device, unsigned* flags, int* active);
     int (*event_elapsed_time)(float* milliseconds, void* from, void* to);
     int (*stream_get_capture_info)(void* stream, int* status, uint64_t* id, void** graph, const void*** dependencies,

@@ -96,6 +96,7 @@ struct Call {
 
 // The tables of names and the library's own functions, set once by the constructor, before any call.
 struct DriverApi;
+struct NvmlApi;
 enum class FunctionKind : uint8_t { kNone, kRuntimeSymbol, kDriverHandle };
 
 struct Bindings {
@@ -104,6 +105,7 @@ struct Bindings {
     // cold.
     bool (*kernel_name)(FunctionKind kind, const void* function, const void* real, char* name, size_t bytes);
     bool (*find_driver)(DriverApi&);  // fills in libcuda's functions; false when no libcuda is loaded
+    bool (*find_nvml)(NvmlApi&);      // fills in NVML's functions; false when it is not loaded
     int (*nccl_version)();            // ncclGetVersion, 0 unknown
     void (*session_started)(
         bool cupti);                  // once per session, on the thread that started it; `cupti`: the mode is asked for

@@ -215,7 +215,8 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(11, kCallSitesDropped, "call_sites_dropped", "calls whose call site found its table full")                      \
     X(12, kSpansDropped, "spans_dropped", "spans of tasks that found the table of open spans full")                   \
     X(13, kSpansUnmatched, "spans_unmatched", "ends of spans that were not open: ended twice, or by another process") \
-    X(14, kMarkerSitesDropped, "marker_sites_dropped", "markers whose place in the program found its table full")
+    X(14, kMarkerSitesDropped, "marker_sites_dropped", "markers whose place in the program found its table full")     \
+    X(15, kLabelsDropped, "labels_dropped", "labels that found their table full; their markers tell them for a while")
 
 // CollectiveEntry::flags.
 enum CollectiveFlags : uint16_t {

@@ -17,11 +17,12 @@ namespace titan::format {
 
 inline constexpr uint64_t kRingMagic = 0x474E524E41544954;  // "TITANRNG"
 inline constexpr uint16_t kRingMajor = 1;                   // a reader refuses a newer major
-inline constexpr uint16_t kRingMinor = 3;                   // fields appended, nothing moved
+inline constexpr uint16_t kRingMinor = 4;                   // fields appended, nothing moved
 inline constexpr uint32_t kEndianTag = 0x01020304;
 inline constexpr uint32_t kHeaderBytes = 4096;
 inline constexpr uint32_t kMaxRegions = 12;
-inline constexpr uint32_t kMoreRegions = 2;  // tables without a cursor: every row says itself whether it is used
+inline constexpr uint32_t kMoreRegions =
+    4;  // tables without a cursor (every row says itself whether it is used) and one ring
 inline constexpr uint32_t kMaxLosses = 32;
 inline constexpr uint64_t kNoSequence = UINT64_MAX;  // "not counted" in any sequence or counter field
 inline constexpr uint32_t kNoIndex = UINT32_MAX;     // "none" in any table index field
@@ -46,14 +47,16 @@ enum class RegionKind : uint32_t {
     kCallSites = 12,     // bytes: call_sites_layout.h; only where they are asked for
     kOpenSpans = 13,     // table of OpenSpanRecord
     kMarkerSites = 14,   // table of MarkerSiteRecord
+    kLabels = 15,        // table of LabelRecord
+    kHealth = 16,        // ring of HealthEntry
 };
 
-inline constexpr uint32_t kRegionKinds = 15;  // one more than the highest kind
+inline constexpr uint32_t kRegionKinds = 17;  // one more than the highest kind
 
 // Rings follow the slot protocol below.
 constexpr bool is_ring(RegionKind kind) {
     return kind == RegionKind::kCollectives || kind == RegionKind::kCudaCalls || kind == RegionKind::kMarkers ||
-           kind == RegionKind::kStreamWork || kind == RegionKind::kChannels;
+           kind == RegionKind::kStreamWork || kind == RegionKind::kChannels || kind == RegionKind::kHealth;
 }
 
 struct RegionDescriptor {
@@ -149,7 +152,8 @@ struct RingHeader {
     int32_t exit_status_next;  // exit status + 1, 0 unknown
     uint32_t reserved32;
     RegionDescriptor more_regions[kMoreRegions];
-    char reserved_tail[280];            // pads the cursors to the end of the page
+    char reserved_tail[152];            // pads the cursors to the end of the page
+    RegionCursor health_cursor;         // of the ring among `more_regions`
     RegionCursor cursors[kMaxRegions];  // same order as `regions`
 };
 static_assert(sizeof(RingHeader) == kHeaderBytes);
@@ -157,6 +161,7 @@ static_assert(offsetof(RingHeader, cursors) % 64 == 0);
 static_assert(offsetof(RingHeader, dump_request) == 1256);
 static_assert(offsetof(RingHeader, end_ticks) == 2952);
 static_assert(offsetof(RingHeader, more_regions) == 2984);
+static_assert(offsetof(RingHeader, health_cursor) == 3264);
 
 // Calls visit(descriptor, cursor) for every region of a header; the cursor is null where the region has none.
 template <typename Header, typename Visit>
@@ -167,7 +172,7 @@ constexpr void for_each_region(Header& header, Visit&& visit) {
     }
     for (auto& region : header.more_regions) {
         if (region.kind != RegionKind::kNone) {
-            visit(region, static_cast<decltype(&header.cursors[0])>(nullptr));
+            visit(region, region.kind == RegionKind::kHealth ? &header.health_cursor : nullptr);
         }
     }
 }
@@ -344,6 +349,29 @@ struct MarkerSiteRecord {
 };
 static_assert(sizeof(MarkerSiteRecord) == 16);
 inline constexpr uint64_t kToldSite = uint64_t{1} << 63;
+
+// The newest value of a label, which its marker does not outlive. Open addressing by key.
+struct LabelRecord {
+    uint64_t key;    // string id; 0 free
+    uint64_t ticks;  // (later) moment of the marker
+    uint32_t text;   // (later) string id of the value, 0 not yet
+    uint32_t site;   // (later) as in MarkerEntry
+};
+static_assert(sizeof(LabelRecord) == 24);
+
+// A reading of the machine that differs from the one before it, or has been the same for long. Each entry stands for
+// itself: entries before it may be overwritten.
+struct HealthEntry {
+    uint64_t slot_sequence;
+    uint64_t ticks;        // moment of the reading
+    uint64_t since_ticks;  // first reading of this value in a row
+    int64_t since_step;    // the process' step then, kNoStep before its first
+    double value;
+    double first_value;  // of the process, for counters that began before it
+    uint32_t name;       // string id: what was read, with its unit ("gpu.0.power_w")
+    uint32_t reserved32;
+};
+static_assert(sizeof(HealthEntry) == 56);
 
 enum CommunicatorFlags : uint8_t {
     kCommNonblocking = 1 << 0,

@@ -23,7 +23,7 @@
 
 namespace titan::format {
 
-using RegionHeads = std::array<uint64_t, kMaxRegions>;
+using RegionHeads = std::array<uint64_t, kRegionKinds>;  // indexed by RegionKind; 0 where there is no cursor
 
 RegionHeads heads_of(const RingHeader& header);
 
@@ -65,6 +65,10 @@ class RingImage {
     RingLosses for_each_channel(Visit&& visit) const {
         return for_each_slot<ChannelEntry>(RegionKind::kChannels, visit);
     }
+    template <typename Visit>
+    RingLosses for_each_health(Visit&& visit) const {
+        return for_each_slot<HealthEntry>(RegionKind::kHealth, visit);
+    }
     // The row that a CollectiveEntry::launch points to; its numbers tell whether it is about that launch. Empty where
     // the device reported nothing.
     std::optional<LaunchMarks> launch_marks(uint64_t launch) const;
@@ -74,6 +78,8 @@ class RingImage {
     std::vector<ThreadRecord> threads() const;
     // Spans that were open, in the order in which they began.
     std::vector<OpenSpanRecord> open_spans() const;
+    // The newest value of each label, oldest first; empty before ring 1.4.
+    std::vector<LabelRecord> labels() const;
     // Of the number in MarkerEntry::site: its key, and its place where that is known. Key 0: there is none.
     MarkerSiteRecord marker_site(uint32_t site) const;
     uint64_t collective_capacity() const;

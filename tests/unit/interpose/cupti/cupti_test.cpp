@@ -79,6 +79,7 @@ void begin() {
         tracer::set_bindings({.apis = {interpose::api_names, interpose::kApiIds},
                               .kernel_name = nullptr,
                               .find_driver = nullptr,
+                              .find_nvml = nullptr,
                               .nccl_version = nullptr,
                               .session_started = nullptr});
         test::recording();

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "config.h"
 #include "scratch.h"
@@ -68,6 +69,8 @@ TEST_CASE("good values") {
     CHECK(config->gpu_progress.method == titan::format::GpuProgressMethod::kOff);
     CHECK(std::string(config->dir) == "/a/b");
     CHECK_FALSE(config->enabled);
+    CHECK(std::string(load({{"TITANTRACE_LABELS", "a=b,c=d=e,f="}})->labels) == "a=b,c=d=e,f=");
+    CHECK(load({{"TITANTRACE_HEALTH_S", "0"}})->health_ns == 0);
     CHECK(load({{"TITANTRACE_SIGNAL", "off"}})->dump_signal == 0);
     CHECK(load({{"TITANTRACE_SIGNAL", "RTMIN+3"}})->dump_signal == SIGRTMIN + 3);
     CHECK(load({{"TITANTRACE_DUMP_ON", "none"}})->dump_on == 0);
@@ -107,6 +110,10 @@ TEST_CASE("bad values leave the default") {
     CHECK(load({{"TITANTRACE_COLLECTIVES", "0"}})->collectives == 16384);
     CHECK(load({{"TITANTRACE_COLLECTIVES", "99999999"}})->collectives == 16384);
     CHECK(load({{"TITANTRACE_KEEP", "0"}})->keep == 3);
+    for (const std::string& bad :
+         std::vector<std::string>{"a", "a=b,c", "=b", ",", "a=b,,c=d", std::string(2000, 'x') + "=1"}) {
+        CHECK(load({{"TITANTRACE_LABELS", bad}})->labels[0] == '\0');
+    }
     CHECK(load({{"TITANTRACE", "maybe"}})->enabled);
     CHECK(load({{"TITANTRACE_DIR", std::string(5000, 'x')}})->dir[5] != 'x');
 }

@@ -99,6 +99,7 @@ bool find_fake(tracer::DriverApi& driver) {
         .event_record = record,
         .event_query = query,
         .ctx_get_device = [](int* device) { return *device = fake.current->device, 0; },
+        .device_get_pci_bus_id = nullptr,
         .primary_ctx_get_state = [](int, unsigned*, int* active) { return *active = fake.primary_active, 0; },
         .event_elapsed_time = elapsed,
         .stream_get_capture_info = capture_info,

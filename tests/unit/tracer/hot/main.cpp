@@ -101,6 +101,7 @@ int main(int argc, char** argv) {
     titan::tracer::set_bindings({.apis = {titan::test::kNames, std::size(titan::test::kNames)},
                                  .kernel_name = nullptr,
                                  .find_driver = titan::test::find_driver,
+                                 .find_nvml = nullptr,
                                  .nccl_version = nullptr,
                                  .session_started = nullptr});
     const int result = run_doctest(argc, argv);

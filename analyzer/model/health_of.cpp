@@ -1,0 +1,87 @@
+#include "health_of.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "host/words.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr double kBusyPercent = 90;
+constexpr double kIdlePercent = 5;
+// Of its power limit. A kernel that waits for other ranks spins at some 15 to 30 %; what computes takes most of it.
+constexpr double kSpinningShare = 0.4;
+
+std::string activity_words(double busy_percent, const HealthReading* power, const HealthReading* limit) {
+    std::string words = fmt::format("{:.0f} % busy", busy_percent);
+    if (power == nullptr) {
+        return words;
+    }
+    words += fmt::format(" at {:.0f} W", power->value);
+    if (limit == nullptr || limit->value <= 0) {
+        return words;
+    }
+    words += fmt::format(" of {:.0f} W", limit->value);
+    if (busy_percent < kIdlePercent) {
+        return words + ": nothing runs there";
+    }
+    const bool spins = busy_percent >= kBusyPercent && power->value < kSpinningShare * limit->value;
+    return words + (spins ? ": a kernel that waits rather than computes" : "");
+}
+
+}  // namespace
+
+std::vector<DeviceHealth> health_of(const Process& process) {
+    std::map<std::pair<std::string, std::string>, DeviceHealth> devices;
+    for (const HealthReading& reading : process.health) {
+        const std::string& name = process.text(reading.name);
+        const size_t first = name.find('.');
+        const size_t last = name.rfind('.');
+        if (first == std::string::npos) {
+            continue;
+        }
+        const std::string kind = name.substr(0, first);
+        const std::string device = last == first ? "" : printable(name.substr(first + 1, last - first - 1));
+        DeviceHealth& health = devices[{kind, device}];
+        health.kind = kind;
+        health.device = device;
+        health.readings[name.substr(last + 1)] = &reading;
+    }
+    std::vector<DeviceHealth> list;
+    for (auto& [key, device] : devices) {
+        list.push_back(std::move(device));
+    }
+    return list;
+}
+
+std::vector<std::string> gpus_of(const Process& process) {
+    std::vector<std::string> names;
+    for (const DeviceHealth& device : health_of(process)) {
+        if (device.kind == "gpu") {
+            names.push_back("GPU " + device.device);
+        }
+    }
+    return names;
+}
+
+std::string gpu_state_words(const Process& process, std::string_view gpu) {
+    for (const DeviceHealth& device : health_of(process)) {
+        const HealthReading* const busy = device.find("utilization_percent");
+        if (device.kind != "gpu" || "GPU " + device.device != gpu || busy == nullptr) {
+            continue;
+        }
+        std::string words = activity_words(busy->value, device.find("power_w"), device.find("power_limit_w"));
+        const HealthReading* const temperature = device.find("temperature_c");
+        const HealthReading* const clock = device.find("sm_clock_mhz");
+        words += temperature == nullptr ? "" : fmt::format("; {:.0f} C", temperature->value);
+        words += clock == nullptr
+                     ? ""
+                     : fmt::format(", {} MHz", grouped_digits(static_cast<uint64_t>(std::max(clock->value, 0.0))));
+        return words;
+    }
+    return {};
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,33 @@
+// The readings of a process by device.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+struct DeviceHealth {
+    std::string kind;                                                   // "gpu", "port" or "host"
+    std::string device;                                                 // "0", "mlx5_0/1"; empty for the host
+    std::map<std::string, const HealthReading*, std::less<>> readings;  // by what was read: "power_w"
+
+    const HealthReading* find(std::string_view what) const {
+        const auto found = readings.find(what);
+        return found == readings.end() ? nullptr : found->second;
+    }
+};
+
+std::vector<DeviceHealth> health_of(const Process& process);
+
+// "GPU 0", ...
+std::vector<std::string> gpus_of(const Process& process);
+
+// "100 % busy at 118 W of 700 W: a kernel that waits rather than computes; 41 C, 1,980 MHz"; empty where it is not
+// known.
+std::string gpu_state_words(const Process& process, std::string_view gpu);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,109 @@
+// What the readings of GPUs and network ports become: findings of their own, and evidence for a rank that is named.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "played.h"
+#include "says.h"
+
+using namespace titan::test;
+using titan::synth::kEpochTicks;
+using titan::synth::kSecond;
+using titan::synth::write_training;
+
+namespace {
+
+void read(Scenario& job, int rank, const char* name, double value, double first_value, int64_t since_step = 8) {
+    job.ring(rank).add_reading(name, value, first_value, kEpochTicks + kSecond).since_step =
+        value == first_value ? titan::format::kNoStep : since_step;
+}
+
+struct Said {
+    std::vector<std::string> faults;
+    std::vector<std::vector<int>> ranks;
+    std::vector<std::string> evidence;  // of the first finding that hangs
+};
+
+Said said_of(Scenario& job) {
+    const Run run = run_of(job);
+    Said said;
+    for (const Finding& finding : titan::analyzer::diagnose(run, {}).findings) {
+        if (finding.kind == FindingKind::kHardwareFault) {
+            said.faults.push_back(finding.summary.text());
+            said.ranks.push_back(finding.ranks);
+        } else if (finding.hangs && said.evidence.empty()) {
+            said.evidence = titan::analyzer::texts_of(finding.evidence);
+        }
+    }
+    return said;
+}
+
+bool any_says(const std::vector<std::string>& lines, const std::string& part) {
+    return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return says(line, part); });
+}
+
+}  // namespace
+
+TEST_CASE("ports: a link that went down and counters that grew, told once for the host's ranks") {
+    Scenario job = job_with_a_sleeper(4, 2);
+    read(job, 0, "port.mlx5_3/1.state", 1, 4, 9);
+    read(job, 0, "port.mlx5_3/1.symbol_error", 4005, 5);
+    read(job, 0, "port.mlx5_4/1.symbol_error", 105, 5);  // a few come on a sound link, too
+    read(job, 0, "port.mlx5_5/1.state", 1, 1);           // never in use
+    read(job, 0, "port.mlx5_6/1.link_downed", 7, 7);     // before the job
+    const Said said = said_of(job);
+    REQUIRE(said.faults.size() == 2);
+    CHECK(any_says(said.faults, "port mlx5_3/1 of host node-0 has counted 4,000 symbol_error since the process began"));
+    CHECK(any_says(said.faults, "port mlx5_3/1 of host node-0 is not active any more since step 9"));
+    CHECK(said.ranks[0] == std::vector<int>{0, 1, 2, 3});
+    CHECK(any_says(said.evidence, "port mlx5_3/1 of host node-0 is not active any more"));
+}
+
+TEST_CASE("a GPU that spins and waits, one that computes, one where nothing runs") {
+    for (const auto& [busy, watts, words] :
+         {std::tuple{100, 118, "100 % busy at 118 W of 400 W: a kernel that waits rather than computes"},
+          std::tuple{100, 380, "100 % busy at 380 W of 400 W"},
+          std::tuple{0, 60, "0 % busy at 60 W of 400 W: nothing runs there"},
+          std::tuple{50, 90, "50 % busy at 90 W of 400 W"}}) {
+        Scenario job = job_with_a_sleeper(4, 2);
+        read(job, 2, "gpu.0.utilization_percent", busy, busy);
+        read(job, 2, "gpu.0.power_w", watts, watts);
+        read(job, 2, "gpu.0.power_limit_w", 400, 400);
+        const Said said = said_of(job);
+        CHECK(said.faults.empty());
+        CHECK_MESSAGE(any_says(said.evidence, std::string("GPU 0 of rank 2: ") + words), said.evidence[0]);
+    }
+}
+
+TEST_CASE("the same fault on several GPUs is one finding, and its first is named") {
+    Scenario job(4, {});
+    write_training(job, 20);
+    job.play();
+    for (int rank = 0; rank < 4; ++rank) {
+        read(job, rank, "gpu.0.clock_limits", rank == 0 ? 4 : 0x40 + 4, 4);  // 4: its power limit, which is no fault
+    }
+    const Said said = said_of(job);
+    REQUIRE(said.faults.size() == 1);
+    CHECK(says(said.faults[0], "is throttled (too hot (hardware)) since step 8; 2 others likewise"));
+    CHECK(said.ranks[0] == std::vector<int>{1, 2, 3});
+}
+
+TEST_CASE("readings that cannot be are none") {
+    Scenario job(4, {});
+    write_training(job, 20);
+    job.play();
+    for (const double value : {std::nan(""), -1.0, 1e300, HUGE_VAL}) {
+        read(job, 0, "gpu.0.xid", value, value);
+        read(job, 0, "gpu.0.clock_limits", value, value);
+        read(job, 0, "gpu.0.power_w", value, value);
+        read(job, 0, "gpu.0.utilization_percent", value, value);
+    }
+    read(job, 0, "gpu", 1, 0);
+    read(job, 0, "", 1, 0);
+    read(job, 0, "...", 1, 0);
+    CHECK(said_of(job).faults.empty());
+}

@@ -1,0 +1,76 @@
+#include "run_labels.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/process.h"
+#include "base/text.h"
+
+namespace titan::tracer {
+namespace {
+
+constexpr size_t kShaBytes = 40;
+
+void label(Session& session, const char* key, const char* value) {
+    session.labels.set(session.strings.intern(key), session.strings.intern(value), now_ticks(), 0);
+}
+
+bool is_sha(const char* text) { return strspn(text, "0123456789abcdef") == kShaBytes && text[kShaBytes] == '\0'; }
+
+// Of a repository's directory: HEAD is a commit, or names a file that holds one, or a line of packed-refs.
+bool read_commit(int git_dir, char (&sha)[kShaBytes + 1]) {
+    char head[256];
+    read_small_file(git_dir, "HEAD", head, sizeof(head));
+    constexpr const char* kRef = "ref: ";
+    if (!starts_with(head, kRef)) {
+        return is_sha(head) && copy_text(sha, sizeof(sha), head);
+    }
+    const char* const ref = head + strlen(kRef);
+    char commit[64];
+    read_small_file(git_dir, ref, commit, sizeof(commit));
+    return starts_with(ref, "refs/") && strstr(ref, "..") == nullptr && is_sha(commit) &&
+           copy_text(sha, sizeof(sha), commit);
+}
+
+// The repository that the directory lies in, looked for upwards as git does. Worktrees and submodules have a file in
+// place of the directory; those are left out.
+void label_commit(Session& session, const char* directory) {
+    constexpr int kMostLevels = 8;
+    Fd at(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    for (int level = 0; level < kMostLevels && at.valid(); ++level) {
+        const Fd git_dir(openat(at.get(), ".git", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        char sha[kShaBytes + 1];
+        if (git_dir.valid()) {
+            if (read_commit(git_dir.get(), sha)) {
+                label(session, "git_sha", sha);
+            }
+            return;
+        }
+        at = Fd(openat(at.get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    }
+}
+
+}  // namespace
+
+void label_run(Session& session, const char* directory) {
+    label_commit(session, directory);
+    // After that: what the user says holds.
+    LabelList list;
+    copy_text(list, sizeof(list), session.config.labels);
+    for (char* item = list; item != nullptr && *item != '\0';) {
+        char* const comma = strchr(item, ',');
+        if (comma != nullptr) {
+            *comma = '\0';
+        }
+        if (char* const equals = strchr(item, '='); equals != nullptr) {
+            *equals = '\0';
+            label(session, item, equals + 1);
+        }
+        item = comma == nullptr ? nullptr : comma + 1;
+    }
+}
+
+}  // namespace titan::tracer
