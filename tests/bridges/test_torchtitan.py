@@ -4,17 +4,7 @@ torchtitan marks steps, spans, events and metrics, by either factory.
     test_torchtitan.py --library LIB [--real]      --real: with the package that scripts/setup --bridges installs;
                                                    else with the stand-in beside this file
 """
-import argparse
-import os
-import pathlib
-import sys
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python" / "tests"))
-import package_case  # noqa: E402
-
-REAL = "--real" in sys.argv
-PACKAGES = ROOT / ".venv" / "bridges" if REAL else ROOT / "tests" / "bridges" / "stand_ins"
+import bridge_case
 
 PROGRAM = r"""
 import asyncio, json, logging, os, sys, threading, time
@@ -85,19 +75,12 @@ print(json.dumps(titantrace.dump()))
 """
 
 
-class Torchtitan(package_case.Case):
+class Torchtitan(bridge_case.Case):
     def marked(self, factory):
-        *_, python = [self.python_with_torch()] if REAL else self.each_python()
-        packages = f"{ROOT / 'python'}{os.pathsep}{PACKAGES}"
-        dumped = self.run_program(python, factory, True, PROGRAM, RANK="3", WORLD_SIZE="8", PYTHONPATH=packages,
-                                  TITAN_STRUCT_LOGGER_HANDLERS=f"titantrace.torchtitan.{factory}")
-        self.assertTrue(dumped)
-        markers = self.markers_in(self.dump_of_rank(factory))
-        return markers, {(marker["marker"], marker["name"]): marker for marker in markers}
-
-    @staticmethod
-    def python_with_torch():
-        return argparse.Namespace(command=[str(ROOT / ".venv" / "bin" / "python")])
+        self.assertTrue(self.bridged(factory, PROGRAM,
+                                     TITAN_STRUCT_LOGGER_HANDLERS=f"titantrace.torchtitan.{factory}"))
+        markers = self.markers_of(factory)
+        return markers, bridge_case.by_name(markers)
 
     def check(self, factory):
         markers, told = self.marked(factory)
@@ -131,14 +114,12 @@ class Torchtitan(package_case.Case):
     def test_beside_other_handlers(self):
         self.check("handler")
 
-    if REAL:
+    if bridge_case.REAL:
         def test_nothing_is_marked_while_torch_compiles(self):
-            self.assertTrue(self.run_program(self.python_with_torch(), "compile", True, COMPILED, RANK="3",
-                                             WORLD_SIZE="8"))
-            self.assertEqual([(marker["name"], marker["value"]) for marker in
-                              self.markers_in(self.dump_of_rank("compile"))], [("loss", 2.5), ("grad", 2.5)])
+            self.assertTrue(self.bridged("compile", COMPILED))
+            self.assertEqual([(marker["name"], marker["value"]) for marker in self.markers_of("compile")],
+                             [("loss", 2.5), ("grad", 2.5)])
 
 
 if __name__ == "__main__":
-    sys.argv = [word for word in sys.argv if word != "--real"]
-    package_case.main()
+    bridge_case.main()
