@@ -53,9 +53,8 @@ def add_attributes(marked: int, attributes: Dict[str, object]) -> None:
             tracer.attribute_text(marked, name, tracer.to_bytes(value))
 
 
-def open_span(name: str, place: tracer.Place, task: int) -> int:
-    """The id of a span that a bridge ends itself."""
-    return tracer.span_open(tracer.to_bytes(name), place[1] if task == 0 else tracer.mark_of(place[0], task))
+def mark_error(marked: int, error: BaseException) -> None:
+    tracer.error(marked, tracer.to_bytes(type(error).__name__) + b": " + tracer.to_bytes(error))
 
 
 class _Open:
@@ -84,7 +83,7 @@ class _Open:
         if self._before is not None:
             _innermost.set(self._before)
         if error is not None and self.id and not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
-            tracer.error(self.id, tracer.to_bytes(type(error).__name__) + b": " + tracer.to_bytes(error))
+            mark_error(self.id, error)
         tracer.span_close(self.id, None)
 
 

@@ -15,15 +15,11 @@ import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import tracer
+from .bridges import numbers_of, open_span
 from .markers import label, mark_event, mark_metrics, step, step_tag
-from .spans import Span, current_task, marks_now, open_span
+from .spans import Span, marks_now
 
 _PACKAGE = "torchtitan.observability.structured_logger"
-
-
-def _numbers(scalars: Dict[str, Any]) -> Dict[str, Any]:
-    return {name: value for name, value in scalars.items()
-            if isinstance(value, (float, int)) and not isinstance(value, bool)}
 
 
 def _place_of(record: logging.LogRecord) -> tracer.Place:
@@ -70,7 +66,7 @@ def replace(*, source: str, **_: Any) -> None:
 
     def log_trace_scalar(scalars: Dict[str, Any], *, stacklevel: int = 2) -> None:
         if marks_now() and not is_off():
-            mark_metrics(_numbers(scalars), tracer.place(stacklevel - 1))
+            mark_metrics(numbers_of(scalars), tracer.place(stacklevel - 1))
 
     label("role", source)
     for module in (package, logging_module):
@@ -98,7 +94,7 @@ class _Handler(logging.Handler):
         if getattr(record, "log_type", "") == "event":
             self._span(record, kind)
         elif kind == "metric_value":
-            mark_metrics(_numbers({record.event_name: record.value}), _place_of(record))  # type: ignore[attr-defined]
+            mark_metrics(numbers_of({record.event_name: record.value}), _place_of(record))  # type: ignore[attr-defined]
         else:
             mark_event(kind, _place_of(record))
 
@@ -118,7 +114,7 @@ class _Handler(logging.Handler):
         key = (threading.get_ident(), getattr(record, "task_name", None), name)
         opened = self._open.get(key) or []
         if what == "start":
-            self._open.setdefault(key, []).append(open_span(name, _place_of(record), current_task()))
+            self._open.setdefault(key, []).append(open_span(name, _place_of(record)))
         elif what == "error" and opened:
             tracer.error(opened[-1], tracer.to_bytes(record.getMessage().partition(": ")[2]))
         elif what == "end" and opened:

@@ -3,7 +3,7 @@ import ctypes
 import os
 import sys
 from types import CodeType, FrameType
-from typing import Any, Callable, Dict, Tuple, Union
+from typing import Any, Callable, Container, Dict, Tuple, Union
 
 _Function = Callable[..., int]
 
@@ -89,11 +89,7 @@ def words_of(frame: FrameType) -> str:
     return f"{file}:{frame.f_lineno} {getattr(code, 'co_qualname', code.co_name)}"
 
 
-def place(depth: int) -> Place:
-    """The place that many calls further out."""
-    if not is_loaded:
-        return NOWHERE
-    frame = sys._getframe(depth + 1)
+def _place_of(frame: FrameType) -> Place:
     key = (frame.f_code, frame.f_lasti)
     known = _places.get(key)
     if known is None:
@@ -103,5 +99,23 @@ def place(depth: int) -> Place:
     return known
 
 
-def mark_of(number: int, task: int = 0, parent: int = 0) -> Any:
-    return ctypes.byref(Mark(ctypes.sizeof(Mark), site=number, task=task, parent=parent))
+def place(depth: int) -> Place:
+    """The place that many calls further out."""
+    return _place_of(sys._getframe(depth + 1)) if is_loaded else NOWHERE
+
+
+def place_outside(packages: Container[str]) -> Place:
+    """The innermost place in none of these packages."""
+    if not is_loaded:
+        return NOWHERE
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
+        frame = frame.f_back
+    return _place_of(frame)
+
+
+CLOCK_REALTIME, CLOCK_MONOTONIC = 0, 1
+
+
+def mark_of(number: int, task: int = 0, parent: int = 0, time_ns: int = 0, clock: int = CLOCK_REALTIME) -> Any:
+    return ctypes.byref(Mark(ctypes.sizeof(Mark), time_ns, clock, number, task, parent))

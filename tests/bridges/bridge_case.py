@@ -3,6 +3,7 @@ beside this file, or with --real with the real package."""
 import argparse
 import os
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -18,13 +19,27 @@ def real_python():
     return os.environ.get("TITAN_BRIDGES_PYTHON") or str(ROOT / ".venv-bridges" / "bin" / "python")
 
 
+def packages():
+    return [str(ROOT / "python")] + ([] if REAL else [str(STAND_INS)])
+
+
 class Case(package_case.Case):
     def bridged(self, name, program, preload=True, **variables):
         """What the program prints as JSON, run as rank 3 by the Python of the packages."""
         *_, python = [argparse.Namespace(command=[real_python()])] if REAL else self.each_python()
-        packages = [str(ROOT / "python")] + ([] if REAL else [str(STAND_INS)])
         return self.run_program(python, name, preload, program, **{
-            "RANK": "3", "WORLD_SIZE": "8", "PYTHONPATH": os.pathsep.join(packages), **variables})
+            "RANK": "3", "WORLD_SIZE": "8", "PYTHONPATH": os.pathsep.join(packages()), **variables})
+
+    def path_with_entry_points(self):
+        """PYTHONPATH where our package is declared as the wheel declares it."""
+        declared = self.place / "declared" / "titantrace-0.dist-info"
+        declared.mkdir(parents=True)
+        project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+        groups = re.findall(r'^\[project\.entry-points\."(.*)"\]\n((?:\w+ = ".*"\n)+)', project, re.M)
+        (declared / "METADATA").write_text("Metadata-Version: 2.1\nName: titantrace\nVersion: 0\n")
+        (declared / "entry_points.txt").write_text("".join(
+            f"[{group}]\n" + points.replace('"', "") for group, points in groups))
+        return os.pathsep.join([str(declared.parent), *packages()])
 
     def markers_of(self, name):
         return self.markers_in(self.dump_of_rank(name))
@@ -33,6 +48,17 @@ class Case(package_case.Case):
 def by_name(markers):
     """The newest marker of each kind and name."""
     return {(marker["marker"], marker["name"]): marker for marker in markers}
+
+
+def begun(markers):
+    return {marker["span"]: marker for marker in markers if marker["marker"] == "span_begin"}
+
+
+def facts_of(markers):
+    """Values of the attributes, by the name of the span or event and their own."""
+    name_of = {marker["span"]: marker["name"] for marker in markers if marker["marker"] in ("span_begin", "event")}
+    return {(name_of[marker["span"]], marker["name"]): marker["text"] or marker["value"]
+            for marker in markers if marker["marker"] == "attribute"}
 
 
 def main():
