@@ -1,13 +1,14 @@
 """What the bridges share."""
 import contextlib
 import functools
-from typing import Any, Callable, Dict, Hashable, Mapping
+from typing import Any, Callable, Dict, Generic, Hashable, Mapping, TypeVar
 
 from . import tracer
 from .spans import current_task, marks_now
 
 # The tracer holds as many open spans. One that its library never ends is forgotten here when this many are newer.
 _MOST_OPEN = 8192
+_About = TypeVar("_About")
 
 
 def harmless(tell: Callable[..., None]) -> Callable[..., None]:
@@ -27,6 +28,11 @@ def numbers_of(values: Mapping[str, Any]) -> Dict[str, Any]:
             if isinstance(value, (float, int)) and not isinstance(value, bool)}
 
 
+def plain(value: object) -> object:
+    """As one attribute or label: a list by its items."""
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+
 def open_span(name: str, place: tracer.Place, parent: int = 0, time_ns: int = 0,
               clock: int = tracer.CLOCK_REALTIME) -> int:
     """The id of a span that the bridge ends itself, of the running task or the thread."""
@@ -36,21 +42,21 @@ def open_span(name: str, place: tracer.Place, parent: int = 0, time_ns: int = 0,
                             place[1] if plain else tracer.mark_of(place[0], task, parent, time_ns, clock))
 
 
-class OpenSpans:
-    """The ids of open spans, by the library's own names for them."""
+class OpenSpans(Generic[_About]):
+    """What is known about each open span, by the library's own key of it."""
 
-    def __init__(self) -> None:
-        self._ids: Dict[Hashable, int] = {}  # without a lock, which a fork could leave taken
+    def __init__(self, absent: _About) -> None:
+        self._known: Dict[Hashable, _About] = {}  # without a lock, which a fork could leave taken
+        self._absent = absent
 
-    def add(self, key: Hashable, marked: int) -> None:
-        if len(self._ids) >= _MOST_OPEN:
+    def add(self, key: Hashable, about: _About) -> None:
+        if len(self._known) >= _MOST_OPEN:
             with contextlib.suppress(KeyError, RuntimeError, StopIteration):  # other threads add and remove meanwhile
-                del self._ids[next(iter(self._ids))]
-        self._ids[key] = marked
+                del self._known[next(iter(self._known))]
+        self._known[key] = about
 
-    def get(self, key: Hashable) -> int:
-        """0 where there is none."""
-        return self._ids.get(key, 0)
+    def get(self, key: Hashable) -> _About:
+        return self._known.get(key, self._absent)
 
-    def pop(self, key: Hashable) -> int:
-        return self._ids.pop(key, 0)
+    def pop(self, key: Hashable) -> _About:
+        return self._known.pop(key, self._absent)

@@ -14,7 +14,7 @@ import warnings
 from typing import Any, Callable, Dict, Optional
 
 from . import tracer
-from .bridges import OpenSpans, harmless, numbers_of, open_span
+from .bridges import OpenSpans, harmless, numbers_of, open_span, plain
 from .markers import label, mark_event, mark_metrics, step
 from .spans import add_attributes, mark_error
 
@@ -26,7 +26,7 @@ _TIMES = frozenset(("timestamp_msec", "duration_msec"))
 _PLACES_IN_RUN = ("current_iteration", "interval", "_start", "_timestamp_sec")
 _LABELS = {"session_tag": "session_tag", "perf_tag": "perf_tag", "is_baseline_run": "baseline"}
 
-_open = OpenSpans()
+_open = OpenSpans(0)  # their ids on the recorder, by their own
 _labelled: Optional[object] = None  # the configuration that the labels are from
 
 
@@ -39,17 +39,13 @@ def _mark_at(timestamp: Any, place: tracer.Place = tracer.NOWHERE) -> tracer.Pla
     return place[0], tracer.mark_of(place[0], time_ns=_nanoseconds(timestamp), clock=tracer.CLOCK_MONOTONIC)
 
 
-def _plain(value: object) -> object:
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
-
-
 def _values(*attributes: Any) -> Dict[str, Any]:
-    return {name: _plain(attribute.value) for some in attributes for name, attribute in some.items()
+    return {name: plain(attribute.value) for some in attributes for name, attribute in some.items()
             if name not in _TIMES}
 
 
 def _tell_label(key: str, value: Any) -> None:
-    label(key, str(value).lower() if isinstance(value, bool) else _plain(value))
+    label(key, str(value).lower() if isinstance(value, bool) else plain(value))
 
 
 def _tell_metadata(config: Any) -> None:
