@@ -57,6 +57,13 @@ def mark_error(marked: int, error: BaseException) -> None:
     tracer.error(marked, tracer.to_bytes(type(error).__name__) + b": " + tracer.to_bytes(error))
 
 
+def close_span(opened: int, error: Optional[BaseException]) -> None:
+    """Ends it, as failed where an exception leaves it."""
+    if error is not None and opened and not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
+        mark_error(opened, error)
+    tracer.span_close(opened, None)
+
+
 class _Open:
     """An open span, closed at the end of a `with`."""
 
@@ -82,9 +89,7 @@ class _Open:
                  trace: Optional[TracebackType]) -> None:
         if self._before is not None:
             _innermost.set(self._before)
-        if error is not None and self.id and not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
-            mark_error(self.id, error)
-        tracer.span_close(self.id, None)
+        close_span(self.id, error)
 
 
 class Span:

@@ -30,6 +30,23 @@ class Case(package_case.Case):
         return self.run_program(python, name, preload, program, **{
             "RANK": "3", "WORLD_SIZE": "8", "PYTHONPATH": os.pathsep.join(packages()), **variables})
 
+    def same_without_tracer(self, program, *path):
+        """What the program prints beside whether it has dumped. Without the tracer it is the same. Its spans, by their
+        ids, are in self.begun and self.ended: each has ended."""
+        path = {"PYTHONPATH": os.pathsep.join(map(str, [ROOT / "python", *path]))}
+        dumped, results = self.bridged("run", program, **path)
+        self.assertTrue(dumped)
+        self.assertEqual(self.bridged("plain", program, preload=False, **path), [False, results])
+        self.markers = self.markers_of("run")
+        self.begun, self.ended = begun(self.markers), ended(self.markers)
+        self.assertEqual({span: marker["name"] for span, marker in self.begun.items()},
+                         {span: marker["name"] for span, marker in self.ended.items()})
+        return results
+
+    def spans_of(self, name):
+        """(begin, end) of each."""
+        return [(begin, self.ended[span]) for span, begin in self.begun.items() if begin["name"] == name]
+
     def path_with_entry_points(self):
         """PYTHONPATH where our package is declared as the wheel declares it."""
         declared = self.place / "declared" / "titantrace-0.dist-info"
@@ -52,6 +69,10 @@ def by_name(markers):
 
 def begun(markers):
     return {marker["span"]: marker for marker in markers if marker["marker"] == "span_begin"}
+
+
+def ended(markers):
+    return {marker["span"]: marker for marker in markers if marker["marker"] == "span_end"}
 
 
 def facts_of(markers):

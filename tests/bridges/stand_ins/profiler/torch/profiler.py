@@ -1,0 +1,1 @@
+from .autograd.profiler import record_function
