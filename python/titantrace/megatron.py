@@ -1,0 +1,141 @@
+"""Megatron-LM's timers (megatron.core.timers, 0.16.1) as spans, its iterations as steps:
+
+    import titantrace.megatron
+    titantrace.megatron.install()
+
+before or after Megatron is imported. Each start and stop of a timer is a span of its name. Timers above
+--timing-log-level, which Megatron leaves out because each waits for the GPU, are recorded, too: the spans wait for
+nothing. A timer that waits by itself still does, at the moments when it did.
+
+Where megatron.training runs the loop, a step is the iteration as its log prints it, from 1, and what the log knows as
+numbers on the host is a metric, on every rank, by the names that Megatron gives TensorBoard. Losses lie on the GPU.
+"""
+import inspect
+import sys
+from typing import Any, Callable, Dict
+
+from . import tracer
+from .bridges import numbers_of, open_span
+from .hooks import hook, quietly
+from .markers import mark_metrics, step
+from .spans import close_span, marks_now
+
+_TRAINING = "megatron.training.training"
+_OPEN = "_titantrace_open"    # of a timer: its open span
+_NAME = "_titantrace_name"    # of a timer that Megatron left out
+_LEFT_OUT = "_titantrace_left_out"    # of the timers: those
+_MOST_LEFT_OUT = 1024
+
+# Arguments of training_log, and what Megatron calls them in TensorBoard.
+_NUMBERS = {"learning_rate": "learning-rate", "loss_scale": "loss-scale", "grad_norm": "grad-norm",
+            "params_norm": "params-norm", "num_zeros_in_grad": "num-zeros"}
+
+_Function = Callable[..., Any]
+
+
+def _close(timer: Any) -> None:
+    opened = timer.__dict__.pop(_OPEN, 0)
+    if opened:
+        close_span(opened, None)
+
+
+def _open(timer: Any) -> None:
+    """Of a timer one span is open at most: one that was reset, or left by an exception, ends as the next begins."""
+    _close(timer)
+    timer.__dict__[_OPEN] = open_span(timer.__dict__.get(_NAME, timer.name), tracer.place(3))
+
+
+def _starting(original: _Function) -> _Function:
+    def start(self: Any, *arguments: Any, **named: Any) -> Any:
+        result = original(self, *arguments, **named)
+        if marks_now():
+            quietly(_open, self)
+        return result
+    return start
+
+
+def _stopping(original: _Function) -> _Function:
+    def stop(self: Any, *arguments: Any, **named: Any) -> Any:
+        result = original(self, *arguments, **named)
+        quietly(_close, self)
+        return result
+    return stop
+
+
+def _calling(original: _Function) -> _Function:
+    """All timers that are left out are one and the same without a name: they get one each."""
+    def call(self: Any, name: str, *arguments: Any, **named: Any) -> Any:
+        timer = original(self, name, *arguments, **named)
+        if timer is not self.__dict__.get("_dummy_timer"):
+            return timer
+        left_out: Dict[str, Any] = self.__dict__.setdefault(_LEFT_OUT, {})
+        known = left_out.get(name)
+        if known is None and len(left_out) < _MOST_LEFT_OUT:
+            known = type(timer)()
+            known.__dict__[_NAME] = name
+            known = left_out.setdefault(name, known)
+        return timer if known is None else known
+    return call
+
+
+def _initializing(original: _Function) -> _Function:
+    """Megatron makes its timers after its modules are imported, and before it trains."""
+    def initialize(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        quietly(_follow_training)
+    return initialize
+
+
+def _follow_training() -> None:
+    training = sys.modules.get(_TRAINING)
+    if training is not None:
+        hook(training, "train_step", _training_step(training))
+        hook(training, "training_log", _logging)
+
+
+def _training_step(training: Any) -> Callable[[_Function], _Function]:
+    first = None
+
+    def mark() -> None:
+        nonlocal first
+        iteration = training.get_args().curr_iteration + 1
+        first = iteration if first is None else first
+        step(iteration, iteration - first + 1)
+
+    def make(original: _Function) -> _Function:
+        def train_step(*arguments: Any, **named: Any) -> Any:
+            quietly(mark)
+            return original(*arguments, **named)
+        return train_step
+    return make
+
+
+def _logging(original: _Function) -> _Function:
+    signature = inspect.signature(original)
+
+    def mark(arguments: Any, named: Any) -> None:
+        given = signature.bind(*arguments, **named).arguments
+        mark_metrics(numbers_of({name: given.get(key) for key, name in _NUMBERS.items()}), tracer.place(3))
+
+    def training_log(*arguments: Any, **named: Any) -> Any:
+        if marks_now():
+            quietly(mark, arguments, named)
+        return original(*arguments, **named)
+    return training_log
+
+
+def install() -> bool:
+    """Marks what Megatron's timers and its training do from now on. False where the tracer or Megatron is not there."""
+    if not tracer.is_loaded:
+        return False
+    try:
+        from megatron.core import timers
+    except ImportError:
+        return False
+    for kind in (timers.Timer, timers.DummyTimer):
+        hook(kind, "start", _starting)
+        hook(kind, "stop", _stopping)
+    hook(timers.Timers, "__call__", _calling)
+    hook(timers.Timers, "__init__", _initializing)
+    _follow_training()
+    return True
