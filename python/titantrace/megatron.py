@@ -21,10 +21,11 @@ from .markers import mark_metrics, step
 from .spans import close_span, marks_now
 
 _TRAINING = "megatron.training.training"
-_OPEN = "_titantrace_open"    # of a timer: its open span
-_NAME = "_titantrace_name"    # of a timer that Megatron left out
-_LEFT_OUT = "_titantrace_left_out"    # of the timers: those
+_OPEN = "_titantrace_open"  # of a timer: its open span
+_NAME = "_titantrace_name"  # of a timer that Megatron left out
+_LEFT_OUT = "_titantrace_left_out"  # of the timers: those
 _MOST_LEFT_OUT = 1024
+_NAMELESS = "dummy timer"
 
 # Arguments of training_log, and what Megatron calls them in TensorBoard.
 _NUMBERS = {"learning_rate": "learning-rate", "loss_scale": "loss-scale", "grad_norm": "grad-norm",
@@ -42,7 +43,9 @@ def _close(timer: Any) -> None:
 def _open(timer: Any) -> None:
     """Of a timer one span is open at most: one that was reset, or left by an exception, ends as the next begins."""
     _close(timer)
-    timer.__dict__[_OPEN] = open_span(timer.__dict__.get(_NAME, timer.name), tracer.place(3))
+    name = timer.__dict__.get(_NAME, timer.name)
+    if name != _NAMELESS:
+        timer.__dict__[_OPEN] = open_span(name, tracer.place(3))
 
 
 def _starting(original: _Function) -> _Function:
