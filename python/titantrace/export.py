@@ -1,0 +1,190 @@
+"""The program's metrics, joined over its ranks by titan-analyze, for TensorBoard or Weights & Biases."""
+import argparse
+import importlib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+
+Row = Dict[str, Any]  # of titan-analyze metrics --json
+Points = List[Tuple[int, Dict[str, float]]]  # of each step, by name
+
+WRITTEN, NOTHING, UNUSABLE = 0, 1, 2
+_BEFORE_STEPS = -1
+_RANKS_OF_LABELS = "0-63"  # what labels these agree on is the run's
+
+_HELP = """Each metric becomes a scalar of its name at each step, joined over the ranks as the program said (titantrace.metric with
+reduce=): those that it said not to join become "NAME (lowest)" and "NAME (highest)". Where ranks were in a step and did
+not report a metric, or their markers of that step are overwritten, "ranks reported/NAME" says how many are in the value.
+NaN and infinity are kept; a minimum or maximum with such a value is NaN. Labels on which all ranks agree
+(titantrace.label) become hyperparameters, or the run's config.
+"""
+_EPILOG = """examples:
+  python -m titantrace.export --tensorboard runs/llama dumps/     then: tensorboard --logdir runs
+  python -m titantrace.export --wandb my-project --offline dumps/ then: wandb sync wandb/offline-run-*
+
+Exit status: 0 scalars were written, 1 no metrics are on record, 2 unusable input or arguments, or a package is missing.
+"""
+
+
+class Unusable(Exception):
+    """What the user has to put right."""
+
+
+def _package(name: str, distribution: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise Unusable(f"{distribution} is needed, and cannot be imported: {error}. Try: pip install "
+                       f"{distribution}") from error
+
+
+class Analyzer:
+    """titan-analyze, on the dumps of one run."""
+
+    def __init__(self, program: Optional[str], paths: List[str], of_run: List[str]) -> None:
+        beside = os.path.join(os.path.dirname(sys.executable), "titan-analyze")
+        found = program or (beside if os.access(beside, os.X_OK) else shutil.which("titan-analyze"))
+        if found is None:
+            raise Unusable("titan-analyze is neither beside this Python nor on PATH: give its place with "
+                           "--titan-analyze")
+        self._program = found
+        self._paths = [*paths, *of_run]
+
+    def records(self, command: str, *options: str, only: str = "") -> Iterator[Row]:
+        """The objects that it lists, one after another; of `only` the lines with that text."""
+        try:
+            running = subprocess.Popen([self._program, command, *self._paths, "--json", *options],
+                                       stdout=subprocess.PIPE, encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise Unusable(f"titan-analyze does not start: {error}") from error
+        with running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                if only in line:
+                    record: Row = json.loads(line)
+                    if "error" not in record:
+                        yield record
+        if running.returncode not in (WRITTEN, NOTHING):
+            raise Unusable(f"titan-analyze {command} failed (exit status {running.returncode})")
+
+
+def labels_of(analyzer: Analyzer) -> Dict[str, str]:
+    """Those on which the ranks agree: others are facts about a rank, not about the run."""
+    told: Dict[str, Dict[int, str]] = {}
+    for record in analyzer.records("show", "--markers", "--rank", _RANKS_OF_LABELS, only='"marker":"label"'):
+        told.setdefault(record["name"], {})[record["rank"]] = record["text"]
+    return {name: next(iter(texts.values())) for name, texts in sorted(told.items()) if len(set(texts.values())) == 1}
+
+
+def _values(row: Row) -> Dict[str, float]:
+    name = row["metric"]
+    if row["value"] is None:
+        return {f"{name} ({end})": math.nan if row[end] is None else float(row[end]) for end in ("lowest", "highest")}
+    if row["reduction"] in ("min", "max") and row["ranks_not_finite"]:
+        return {name: math.nan}  # titan-analyze compares finite values only
+    return {name: float(row["value"])}
+
+
+def points_of(rows: List[Row]) -> Points:
+    """By step, with the ranks that report a metric where it ever lacks some."""
+    partial: Set[str] = {row["metric"] for row in rows if row["ranks_missing"] or row["ranks_not_on_record"]}
+    points: Dict[int, Dict[str, float]] = {}
+    for row in rows:
+        values = points.setdefault(row["step"], {})
+        values.update(_values(row))
+        if row["metric"] in partial:
+            values[f"ranks reported/{row['metric']}"] = float(row["ranks_reported"])
+    return sorted(points.items())
+
+
+def write_tensorboard(directory: str, points: Points, labels: Dict[str, str]) -> str:
+    """By TensorBoard's own writer, which keeps names as they are."""
+    files = _package("tensorboard.summary.writer.event_file_writer", "tensorboard")
+    protocol = _package("tensorboard.compat.proto.event_pb2", "tensorboard")
+    summaries = _package("tensorboard.compat.proto.summary_pb2", "tensorboard")
+    hparams = _package("tensorboard.plugins.hparams.summary_v2", "tensorboard")
+    if os.path.isdir(directory) and any(".tfevents." in name for name in os.listdir(directory)):
+        raise Unusable(f"{directory} already holds a run of TensorBoard: give a directory of its own to each")
+    now = time.time()
+    try:
+        writer = files.EventFileWriter(directory)
+    except OSError as error:
+        raise Unusable(f"{directory}: {error.strerror}") from error
+    if labels:
+        metrics = sorted({name for _, values in points for name in values})
+        for summary in (hparams.hparams_config_pb(hparams=[hparams.HParam(name) for name in labels],
+                                                  metrics=[hparams.Metric(name) for name in metrics]),
+                        hparams.hparams_pb(labels, trial_id=os.path.basename(os.path.abspath(directory)))):
+            writer.add_event(protocol.Event(wall_time=now, summary=summary))
+    for step, values in points:
+        scalars = [summaries.Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        writer.add_event(protocol.Event(wall_time=now, step=step, summary=summaries.Summary(value=scalars)))
+    writer.close()
+    return directory
+
+
+def write_wandb(project: str, is_offline: bool, points: Points, labels: Dict[str, str]) -> str:
+    """A run's steps are ours; what was reported before the first one is in its summary."""
+    wandb = _package("wandb", "wandb")
+    settings = wandb.Settings(console="off", disable_code=True, disable_git=True, x_disable_meta=True,
+                              x_disable_stats=True)  # this machine and program are not what ran
+    try:
+        with wandb.init(project=project, config=labels, mode="offline" if is_offline else "online",
+                        settings=settings) as run:
+            for step, values in points:
+                if step == _BEFORE_STEPS:
+                    run.summary.update(values)
+                else:
+                    run.log(values, step=step)
+            return str(run.dir if is_offline else run.url)
+    except wandb.Error as error:
+        raise Unusable(f"Weights & Biases: {str(error).rstrip('.')}. Without network or login, try --offline") from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m titantrace.export", description=f"{__doc__}\n\n{_HELP}",
+                                     epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    to = parser.add_mutually_exclusive_group(required=True)
+    to.add_argument("--tensorboard", metavar="DIR", help="write a run of TensorBoard into this directory of its own")
+    to.add_argument("--wandb", metavar="PROJECT", help="make a run in this project of Weights & Biases")
+    parser.add_argument("--offline", action="store_true", help="Weights & Biases: write into ./wandb, without network")
+    parser.add_argument("--run", help="the run among the dumps (titan-analyze --list-runs; default: the newest)")
+    parser.add_argument("--titan-analyze", metavar="PROGRAM", help="where it is (default: beside this Python, or PATH)")
+    parser.add_argument("dumps", nargs="+", metavar="DUMPS", help="as for titan-analyze: directories, dumps, archives")
+    return parser
+
+
+def export(arguments: argparse.Namespace) -> int:
+    analyzer = Analyzer(arguments.titan_analyze, arguments.dumps, ["--run", arguments.run] if arguments.run else [])
+    points = points_of(list(analyzer.records("metrics")))
+    if not points:
+        return NOTHING
+    labels = labels_of(analyzer)
+    if arguments.wandb is not None:
+        place = write_wandb(arguments.wandb, arguments.offline, points, labels)
+    else:
+        place = write_tensorboard(arguments.tensorboard, points, labels)
+    names = {name for _, values in points for name in values}
+    print(f"{len(names)} scalars of {len(points)} steps and {len(labels)} labels are written: {place}")
+    return WRITTEN
+
+
+def main() -> int:
+    parser = _parser()
+    arguments = parser.parse_args()
+    if arguments.offline and arguments.wandb is None:
+        parser.error("--offline goes with --wandb")
+    try:
+        return export(arguments)
+    except Unusable as error:
+        print(f"titantrace.export: {error}", file=sys.stderr)
+        return UNUSABLE
+
+
+if __name__ == "__main__":
+    sys.exit(main())
