@@ -17,11 +17,11 @@ WRITTEN, NOTHING, UNUSABLE = 0, 1, 2
 _BEFORE_STEPS = -1
 _RANKS_OF_LABELS = "0-63"  # what labels these agree on is the run's
 
-_HELP = """Each metric becomes a scalar of its name at each step, joined over the ranks as the program said (titantrace.metric with
-reduce=): those that it said not to join become "NAME (lowest)" and "NAME (highest)". Where ranks were in a step and did
-not report a metric, or their markers of that step are overwritten, "ranks reported/NAME" says how many are in the value.
-NaN and infinity are kept; a minimum or maximum with such a value is NaN. Labels on which all ranks agree
-(titantrace.label) become hyperparameters, or the run's config.
+_HELP = """Each metric becomes a scalar of its name at each step, joined over the ranks as the program said
+(titantrace.metric with reduce=): those that it said not to join become "NAME (lowest)" and "NAME (highest)". Where
+ranks were in a step and did not report a metric, or their markers of that step are overwritten, "ranks reported/NAME"
+says how many are in the value. NaN and infinity are kept; a minimum or maximum with such a value is NaN. Labels on
+which all ranks agree (titantrace.label) become hyperparameters, or the run's config.
 """
 _EPILOG = """examples:
   python -m titantrace.export --tensorboard runs/llama dumps/     then: tensorboard --logdir runs
@@ -143,7 +143,8 @@ def write_wandb(project: str, is_offline: bool, points: Points, labels: Dict[str
                     run.log(values, step=step)
             return str(run.dir if is_offline else run.url)
     except wandb.Error as error:
-        raise Unusable(f"Weights & Biases: {str(error).rstrip('.')}. Without network or login, try --offline") from error
+        told = str(error).rstrip(".")
+        raise Unusable(f"Weights & Biases: {told}. Without network or login, try --offline") from error
 
 
 def _parser() -> argparse.ArgumentParser:

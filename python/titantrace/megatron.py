@@ -10,6 +10,7 @@ nothing. A timer that waits by itself still does, at the moments when it did.
 Where megatron.training runs the loop, a step is the iteration as its log prints it, from 1, and what the log knows as
 numbers on the host is a metric, on every rank, by the names that Megatron gives TensorBoard. Losses lie on the GPU.
 """
+import importlib
 import inspect
 import sys
 from typing import Any, Callable, Dict
@@ -132,7 +133,7 @@ def install() -> bool:
     if not tracer.is_loaded:
         return False
     try:
-        from megatron.core import timers
+        timers: Any = importlib.import_module("megatron.core.timers")
     except ImportError:
         return False
     for kind in (timers.Timer, timers.DummyTimer):

@@ -3,10 +3,10 @@
     import titantrace.profiler
     titantrace.profiler.install()
 
-Every `torch.profiler.record_function`, as a context manager or a decorator, is a span of that name: those of the program
-and those that PyTorch makes itself around optimizers, data loaders, DDP, FSDP and pipeline stages. Ranges inside
-functions that are compiled (torch.compile, TorchScript) are not seen, and neither are `_RecordFunctionFast`'s: it is
-written in C, and PyTorch makes these only while a profiler runs.
+Every `torch.profiler.record_function`, as a context manager or a decorator, is a span of that name: those of the
+program and those that PyTorch makes itself around optimizers, data loaders, DDP, FSDP and pipeline stages. Ranges
+inside functions that are compiled (torch.compile, TorchScript) are not seen, and neither are `_RecordFunctionFast`'s:
+it is written in C, and PyTorch makes these only while a profiler runs.
 """
 import contextlib
 import sys

@@ -9,17 +9,8 @@ import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python" / "tests"))
-import package_case  # noqa: E402
-
-REAL = "--real" in sys.argv
-STAND_INS = ROOT / "tests" / "bridges" / "stand_ins" / "export"
-
-
-def real_python():
-    return os.environ.get("TITAN_BRIDGES_PYTHON") or str(ROOT / ".venv-bridges" / "bin" / "python")
-
+import bridge_case
+from bridge_case import REAL, ROOT, STAND_INS, package_case, real_python
 
 # One of three ranks. It waits for the others: what they mark is in all dumps.
 JOB = r"""
@@ -107,7 +98,7 @@ print(json.dumps(told))
 """
 
 
-class Export(package_case.Case):
+class Export(bridge_case.Case):
     def setUp(self):
         super().setUp()
         self.python = [real_python()] if REAL else list(self.each_python())[-1].command
@@ -115,7 +106,7 @@ class Export(package_case.Case):
         self.analyzer = build / "analyzer" / "titan-analyze"
         self.environment = {key: value for key, value in os.environ.items()
                             if not key.startswith(("TITANTRACE", "PYTHON", "WANDB"))}
-        self.environment.update({"PYTHONPATH": os.pathsep.join([str(ROOT / "python")] + [str(STAND_INS)] * (not REAL)),
+        self.environment.update({"PYTHONPATH": os.pathsep.join([str(ROOT / "python")] + ([] if REAL else [str(STAND_INS / "export")])),
                                  "PYTHONDONTWRITEBYTECODE": "1", "WANDB_ERROR_REPORTING": "false"})
 
     def dumps_of_job(self, what="metrics"):
@@ -212,5 +203,4 @@ class Export(package_case.Case):
 
 
 if __name__ == "__main__":
-    sys.argv = [word for word in sys.argv if word != "--real"]
-    package_case.main()
+    bridge_case.main()

@@ -112,7 +112,8 @@ def compiled(x):
 print(json.dumps([titantrace.dump(), [losses, seen, scripts, compiled(torch.ones(2)).tolist()]]))
 '''
 TRAINED = {"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__": 4, "forward": 3, "backward": 3,
-           "DistributedDataParallel.forward": 3, "Optimizer.step#AdamW.step": 3, "Optimizer.zero_grad#AdamW.zero_grad": 3}
+           "DistributedDataParallel.forward": 3, "Optimizer.step#AdamW.step": 3,
+           "Optimizer.zero_grad#AdamW.zero_grad": 3}
 
 
 class Profiler(bridge_case.Case):
