@@ -106,8 +106,9 @@ class Export(bridge_case.Case):
         self.analyzer = build / "analyzer" / "titan-analyze"
         self.environment = {key: value for key, value in os.environ.items()
                             if not key.startswith(("TITANTRACE", "PYTHON", "WANDB"))}
-        self.environment.update({"PYTHONPATH": os.pathsep.join([str(ROOT / "python")] + ([] if REAL else [str(STAND_INS / "export")])),
-                                 "PYTHONDONTWRITEBYTECODE": "1", "WANDB_ERROR_REPORTING": "false"})
+        path = [str(ROOT / "python")] + ([] if REAL else [str(STAND_INS / "export")])
+        self.environment.update({"PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1",
+                                 "WANDB_ERROR_REPORTING": "false"})
 
     def dumps_of_job(self, what="metrics"):
         place = self.place / what
