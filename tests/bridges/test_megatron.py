@@ -3,8 +3,14 @@
     test_megatron.py --library LIB [--real]      --real: with megatron-core; else with the stand-in beside this file.
                                                  Its package has no training loop: that is a stand-in in any case.
 """
+import argparse
+import json
+import os
+import subprocess
+import sys
+
 import bridge_case
-from bridge_case import REAL, STAND_INS
+from bridge_case import REAL, ROOT, STAND_INS, package_case, real_python
 
 INSTALL = r"""
 import sys, warnings
@@ -80,6 +86,19 @@ results = pretrain(lambda iteration: 1.0 / iteration, args)
 print(json.dumps([titantrace.dump(), [results, waits]]))
 """
 
+# Knows nothing of us. Run as a file, and as a module.
+UNMODIFIED = r"""
+import beside, json, pathlib, sys, torch
+torch.cuda.synchronize = torch.distributed.barrier = lambda group=None: None
+from argparse import Namespace
+from megatron.training import pretrain
+assert __name__ == "__main__" and sys.modules["__main__"].pretrain is pretrain
+args = Namespace(timing_log_level=0, barrier_with_L1_time=False, iteration=0, train_iters=2)
+pretrain(lambda iteration: 1.0, args)
+print(json.dumps([pathlib.Path(sys.argv[0]).name, sys.argv[1:], beside.__file__]))
+sys.exit(7)
+"""
+
 
 class Megatron(bridge_case.Case):
     def marked(self, program):
@@ -120,6 +139,33 @@ class Megatron(bridge_case.Case):
         self.assertEqual(len(self.spans_of("optimizer")), 2)
         intervals = [begin["span"] for begin, _ in self.spans_of("interval-time")]
         self.assertEqual([begin["parent"] for begin, _ in self.spans_of("forward-backward")], intervals[:2])
+
+    def test_a_program_that_is_not_changed(self):
+        place = self.place / "program"
+        place.mkdir()
+        (place / "train.py").write_text(UNMODIFIED)
+        (place / "beside.py").write_text("")
+        path = [ROOT / "python", STAND_INS / "megatron_lm"] + ([] if REAL else [STAND_INS / "megatron_core"])
+        for name, program in (("file", [place / "train.py"]), ("module", ["-m", "train"])):
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "RANK": "3", "WORLD_SIZE": "8",
+                           "LD_PRELOAD": package_case.options.library, "TITANTRACE_DIR": str(self.place / name),
+                           "TITANTRACE_RING_DIR": str(self.place), "PYTHONDONTWRITEBYTECODE": "1"}
+            *_, python = [argparse.Namespace(command=[real_python()])] if REAL else self.each_python()
+            done = subprocess.run([*python.command, "-m", "titantrace", "--bridges", "megatron", *program, "--bridges",
+                                   "x"], env=environment, cwd=place, capture_output=True, text=True, timeout=120,
+                                  check=False)
+            self.assertEqual(done.returncode, 7, done.stderr)
+            self.assertEqual(json.loads(done.stdout), ["train.py", ["--bridges", "x"], str(place / "beside.py")])
+            markers = self.markers_of(name)
+            self.assertEqual([marker["value"] for marker in markers if marker["marker"] == "step"], [1, 2])
+            self.assertEqual([begin["name"] for begin in bridge_case.begun(markers).values()],
+                             ["interval-time", "forward-backward", "optimizer"] * 2 + ["interval-time"])
+
+    def test_a_bridge_that_does_not_exist(self):
+        done = subprocess.run([sys.executable, "-m", "titantrace", "--bridges", "markers", "train.py"], text=True,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("titantrace.markers has no install()", done.stderr)
 
 
 if __name__ == "__main__":
