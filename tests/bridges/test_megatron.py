@@ -118,9 +118,6 @@ class Megatron(bridge_case.Case):
         self.assertRegex(outer["called_at"], r"^<string>:\d+ <module>$")
         for begin, end in self.spans_of("forward-compute"):
             self.assertTrue(outer["ticks"] < begin["ticks"] == end["begun_ticks"] < end["ticks"] < outer_end["ticks"])
-
-    def test_a_timer_that_another_thread_stops(self):
-        self.marked(TIMERS)
         (begin, end), = self.spans_of("save-checkpoint")
         self.assertNotEqual(begin["thread"], end["thread"])
         (optimizer, optimizer_end), = self.spans_of("optimizer")

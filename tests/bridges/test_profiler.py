@@ -140,10 +140,11 @@ class Profiler(bridge_case.Case):
         self.assertEqual([marker["called_at"].rpartition(" ")[2] for marker in self.begins_of("decorated")],
                          ["<module>", "factorial", "factorial"])
         self.assertRegex(self.begins_of("shared")[0]["called_at"], r"^<string>:\d+ thread$")
+        self.check_threads()
 
-    def test_threads_in_one_range_end_their_own_spans(self):
-        self.marked(PROGRAM)
-        first = self.begins_of("after the first")[0]
+    def check_threads(self):
+        """Threads that are in one range end their own spans."""
+        first, = self.begins_of("after the first")
         for begin, end in self.spans_of("shared"):
             self.assertEqual(end["thread"], begin["thread"])
             self.assertEqual(end["ticket"] < first["ticket"], begin["thread"] == first["thread"])
