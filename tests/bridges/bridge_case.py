@@ -82,6 +82,14 @@ def facts_of(markers):
             for marker in markers if marker["marker"] == "attribute"}
 
 
+def paths(markers):
+    """Where each span lies, in the order in which they began: "loop/step/forward"."""
+    known = {0: ()}
+    for span, marker in begun(markers).items():
+        known[span] = (*known.get(marker["parent"], ()), marker["name"])
+    return ["/".join(path) for path in list(known.values())[1:]]
+
+
 def main():
     sys.argv = [word for word in sys.argv if word != "--real"]
     package_case.main()
