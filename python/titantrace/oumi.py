@@ -115,9 +115,13 @@ class _Pending:
     @harmless
     def read(self, wait: bool) -> None:
         with self._lock:
-            while self._ended and (wait or len(self._ended) > _MOST_PENDING or self._ended[0][1].query()):
-                start, end, measurements, name = self._ended.popleft()
-                end.synchronize()
+            while self._ended:
+                start, end, measurements, name = self._ended[0]
+                if not end.query():
+                    if not wait and len(self._ended) <= _MOST_PENDING:
+                        break
+                    end.synchronize()
+                self._ended.popleft()
                 measurements.append(start.elapsed_time(end) / 1000)
                 _mark({f"{name}_cuda_s": measurements[-1]})
 

@@ -1,0 +1,9 @@
+import types
+
+
+class TrainingParams(types.SimpleNamespace):
+    pass
+
+
+class TrainerType:
+    OUMI = "oumi"
