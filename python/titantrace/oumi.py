@@ -8,9 +8,10 @@ Oumi's own trainer logs, are metrics: the MFU, and the loss for which NanInfDete
 those of the trainer; what follows the last batch of an epoch counts to the next one. The trainers of transformers and
 TRL that Oumi runs get huggingface.TitanCallback.
 
-Oumi's cuda_timer waits for the device whenever it ends. `install(cuda_timers_wait=False)` leaves that wait out: the time
-between the two CUDA events stays what it is and is read when the GPU has passed them, or when Oumi asks for a summary or
-its state. `measurements` of a timer then lack the newest until that moment.
+Oumi's cuda_timer waits for the device whenever it ends. `install(cuda_timers_wait=False)` leaves that wait out: the
+time between its two CUDA events is read when the GPU has passed them, or when Oumi asks for a summary or its state.
+Until then it is missing in the tracker's lists. It is the time of the stream's work alone: with the wait, the GPU is
+idle when a timer starts, and the time to launch the first kernel is in it.
 """
 import collections
 import sys
@@ -28,7 +29,8 @@ _MOST_PENDING = 1024  # timers whose CUDA events nobody has read; then the oldes
 _LIBRARY = "oumi.performance.telemetry"
 _SPANS_OF_TRAINER = {"evaluate": "validation_loop", "save_state": "checkpoint_save_sync",
                      "_load_from_checkpoint": "load_from_checkpoint"}
-_held = threading.local()  # .timers: those that TelemetryCallback starts while a step begins; .begun: of the newest step
+# .timers: those that TelemetryCallback starts while a step begins, until it has begun; .begun: those of the newest step
+_held = threading.local()
 
 
 @harmless
@@ -160,8 +162,8 @@ def _step_outermost(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _train_epoch(original: Callable[..., Any]) -> Callable[..., Any]:
-    """At the end of an epoch a step begins for which there is no batch: TelemetryCallback's timers of it go on until the
-    next epoch, through evaluation. Their spans end here."""
+    """At the end of an epoch a step begins for which there is no batch: TelemetryCallback's timers of it go on until
+    the next epoch, through evaluation. Their spans end here."""
     def train_epoch(*arguments: Any, **named: Any) -> Any:
         try:
             return original(*arguments, **named)

@@ -72,7 +72,8 @@ class Trainer:
         self.root, self.max_epochs, self.max_steps, self.accumulate = (
             default_root_dir, max_epochs, max_steps, accumulate_grad_batches)
         self.callbacks = list(callbacks)
-        for point in importlib.metadata.entry_points(group=self.group):
+        points = importlib.metadata.entry_points()
+        for point in points.select(group=self.group) if hasattr(points, "select") else points.get(self.group, ()):
             self.callbacks += point.load()()
         self.enable_checkpointing = enable_checkpointing
         self.checkpoint_callback = types.SimpleNamespace(best_model_path="")
