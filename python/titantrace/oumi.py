@@ -14,6 +14,7 @@ Until then it is missing in the tracker's lists. It is the time of the stream's 
 idle when a timer starts, and the time to launch the first kernel is in it.
 """
 import collections
+import os
 import sys
 import threading
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
@@ -93,6 +94,9 @@ class _Pending:
     """The CUDA events of timers that have ended, oldest first."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
         self._ended: Deque[Tuple[Any, Any, Any, str]] = collections.deque()
         self._lock = threading.Lock()
 
@@ -216,6 +220,7 @@ class _Steps:
 
 
 _pending = _Pending()
+os.register_at_fork(after_in_child=_pending.clear)  # its lock may be taken, and CUDA does not work there
 _steps = _Steps()
 
 

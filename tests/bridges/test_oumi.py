@@ -99,16 +99,20 @@ try:
 except ValueError:
     pass
 assert deeper(1) == 0
-shared = tracker.timer("shared")
-def run():
+shared, entered, left = tracker.timer("shared"), threading.Event(), threading.Event()
+def enter_later():
+    entered.wait()
     with shared:
-        entered.wait()
-entered = threading.Barrier(2)
-threads = [threading.Thread(target=run) for _ in range(2)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
+        left.set()
+        done.wait()
+done = threading.Event()
+thread = threading.Thread(target=enter_later)
+thread.start()
+with shared:
+    entered.set()
+    left.wait()
+done.set()
+thread.join()
 restored = TelemetryTracker()
 restored.load_state_dict(tracker.state_dict())
 assert restored.state.measurements == tracker.state.measurements
@@ -241,7 +245,8 @@ class Oumi(bridge_case.Case):
                                                       "decorated/decorated", "shared", "shared"])
         begun = bridge_case.begun(markers)
         ended = {marker["span"]: marker for marker in markers if marker["marker"] == "span_end"}
-        self.assertEqual(set(begun), set(ended))
+        self.assertEqual({span: marker["thread"] for span, marker in begun.items()},
+                         {span: marker["thread"] for span, marker in ended.items()})
         outer, inner = (ended[span]["ticks"] - begun[span]["ticks"] for span in list(begun)[:2])
         self.assertAlmostEqual(outer / inner, measured[0] / measured[1], delta=0.1)
         self.assertEqual([(marker["text"], begun[marker["span"]]["name"]) for marker in markers

@@ -100,6 +100,7 @@ class Trainer:
             self.of_epoch[name] = value
 
     def end_of_epoch(self, names):
+        self.callback_metrics.update(self.of_step)
         for name in names:
             self.callback_metrics[name.replace("_step", "_epoch")] = self.of_step[name]
 
