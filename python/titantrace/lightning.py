@@ -23,6 +23,18 @@ from .markers import mark_event, mark_metrics, step
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
 
+@functools.lru_cache(maxsize=1024)
+def _span_of(action: object) -> str:
+    """The span that an action of the profiler is; "" for most, of which there are dozens in a step."""
+    owner, _, what = str(action).rpartition(".")
+    if what.endswith("_next"):
+        return "data_loading"
+    if what == "training_step" and owner.startswith("[Strategy]"):
+        return "model_forward"
+    return {"optimizer_zero_grad": "zero_grad", "optimizer_step": "optimizer_update",
+            "save_checkpoint": "checkpoint_save_sync"}.get(what, "")
+
+
 def _tell_first(original: Callable[..., Any], tell: Callable[..., None], *arguments: Any, **named: Any) -> Any:
     tell(*arguments, **named)
     return original(*arguments, **named)
@@ -70,25 +82,24 @@ class _Callback:
             owner, name = self._listens_to.pop()
             vars(owner).pop(name, None)
 
-    def _span_of(self, action: str) -> str:
-        """The span that an action of the profiler is; "" for those that are none."""
-        owner, _, what = action.rpartition(".")
-        if what.endswith("_next"):
-            return "data_loading"
-        if what == "training_step" and owner.startswith("[Strategy]"):
-            return "model_forward"
-        return {"optimizer_zero_grad": "zero_grad", "optimizer_step": "optimizer_update",
-                "save_checkpoint": self._save}.get(what, "")
-
-    @harmless
     def _action_started(self, action_name: str) -> None:
         # The module's optimizer_step runs the forward and the backward pass, too: on_before_optimizer_step ends them.
-        if self._span_of(action_name) and not action_name.endswith(".optimizer_step"):
-            self._spans.begin(self._span_of(action_name))
+        span = _span_of(action_name)
+        if span and not action_name.endswith(".optimizer_step"):
+            self._begin_action(span)
+
+    def _action_stopped(self, action_name: str) -> None:
+        span = _span_of(action_name)
+        if span:
+            self._end_action(span)
 
     @harmless
-    def _action_stopped(self, action_name: str) -> None:
-        self._spans.end(self._span_of(action_name))
+    def _begin_action(self, span: str) -> None:
+        self._spans.begin(self._save if span == "checkpoint_save_sync" else span)
+
+    @harmless
+    def _end_action(self, span: str) -> None:
+        self._spans.end(self._save if span == "checkpoint_save_sync" else span)
 
     @harmless
     def _logged(self, metrics: Dict[str, Any], step: Optional[int] = None) -> None:

@@ -97,7 +97,7 @@ class _Pending:
         self.clear()
 
     def clear(self) -> None:
-        self._ended: Deque[Tuple[Any, Any, Any, str]] = collections.deque()
+        self._ended: Deque[Tuple[Any, Any, Any, str]] = collections.deque(maxlen=_MOST_PENDING + 1)
         self._lock = threading.Lock()
 
     def exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
