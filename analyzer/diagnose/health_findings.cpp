@@ -199,7 +199,8 @@ void add_health_findings(const Run& run, std::vector<Finding>& findings) {
     std::map<std::string, std::vector<Seen>> by_kind;
     for (const Process& process : run.processes) {
         for (Fault& fault : faults_of(process)) {
-            by_kind[kind_of(fault)].push_back({&process, std::move(fault)});
+            std::vector<Seen>& alike = by_kind[kind_of(fault)];
+            alike.push_back({&process, std::move(fault)});
         }
     }
     for (auto& [kind, seen] : by_kind) {
