@@ -77,7 +77,8 @@ class SpanProcessor(_SpanProcessor):
         marked, known = _open.pop(context.span_id) if context is not None else (0, {})
         if marked == 0:
             return
-        add_attributes(marked, {key: value for key, value in _facts(span.attributes).items() if known.get(key) != value})
+        facts = _facts(span.attributes)
+        add_attributes(marked, {key: value for key, value in facts.items() if known.get(key) != value})
         _tell_events(span)
         _tell_errors(marked, span)
         tracer.span_close(marked, tracer.mark_of(0, time_ns=span.end_time or 0))

@@ -130,7 +130,8 @@ class Own(enum.Enum):
 
 one_logger.install()
 OneLoggerProvider.instance().configure(OneLoggerConfig(
-    application_name="core", world_size_or_fn=8, session_tag_or_fn="s", is_baseline_run_or_fn=True), DefaultRecorder([]))
+    application_name="core", world_size_or_fn=8, session_tag_or_fn="s", is_baseline_run_or_fn=True),
+    DefaultRecorder([]))
 
 async def rollout(n):
     with timed_span(Own.OUTER):

@@ -59,7 +59,8 @@ class TrainingRecorder(DefaultRecorder):
         state = self._training_state
         state.seconds.append(seconds)
         state.completed_training_iterations_overall += 1
-        if state.completed_training_iterations_overall % self._config.telemetry_config.log_every_n_train_iterations == 0:
+        every = self._config.telemetry_config.log_every_n_train_iterations
+        if state.completed_training_iterations_overall % every == 0:
             self.tell(self._active(Name.TRAINING_LOOP), "training_metrics_update",
                       train_iterations_start=state.train_iterations_start,
                       current_iteration=state.completed_training_iterations_overall - 1,
@@ -77,7 +78,8 @@ class TrainingRecorder(DefaultRecorder):
     def on_training_loop_start(self, train_iterations_start, start_time):
         self._training_state.train_iterations_start = train_iterations_start
         self._training_state.completed_training_iterations_overall = train_iterations_start
-        return self.begin(Name.TRAINING_LOOP, start_time, Attributes({"train_iterations_start": train_iterations_start}))
+        started = Attributes({"train_iterations_start": train_iterations_start})
+        return self.begin(Name.TRAINING_LOOP, start_time, started)
 
     def on_validation_end(self, stop_time):
         self.tell(self._active(Name.VALIDATION_LOOP), "validation_metrics_update", current_iteration=0,
