@@ -8,6 +8,7 @@ from .spans import current_task, marks_now
 
 # The tracer holds as many open spans. One that its library never ends is forgotten here when this many are newer.
 _MOST_OPEN = 8192
+_IS_OURS = "_titantrace_hook"  # of a function that we put into a library
 _About = TypeVar("_About")
 
 
@@ -21,6 +22,25 @@ def harmless(tell: Callable[..., None]) -> Callable[..., None]:
         except Exception:
             pass
     return call
+
+
+def quietly(work: Callable[..., None], *arguments: Any) -> None:
+    """Calls it; what goes wrong in it is none of the program's business."""
+    try:
+        work(*arguments)
+    except Exception:
+        pass
+
+
+def hook(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Puts `make(original)` in the place of a function of a class or a module; a second time it does nothing.
+
+    Whoever asks for the source of the function, as TorchScript does, finds the original's."""
+    original = getattr(owner, name)
+    if not hasattr(original, _IS_OURS):
+        ours = functools.wraps(original)(make(original))
+        setattr(ours, _IS_OURS, True)
+        setattr(owner, name, ours)
 
 
 def numbers_of(values: Mapping[str, Any]) -> Dict[str, Any]:
@@ -37,9 +57,9 @@ def open_span(name: str, place: tracer.Place, parent: int = 0, time_ns: int = 0,
               clock: int = tracer.CLOCK_REALTIME) -> int:
     """The id of a span that the bridge ends itself, of the running task or the thread."""
     task = current_task()
-    plain = task == 0 and parent == 0 and time_ns == 0
+    is_here_and_now = task == 0 and parent == 0 and time_ns == 0
     return tracer.span_open(tracer.to_bytes(name),
-                            place[1] if plain else tracer.mark_of(place[0], task, parent, time_ns, clock))
+                            place[1] if is_here_and_now else tracer.mark_of(place[0], task, parent, time_ns, clock))
 
 
 class OpenSpans(Generic[_About]):

@@ -16,8 +16,7 @@ import sys
 from typing import Any, Callable, Dict
 
 from . import tracer
-from .bridges import numbers_of, open_span
-from .hooks import hook, quietly
+from .bridges import hook, numbers_of, open_span, quietly
 from .markers import mark_metrics, step
 from .spans import close_span, marks_now
 

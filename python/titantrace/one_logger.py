@@ -14,7 +14,7 @@ import warnings
 from typing import Any, Callable, Dict, Optional
 
 from . import tracer
-from .bridges import OpenSpans, harmless, numbers_of, open_span, plain
+from .bridges import OpenSpans, harmless, hook, numbers_of, open_span, plain
 from .markers import label, mark_event, mark_metrics, step
 from .spans import add_attributes, mark_error
 
@@ -158,17 +158,12 @@ def _broke(recorder: Any, result: None, error_message: str, *_: Any, **__: Any) 
     mark_event("telemetry_data_error", tracer.place_outside(_OURS_AND_THEIRS), {"error_message": error_message})
 
 
-def _follow(recorder: Any, name: str, tell: Callable[..., None]) -> None:
-    method = getattr(recorder, name)
-
-    @functools.wraps(method)
+def _following(tell: Callable[..., None], original: Callable[..., Any]) -> Callable[..., Any]:
     def followed(self: Any, *arguments: Any, **named: Any) -> Any:
-        result = method(self, *arguments, **named)
+        result = original(self, *arguments, **named)
         tell(self, result, *arguments, **named)
         return result
-
-    followed.titantrace = True  # type: ignore[attr-defined]
-    setattr(recorder, name, followed)
+    return followed
 
 
 def install() -> None:
@@ -181,10 +176,9 @@ def install() -> None:
     except (AttributeError, ImportError) as error:
         warnings.warn(f"titantrace.one_logger records nothing: {error}", RuntimeWarning, stacklevel=2)
         return
-    if not hasattr(recorder.start, "titantrace"):
-        for name, tell in (("start", _started), ("stop", _stopped), ("event", _told), ("error", _failed),
-                           ("telemetry_data_error", _broke)):
-            _follow(recorder, name, tell)
+    for name, tell in (("start", _started), ("stop", _stopped), ("event", _told), ("error", _failed),
+                       ("telemetry_data_error", _broke)):
+        hook(recorder, name, functools.partial(_following, tell))
 
 
 def _nothing(*_: object) -> None:

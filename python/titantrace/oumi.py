@@ -20,9 +20,8 @@ import threading
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from . import huggingface, tracer
-from .bridges import harmless, open_span
+from .bridges import harmless, hook, open_span
 from .callbacks import host_values
-from .hooks import hook
 from .markers import label, mark_metrics, step
 from .spans import Span, mark_error
 

@@ -14,8 +14,7 @@ import threading
 from typing import Any, Callable, Dict, List, Optional
 
 from . import tracer
-from .bridges import open_span
-from .hooks import hook, quietly
+from .bridges import hook, open_span, quietly
 from .spans import close_span, marks_now
 
 # The attribute of a range that holds its open spans, by thread: a decorated function has one range for all its calls.
